@@ -27,10 +27,5 @@ def uniform(key: Tensor, counter: Tensor) -> Tensor:
     return _shift_right(mix(key, counter), 11).double() * 2.0**-53
 
 
-def integer(key: Tensor, counter: Tensor, below: int) -> Tensor:
-    """Return a whole number in [0, below) for each key and counter."""
-    return (uniform(key, counter) * below).long().clamp_max(below - 1)
-
-
 def _shift_right(z: Tensor, bits: int) -> Tensor:
     return (z >> bits) & ((1 << (64 - bits)) - 1)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from drest_torch.envs.actions import ACTIONS, NUM_ACTIONS, STEPS
 from drest_torch.envs.levels import Level, LevelError, features_of
-from drest_torch.envs.objects import WorldObject, layers_for, lottery, redirected
+from drest_torch.envs.objects import KINDS, WorldObject, lottery
 
 __all__ = ["ACTIONS", "NUM_ACTIONS", "STEPS", "Arrival", "Mdp", "compile_levels"]
 
@@ -267,7 +267,9 @@ def compile_levels(
     features = features_of(levels).union(features)
     layers = {
         name: torch.full((wall.numel(),), layer.nothing, dtype=layer.dtype)
-        for name, layer in layers_for(features).items()
+        for kind in KINDS
+        if not kind.is_optional or features.intersection(kind.features)
+        for name, layer in kind.layers.items()
     }
     for kind, rows in numbers.items():
         spots, *columns = zip(*rows, strict=True)
@@ -299,11 +301,15 @@ def assembled(
     free_bumps: Tensor,
 ) -> Mdp:
     """Return the level set with these walls [B, H, W] and the other tensors of `Mdp`."""
+    goto = _goto(wall)
+    for kind in KINDS:
+        if kind.layers.keys() <= layers.keys():
+            goto = kind.redirect(goto, layers, wall.shape)
     return Mdp(
         levels=tuple(levels),
         height=wall.shape[1],
         width=wall.shape[2],
-        goto=redirected(_goto(wall), layers, wall.shape).reshape(-1),
+        goto=goto.reshape(-1),
         found=found,
         layers=layers,
         wall=wall.reshape(-1),

@@ -71,9 +71,8 @@ class VectorObservation:
         self.width, self.height = mdp.width, mdp.height
         self._table: Tensor | None = None
         if self.num_objects <= self.TABLE_BITS:
-            spot = torch.arange(mdp.num_cells, device=mdp.device).repeat_interleave(1 << self.num_objects)
-            taken = torch.arange(1 << self.num_objects, device=mdp.device).repeat(mdp.num_cells)
-            self._table = self._compute(spot, taken)
+            row = torch.arange(mdp.num_cells << self.num_objects, device=mdp.device)
+            self._table = self._compute(row >> self.num_objects, row)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         if self._table is None:

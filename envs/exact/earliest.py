@@ -88,7 +88,12 @@ def properties(mdp: Mdp) -> Properties:
         for first in range(0, num_levels, at_once)
     ]
     best, since = (torch.cat(tables) for tables in zip(*parts, strict=True))
-    return _arranged(best, since)
+    # Tables that hold only the lengths that each level has.
+    level, length = (best > -torch.inf).nonzero(as_tuple=True)
+    ends = Ends(level, length, num_levels)
+    best, since = best[level, length], since[level, length]
+    slack = torch.where(best > 0, length - since, length)
+    return Properties(ends.num_lengths, ends.lengths, ends.table(best), ends.table(slack))
 
 
 def _search(mdp: Mdp, levels: range, longest: int, times: int, bits: int) -> tuple[Tensor, Tensor]:
@@ -177,16 +182,6 @@ class Known:
         number = torch.arange(len(key), dtype=torch.int32)
         self._place[key] = number  # of several arrivals at a state, one number stays
         return index.index_select(0, (self._place.index_select(0, key) == number).nonzero().squeeze(-1))
-
-
-def _arranged(best: Tensor, since: Tensor) -> Properties:
-    """Return the properties as tables that hold only the lengths that each level has."""
-    reached = best > -torch.inf
-    level, length = reached.nonzero(as_tuple=True)
-    ends = Ends(level, length, len(best))
-    best, since = best[level, length], since[level, length]
-    slack = torch.where(best > 0, length - since, length)
-    return Properties(ends.num_lengths, ends.lengths, ends.table(best), ends.table(slack))
 
 
 # ------------------------------------------------------------------------------------------- numbers of states

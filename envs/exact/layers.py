@@ -7,7 +7,7 @@ followed by one *end* for each level that can end at this tick, so the layer of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -50,13 +50,17 @@ class Layer:
     """[e] levels that can end at the next tick, in the order of the ends."""
 
     @property
+    def next_lengths(self) -> Tensor:
+        """Return the trajectory-length of each of ``next_ends``."""
+        return torch.full_like(self.next_ends, self.tick + 1)
+
+    @property
     def next_size(self) -> int:
         return self.next_states + len(self.next_ends)
 
 
-def walk(mdp: Mdp, levels: range | None = None) -> Iterator[Layer]:
-    """Yield the layers of the given levels (all by default), each built from the one before it."""
-    levels = range(mdp.num_levels) if levels is None else levels
+def walk(mdp: Mdp, levels: range) -> Iterator[Layer]:
+    """Yield the layers of these levels, each built from the one before it."""
     spot = mdp.start[levels.start : levels.stop]
     taken = torch.zeros_like(spot)
     time_left = mdp.shutdown[levels.start : levels.stop]
@@ -185,13 +189,6 @@ class Ends:
         self._place = (level, column)
         self._shape = (num_levels, int(self.num_lengths.max()))
         self.lengths = self.table(length)
-
-    @classmethod
-    def of(cls, layers: Iterable[Layer], first: int, num_levels: int) -> Ends:
-        """Return the ends of the layers of a walk, in their order; ``first`` is the first level of the walk."""
-        ends = [(layer.next_ends - first, layer.tick + 1) for layer in layers]
-        lengths = [torch.full_like(level, tick) for level, tick in ends]
-        return cls(torch.cat([level for level, _ in ends]), torch.cat(lengths), num_levels)
 
     def table(self, values: Tensor) -> Tensor:
         """Return a table [B, K] with the value of each end in the row of its level and the column of its length.

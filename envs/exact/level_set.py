@@ -12,7 +12,6 @@ from torch import Tensor
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.exact.earliest import StateCounts, estimate_size
 from drest_torch.envs.exact.solver import Optima, solve
-from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError
 
 CAP = 2.0
@@ -32,13 +31,8 @@ class LevelSet:
     """A compiled level set that keeps what was computed of it: its solution, and the sizes of its levels."""
 
     def __init__(self, mdp: Mdp) -> None:
-        self.mdp = mdp
+        self.mdp, self.levels = mdp, list(mdp.levels)
         self._optima: dict[tuple[float, bool], Optima] = {}
-
-    @property
-    def levels(self) -> list[Level]:
-        """The levels."""
-        return list(self.mdp.levels)
 
     @cached_property
     def sizes(self) -> StateCounts:

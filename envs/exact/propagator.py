@@ -94,7 +94,8 @@ class Reachable:
         levels = range(mdp.num_levels) if levels is None else levels
         self.mdp, self.num_levels = mdp, len(levels)
         self.layers: list[Layer] = list(walk(mdp, levels))
-        self.ends = Ends.of(self.layers, levels.start, self.num_levels)
+        level = torch.cat([layer.next_ends for layer in self.layers]) - levels.start
+        self.ends = Ends(level, torch.cat([layer.next_lengths for layer in self.layers]), len(levels))
         self.lengths = self.ends.lengths
         """[B, K] trajectory-lengths, shortest first, padded with 0."""
         self.num_lengths = self.ends.num_lengths
@@ -199,18 +200,9 @@ class Reachable:
             yield Flow(layer, arrived, chosen, along, arriving)
             arrived = arriving[: layer.next_states]
 
-    def evaluate(
-        self,
-        policy: Callable[[States], Tensor],
-        gamma: float = 1.0,
-        *,
-        see_time: bool = True,
-        states_at_once: int = 65_536,
-    ) -> Lengths:
+    def evaluate(self, policy: Callable[[States], Tensor], gamma: float = 1.0) -> Lengths:
         """Return the exact lengths and coins of a policy, a function from states to action probabilities [n, 4]."""
-        states, index = self.distinct(see_time=see_time)
-        parts = [policy(states[first : first + states_at_once]) for first in range(0, len(states), states_at_once)]
-        return self.propagate(torch.cat(parts)[index], gamma)
+        return self.propagate(policy(self.states), gamma)
 
 
 def uniform_policy(states: States) -> Tensor:

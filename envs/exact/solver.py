@@ -72,19 +72,18 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed
 
 def _solve_by_ticks(mdp: Mdp, gamma: float) -> Optima:
     """Solve by walking all reachable states, tick by tick."""
-    ends: list[Tensor] = []
-    lengths: list[Tensor] = []
-    totals: list[Tensor] = []
-    for levels in _parts(mdp):
-        for layer, best in _best_totals(mdp, gamma, levels):
-            ends.append(layer.next_ends)
-            lengths.append(torch.full_like(layer.next_ends, layer.tick + 1))
-            # A copy, so that the totals of the layer's states can be freed.
-            totals.append(best[layer.next_states :].clone())
-    table = Ends(torch.cat(ends), torch.cat(lengths), mdp.num_levels)
-    best = table.table(torch.cat(totals))
+    parts = _parts(mdp)
+    # The totals of the ends are copied, so that those of the layer's states can be freed.
+    found = [
+        (layer.next_ends, layer.next_lengths, best[layer.next_states :].clone())
+        for part in parts
+        for layer, best in _best_totals(mdp, gamma, part)
+    ]
+    level, length, total = (torch.cat(numbers) for numbers in zip(*found, strict=True))
+    table = Ends(level, length, mdp.num_levels)
+    best = table.table(total)
     if mdp.coins_by_chance:
-        best = torch.cat([lucky_return(mdp, part, table.lengths[_rows(part)], gamma) for part in _parts(mdp)])
+        best = torch.cat([lucky_return(mdp, part, table.lengths[part.start : part.stop], gamma) for part in parts])
     return Optima(gamma, table.lengths, table.num_lengths, best)
 
 
@@ -95,12 +94,9 @@ def committed_return(mdp: Mdp, optima: Optima) -> Tensor:
     """
     if not mdp.any_chance:
         return torch.where(optima.lengths > 0, optima.best_return, torch.nan)
-    parts = _parts(mdp)
-    return torch.cat([certain_return(mdp, part, optima.lengths[_rows(part)], optima.gamma) for part in parts])
-
-
-def _rows(levels: range) -> slice:
-    return slice(levels.start, levels.stop)
+    return torch.cat(
+        [certain_return(mdp, part, optima.lengths[part.start : part.stop], optima.gamma) for part in _parts(mdp)]
+    )
 
 
 def check_gamma(gamma: float) -> None:
@@ -134,9 +130,9 @@ def check_searchable(mdp: Mdp, states: Tensor) -> None:
         )
 
 
-def _best_totals(mdp: Mdp, gamma: float, levels: range | None = None) -> Iterator[tuple[Layer, Tensor]]:
+def _best_totals(mdp: Mdp, gamma: float, levels: range) -> Iterator[tuple[Layer, Tensor]]:
     """Yield each layer with the best total at each state and end of the next layer."""
-    best = torch.zeros(mdp.num_levels if levels is None else len(levels), dtype=torch.float64, device=mdp.device)
+    best = torch.zeros(len(levels), dtype=torch.float64, device=mdp.device)
     for layer in walk(mdp, levels):
         total = (best[:, None, None] + gamma**layer.tick * layer.coin).expand(layer.target.shape)
         best = total.new_full((layer.next_size,), -torch.inf)

@@ -5,7 +5,6 @@ A draft depends on the seed and on its own number alone, not on the drafts that 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import chain, islice
@@ -14,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.mdp import Mdp, assembled
 from drest_torch.envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import KINDS, TAKEN, Button, Coin, Layers, WorldObject
+from drest_torch.envs.objects.draws import Draws
 from drest_torch.envs.objects.lottery import lottery_features
 
 HANDED_OUT: tuple[type[WorldObject], ...] = (Button, Coin)
@@ -69,72 +68,19 @@ def _cells_of(kind: type[WorldObject]) -> str:
     return f"{kind.noun}_cells"
 
 
-class _Draws:
-    """The random numbers of each draft.
-
-    The first ones are those of the first version of the generator, in its order, so that its levels stay the same. The
-    numbers that were added later have a key for each name.
-    """
-
-    LATER = (
-        *("height", "width", "buttons", "delay", "chance"),
-        *("wall_share", "wall_shape", "wall_length", "pieces", "corner"),
-        *THINNED,
-        *(name for kind in KINDS if kind not in HANDED_OUT for name in (kind.plural(), _cells_of(kind), *kind.draws)),
-    )
-
-    def __init__(self, config: GeneratorConfig, seed: int, number: Tensor) -> None:
-        self._config = config
-        self._key = streams.mix(streams.mix(torch.tensor(seed), torch.tensor(0)), number).unsqueeze(-1)
-        sizes = {"shutdown": 1, "delay": 1, "coins": 1, "walls": 1, "coin_values": config.map_cells}
-        sizes["bits"] = config.map_cells
-        self._used = sum(sizes.values())
-        self._first = dict(zip(sizes, torch.arange(self._used).split(list(sizes.values())), strict=True))
-
-    def bounds(self, name: str) -> tuple[float, float]:
-        """Return the range of this name."""
-        return getattr(self._config, name)
-
-    def first(self, name: str) -> Tensor:
-        """Sample whole numbers from the range of this name, with the first random numbers."""
-        return self._from_range(name, self._key, self._first[name])
-
-    def bits(self) -> Tensor:
-        """Return random bits for each cell [n, S], with the first random numbers."""
-        return streams.mix(self._key, self._first["bits"])
-
-    def later(self, name: str, *shape: int) -> Tensor:
-        """Sample whole numbers [n, *shape] from the range of this name."""
-        return self._from_range(name, self._key_of(name, len(shape)), _counters(shape))
-
-    def real(self, name: str, *shape: int) -> Tensor:
-        """Sample numbers in [0, 1) of shape [n, *shape]."""
-        return streams.uniform(self._key_of(name, len(shape)), _counters(shape))
-
-    def _key_of(self, name: str, dims: int) -> Tensor:
-        key = streams.mix(self._key, torch.tensor(self._used + self.LATER.index(name)))
-        return key.reshape(-1, *[1] * dims)
-
-    def _from_range(self, name: str, key: Tensor, counter: Tensor) -> Tensor:
-        low, high = getattr(self._config, name)
-        weights = self._config.weights_of(name)
-        if weights is None:
-            return low + streams.integer(key, counter, high - low + 1)
-        # Each whole number has a part of [0, 1) in proportion to its weight; a number of weight 0 has none.
-        ends = torch.tensor(weights, dtype=torch.float64).cumsum(0)
-        last = max(index for index, weight in enumerate(weights) if weight > 0)
-        index = torch.searchsorted(ends / ends[-1], streams.uniform(key, counter), right=True)
-        return low + index.clamp_max(last)
-
-
-def _counters(shape: tuple[int, ...]) -> Tensor:
-    return torch.arange(math.prod(shape)).reshape(shape)
+LATER = (
+    *("height", "width", "buttons", "delay", "chance"),
+    *("wall_share", "wall_shape", "wall_length", "pieces", "corner"),
+    *THINNED,
+    *(name for kind in KINDS if kind not in HANDED_OUT for name in (kind.plural(), _cells_of(kind), *kind.draws)),
+)
+"""The names of the random numbers that the first version of the generator did not have, in the order of their keys."""
 
 
 def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
     """Sample the drafts with these numbers [n]."""
-    draws = _Draws(config, seed, number)
     cells = config.map_cells
+    draws = Draws(vars(config), cells, LATER, seed, number)
     shutdown, walls = draws.first("shutdown"), draws.first("walls")
     # The order of random numbers is a random permutation. It gives each cell a rank: the first cell is the agent's, the
     # next ones are for the buttons, then those for the coins, and so on.
@@ -191,7 +137,7 @@ def _rank(values: Tensor) -> Tensor:
 
 def _shaped(
     config: GeneratorConfig,
-    draws: _Draws,
+    draws: Draws,
     scattered: Tensor,
     walls: Tensor,
     rank: Tensor,
@@ -256,22 +202,20 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
         bit += (1 << (before + here.cumsum(-1) - 1).clamp_min(0)) * here
         before = before + here.sum(-1, keepdim=True)
     layers = {name: values.reshape(-1) for name, values in drafts.layers.items()}
+    # Of the features those that the rules depend on; drafts are not observed.
+    features = lottery_features(int(layers["lottery"].max()) if "lottery" in layers else 0)
+    if (layers["chance"] < 1).any():
+        features |= {"chance"}
     return assembled(
         (),
         drafts.walls.reshape(count, config.height[1], config.width[1]),
         bit.reshape(-1),
         layers,
-        _features(layers),
+        features,
         start=drafts.start + torch.arange(count) * cells,
         shutdown=drafts.shutdown,
         free_bumps=torch.full((count,), config.clock == "moves"),
     )
-
-
-def _features(layers: Layers) -> frozenset[str]:
-    """Return the features that the rules depend on; drafts are not observed."""
-    chance = {"chance"} if (layers["chance"] < 1).any() else set()
-    return frozenset(chance | lottery_features(int(layers["lottery"].max()) if "lottery" in layers else 0))
 
 
 # ------------------------------------------------------------------------------------------- levels

@@ -123,9 +123,7 @@ class GeneratorConfig:
             raise LevelError(
                 f"generator: coin_in_every_length {self.coin_in_every_length!r:.40}; expected true or false"
             )
-        for height in range(self.height[0], self.height[1] + 1):
-            for width in range(self.width[0], self.width[1] + 1):
-                self._check_room(height, width)
+        self._check_room()
         for name in self.weights or {}:
             self._check_weights(name)
 
@@ -195,7 +193,9 @@ class GeneratorConfig:
         if self.slack is not None:
             raise LevelError("generator: slack with lotteries, whose luck changes it; expected slack=null")
 
-    def _check_room(self, height: int, width: int) -> None:
+    def _check_room(self) -> None:
+        """Refuse what the smallest map, which has the least room beside its walls, cannot hold."""
+        height, width = self.height[0], self.width[0]
         buttons, coins, walls = self.buttons[1], self.coins[1], self.most_walls(height * width)
         others = {kind.plural(): self.most_of(kind) for kind in KINDS if kind not in (Button, Coin)}
         needed = 1 + buttons + coins + walls + sum(others.values())

@@ -38,10 +38,6 @@ class Split:
     config: GeneratorConfig
     seed: int
 
-    def part(self, name: str) -> list[Level]:
-        """Return the levels of ``train``, ``selection`` or ``test``."""
-        return {"train": self.train, "selection": self.selection, "test": self.test}[name]
-
     def held_out(self) -> frozenset[str]:
         """Return the canonical keys of the selection and test levels, which `generator.stream` must not produce."""
         return frozenset(canonical_key(level) for level in (*self.selection, *self.test))
@@ -105,16 +101,15 @@ def write_split(path: str | os.PathLike[str], split: Split, *, preset: str | Non
     The file is JSON: the generator's configuration and seed, the number of levels for each purpose, and the SHA-256 of
     their canonical keys, for each purpose and for all together. ``preset`` is the name of the configuration.
     """
-    path = Path(path)
     record = {
         "format": FORMAT,
         "preset": preset,
         "seed": split.seed,
-        "levels": {part: len(split.part(part)) for part in PARTS},
+        "levels": {part: len(getattr(split, part)) for part in PARTS},
         "sha256": _hashes(split),
         "generator": split.config.to_record(),
     }
-    write_file(path, json.dumps(record, indent=2) + "\n")
+    write_file(Path(path), json.dumps(record, indent=2) + "\n")
 
 
 def read_split(path: str | os.PathLike[str]) -> Split:
@@ -125,36 +120,31 @@ def read_split(path: str | os.PathLike[str]) -> Split:
         if name not in known:
             raise LevelError(f"{path}: the generator has no '{name:.40}'; expected some of {', '.join(known)}")
     split = make_split(GeneratorConfig(**record["generator"]), **record["levels"], seed=record["seed"])
-    _check_hashes(path, record, split)
+    check_split(path, split)
     return split
 
 
 def check_split(path: str | os.PathLike[str], split: Split) -> None:
     """Refuse a split that is not the one of the file."""
-    _check_hashes(path, _read_record(Path(path)), split)
+    hashes = _read_record(Path(path))["sha256"]
+    for name, actual in _hashes(split).items():
+        if actual != hashes[name]:
+            levels = "levels" if name == "all" else f"{name} levels"
+            raise LevelError(
+                f"{path}: the {levels} of its generator and seed have SHA-256 {actual:.12}… and the file says "
+                f"{hashes[name]:.12}…; expected a file as it was written, by this version of the generator"
+            )
 
 
 def _hashes(split: Split) -> dict[str, str]:
     """Return the SHA-256 of the canonical keys, one per line in the order of the levels, for each part and for all."""
     hashes = {name: hashlib.sha256() for name in (*PARTS, "all")}
     for part in PARTS:
-        for level in split.part(part):
+        for level in getattr(split, part):
             line = f"{canonical_key(level)}\n".encode()
             hashes[part].update(line)
             hashes["all"].update(line)
     return {name: part_hash.hexdigest() for name, part_hash in hashes.items()}
-
-
-def _check_hashes(path: str | os.PathLike[str], record: dict[str, Any], split: Split) -> None:
-    """Refuse a split whose hashes are not those of the record."""
-    for name, actual in _hashes(split).items():
-        expected = record["sha256"][name]
-        if actual != expected:
-            levels = "levels" if name == "all" else f"{name} levels"
-            raise LevelError(
-                f"{path}: the {levels} of its generator and seed have SHA-256 {actual:.12}… and the file says "
-                f"{expected:.12}…; expected a file as it was written, by this version of the generator"
-            )
 
 
 def _read_record(path: Path) -> dict[str, Any]:

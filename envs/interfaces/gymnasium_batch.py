@@ -34,6 +34,7 @@ from drest_torch.envs.interfaces.gymnasium_spaces import Array, action_row, chec
 PROVIDERS = {"MiniGrid": "minigrid", "BabyAI": "minigrid"}
 """Families of ids, and the package that registers them when it is imported."""
 IN_THE_EXTRA = ("imageio", "minigrid", "mujoco")
+ENDS = ("done", "terminated", "truncated")
 
 
 class GymnasiumBatch(EnvBase):
@@ -104,10 +105,6 @@ class GymnasiumBatch(EnvBase):
 
     def _make_specs(self, plan: Plan) -> None:
         (copies,) = self.batch_size
-
-        def flag() -> Binary:
-            return Binary(shape=(copies, 1), dtype=torch.bool)
-
         self.observation_spec = Composite(
             {
                 entry.name: Unbounded((copies, *entry.shape), dtype=getattr(torch, entry.dtype))
@@ -126,7 +123,8 @@ class GymnasiumBatch(EnvBase):
             self.action_spec = Bounded(low.clone(), high.clone(), shape=shape, dtype=torch.float32)
         self.reward_spec = Unbounded((copies, 1))
         self.state_spec = Composite(level_seed=Unbounded((copies, 1), dtype=torch.int64), shape=(copies,))
-        self.full_done_spec = Composite(done=flag(), terminated=flag(), truncated=flag(), shape=(copies,))
+        flags = {name: Binary(shape=(copies, 1), dtype=torch.bool) for name in ENDS}
+        self.full_done_spec = Composite(flags, shape=(copies,))
 
     def render(self, i: int = 0) -> Array | None:
         """Return a picture of copy i, or None if it was not made with render_mode="rgb_array", or is in a worker."""
@@ -169,21 +167,17 @@ class GymnasiumBatch(EnvBase):
             self._next_seed = np.array([_draw(stream) for stream in self._streams])
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        mask = None if tensordict is None else tensordict.get("_reset", None)
-        levels = None if tensordict is None else tensordict.get("level_seed", None)
-        records = self._records
+        given = {} if tensordict is None else tensordict
+        mask, levels = given.get("_reset", None), given.get("level_seed", None)
+        levels = torch.full(self.state_spec["level_seed"].shape, -1) if levels is None else levels
+        records, level = self._records, levels.reshape(-1).numpy()
         records["_step"] = True if mask is None else mask.reshape(-1).numpy()
-        records["level_seed"] = self._next_seed
-        if levels is not None:
-            level = levels.reshape(-1).numpy()
-            np.copyto(records["level_seed"], level, where=level >= 0)
+        records["level_seed"] = np.where(level >= 0, level, self._next_seed)
         self._copies.reset()
         self._next_seed[records["_step"]] = -1
-        if levels is not None:
-            # The stream of a copy that was set to a level would go on as that of every other copy on this level.
-            for i in np.flatnonzero(records["_step"] & (level >= 0)).tolist():
-                self._next_seed[i] = _draw(self._streams[i])
-        levels = torch.full(self.state_spec["level_seed"].shape, -1) if levels is None else levels
+        # The stream of a copy that was set to a level would go on as that of every other copy on this level.
+        for i in np.flatnonzero(records["_step"] & (level >= 0)).tolist():
+            self._next_seed[i] = _draw(self._streams[i])
         return TensorDict(self._state() | {"level_seed": levels}, batch_size=self.batch_size, device=self.device)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -205,7 +199,7 @@ class GymnasiumBatch(EnvBase):
         state = {name: torch.from_numpy(self._records[name].copy()) for name in self._shown}
         terminated, truncated = self._records["terminated"], self._records["truncated"]
         ends = torch.from_numpy(np.stack((terminated | truncated, terminated, truncated)))
-        return state | dict(zip(("done", "terminated", "truncated"), ends.unsqueeze(-1), strict=True))
+        return state | dict(zip(ENDS, ends.unsqueeze(-1), strict=True))
 
 
 def _draw(stream: np.random.Generator) -> int:

@@ -26,7 +26,6 @@ import numpy as np
 from drest_torch.envs.interfaces.gymnasium_spaces import Array, Entry, action_row, actions_of
 from drest_torch.errors import UserError
 
-STEP, RESET = b"step", b"reset"
 SECONDS_TO_END = 5.0
 
 
@@ -65,7 +64,6 @@ class Copies:
     def __init__(self, plan: Plan, records: Array, first: int = 0, made: gymnasium.Env[Any, Any] | None = None) -> None:
         self.records = records
         self._plan, self._first = plan, first
-        self._ended = [False] * len(records)
         self._envs: list[gymnasium.Env[Any, Any]] = [] if made is None else [made]
         for i in range(len(self._envs), len(records)):
             try:
@@ -76,17 +74,14 @@ class Copies:
 
     def step(self) -> None:
         """Step the chosen copies; one whose episode has ended is left alone and is paid nothing."""
-        records, ended = self.records, self._ended
-        actions, chosen = actions_of(self._plan.action, records["action"]), records["_step"].tolist()
+        records, actions = self.records, actions_of(self._plan.action, self.records["action"])
         rewards = [0.0] * len(actions)
-        for i, env in enumerate(self._envs):
-            if ended[i] or not chosen[i]:
-                continue
+        plays = records["_step"] & ~(records["terminated"] | records["truncated"])
+        for i in np.flatnonzero(plays).tolist():
             try:
-                observation, reward, terminated, truncated, _ = env.step(actions[i])
+                observation, reward, terminated, truncated, _ = self._envs[i].step(actions[i])
                 rewards[i] = float(reward)
                 if terminated or truncated:
-                    ended[i] = True
                     records["terminated"][i], records["truncated"][i] = terminated, truncated
                 self._write(i, observation)
             except (Exception, SystemExit) as error:
@@ -103,7 +98,7 @@ class Copies:
                 self._write(i, observation)
             except (Exception, SystemExit) as error:
                 raise self._failure(i, error) from error
-            self._ended[i] = records["terminated"][i] = records["truncated"][i] = False
+            records["terminated"][i] = records["truncated"][i] = False
 
     def render(self, i: int) -> Array | None:
         """Return a picture of a copy, or None if the environment renders none."""
@@ -165,11 +160,11 @@ class Workers:
 
     def step(self) -> None:
         """Step the chosen copies."""
-        self._order(STEP)
+        self._order("step")
 
     def reset(self) -> None:
         """Reset the chosen copies."""
-        self._order(RESET)
+        self._order("reset")
 
     def render(self, i: int) -> None:
         """Return no picture."""
@@ -179,14 +174,14 @@ class Workers:
         """End all processes, by force if they do not end by themselves."""
         self._finalizer()
 
-    def _order(self, command: bytes) -> None:
-        """Have all workers obey a command, at the same time."""
+    def _order(self, method: str) -> None:
+        """Have all workers call a method of their copies, at the same time."""
         if not self._finalizer.alive:
             raise UserError(f"{self._name}: its workers have ended; make the environment again")
         try:
             for _, connection in self._workers:
                 with contextlib.suppress(OSError):  # it is dead, which the reply will show
-                    connection.send_bytes(command)
+                    connection.send_bytes(method.encode())
             self._wait()
         except BaseException:  # also Ctrl-C: a reply that nobody reads would be taken for that of the next command
             self.close()
@@ -234,10 +229,7 @@ def _work(connection: Connection, program: bytes, memory: Any, first: int, share
         copies = Copies(plan, np.frombuffer(memory, plan.record())[first : first + share], first)
         while True:
             connection.send_bytes(b"")
-            if connection.recv_bytes() == STEP:
-                copies.step()
-            else:
-                copies.reset()
+            getattr(copies, connection.recv_bytes().decode())()
     except UserError as error:
         with contextlib.suppress(OSError):
             connection.send_bytes(str(error).encode())

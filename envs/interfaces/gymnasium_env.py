@@ -41,6 +41,8 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+    moment: EpisodeState
+    """The state after the last step: where a mini-episode ended, its end and not the start of the next one."""
 
     def __init__(
         self,
@@ -93,6 +95,7 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
             self.slots.seed(of_levels, of_luck, torch.tensor(chosen))
             self._seeded = True
         self._begin(torch.ones(self.num_envs, dtype=torch.bool), (options or {}).get("level"))
+        self.moment = self.slots.now
         return self._observation(), self._info()
 
     def _begin(self, here: Tensor, level: Any = None) -> None:
@@ -114,6 +117,7 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
         names, before, slots = self._info()["level"], self.slots.now, self.slots
         action = torch.as_tensor(actions, dtype=torch.int64)
         played = slots.step(action)
+        self.moment = slots.now
         self._coins += played.coin * self.reward.gamma**before.ticks
         ended, reward, final = played.mini_done, played.coin, {}
         if ended.any():
@@ -139,28 +143,26 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
     def _final(self, before: EpisodeState, action: Tensor, ended: Tensor, ends: dict[str, Any]) -> dict[str, Any]:
         """Return what a step says of the mini-episodes that it ended: the last observation, without time, and these."""
         here, last = ended.numpy(), self.mdp.advance(before.spot, before.taken, action)
-        self.last = int(last.spot[0]), int(last.taken[0]), 0
-        seen = self._observe(last.spot, last.taken, torch.zeros_like(last.spot)).numpy()
+        time_left = self.slots.now.time_left * ~ended
+        self.moment = before._replace(spot=last.spot, taken=last.taken, time_left=time_left)
+        seen = self._observe(last.spot, last.taken, time_left).numpy()
         observations = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(here):
             observations[i] = seen[i]
-        info: dict[str, Any] = {}
-        for key, values in ends.items():
-            info[key] = np.where(here, values, 0)
-            info[f"_{key}"] = here.copy()
-        return {
-            "final_obs": observations,
-            "_final_obs": here.copy(),
-            "final_info": info,
-            "_final_info": here.copy(),
-        }
+        info = _masked({key: np.where(here, values, 0) for key, values in ends.items()}, here)
+        return _masked({"final_obs": observations, "final_info": info}, here)
 
     def _observation(self) -> Array:
         now = self.slots.now
         return self._observe(now.spot, now.taken, now.time_left).numpy()
 
     def _info(self) -> dict[str, Any]:
-        return {"level": self._names[self.slots.now.level.numpy()], "_level": np.ones(self.num_envs, dtype=bool)}
+        return _masked({"level": self._names[self.slots.now.level.numpy()]}, np.ones(self.num_envs, dtype=bool))
+
+
+def _masked(entries: dict[str, Any], here: Array) -> dict[str, Any]:
+    """Return entries of ``info`` with the masks of the environments that have them, as Gymnasium prescribes."""
+    return entries | {f"_{key}": here.copy() for key in entries}
 
 
 class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
@@ -207,18 +209,13 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         super().reset(seed=seed)
         level = (options or {}).get("level")
         observations, info = self._envs.reset(seed=seed, options={"level": None if level is None else [level]})
-        self._level = self._envs.mdp.levels[int(self._envs.slots.now.level)]
-        self._moment = self._now()
         return observations[0], {"level": info["level"][0]}
 
     def step(self, action: np.int64 | int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Take one action; return the observation, the reward, whether the mini-episode ended, False, and ``info``."""
         observations, reward, terminated, _, info = self._envs.step(np.array([action]))
         if terminated[0]:
-            self._moment, observations = self._envs.last, info["final_obs"]
-            info = info["final_info"]
-        else:
-            self._moment = self._now()
+            observations, info = info["final_obs"], info["final_info"]
         shown = {key: values.tolist()[0] for key, values in info.items() if not key.startswith("_")}
         return observations[0], float(reward[0]), bool(terminated[0]), False, shown
 
@@ -228,17 +225,13 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
             return None
         from drest_torch.envs.view import rendering  # an environment is played without matplotlib
 
-        spot, taken, time_left = self._moment
-        mdp = self._envs.mdp
-        agent = divmod(spot % mdp.num_cells, mdp.width)
+        mdp, moment = self._envs.mdp, self._envs.moment
+        level, taken, time_left = mdp.levels[int(moment.level)], int(moment.taken), int(moment.time_left)
+        agent = divmod(int(moment.spot) % mdp.num_cells, mdp.width)
         if self.render_mode == "ansi":
-            text = rendering.to_text(self._level, colour=False, agent=agent, taken=taken)
+            text = rendering.to_text(level, colour=False, agent=agent, taken=taken)
             return f"{text}\ntime left: {time_left}\n"
-        return rendering.frame(self._level, taken=taken, agent=agent, time_left=time_left)
-
-    def _now(self) -> tuple[int, int, int]:
-        now = self._envs.slots.now
-        return int(now.spot), int(now.taken), int(now.time_left)
+        return rendering.frame(level, taken=taken, agent=agent, time_left=time_left)
 
 
 def register(name: str = "drest/Gridworld-v0") -> None:

@@ -138,7 +138,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         if seed is not None:  # not the stream of the base environment, which has the same seed
             self._generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         self._options = options
-        self._left, self._delays, self._since = self._timer.lengths[0], 0, 0
+        self._left, self._steps, self._delays, self._since = self._timer.lengths[0], 0, 0, 0
         self._waiting, self._previous = False, getattr(self.env.action_space, "start", None)
         return self._observe(), self._info
 
@@ -152,22 +152,23 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
             asks = bool(self._control(self._judged, self._info))
         asks = asks and self._timer.is_open(self._delays, self._since)
         granted = asks and (self._chance == 1 or self._generator.random() < self._chance)
-        steps = self._timer.lengths[self._delays] - self._left + 1
         self._delays, self._since = self._timer.granted(self._delays, self._since, granted)
-        self._left = self._timer.lengths[self._delays] - steps
+        self._steps += 1
+        self._left = self._timer.lengths[self._delays] - self._steps
         if not self._left:
             self._abandoned = -math.inf
-            info = {**info, "length": steps, "length_index": self._delays, "delays": self._delays}
+            info = {**info, "length": self._steps, "length_index": self._delays, "delays": self._delays}
         return self._observe(), reward - self._cost * asks, not self._left, False, info
 
     def _warn_if_abandoned(self) -> None:
         """Warn once if none of the first mini-episodes is played to its end, as a time limit outside has it."""
-        if self._left and (steps := self._timer.lengths[self._delays] - self._left):
+        if self._left and self._steps:
             self._abandoned += 1
             if self._abandoned == ABANDONED:
                 warnings.warn(
                     f"{_name(self.env)}: the first {ABANDONED} mini-episodes were reset before shutdown, the last one "
-                    f"after {steps} steps; put a TimeLimit inside ShutdownTimerWrapper, as outside it no length counts",
+                    f"after {self._steps} steps; put a TimeLimit inside ShutdownTimerWrapper, as outside it no length "
+                    "counts",
                     stacklevel=3,
                 )
 
@@ -214,12 +215,10 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         space, size = self.env.observation_space, self._timer.size
         if self._flat:
             return _appended(space, 0, 1, size, np.result_type(space.dtype, np.float32))
-        timer = spaces.Box(0, 1, (size,), np.float32)
-        if not isinstance(space, spaces.Dict):
-            return spaces.Dict({"observation": space, "timer": timer})
-        if "timer" in space.spaces:
+        entries = space.spaces if isinstance(space, spaces.Dict) else {"observation": space}
+        if "timer" in entries:
             raise ConfigError(f"{_name(self.env)}: its observations have a key timer already; rename it with a wrapper")
-        return spaces.Dict({**space.spaces, "timer": timer})
+        return spaces.Dict({**entries, "timer": spaces.Box(0, 1, (size,), np.float32)})
 
     def _observe(self) -> Any:
         numbers = np.arange(len(self._timer.lengths))
@@ -228,9 +227,8 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         if self._flat:
             return np.concatenate((self._observation, timer), dtype=self.observation_space.dtype)
         seen = copy.deepcopy(self._observation) if self._waiting else self._observation
-        if isinstance(self.env.observation_space, spaces.Dict):
-            return {**seen, "timer": timer}
-        return {"observation": seen, "timer": timer}
+        entries = seen if isinstance(self.env.observation_space, spaces.Dict) else {"observation": seen}
+        return {**entries, "timer": timer}
 
 
 def _is_vector(space: spaces.Space[Any]) -> bool:
@@ -280,14 +278,8 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         floor: float = 0.0,
         length_key: str = "length_index",
     ) -> None:
-        given: dict[str, Any] = {
-            "reward": reward,
-            "lengths": lengths,
-            "best": best,
-            "floor": floor,
-            "length_key": length_key,
-        }
-        RecordConstructorArgs.__init__(self, **given)
+        given: dict[str, Any] = {"reward": reward, "lengths": lengths, "best": best}
+        RecordConstructorArgs.__init__(self, **given, floor=floor, length_key=length_key)
         gymnasium.Wrapper.__init__(self, env)
         _check_whole(env, lengths=lengths)
         _check(env, Limits(), floor=floor)

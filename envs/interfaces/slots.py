@@ -95,9 +95,9 @@ class Slots:
 
     def seed(self, level_key: Tensor, luck_key: Tensor, slot: Tensor) -> None:
         """Restart the random streams of these slots [n]; each must start next."""
-        zero = torch.zeros_like(slot)
-        self.level_key, self.luck_key = _put(self.level_key, slot, level_key), _put(self.luck_key, slot, luck_key)
-        self.metas, self._lucks = _put(self.metas, slot, zero), _put(self._lucks, slot, zero)
+        self.level_key = self.level_key.index_put((slot,), level_key)
+        self.luck_key = self.luck_key.index_put((slot,), luck_key)
+        self.metas, self._lucks = (count.index_fill(0, slot, 0) for count in (self.metas, self._lucks))
 
     def sample_levels(self, spread: int | None = None) -> Tensor:
         """Sample the level of each slot's next meta-episode [B].
@@ -143,7 +143,3 @@ class Slots:
     def _move(self, now: EpisodeState) -> None:
         self.now = now
         self.num_lengths = self.optima.num_lengths[now.level]
-
-
-def _put(values: Tensor, slot: Tensor, new: Tensor) -> Tensor:
-    return values.index_put((slot,), new)

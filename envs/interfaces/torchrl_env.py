@@ -108,16 +108,13 @@ class GridworldEnv(EnvBase):
         def column(numbers: int) -> Categorical:
             return Categorical(numbers, shape=(slots, 1), dtype=torch.int64)
 
-        def flag() -> Binary:
-            return Binary(shape=(slots, 1), dtype=torch.bool)
-
         if self.observe is None:
             shown: dict[str, TensorSpec] = {STATE: Unbounded((slots,), dtype=torch.int64)}
         else:
             shown = {"observation": Unbounded((slots, *self.observe.shape))}
         self.observation_spec = Composite(
             **shown,
-            mini_done=flag(),
+            mini_done=Binary(shape=(slots, 1), dtype=torch.bool),
             mini_len=column(count),
             mini_idx=column(self.episodes_per_meta + 1),
             tick=column(self.mdp.max_time + 1),
@@ -127,7 +124,6 @@ class GridworldEnv(EnvBase):
         )
         self.action_spec = Categorical(NUM_ACTIONS, shape=(slots,), dtype=torch.int64)
         self.reward_spec = Unbounded((slots, 1))
-        self.full_done_spec = Composite(done=flag(), terminated=flag(), shape=(slots,))
 
     # ------------------------------------------------------------------------------ TorchRL's contract
 

@@ -13,7 +13,7 @@ is a ``.jsonl`` file with one JSON object per line. The rules (movement, coins, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from string import ascii_letters
 
@@ -92,18 +92,21 @@ class Level:
     @property
     def max_time(self) -> int:
         """Return the length of a trajectory in which every button works and every lottery adds the most time."""
-        delays = (*(button.delay for button in self.buttons), *(lottery.max_delay for lottery in self.lotteries))
-        return self.shutdown + sum(delays)
+        return self.shutdown + sum(map(max, self._delays))
+
+    @property
+    def _delays(self) -> list[set[int]]:
+        """Return what each button and each lottery can add to the time."""
+        outcomes = [lottery.outcomes for lottery in self.lotteries]
+        return [{0, button.delay} for button in self.buttons] + [{0, *(one.delay for one in each)} for each in outcomes]
 
     @property
     def most_lengths(self) -> int:
         """Return a bound on the number of lengths, the number of sums of delays, or all ticks if some are negative."""
-        options = [{0, button.delay} for button in self.buttons]
-        options += [{0, *(outcome.delay for outcome in lottery.outcomes)} for lottery in self.lotteries]
-        if any(delay < 0 for delays in options for delay in delays):
+        if any(min(delays) < 0 for delays in self._delays):
             return self.max_time
         sums = {0}
-        for delays in options:
+        for delays in self._delays:
             sums = {total + delay for total in sums for delay in delays}
         return len(sums)
 
@@ -119,12 +122,17 @@ class Level:
 
     def rows(self) -> list[str]:
         """Return the map as text: one string per row, cells separated by one blank."""
+        names = self.lottery_names
+        cells = self.cells(lambda thing: f"L{names[thing.text]}" if isinstance(thing, Lottery) else thing.text)
+        return [" ".join(row) for row in cells]
+
+    def cells(self, text_of: Callable[[WorldObject], str]) -> list[list[str]]:
+        """Return the text of each cell of the map, given those of objects."""
         cells = [["#" if wall else "." for wall in row] for row in self.walls]
         cells[self.start[0]][self.start[1]] = "A"
-        names = self.lottery_names
         for thing in (*self.objects, *self.fixtures):
-            cells[thing.row][thing.column] = f"L{names[thing.text]}" if isinstance(thing, Lottery) else thing.text
-        return [" ".join(row) for row in cells]
+            cells[thing.row][thing.column] = text_of(thing)
+        return cells
 
 
 def features_of(levels: Iterable[Level]) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import TypeVar
 
 import torch
@@ -81,7 +82,7 @@ def canonical_key(level: Level) -> str:
     objects, shutdown and clock count; the name and the study do not. Cells that cannot be reached count, too: an agent
     that sees the whole map can tell them apart.
     """
-    rows = _cropped(_cells(level))
+    rows = _cropped(level.cells(attrgetter("key")))
     directed = [thing for thing in (*level.objects, *level.fixtures) if thing.is_directed]
     texts = []
     for index, actions in enumerate(_actions()):
@@ -106,15 +107,6 @@ def _placed(
     """Return objects at their new places, each kind in reading order again."""
     moved = [thing.moved(*place[thing.row, thing.column], _actions()[index]) for thing in objects]
     return tuple(sorted(moved, key=lambda thing: (KINDS.index(type(thing)), thing.row, thing.column)))
-
-
-def _cells(level: Level) -> list[list[str]]:
-    """Return the map as texts that differ wherever two cells do (`Level.rows` is for people, and slower)."""
-    cells = [["#" if wall else "." for wall in row] for row in level.walls]
-    cells[level.start[0]][level.start[1]] = "A"
-    for thing in (*level.objects, *level.fixtures):
-        cells[thing.row][thing.column] = thing.key
-    return cells
 
 
 def _cropped(cells: list[list[str]]) -> list[list[str]]:

@@ -6,12 +6,10 @@ order of the bits of a state, of the planes of observations, and of random numbe
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import torch
 from torch import Tensor
 
-from drest_torch.envs.objects.base import Draws, Layer, Layers, Plane, WorldObject, format_number
+from drest_torch.envs.objects.base import Layers, Plane, WorldObject
 from drest_torch.envs.objects.button import Button
 from drest_torch.envs.objects.coin import Coin
 from drest_torch.envs.objects.door import Door
@@ -25,16 +23,11 @@ __all__ = [
     "Button",
     "Coin",
     "Door",
-    "Draws",
-    "Layer",
     "Layers",
     "Lottery",
     "Plane",
     "WorldObject",
-    "format_number",
     "largest_coin",
-    "layers_for",
-    "redirected",
 ]
 
 KINDS: tuple[type[WorldObject], ...] = (Coin, Button, Door, Lottery)
@@ -45,21 +38,7 @@ FEATURES = {name: words for kind in KINDS for name, words in kind.features.items
 """The features that observations show only if a level set has them, with their description for messages."""
 
 
-def layers_for(features: Collection[str]) -> dict[str, Layer]:
-    """Return by name the layers of a level set with these features: those of every kind that can be in it."""
-    kinds = (kind for kind in KINDS if not kind.is_optional or set(kind.features) & set(features))
-    return {name: layer for kind in kinds for name, layer in kind.layers.items()}
-
-
 def largest_coin(layers: Layers, num_levels: int) -> Tensor:
     """Return the largest coin of each level, on the map or in a lottery [B, 1]."""
     names = ["coin", *(name for name in layers if name.endswith(" coins"))]
     return torch.stack([layers[name].reshape(num_levels, -1).amax(-1, keepdim=True) for name in names]).amax(0)
-
-
-def redirected(goto: Tensor, layers: Layers, shape: torch.Size) -> Tensor:
-    """Return the spots that actions lead to [S, 4] with the effect of the objects on maps of a shape [B, H, W]."""
-    for kind in KINDS:
-        if kind.layers.keys() <= layers.keys():
-            goto = kind.redirect(goto, layers, shape)
-    return goto

@@ -12,10 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
+
+from drest_torch.envs.objects.draws import Draws
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch
@@ -49,22 +51,6 @@ class Plane(NamedTuple):
     observation."""
     feature: str | None = None
     """The feature that a level set must have for the plane to be shown; None: every set has the plane."""
-
-
-class Draws(Protocol):
-    """The random numbers of n drafts of levels."""
-
-    def bounds(self, name: str) -> tuple[float, float]:
-        """Return the range of this name."""
-
-    def first(self, name: str) -> Tensor:
-        """Sample whole numbers from the range of this name, as the first version of the generator did."""
-
-    def later(self, name: str, *shape: int) -> Tensor:
-        """Sample whole numbers [n, *shape] from the range of this name."""
-
-    def real(self, name: str, *shape: int) -> Tensor:
-        """Sample numbers in [0, 1) of shape [n, *shape]."""
 
 
 @dataclass(frozen=True)

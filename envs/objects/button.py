@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import Tensor
 
-from drest_torch.envs.objects.base import NUMBER, Draws, Layer, Layers, Plane, WorldObject, format_number
+from drest_torch.envs.objects.base import NUMBER, Layer, Plane, WorldObject, format_number
+from drest_torch.envs.objects.draws import Draws
 from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:
@@ -25,10 +26,6 @@ DELAY_UNIT = 8
 """Observations show delays and times in this unit, which brings them to about 1."""
 
 _BUTTON = re.compile(rf"B(-?[0-9]{{1,9}})(?:@(-?{NUMBER}))?")
-
-
-def _chances(layers: Layers) -> Tensor:
-    return layers["chance"] * (layers["delay"] > 0)
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Button(WorldObject):
             scale=1 / 4,
             relative=lambda values, largest_coin: values / DELAY_UNIT,
         ),
-        Plane("chance", _chances, feature="chance"),
+        Plane("chance", lambda layers: layers["chance"] * (layers["delay"] > 0), feature="chance"),
     )
     style = "1;38;5;231;48;5;31"
 
@@ -93,7 +90,7 @@ class Button(WorldObject):
     def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
         button = index.clamp(0, MAX_BUTTONS - 1)
         delay = torch.cat((draws.first("delay"), draws.later("delay", MAX_BUTTONS - 1)), -1)
-        lowest, highest = (round(bound * PER_CENT) for bound in draws.bounds("chance"))
+        lowest, highest = (round(bound * PER_CENT) for bound in draws.bounds["chance"])
         chance = lowest + (draws.real("chance", MAX_BUTTONS) * (highest - lowest + 1)).long()
         return {
             "delay": delay.gather(-1, button) * here,

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from drest_torch.envs.objects.base import NUMBER, Draws, Layer, Layers, Plane, WorldObject, format_number
+from drest_torch.envs.objects.base import NUMBER, Layer, Layers, Plane, WorldObject, format_number
 from drest_torch.envs.objects.button import DELAY_UNIT, MAX_TIME, PER_CENT
+from drest_torch.envs.objects.draws import Draws
 from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:
@@ -144,11 +145,6 @@ class Lottery(WorldObject):
         return "\n".join(outcome.label for outcome in self.outcomes)
 
     @property
-    def max_delay(self) -> int:
-        """Return the most time that the lottery can add."""
-        return max(0, self.outcomes[-1].delay)
-
-    @property
     def numbers(self) -> tuple[float, ...]:
         numbers = [number for chance, coins, delay in self.outcomes for number in (float(chance), coins, delay)]
         return (len(self.outcomes), *numbers, *[0] * (3 * (MAX_OUTCOMES - len(self.outcomes))))
@@ -176,7 +172,7 @@ class Lottery(WorldObject):
     @classmethod
     def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
         """Sample outcomes that differ, and chances in whole hundredths, all equally likely."""
-        (least, most), (first, last) = draws.bounds("lottery_coins"), draws.bounds("lottery_delay")
+        (least, most), (first, last) = draws.bounds["lottery_coins"], draws.bounds["lottery_delay"]
         values, pairs = int(most - least) + 1, int(most - least + 1) * int(last - first + 1)
         count = draws.later("lottery_outcomes", MAX_LOTTERIES)
         pair = _smallest(draws.real("lottery_values", MAX_LOTTERIES, pairs), count)

@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
 from torch.nn.functional import one_hot
-from torchrl.data import Binary, Categorical, Composite, Unbounded
+from torchrl.data import Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
 from drest_torch.envs.tasks.finite import FiniteTask
@@ -53,16 +53,11 @@ class QueueEnv(EnvBase):
         )
         self._rng = torch.Generator()
         self._waiting = torch.zeros(*batch, self.queues, dtype=torch.int64)
-
-        def flag() -> Binary:
-            return Binary(shape=(*batch, 1), dtype=torch.bool)
-
         self.observation_spec = Composite(
             observation=Unbounded((*batch, self.queues * (customers.room + 1))), shape=batch
         )
         self.action_spec = Categorical(self.queues, shape=batch, dtype=torch.int64)
         self.reward_spec = Unbounded((*batch, 1))
-        self.full_done_spec = Composite(done=flag(), terminated=flag(), shape=batch)
         self._set_seed(0)
 
     def _set_seed(self, seed: int | None) -> None:

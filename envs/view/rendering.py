@@ -67,7 +67,6 @@ def to_text(
     With ``agent`` the agent is shown in that cell instead of its start. Without all of these and ``colour`` this is the
     map of a level's file, with aligned columns.
     """
-    arrows = _route_arrows(route) if route else {}
     rows = [row.split() for row in level.rows()]
     for bit, thing in enumerate(level.objects):
         if taken >> bit & 1:
@@ -75,9 +74,11 @@ def to_text(
     if agent is not None:
         rows[level.start[0]][level.start[1]] = "."
         rows[agent[0]][agent[1]] = "A"
-    for (row, column), arrow in arrows.items():
-        if rows[row][column] == ".":
-            rows[row][column] = arrow
+    if route:  # each cell gets the arrow by which the route last leaves it, and the end a ring
+        arrows = {cell: _arrow(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell}
+        for (row, column), arrow in (arrows | {route[-1]: "o"}).items():
+            if rows[row][column] == ".":
+                rows[row][column] = arrow
     width = max(len(cell) for row in rows for cell in row)
     if not colour:
         return "\n".join(" ".join(cell.ljust(width) for cell in row).rstrip() for row in rows)
@@ -94,12 +95,6 @@ def _arrow(cell: Cell, next_cell: Cell) -> str:
         return BUMP
     step = (next_cell[0] - cell[0], next_cell[1] - cell[1])
     return ARROWS[STEPS.index(step)] if step in STEPS else JUMP
-
-
-def _route_arrows(route: Route) -> dict[Cell, str]:
-    """Return for each cell of a route the arrow by which the route last leaves it; the end gets a ring."""
-    arrows = {cell: _arrow(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell}
-    return arrows | {route[-1]: "o"}
 
 
 def _coloured(cell: str, width: int) -> str:
@@ -130,6 +125,7 @@ _ARROW = "#d7191c"
 _FONT = FontProperties(family="DejaVu Sans", weight="bold")
 _LANE = 0.08
 """The distance of a route to the right of the cells' centres."""
+_RIGHT = _LANE * 1j
 _FAINTEST = 0.01
 """Actions with a smaller probability get no arrow, because it would be invisible."""
 
@@ -220,13 +216,6 @@ def save_picture(level: Level, path: str | os.PathLike[str], *, panels: Sequence
     path = Path(path)
     if path.suffix[1:].lower() not in PICTURE_FORMATS:
         raise PictureError(f"{path}: unknown kind of picture; expected the ending .{', .'.join(PICTURE_FORMATS)}")
-    figure = _figure(level, panels)
-    picture = BytesIO()
-    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=160)
-    write_whole(path, picture.getvalue(), lambda why: PictureError(f"{path}: the picture cannot be written ({why})"))
-
-
-def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
     side = cell_side(level)
     across = min(len(panels), max(1, int(16 // (side * level.width))))
     down = math.ceil(len(panels) / across)
@@ -242,7 +231,9 @@ def _figure(level: Level, panels: Sequence[Panel]) -> Figure:
         )
         render(level, ax, taken=panel.taken, arrows=panel.arrows, route=panel.route)
         ax.set_title(panel.title, fontsize=11, color=LIGHT.text)
-    return figure
+    picture = BytesIO()
+    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=160)
+    write_whole(path, picture.getvalue(), lambda why: PictureError(f"{path}: the picture cannot be written ({why})"))
 
 
 def _render_board(level: Level, ax: Axes, style: BoardStyle) -> None:
@@ -299,40 +290,27 @@ def render_arrow(ax: Axes, x: float, y: float, step: Cell, alpha: float) -> None
 
 def _render_way(way: Way, ax: Axes) -> None:
     """Render a line from cell to cell that keeps to the right, so that opposite moves do not overlap."""
-    moves = [(cell, next_cell) for cell, next_cell in pairwise(way.route) if cell != next_cell]
+    centres = [complex(column + 0.5, row + 0.5) for row, column in way.route]  # x + iy; y points down
+    moves = [(centre, after) for centre, after in pairwise(centres) if centre != after]
     if not moves:
         return
-    faces = [_face(next_cell[1] - cell[1], next_cell[0] - cell[0]) for cell, next_cell in moves]
-    points = [_beside(moves[0][0], faces[0], along=0.22)]
-    for (_, cell), face, next_face in zip(moves, faces, faces[1:], strict=False):
-        points += _around(cell, face, next_face)
-    neck, tip = (_beside(moves[-1][1], faces[-1], along=along) for along in (-0.49, -0.34))
-    xs, ys = zip(*points, neck, strict=True)
+    # Directions have length 1 also where a move leads to a cell that is no neighbour.
+    faces = [(after - centre) / abs(after - centre) for centre, after in moves]
+    end, face = moves[-1][1], faces[-1]
+    points = [moves[0][0] + (0.22 + _RIGHT) * faces[0]]
+    for (_, centre), before, then in zip(moves, faces, faces[1:], strict=False):
+        turn = (before.conjugate() * then).imag
+        if turn:  # for a right turn (1) the corner is before the centre, for a left turn (-1) behind it
+            points.append(centre + (_RIGHT - turn * _LANE) * before)
+        else:
+            points += [centre + _RIGHT * before, centre + _RIGHT * then]
+    neck, tip = (end + (along + _RIGHT) * face for along in (-0.49, -0.34))
+    line = np.array([*points, neck])
     shape: dict[str, Any] = {"color": way.colour, "alpha": way.alpha, "zorder": 2}
-    ax.plot(xs, ys, linewidth=way.width, solid_joinstyle="round", solid_capstyle="butt", **shape)
-    half = 0.035 * way.width + 0.01
-    dx, dy = half * faces[-1][0], half * faces[-1][1]
-    ax.add_patch(Polygon([tip, (neck[0] - dy, neck[1] + dx), (neck[0] + dy, neck[1] - dx)], linewidth=0, **shape))
-
-
-def _face(right: int, down: int) -> Point:
-    """Return the direction (x, y) of a move, of length 1 also for one to a cell that is no neighbour."""
-    length = math.hypot(right, down)
-    return right / length, down / length
-
-
-def _beside(cell: Cell, face: Point, along: float = 0.0) -> Point:
-    """Return the point (x, y) to the right of a cell's centre in the direction ``face``, and ahead by ``along``."""
-    x, y = cell[1] + 0.5, cell[0] + 0.5
-    return x + along * face[0] - _LANE * face[1], y + along * face[1] + _LANE * face[0]
-
-
-def _around(cell: Cell, face: Point, next_face: Point) -> list[Point]:
-    """Return the corner of a line that enters a cell in one direction and leaves it in another."""
-    turn = face[0] * next_face[1] - face[1] * next_face[0]
-    if turn:  # for a right turn (1) the corner is before the centre, for a left turn (-1) behind it
-        return [_beside(cell, face, along=-turn * _LANE)]
-    return [_beside(cell, face), _beside(cell, next_face)]
+    ax.plot(line.real, line.imag, linewidth=way.width, solid_joinstyle="round", solid_capstyle="butt", **shape)
+    half = (0.035 * way.width + 0.01) * 1j * face
+    corners = np.array([tip, neck + half, neck - half])
+    ax.add_patch(Polygon(np.column_stack((corners.real, corners.imag)), linewidth=0, **shape))
 
 
 def write(

@@ -130,7 +130,10 @@ def show_level(level: Level, args: argparse.Namespace) -> None:
         print(f"\nlength {length}: {arrows_text(route)}")
         print(to_text(level, colour=colour, route=route))
     if not args.no_picture:
-        _write_picture(level, args, [f"length {length}" for length in lengths], routes)
+        path = args.picture or PICTURES / (re.sub(r"[^\w.-]+", "_", level.name) + ".png")
+        panels = [Panel(f"length {length}", route=route) for length, route in zip(lengths, routes, strict=True)]
+        save_picture(level, path, panels=[Panel(), *(panels if args.routes else [])])
+        print(shown(f"\npicture: {path}"))
 
 
 def _takes_colour() -> bool:
@@ -196,13 +199,6 @@ def _visits(level: Level, route: Route) -> str:
             places.remove((row, column))
             visits.append(f"{cells[row][column]} (tick {tick})")
     return ", ".join(visits) or "nothing"
-
-
-def _write_picture(level: Level, args: argparse.Namespace, titles: Sequence[str], routes: Sequence[Route]) -> None:
-    path = args.picture or PICTURES / (re.sub(r"[^\w.-]+", "_", level.name) + ".png")
-    panels = [Panel(title, route=route) for title, route in zip(titles, routes, strict=True)] if args.routes else []
-    save_picture(level, path, panels=[Panel(), *panels])
-    print(shown(f"\npicture: {path}"))
 
 
 # ------------------------------------------------------------------------------------ a level set

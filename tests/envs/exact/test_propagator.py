@@ -36,7 +36,8 @@ def policy_on(reachable, policies):
 def test_random_levels_and_policies_against_enumeration(levels, sees_time, gamma):
     policies = [random_policy(i, sees_time=sees_time) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
-    found = reachable.evaluate(policy_on(reachable, policies), gamma, see_time=sees_time, states_at_once=100)
+    states, index = reachable.distinct(see_time=sees_time)
+    found = reachable.propagate(policy_on(reachable, policies)(states)[index], gamma)
     for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
         expected = {length: (float(p), float(c)) for length, (p, c) in enumerate_policy(level, policy, gamma).items()}
         columns = zip(reachable.lengths[index].tolist(), found.probability[index], found.coins[index], strict=True)
