@@ -1,7 +1,7 @@
 """Which files of ours a reader passes who follows the data: python -m tests.house.walk train|evaluate
 
-train: from `algo=ppo` to the first gradient step. evaluate: from a level file to usefulness and neutrality. A file counts if a
-function of it is called; what runs while modules are imported does not.
+train: from `algo=ppo` to the first gradient step. evaluate: from a level file to usefulness and neutrality. A file
+counts if a function of it is called; what runs while modules are imported does not.
 """
 
 from __future__ import annotations
