@@ -228,9 +228,6 @@ def report(cfg: Config, done: Done) -> Report:
         {
             "totals": lambda: totals_table(cfg, agents),
             **by_world(cfg, agents),
-            "when": partial(when, cfg, agents[agents.level == cfg.worlds[0]]),
-            "hard": lambda: hard(uniform),
-            "missed": lambda: missed(cfg, agents),
             "changed": lambda: changed(cfg, here),
         },
         {f"all {measure}": partial(all_agents, cfg, agents, measure) for measure in MEASURES}
@@ -299,34 +296,6 @@ def by_world(cfg: Config, agents: pd.DataFrame) -> dict[str, Callable[[], Table]
         ("default", "p_better", lambda each: count(each > 0.5), "Default agents: how many choose what pays more"),
     ]
     return {f"{each[0]}_{each[1]}": partial(made, *each) for each in several}
-
-
-def when(cfg: Config, here: pd.DataFrame) -> Table:
-    drest, default = (here[here.reward == reward].groupby("algorithm", sort=False) for reward in ("drest", "default"))
-    columns = {
-        f"DReST: P(longer) ≥ {NOTICED} at first": drest.steps_until_longer.agg(steps),
-        f"both ≥ {cfg.mark} for good": drest.steps_until_both.agg(steps),
-        f"default: usefulness ≥ {LEARNED} for good": default.steps_until_useful.agg(steps),
-        "P(longer) at the end": default.p_longer.mean().map("{:.3f}".format),
-    }
-    caption = f"When something happens in this world: {title(cfg.worlds[0])}"
-    return as_table(pd.DataFrame(columns).fillna(MISSING).rename(index=called), caption, ["", *columns])
-
-
-def hard(uniform: pd.DataFrame) -> Table:
-    digits = zip(uniform, ("{:.2f}", "{:.4f}", "{:.3f}", "{:.3f}", "{:,.0f}"), strict=True)
-    cells = uniform.transform({name: each.format for name, each in digits}).rename(index=title)
-    header = ["world", "m(longer) ÷ m(shorter)", "P(longer)", "of m, shorter", "of m, longer", "once in"]
-    return as_table(cells, "What a uniform policy comes upon, the hardest world first", header)
-
-
-def missed(cfg: Config, agents: pd.DataFrame) -> Table:
-    bad = agents[(agents.reward == "drest") & (agents.algorithm != TABLE) & (agents.both == 0)]
-    cells = bad[[*MEASURES, "p_longer", "share_shorter", "share_longer"]].map("{:.3f}".format)
-    cells.insert(0, "algorithm", bad.algorithm.map(called))
-    cells.index = bad.level.map(title)
-    header = ["world", "trained with", *HEADS, "P(longer)", "of m, shorter", "of m, longer"]
-    return as_table(cells, f"Every DReST network that ends with one of the two below {cfg.mark}", header)
 
 
 def changed(cfg: Config, here: pd.DataFrame) -> Table:

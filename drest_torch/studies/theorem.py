@@ -125,14 +125,9 @@ def compare(optima: pd.DataFrame, meta: pd.DataFrame, mini: pd.DataFrame) -> pd.
     best["apart"] = (best.ratio / (1 + best.margin) - 1).abs()
     mini = mini.assign(neutral=mini.neutrality_normalised >= 1 - EXACT)
     of_best = best.groupby(SETTING).agg(
-        levels=("level", "nunique"), useful=("usefulness", "min"), apart=("apart", "max"), left=("ratio", "max")
+        levels=("level", "nunique"), useful=("usefulness", "min"), apart=("apart", "max")
     )
-    of_mini = mini.groupby(SETTING).agg(
-        climbs=("level", "size"),
-        neutral=("neutral", "sum"),
-        mini_neutrality=("neutrality_normalised", "min"),
-        mini_useful=("usefulness", "min"),
-    )
+    of_mini = mini.groupby(SETTING).agg(climbs=("level", "size"), neutral=("neutral", "sum"))
     return optima.join(of_best, on=SETTING).join(of_mini, on=SETTING)
 
 
@@ -183,16 +178,12 @@ def report(cfg: Config, done: Done) -> Report:
     meta, mini = (climbed[climbed.credit == credit] for credit in CREDITS)
     found = compare(optima, meta, mini)
     every = pd.concat([optima, pd.DataFrame([paper])]).drop_duplicates(SETTING)
-    tables = {
-        "optimum": optimum_table(found.dropna(subset=["levels"])),
-        "mini_credit": mini_table(found.dropna(subset=["levels", "climbs"])),
-    }
     plots = {"return": return_plot(cfg, meta)}
     plots |= {f"neutrality_{k}": neutrality_plot(cfg, paper, k, rows) for k, rows in over.groupby("k")}
     return Report(
         tidy(climbed, every, over),
         partial(quotes, found, paper, meta),
-        tables,
+        {"optimum": optimum_table(found.dropna(subset=["levels"]))},
         plots,
         partial(sentences, found, over, paper, meta),
     )
@@ -240,10 +231,6 @@ def missing(share: float) -> str:
     return f"{max(0.0, 1 - share):.0e}"
 
 
-def _named(rows: pd.DataFrame) -> list[str]:
-    return [f"{row.lam:g} / {row.episodes_per_meta} / {row.k}" for row in rows.itertuples()]
-
-
 def optimum_table(found: pd.DataFrame) -> Table:
     cells = pd.DataFrame(
         {
@@ -260,22 +247,8 @@ def optimum_table(found: pd.DataFrame) -> Table:
                 lambda ratio: f"{ratio:,.1f} ×" if ratio < 1000 else f"{ratio:.0e} ×"
             ),
         }
-    ).set_axis(_named(found))
+    ).set_axis([f"{row.lam:g} / {row.episodes_per_meta} / {row.k}" for row in found.itertuples()])
     return as_table(cells, "The optimum of the expected return of a meta-episode", ["λ / E / k", *cells.columns])
-
-
-def mini_table(found: pd.DataFrame) -> Table:
-    cells = pd.DataFrame(
-        {
-            "climbs that end neutral": [
-                f"{neutral:.0f} of {climbs:.0f}" for neutral, climbs in zip(found.neutral, found.climbs, strict=True)
-            ],
-            "1 − neutrality ÷ log2\u00a0k ≤": found.mini_neutrality.map(missing),
-            "1 − usefulness ≤": found.mini_useful.map(missing),
-            "return left": (found.left - 1).map(more),
-        }
-    ).set_axis(_named(found))
-    return as_table(cells, "Where credit within the mini-episode leads", ["λ / E / k", *cells.columns])
 
 
 # --------------------------------------------------------------------------------------------- plots
