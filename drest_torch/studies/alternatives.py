@@ -181,11 +181,10 @@ def sides(cfg: Config, own: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def quotes(cfg: Config, own: pd.DataFrame) -> list[Quote]:
-    by = {side: rows.apart.map(lambda it: abs(it.estimate)).max() for side, rows in sides(cfg, own).items()}
-    words = [
-        f"{len(rows)} {side}" + (f" (by at most {by[side]:.3f})" if len(rows) else "")
-        for side, rows in sides(cfg, own).items()
-    ]
+    words = []
+    for side, rows in sides(cfg, own).items():
+        most = rows.apart.map(lambda it: abs(it.estimate)).max()
+        words.append(f"{len(rows)} {side}" + (f" (by at most {most:.3f})" if len(rows) else ""))
     return [Quote("alternatives to DReST on unseen levels, U and N", "", ", ".join(words))]
 
 

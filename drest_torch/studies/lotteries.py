@@ -109,7 +109,6 @@ class Config(StudyConfig):
                     "arguments": "objective=supports algo.levels_at_once=48",
                 }
             },
-            overrides=[],
         )
     )
     """Agents of gridworlds that are trained on menus, too, as in the study `private_bit`."""

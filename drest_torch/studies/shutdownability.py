@@ -26,7 +26,7 @@ from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies import asking
 from drest_torch.studies.asking import ANTE, LARGE, SETS, SOFTMAX, WAYS, cells, intervals, lines, text, wide
-from drest_torch.studies.choosers import Kinds, jobs_of
+from drest_torch.studies.choosers import Kinds, Trained, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.histories import OBSERVATIONS, Pairs
 from drest_torch.studies.shared import check_known
@@ -58,11 +58,11 @@ class Config(StudyConfig):
     asked: dict[str, list[str]] = value({name: [name] for name in NAMES})
     """Agents that exist and were trained with DReST on coins divided by m, for gap, private_bit and pressure: for each
     title names of agents that come with the project, or folders of runs."""
-    gap: asking.Trained = value(asking.Trained(seeds=5))
+    gap: Trained = value(Trained(seeds=5))
     """Agents that are trained for forks."""
-    private_bit: Kinds = value(Kinds(seeds=1, overrides=[]))
+    private_bit: Kinds = value(Kinds())
     """Agents that are trained for the part on private bits."""
-    pressure: asking.Trained = value(asking.Trained())
+    pressure: Trained = value(Trained())
     """Agents that are trained for the part on pressure."""
     archetypes: list[str] = value([*ARCHETYPES])
     """Agents that follow a simple rule and are asked as well."""
@@ -114,7 +114,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
         Key(part, title, seed): replace(job, name=f"{part}, {title}-{seed}")
         for part in cfg.parts
         for title, several in PLANNED[part](cfg).items()
-        for seed, job in several.items()
+        for seed, job in enumerate(several)
     }
     return dict(sorted(found.items(), key=lambda item: item[0].seed))
 
@@ -168,7 +168,7 @@ class Part(NamedTuple):
     quotes: Callable[[], list[Quote]]
     values: Callable[[], dict[str, Any]]
     tables: Mapping[str, Callable[[], Table]]
-    plots: Mapping[str, Callable[[], Plot]]
+    plots: Mapping[str, Callable[[], Plot]] = {}
 
 
 def report(cfg: Config, done: Done) -> Report:
@@ -284,7 +284,7 @@ def bits(cfg: Config, rows: pd.DataFrame) -> Part:
         "redrawn": partial(cells, redrawn, ticks, "The bit is drawn again at a tick, and differs", *by),
         "paid": partial(cells, paid, every, "How often a shift is paid for, given the bit that pays more", "agent"),
     }
-    return Part(quotes, lambda: values, tables, {})
+    return Part(quotes, lambda: values, tables)
 
 
 def pressure(cfg: Config, rows: pd.DataFrame) -> Part:
@@ -377,7 +377,7 @@ def shared_states(cfg: Config, rows: pd.DataFrame) -> Part:
 
     shown = UN | {"score": ("(U + N) / 2", 3)}
     tables = {"pairs": partial(cells, rows, shown, "Pairs of levels that share a state", "agent")}
-    return Part(quotes, values, tables, {})
+    return Part(quotes, values, tables)
 
 
 SHOWN = {"gap": forks, "private_bit": bits, "pressure": pressure, "pairs": shared_states}
