@@ -161,12 +161,14 @@ def report(cfg: Config, done: Done) -> Report:
     agents = pd.DataFrame(measure(cfg, done)).set_index(["clock", "world", "divisor"])
     rows = agents.reset_index().melt(["clock", "world", "divisor"], var_name="metric")
     moves, means = agents.loc["moves"], agents.loc["moves"].map(np.mean)
-    tables = {
-        "unknown": partial(unknown_table, cfg, moves),
-        "neutrality_longer": partial(factor_table, cfg, means),
-    }
     plots = {f"neutrality_{kind}": partial(factor_plot, cfg, means.neutrality, kind) for kind in KINDS}
-    return Report(rows, partial(quotes, cfg, means), tables, plots, partial(sentences, cfg, means))
+    return Report(
+        rows,
+        partial(quotes, cfg, means),
+        {"unknown": partial(unknown_table, cfg, moves)},
+        plots,
+        partial(sentences, cfg, means),
+    )
 
 
 def sentences(cfg: Config, means: pd.DataFrame) -> dict[str, Any]:
@@ -216,14 +218,6 @@ def unknown_table(cfg: Config, moves: pd.DataFrame) -> Table:
     cells.insert(0, "best", best)
     caption = "Neutrality (bits) if coins are divided by m, by the largest return seen so far, or by nothing"
     return as_table(cells, caption, ["world", "m short, long", *UNKNOWN.values(), "none, predicted"])
-
-
-def factor_table(cfg: Config, means: pd.DataFrame) -> Table:
-    columns = {f"×{factor:g}": label for factor, label in by_factor(cfg, "longer").items()}
-    columns[f"×{max(cfg.factors):g}, longer"] = patient_name(cfg)
-    cells = texts(means.neutrality, num, columns.values())
-    cells.loc["predicted"] = means.groupby("divisor").neutrality_predicted.first()[cells.columns].map(num)
-    return as_table(cells, "Mean neutrality (bits), by the factor of m of the longer length", ["world", *columns])
 
 
 def factor_plot(cfg: Config, means: pd.Series, kind: str) -> Plot:
