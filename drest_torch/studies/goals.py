@@ -170,7 +170,7 @@ def at_side(side: int) -> dict[str, Any]:
 
 def _records(cfg: Config) -> dict[str, Any]:
     levels: Any = run_config(levels="large").levels
-    generators = {str(side): OmegaConf.merge(levels.generator, at_side(side)) for side in cfg.sides}
+    generators: dict[str, Any] = {str(side): OmegaConf.merge(levels.generator, at_side(side)) for side in cfg.sides}
     return {side: generator_config(values, levels.clock).to_record() for side, values in generators.items()}
 
 
