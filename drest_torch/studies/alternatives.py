@@ -160,15 +160,14 @@ def report(cfg: Config, done: Done) -> Report:
     found = pd.DataFrame(measure(done))
     rows = found.melt(["title", "strength", "seed", "split"], ["usefulness", "neutrality", "neutrality_own"], "metric")
     own = compared(cfg, found)
-    means: Any = {name: (name, "mean") for name in ("usefulness", "neutrality", "missed")}
     by_strength = found.groupby(["title", "strength"], sort=False, dropna=False)
-    curves = by_strength.agg(**means, agents=("usefulness", "size")).reset_index()
+    curves = by_strength[["usefulness", "neutrality"]].mean().reset_index()
     curves = curves[curves.title.isin(list(cfg.rivals))].sort_values("strength").groupby("title", sort=False)
     order = [(title, curves.get_group(title)) for title in cfg.rivals if title in curves.groups]
     return Report(
         rows,
         partial(quotes, cfg, own),
-        {"unseen": unseen_table(cfg, own), "strengths": strength_table(cfg, order)},
+        {"unseen": unseen_table(cfg, own)},
         {"frontier": frontier(cfg, order, own)},
         partial(sentences, cfg, own, order),
         exact=True,
@@ -182,11 +181,10 @@ def sides(cfg: Config, own: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def quotes(cfg: Config, own: pd.DataFrame) -> list[Quote]:
-    by = {side: rows.apart.map(lambda it: abs(it.estimate)).max() for side, rows in sides(cfg, own).items()}
-    words = [
-        f"{len(rows)} {side}" + (f" (by at most {by[side]:.3f})" if len(rows) else "")
-        for side, rows in sides(cfg, own).items()
-    ]
+    words = []
+    for side, rows in sides(cfg, own).items():
+        most = rows.apart.map(lambda it: abs(it.estimate)).max()
+        words.append(f"{len(rows)} {side}" + (f" (by at most {most:.3f})" if len(rows) else ""))
     return [Quote("alternatives to DReST on unseen levels, U and N", "", ", ".join(words))]
 
 
@@ -207,7 +205,10 @@ def unseen_table(cfg: Config, own: pd.DataFrame) -> Table:
 
     cells = pd.DataFrame(
         {
-            "strength": [_strength(cfg, row.title, row.strength) for row in own.itertuples()],
+            "strength": [
+                "" if pd.isna(row.strength) else f"{cfg.rivals[row.title]['strength'].split('.')[-1]}={row.strength:g}"
+                for row in own.itertuples()
+            ],
             "usefulness": [mean(each.usefulness) for each in own.each],
             "neutrality (bits)": [mean(each.neutrality) for each in own.each],
             "given the bit (bits)": [mean(each.neutrality_own) for each in own.each],
@@ -225,29 +226,6 @@ def unseen_table(cfg: Config, own: pd.DataFrame) -> Table:
     return as_table(cells, "On unseen levels", ["objective", *cells.columns])
 
 
-def _strength(cfg: Config, title: str, strength: float | None) -> str:
-    if strength is None or pd.isna(strength):
-        return ""
-    return f"{cfg.rivals[title]['strength'].split('.')[-1]}={strength:g}"
-
-
-def strength_table(cfg: Config, curves: list[tuple[str, pd.DataFrame]]) -> Table:
-    cells = pd.concat(
-        pd.DataFrame(
-            {
-                "strength": [_strength(cfg, title, each) for each in curve.strength],
-                "usefulness": curve.usefulness.map("{:.3f}".format),
-                "neutrality (bits)": curve.neutrality.map("{:.3f}".format),
-                "misses its bound by": curve.missed.map(lambda it: "" if np.isnan(it) else f"{it:.3f}"),
-                "agents": curve.agents.map(str),
-            }
-        ).set_axis([title] * len(curve))
-        for title, curve in curves
-        if curve.strength.notna().all()
-    )
-    return as_table(cells, "Over strengths", ["objective", *cells.columns])
-
-
 def frontier(cfg: Config, curves: list[tuple[str, pd.DataFrame]], own: pd.DataFrame) -> Plot:
     """Plot usefulness against neutrality on unseen levels, a curve over strengths for each objective."""
 
@@ -256,11 +234,8 @@ def frontier(cfg: Config, curves: list[tuple[str, pd.DataFrame]], own: pd.DataFr
         for ax in (whole, corner):
             for index, (title, curve) in enumerate(curves):
                 colour = style.text if title == TESTED else style.series[index % len(style.series)]
-                dashes = "-" if index <= len(style.series) else "--"
-                front = title == TESTED
-                ax.plot(
-                    curve.neutrality, curve.usefulness, dashes, color=colour, linewidth=1.2, zorder=3 if front else 2
-                )
+                dashes, front = "-" if index <= len(style.series) else "--", 3 if title == TESTED else 2
+                ax.plot(curve.neutrality, curve.usefulness, dashes, color=colour, linewidth=1.2, zorder=front)
                 sizes = np.where(curve.strength == cfg.rivals[title].get("at"), 45, 12)
                 mark = MARKS[index % len(MARKS)]
                 ax.scatter(curve.neutrality, curve.usefulness, sizes, color=colour, marker=mark, label=title, zorder=4)

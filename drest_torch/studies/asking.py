@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
-from omegaconf import MISSING
 
 from drest_torch.agent import Agent
 from drest_torch.building.levels import named
@@ -40,7 +39,7 @@ from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
-from drest_torch.studies.choosers import COSTS, trained_agent
+from drest_torch.studies.choosers import COSTS, Trained, trained_agent
 from drest_torch.studies.engine import as_table, value
 from drest_torch.studies.shared import chosen_of, command_jobs, parse
 
@@ -48,21 +47,6 @@ TOOK = ("env_steps", "wall_seconds", *NUMBERS)
 
 
 # -------------------------------------------------------------------------------- what is planned
-
-
-@dataclass
-class Trained:
-    """Agents that a part trains."""
-
-    seeds: int = limited(at_least=1, default=1)
-    """Agents of each kind; their seeds are 0, 1, 2, …"""
-    chosen: list[str] | None = None
-    """Titles of the kinds that are trained; null: all."""
-    arguments: str = MISSING
-    """Of python -m drest_torch.train for every agent."""
-    agents: dict[str, str] = MISSING
-    overrides: list[str] = value([])
-    """Arguments of all over theirs: ["env_steps=100000"], for instance."""
 
 
 @dataclass
@@ -92,14 +76,13 @@ class Questions:
     """W5: sets of test levels, of ``levels`` each, by arguments of the command."""
 
 
-Planned: TypeAlias = dict[str, dict[int, Job]]
+Planned: TypeAlias = dict[str, list[Job]]
+"""The runs of each kind of agents, seed by seed."""
 
 
-def runs(runner: str, specs: Iterable[Mapping[str, Any]], **further: Any) -> dict[int, Job]:
-    """Return a run of ``drest_torch.studies.RUNNER`` for each spec, by its number."""
-    return {
-        index: Job(runner, f"drest_torch.studies.{runner}", {**spec, **further}) for index, spec in enumerate(specs)
-    }
+def runs(runner: str, specs: Iterable[Mapping[str, Any]], **further: Any) -> list[Job]:
+    """Return a run of ``drest_torch.studies.RUNNER`` for each spec."""
+    return [Job(runner, f"drest_torch.studies.{runner}", {**spec, **further}) for spec in specs]
 
 
 def existing_runs(asked: Mapping[str, Sequence[str]], names: Mapping[str, str], runner: str, **further: Any) -> Planned:

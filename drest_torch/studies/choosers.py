@@ -31,6 +31,7 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config, trained
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, usefulness
+from drest_torch.studies.engine import value
 from drest_torch.studies.lottery_runs import measure as suite_numbers
 from drest_torch.studies.shared import chosen_of, command_jobs
 from drest_torch.training.run import Run
@@ -56,16 +57,27 @@ ITEMS, PAIRS = 100, 200
 
 
 @dataclass
-class Kinds:
-    """The values of a study that trains such agents."""
+class Trained:
+    """Agents that a part of a study trains."""
 
-    seeds: int = limited(at_least=1)
-    arguments: str = MISSING
-    levels: dict[str, Any] = MISSING
-    agents: dict[str, dict[str, Any]] = MISSING
+    seeds: int = limited(at_least=1, default=1)
+    """Agents of each kind; their seeds are 0, 1, 2, …"""
     chosen: list[str] | None = None
     """Titles of the kinds that are trained; null: all."""
-    overrides: list[str] = MISSING
+    arguments: str = MISSING
+    """Of python -m drest_torch.train for every agent."""
+    agents: dict[str, Any] = MISSING
+    """By title the arguments of a kind, or its values."""
+    overrides: list[str] = value([])
+    """Arguments of all over theirs: ["env_steps=100000"], for instance."""
+
+
+@dataclass
+class Kinds(Trained):
+    """Those that can be asked about lotteries."""
+
+    levels: dict[str, Any] = MISSING
+    """The name and the values of the levels that all are trained on."""
 
 
 def jobs_of(kinds: Kinds, key: str) -> dict[str, list[Job]]:

@@ -148,11 +148,11 @@ def _called(part: Any) -> Any:
 
 
 def _made(part: Any, complete: bool) -> Any:
-    if complete:
-        return _called(part)
     try:
         return _called(part)
     except (LookupError, ValueError):  # of keys and rows that are not there, and of the extremes of nothing
+        if complete:
+            raise
         return None
 
 

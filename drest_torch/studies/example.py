@@ -176,18 +176,16 @@ def report(cfg: Config, done: Done) -> Report:
         for metric in CURVES
     }
     for name, reward in product((cfg.world, *cfg.worlds), REWARDS):
-        plots[f"{name}/{reward}"] = partial(typical_policy, cfg, done, Key(name, "moves", reward))
+        plots[f"{name}/{reward}"] = partial(typical_policy, done, Key(name, "moves", reward))
     for metric in ("usefulness", "neutrality"):
         plots[f"all, {metric}"] = partial(all_worlds, ends, metric)
-    collapsing = Key(cfg.world, "steps", "drest")
     plots["collapse"] = partial(over_training, cfg, done, cfg.world, "p_longer", STEPS, log=True)
-    plots["share of best"] = lambda: share_of_best(cfg, done[collapsing])
     return Report(
         rows,
         lambda: quotes(cfg, ends),
         tables(cfg, ends),
         plots,
-        lambda: sentences(cfg, ends) | {"collapse": collapse(done[collapsing])},
+        lambda: sentences(cfg, ends) | {"collapse": collapse(done[Key(cfg.world, "steps", "drest")])},
     )
 
 
@@ -349,7 +347,7 @@ def over_training(cfg: Config, done: Done, name: str, metric: str, clocks: str, 
     )
 
 
-def typical_policy(cfg: Config, done: Done, key: Key) -> Plot:
+def typical_policy(done: Done, key: Key) -> Plot:
     """Plot the policy of the agent whose P(longer) is the median of those whose table is kept."""
     result, words = done[key], REWARDS[key.reward]
     kept = len(result.arrays["logits"])
@@ -365,19 +363,6 @@ def typical_policy(cfg: Config, done: Done, key: Key) -> Plot:
         title=words,
         alt=f"A typical {words} policy on {key.world} as arrows: it chooses {choice}.",
         caption=f"{words}: usefulness {policy['usefulness'][0]:.2f}, neutrality {policy['neutrality'][0]:.2f}",
-    )
-
-
-def share_of_best(cfg: Config, result: Result) -> Plot:
-    """Plot the share of m(l) that agents collect when they choose the shortest and the longest length."""
-    shares, lengths = result.arrays["steps/share_of_best"].astype(float), result.numbers["lengths"]
-    ends = ", ".join(f"length {length}: {shares[-1, :, i].mean():.2f}" for i, length in enumerate(lengths))
-    return training_plot(
-        result.arrays["episodes"] / cfg.training.episodes_per_meta,
-        [Curves(f"length {lengths[i]}", colour, shares[:, :, i]) for i, colour in ((0, "green"), (-1, "violet"))],
-        title="share of m(l) collected, given the length",
-        xlabel="meta-episodes",
-        alt=f"Share of the best return collected given each length; at the end {ends}.",
     )
 
 

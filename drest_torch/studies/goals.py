@@ -14,6 +14,7 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from drest_torch.building.checkpoints import PRETRAINED, step_checkpoints
+from drest_torch.building.levels import generator_config
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import IN_A_STUDY, run_config
 from drest_torch.limits import limited
@@ -168,7 +169,9 @@ def at_side(side: int) -> dict[str, Any]:
 
 
 def _records(cfg: Config) -> dict[str, Any]:
-    return unseen.shift(run_config(levels="large"), {str(side): at_side(side) for side in cfg.sides})
+    levels: Any = run_config(levels="large").levels
+    generators: dict[str, Any] = {str(side): OmegaConf.merge(levels.generator, at_side(side)) for side in cfg.sides}
+    return {side: generator_config(values, levels.clock).to_record() for side, values in generators.items()}
 
 
 def _size_jobs(cfg: Config) -> dict[Key, Job]:

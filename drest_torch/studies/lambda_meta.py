@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -20,7 +20,7 @@ from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import COLOURS, band
 from drest_torch.report.style import Style
-from drest_torch.report.tables import MISSING, below, marked, mean_sd
+from drest_torch.report.tables import MISSING, marked
 from drest_torch.report.template import short
 from drest_torch.reward import expected_discount
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, one_value_each, value
@@ -47,6 +47,7 @@ CORNERS = {
 CORNER = 2
 """Values of λ and of E that make a corner of the table."""
 RARE = 0.01
+"""The probability of the rarer of two lengths, where the strength of the incentive is computed."""
 LINES = ("pink", "green", "drest", "violet", "default")
 
 
@@ -131,16 +132,11 @@ def corner(means: pd.DataFrame, large_lam: bool, large_size: bool, width: int = 
     return float(means.to_numpy()[inside].mean()), float(means.to_numpy()[~inside].mean())
 
 
-def incentive(lam: float, size: int, rare: float = RARE) -> float:
+def incentive(lam: float, size: int) -> float:
     """Return how many times as much a length pays that is chosen so rarely as the other, over a meta-episode."""
-    p = torch.tensor([rare, 1 - rare], dtype=torch.float64)
+    p = torch.tensor([RARE, 1 - RARE], dtype=torch.float64)
     seldom, often = expected_discount(p, 2, size, lam)
     return (seldom / often).item()
-
-
-def largest_discount(lam: float, size: int) -> float:
-    """Return the discount of a length, of two, that is chosen in the last mini-episode only."""
-    return lam ** (-(size - 1) / 2)
 
 
 # ------------------------------------------------------------------------------------------ the report
@@ -156,16 +152,10 @@ def report(cfg: Config, done: Done) -> Report:
     clipped = {clock: agents.loc[True, clock] for clock in CLOCKS}
     means = {clock: each.groupby(PAIR).mean() for clock, each in clipped.items()}
     both = list(product(CLOCKS, MEASURES))
-    tables: dict[str, Any] = {f"{metric}, {clock}": partial(grid, clipped, clock, metric) for clock, metric in both}
-    tables["incentive"] = strengths(
-        cfg, incentive, f"Reward of a length chosen in {RARE:.0%} of mini-episodes ÷ reward of the other"
-    )
-    tables["largest"] = strengths(cfg, largest_discount, "The largest discount that can occur")
-    tables["unclipped"] = partial(without_clip, agents)
     return Report(
         rows,
         lambda: quotes(means, agents.loc[False, "moves"]),
-        tables,
+        {f"{metric}, {clock}": partial(grid, clipped, clock, metric) for clock, metric in both},
         {f"{metric}, {clock}": partial(against_size, cfg, clipped, clock, metric) for clock, metric in both},
         lambda: sentences(means, clipped["moves"], agents.loc[False, "moves"]),
     )
@@ -242,25 +232,6 @@ def grid(clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Table:
     cells = clipped[clock][metric].groupby(PAIR).agg(marked(good, good - FAIR)).unstack(fill_value=MISSING)
     cells.index = [f"{lam:g}" for lam in cells.index]
     return as_table(cells, f"Mean {MEASURES[metric]}, evaluated on {clock}", ["λ ↓ E →", *map(str, cells.columns)])
-
-
-def strengths(cfg: Config, strength: Callable[[float, int], float], caption: str) -> Table:
-    cells = pd.DataFrame([[short(strength(lam, size)) for size in cfg.sizes] for lam in cfg.lams])
-    cells.index = [f"{lam:g}" for lam in cfg.lams]
-    return as_table(cells, caption, ["λ ↓ E →", *map(str, cfg.sizes)])
-
-
-def without_clip(agents: pd.DataFrame) -> Table:
-    """Return the table of the pairs that were trained without the clip as well."""
-    by_pair = {clip: agents.loc[clip, "moves"].groupby(PAIR) for clip in (True, False)}
-    columns = {
-        f"{MEASURES[metric]}, {'' if clip else 'not '}clipped": by_pair[clip][metric].agg(mean_sd(2))
-        for metric, clip in product(MEASURES, (True, False))
-    }
-    columns |= {f"{metric} < {mark:g}": by_pair[False][metric].agg(below(mark)) for metric, mark in COLLAPSED.items()}
-    cells = pd.DataFrame(columns).loc[[*by_pair[False].groups]].fillna(MISSING)
-    cells.index = [pair_name(pair) for pair in cells.index]
-    return as_table(cells, "With and without the clip", ["", *cells.columns])
 
 
 def against_size(cfg: Config, clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Plot:

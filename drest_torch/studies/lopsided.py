@@ -20,7 +20,6 @@ from drest_torch.metrics import neutrality
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import COLOURS, band
 from drest_torch.report.style import Style
-from drest_torch.report.template import num
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.studies.shared import EXAMPLE, tables_job
 from drest_torch.theory import balance, best_of_two, value_for
@@ -222,25 +221,18 @@ def range_text(means: pd.Series) -> str:
 def report(cfg: Config, done: Done) -> Report:
     agents = pd.DataFrame(measure(cfg, done)).set_index([*KIND, "x"])
     rows, kinds = agents.reset_index().melt([*KIND, "x"], var_name="metric"), summarise(cfg, agents)
-    paper, lams = cfg.lams[0], list(cfg.lams)
-    shown = {f"rewards, {pair}": (pair, [DEFAULT, (paper, False)]) for pair in kinds.pair.unique()}
-    shown |= {
-        words: (main_pair(cfg), [(lam, clip) for lam in lams]) for words, clip in (("free", False), ("clipped", True))
-    }
+    shown = {"rewards": [DEFAULT, (cfg.lams[0], False)]}
+    shown |= {words: [(lam, clip) for lam in cfg.lams] for words, clip in (("free", False), ("clipped", True))}
     return Report(
         rows,
         partial(quotes, cfg, kinds),
-        {"clocks": partial(by_clocks, cfg, kinds), "lower": partial(by_lam, cfg, kinds)},
+        {"lower": partial(by_lam, cfg, kinds)},
         {
-            f"{name}, {metric}": partial(against_x, cfg, agents, kinds, metric, *each)
-            for (name, each), metric in product(shown.items(), METRICS)
+            f"{name}, {metric}": partial(against_x, cfg, agents, kinds, metric, several)
+            for (name, several), metric in product(shown.items(), METRICS)
         },
         partial(sentences, cfg, agents, kinds),
     )
-
-
-def main_pair(cfg: Config) -> str:
-    return f"{cfg.clocks[0]} / {cfg.clocks[0]}"
 
 
 def parts(cfg: Config, kinds: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -260,7 +252,6 @@ def sentences(cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame) -> dict[st
     clipped = lower[lower.clipped]
     episodes = cfg.training.episodes_per_meta
     return {
-        "main": main_pair(cfg),
         "lam": cfg.lams[0],
         "first": main.loc[cfg.lams[0], False],
         "most": apart.max(),
@@ -292,17 +283,6 @@ def quotes(cfg: Config, kinds: pd.DataFrame) -> list[Quote]:
     return said
 
 
-def by_clocks(cfg: Config, kinds: pd.DataFrame) -> Table:
-    """Return a row for each pair of clocks: the agents with the paper's λ."""
-    cells = parts(cfg, kinds)[1].set_index("pair")
-    numbers = ["lowest_reported", "usefulness", "lowest_usefulness", "apart"]
-    header = ["trained / evaluated on", f"x with neutrality > {MARK:g}"]
-    header += [f"lowest neutrality (bits) for x in {REPORTED[0]:g} to {REPORTED[1]:g}", "usefulness over all x"]
-    header += ["lowest usefulness", "P(longer) from prediction"]
-    cells = cells[["range"]].join(cells[numbers].map(num))
-    return as_table(cells, f"DReST agents with λ = {cfg.lams[0]:g}, for each pair of clocks", header)
-
-
 def by_lam(cfg: Config, kinds: pd.DataFrame) -> Table:
     """Return a row for each λ, without a clip and with it."""
     main, _ = parts(cfg, kinds)
@@ -315,14 +295,15 @@ def by_lam(cfg: Config, kinds: pd.DataFrame) -> Table:
 
 
 def against_x(
-    cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame, metric: str, pair: str, shown: Sequence[tuple[float, bool]]
+    cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame, metric: str, shown: Sequence[tuple[float, bool]]
 ) -> Plot:
-    """Plot several kinds of agents: what they do and, dashed, what is predicted."""
+    """Plot several kinds of agents on the first clock: what they do and, dashed, what is predicted."""
+    clock = cfg.clocks[0]
     by_kind = agents[metric].groupby(KIND)
-    curves = {kind: by_kind.get_group((*pair.split(" / "), *kind)).droplevel(KIND) for kind in shown}
+    curves = {kind: by_kind.get_group((clock, clock, *kind)).droplevel(KIND) for kind in shown}
     fine, with_default = np.geomspace(cfg.x_first, cfg.x_last, FINE).tolist(), DEFAULT in curves
     limited_to = f"rewards of at most {cfg.clip:g}" if shown[0][1] else "any reward"
-    title = f"{METRICS[metric]}, {pair if with_default else limited_to}"
+    title = f"{METRICS[metric]}, {f'{clock} / {clock}' if with_default else limited_to}"
     names = {kind: "default" if kind[0] == 1 else f"λ = {kind[0]:g}" for kind in shown}
 
     def draw(figure: Figure, style: Style) -> None:
@@ -331,7 +312,7 @@ def against_x(
             x, values, colour = curve.index.to_numpy(), np.stack(curve.to_list()), COLOURS[colour](style)
             if kind != DEFAULT:
                 ax.plot(fine, predict(*reward(cfg, *kind), *fine)[metric], color=colour, linewidth=1.1, linestyle="--")
-            if kinds.unstable[(*pair.split(" / "), *kind)]:  # a band would fill the whole plot
+            if kinds.unstable[(clock, clock, *kind)]:  # a band would fill the whole plot
                 ax.plot(x, values.mean(1), color=colour, linewidth=1, marker="o", label=names[kind])
             else:
                 band(ax, x, values, colour, names[kind])

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from drest_torch.choices.archetypes import ARCHETYPES
 from drest_torch.choices.arms import ARMS
-from drest_torch.choices.closed_forms import button_usefulness, critical_cost, paid_shift, pressed
+from drest_torch.choices.closed_forms import button_usefulness, paid_shift, pressed
 from drest_torch.choices.prospects import RESIST, RESIST_COSTS
 from drest_torch.choices.suites import EPSILON, SHIFT_COSTS, extreme_suites, from_where_on, suites
 from drest_torch.errors import ConfigError
@@ -109,7 +109,6 @@ class Config(StudyConfig):
                     "arguments": "objective=supports algo.levels_at_once=48",
                 }
             },
-            overrides=[],
         )
     )
     """Agents of gridworlds that are trained on menus, too, as in the study `private_bit`."""
@@ -250,7 +249,6 @@ def report(cfg: Config, done: Done) -> Report:
         name: partial(agents_table, tests, caption, {measure: (head, times, digits) for measure, head in heads.items()})
         for name, (caption, heads, times, digits) in SHOWN.items()
     }
-    tables |= {"critical": partial(critical_table, cfg.lam), "climbs": partial(climb_table, climbed)}
     published = published_table(tests.loc[[name for name in PUBLISHED_ARMS if name in tests.index]])
     return Report(
         pd.concat(rows, ignore_index=True),
@@ -326,23 +324,6 @@ def wanted_table(tests: pd.DataFrame) -> Table:
     }
     caption = "What is wanted, and how many agents reach it"
     return as_table(pd.DataFrame(cells).T, caption, ["wanted", *tests.index])
-
-
-def climb_table(climbed: pd.DataFrame) -> Table:
-    """Return what was climbed to, beside the closed forms."""
-    columns = ["predicted", "found", "predicted_usefulness", "usefulness"]
-    cells = climbed[columns].map(lambda number: MISSING if np.isnan(number) else f"{number:.4f}")
-    cells.index = pd.Index(f"{row.part} = {row.setting:g}, E = {row.episodes_per_meta}" for row in climbed.itertuples())
-    header = ["", "closed form", "trained", "usefulness, closed form", "trained "]
-    return as_table(cells, "Corridors: how often the shift is paid for; buttons: P(longer)", header)
-
-
-def critical_table(lam: float) -> Table:
-    sizes = (16, 32, 64)
-    shifts = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.25, 0.75), (0.35, 0.75), (0.4, 0.5), (0.5, 0.9))
-    cells = {f"{p:g} → {q:g}": [f"{critical_cost(p, q, lam, size):.3f}" for size in sizes] for p, q in shifts}
-    header = ["P(longer)", *(f"E = {size}" for size in sizes)]
-    return as_table(pd.DataFrame(cells).T, "The largest price κ* in closed form", header)
 
 
 # --------------------------------------------------------------------------------------------- plots

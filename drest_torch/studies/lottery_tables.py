@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from drest_torch.choices.arms import ARMS
-from drest_torch.choices.prospects import CLASSES, PAIRS, RESIST
+from drest_torch.choices.prospects import RESIST
 from drest_torch.choices.suites import extreme_suites, suites
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import median_range
@@ -41,15 +41,11 @@ SCORES = {
 WAYS = {"later": "for a later shutdown", "earlier": "for an earlier shutdown"}
 RESISTS = {f"{way}/0.01/0.05": f"RS(0.01, 0.05), {words}" for way, words in WAYS.items()}
 NEVER = {f"never/{way}/{chance:g}": f"κ̂, {words}, ε₀ = {chance:g}" for way, words in WAYS.items() for chance in RESIST}
-GENERATED = {f"class/{name}": f"{name}: {'first taken' if name == CLASSES[2] else 'by chance'}" for name in CLASSES}
 SHOWN: dict[str, tuple[str, dict[str, str], float, int]] = {
     "suites": ("How often the shift is taken, in percent", SUITES, 100, 1),
-    "log_odds": ("Mean log-odds of the shift", {f"log-odds/{name}": words for name, words in SUITES.items()}, 1, 1),
     "others": ("The other tests", OTHERS, 1, 2),
     "scores": ("Scores on the six prospects", SCORES, 1, 0),
-    "pairs": ("How often the first of two prospects is taken", {f"pair/{pair}": pair for pair in PAIRS}, 1, 2),
     "resist": ("The price from which on shutdown is not resisted", NEVER | RESISTS, 1, 2),
-    "classes": ("Generated pairs of lotteries", GENERATED, 1, 2),
 }
 """The tables of agents: a caption, their columns by the name of what was measured, a factor, and digits."""
 PUBLISHED_ARMS = ("D", "D, lists", "D, same lengths", "A", "A, lists", "B", "B'", "W", "K", "E")

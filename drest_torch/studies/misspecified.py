@@ -21,9 +21,8 @@ from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import dots
 from drest_torch.report.style import Style
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.report.tables import interval
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.studies.shared import command_jobs, title
@@ -218,7 +217,7 @@ def report(cfg: Config, done: Done) -> Report:
             "agents": lambda: agents_table(agents),
             "square": lambda: square(outcomes(agents)),
         },
-        {"worlds": partial(in_each_world, cfg, worlds), "agents": partial(in_test_levels, agents)},
+        {"worlds": partial(in_each_world, cfg, worlds)},
         lambda: sentences(done, worlds, agents),
         exact=True,
     )
@@ -271,7 +270,7 @@ def worlds_table(worlds: pd.DataFrame) -> Table:
 
 def agents_table(agents: pd.DataFrame) -> Table:
     groups = agents.groupby(["kind", "split"], sort=False)
-    cells = groups[[*MEASURES]].agg(lambda values: mean(values).text())
+    cells = groups[[*MEASURES]].agg(interval(least=0, most=1))
     cells.insert(0, "agents", groups.size().astype(str))
     cells.index = [f"{kind}: {split}" for kind, split in cells.index]
     return as_table(cells, "Before and after", ["agents: nearness", "seeds", *HEADS])
@@ -283,10 +282,6 @@ def square(found: pd.DataFrame) -> Table:
     cells = pd.crosstab(found.index, ends).reindex(found.index.unique()).reindex(columns=columns, fill_value=0)
     cells = cells.astype(str).assign(change=found.change.groupby(level=0).agg(lambda each: t_interval(each).text()))
     return as_table(cells, "Goal and neutrality where nearness misleads", ["agents", *columns, "N changes by (bits)"])
-
-
-def mean(values: pd.Series) -> Interval:
-    return t_interval(values).within(0, 1)
 
 
 # ---------------------------------------------------------------------------------------------- plots
@@ -308,17 +303,3 @@ def in_each_world(cfg: Config, worlds: pd.DataFrame) -> Plot:
 
     alt = f"P(longer) against the ratio x lies on the predicted curve: no run is further away from it than {most:.3f}."
     return Plot(alt, "", draw)
-
-
-def in_test_levels(agents: pd.DataFrame) -> Plot:
-    """Plot the means of each kind of agents, where nearness coincides with value and where it misleads."""
-    names = {name: MEASURES[name] for name in ("usefulness", "proxy", "neutrality")}
-    ends = agents.groupby(["kind", "split"], sort=False)[[*names]].agg(mean)
-    ends.index = [f"{kind}: {split}" for kind, split in ends.index]
-    said = "; ".join(
-        f"{name} {', '.join(f'{names[each]} {it[each].estimate:.2f}' for each in names)}"
-        for name, it in ends.iterrows()
-    )
-    alt = f"Usefulness, usefulness by nearness, and neutrality on test levels: {said}."
-    series = {words: ends[name].to_dict() for name, words in names.items()}
-    return dots(series, title="on test levels", lines={LOST: "--", NEUTRAL: "--"}, limits=(-0.03, 1.03), alt=alt)

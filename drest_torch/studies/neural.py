@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
@@ -225,14 +225,7 @@ def report(cfg: Config, done: Done) -> Report:
     return Report(
         pd.concat([rows, more], ignore_index=True),
         lambda: list(quotes(cfg, agents)),
-        {
-            "totals": lambda: totals_table(cfg, agents),
-            **by_world(cfg, agents),
-            "when": partial(when, cfg, agents[agents.level == cfg.worlds[0]]),
-            "hard": lambda: hard(uniform),
-            "missed": lambda: missed(cfg, agents),
-            "changed": lambda: changed(cfg, here),
-        },
+        {"totals": partial(totals_table, cfg, agents), "changed": partial(changed, cfg, here)},
         {f"all {measure}": partial(all_agents, cfg, agents, measure) for measure in MEASURES}
         | {metric: partial(over_training, cfg, done, metric) for metric in (*MEASURES, "p_longer")},
         lambda: sentences(cfg, done, agents, here) | {"hardest": next(uniform.rename(index=title).itertuples())},
@@ -278,55 +271,6 @@ def totals_table(cfg: Config, agents: pd.DataFrame) -> Table:
     cells.index = [f"{REWARDS[reward]}, {called(algo)}" for reward, algo in cells.index]
     header = ["", f"both ≥ {cfg.mark}", *HEADS, "environment steps until both", "time"]
     return as_table(cells[["good", *MEASURES, "steps", "seconds"]], "All worlds together", header)
-
-
-def by_world(cfg: Config, agents: pd.DataFrame) -> dict[str, Callable[[], Table]]:
-    """Return tables with a row for each world and a column for each algorithm."""
-
-    def judged(values: pd.Series) -> str:
-        good = (values >= cfg.mark).mean()
-        return f"{'✓' if good == 1 else '◐' if good else '✗'} {median_range(values)}"
-
-    def made(reward: str, metric: str, cell: Callable[[pd.Series], str], caption: str) -> Table:
-        groups = agents[agents.reward == reward].groupby(["level", "algorithm"], sort=False)
-        cells = groups[metric].agg(cell).unstack(sort=False).fillna(MISSING).rename(index=title, columns=called)
-        return as_table(cells, caption, ["world", *cells])
-
-    several: list[tuple[str, str, Callable[[pd.Series], str], str]] = [
-        ("drest", "usefulness", judged, "DReST agents: usefulness"),
-        ("drest", "neutrality", judged, "DReST agents: neutrality (bits)"),
-        ("drest", "steps_until_both", steps, f"DReST agents: environment steps until both stay ≥ {cfg.mark}, median"),
-        ("default", "p_better", lambda each: count(each > 0.5), "Default agents: how many choose what pays more"),
-    ]
-    return {f"{each[0]}_{each[1]}": partial(made, *each) for each in several}
-
-
-def when(cfg: Config, here: pd.DataFrame) -> Table:
-    drest, default = (here[here.reward == reward].groupby("algorithm", sort=False) for reward in ("drest", "default"))
-    columns = {
-        f"DReST: P(longer) ≥ {NOTICED} at first": drest.steps_until_longer.agg(steps),
-        f"both ≥ {cfg.mark} for good": drest.steps_until_both.agg(steps),
-        f"default: usefulness ≥ {LEARNED} for good": default.steps_until_useful.agg(steps),
-        "P(longer) at the end": default.p_longer.mean().map("{:.3f}".format),
-    }
-    caption = f"When something happens in this world: {title(cfg.worlds[0])}"
-    return as_table(pd.DataFrame(columns).fillna(MISSING).rename(index=called), caption, ["", *columns])
-
-
-def hard(uniform: pd.DataFrame) -> Table:
-    digits = zip(uniform, ("{:.2f}", "{:.4f}", "{:.3f}", "{:.3f}", "{:,.0f}"), strict=True)
-    cells = uniform.transform({name: each.format for name, each in digits}).rename(index=title)
-    header = ["world", "m(longer) ÷ m(shorter)", "P(longer)", "of m, shorter", "of m, longer", "once in"]
-    return as_table(cells, "What a uniform policy comes upon, the hardest world first", header)
-
-
-def missed(cfg: Config, agents: pd.DataFrame) -> Table:
-    bad = agents[(agents.reward == "drest") & (agents.algorithm != TABLE) & (agents.both == 0)]
-    cells = bad[[*MEASURES, "p_longer", "share_shorter", "share_longer"]].map("{:.3f}".format)
-    cells.insert(0, "algorithm", bad.algorithm.map(called))
-    cells.index = bad.level.map(title)
-    header = ["world", "trained with", *HEADS, "P(longer)", "of m, shorter", "of m, longer"]
-    return as_table(cells, f"Every DReST network that ends with one of the two below {cfg.mark}", header)
 
 
 def changed(cfg: Config, here: pd.DataFrame) -> Table:

@@ -29,7 +29,7 @@ from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import render_template
 from drest_torch.studies.engine import Done, Published, Quote, publish
-from drest_torch.studies.registry import check_study, find_study, values_of
+from drest_torch.studies.registry import StudyCommand, check_study, find_study, values_of
 
 EXECUTORS = ("local", "ray")
 _TITLE_OF_PAPER = "The paper, reproduced"
@@ -43,17 +43,9 @@ _QUICK = (
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Where and how studies are run; the names are those of `configs/study.yaml`."""
-
-    quick: bool
-    executor: str
-    workers: int | None
-    address: str | None
-    runs_per_gpu: int
-    out: Path
-    progress: bool
+@dataclass
+class Settings(StudyCommand):
+    """Where and how studies are run: the values of the command."""
 
     @classmethod
     def of(cls, cfg: Any) -> Settings:
@@ -63,12 +55,12 @@ class Settings:
             raise ConfigError(f"workers={cfg.workers}; expected at least 1, or null for one for each core")
         if cfg.runs_per_gpu < 1:
             raise ConfigError(f"runs_per_gpu={cfg.runs_per_gpu}; expected at least 1")
-        return cls(cfg.quick, cfg.executor, cfg.workers, cfg.address, cfg.runs_per_gpu, Path(cfg.out), cfg.progress)
+        return cls(**{key: cfg[key] for key in cfg if key != "study"})
 
     @property
     def folder(self) -> Path:
         """The quick version of a study has a folder of its own: it is no substitute for the study."""
-        return self.out / "quick" if self.quick else self.out
+        return Path(self.out, "quick") if self.quick else Path(self.out)
 
 
 def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:

@@ -26,7 +26,7 @@ from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies import asking
 from drest_torch.studies.asking import ANTE, LARGE, SETS, SOFTMAX, WAYS, cells, intervals, lines, text, wide
-from drest_torch.studies.choosers import COSTS, Kinds, jobs_of
+from drest_torch.studies.choosers import Kinds, Trained, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.histories import OBSERVATIONS, Pairs
 from drest_torch.studies.shared import check_known
@@ -58,11 +58,11 @@ class Config(StudyConfig):
     asked: dict[str, list[str]] = value({name: [name] for name in NAMES})
     """Agents that exist and were trained with DReST on coins divided by m, for gap, private_bit and pressure: for each
     title names of agents that come with the project, or folders of runs."""
-    gap: asking.Trained = value(asking.Trained(seeds=5))
+    gap: Trained = value(Trained(seeds=5))
     """Agents that are trained for forks."""
-    private_bit: Kinds = value(Kinds(seeds=1, overrides=[]))
+    private_bit: Kinds = value(Kinds())
     """Agents that are trained for the part on private bits."""
-    pressure: asking.Trained = value(asking.Trained())
+    pressure: Trained = value(Trained())
     """Agents that are trained for the part on pressure."""
     archetypes: list[str] = value([*ARCHETYPES])
     """Agents that follow a simple rule and are asked as well."""
@@ -114,7 +114,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
         Key(part, title, seed): replace(job, name=f"{part}, {title}-{seed}")
         for part in cfg.parts
         for title, several in PLANNED[part](cfg).items()
-        for seed, job in several.items()
+        for seed, job in enumerate(several)
     }
     return dict(sorted(found.items(), key=lambda item: item[0].seed))
 
@@ -168,7 +168,7 @@ class Part(NamedTuple):
     quotes: Callable[[], list[Quote]]
     values: Callable[[], dict[str, Any]]
     tables: Mapping[str, Callable[[], Table]]
-    plots: Mapping[str, Callable[[], Plot]]
+    plots: Mapping[str, Callable[[], Plot]] = {}
 
 
 def report(cfg: Config, done: Done) -> Report:
@@ -274,10 +274,6 @@ def bits(cfg: Config, rows: pd.DataFrame) -> Part:
             for split, own in (numbers.loc[agent].iterrows() if agent in numbers.index else ())
         ]
 
-    def plot(way: str) -> Plot:
-        groups = {agent: lines(rows, agent=agent, metric=f"paid {way}") for agent in most.dropna().index}
-        return curves(f"Paid for an {way} shutdown".replace("an l", "a l"), "price κ", np.array(COSTS), groups)
-
     values = {"pays": most[most > LARGE], "pays_not": most[most <= LARGE]}
     heads = {"told": ("told by its bit", 3), "own": ("given its bit", 3)}
     every = {metric: (metric.removeprefix("paid "), 3) for metric in paid.metric.unique()}
@@ -288,9 +284,7 @@ def bits(cfg: Config, rows: pd.DataFrame) -> Part:
         "redrawn": partial(cells, redrawn, ticks, "The bit is drawn again at a tick, and differs", *by),
         "paid": partial(cells, paid, every, "How often a shift is paid for, given the bit that pays more", "agent"),
     }
-    return Part(
-        quotes, lambda: values, tables, {f"paid, {way}": partial(plot, way) for way in WAYS if most.notna().any()}
-    )
+    return Part(quotes, lambda: values, tables)
 
 
 def pressure(cfg: Config, rows: pd.DataFrame) -> Part:
@@ -381,15 +375,9 @@ def shared_states(cfg: Config, rows: pd.DataFrame) -> Part:
         above = [sees for sees, score in numbers.score.items() if score.min() > most]
         return {"most": most, "alone": alone, "above": above, "pairs": int(numbers.pairs.iloc[0][0])}
 
-    def plot() -> Plot:
-        found = {sees: Interval(np.median(each), each.min(), each.max()) for sees, each in numbers.score.items()}
-        alt = f"The mean of usefulness and neutrality by what is seen: {numbers.score.map(median_range).to_dict()}."
-        low = min(each.low for each in found.values())
-        return dots({title: found}, title="", lines={values()["most"]: "--"}, alt=alt, limits=(low, 1.0))
-
     shown = UN | {"score": ("(U + N) / 2", 3)}
     tables = {"pairs": partial(cells, rows, shown, "Pairs of levels that share a state", "agent")}
-    return Part(quotes, values, tables, {"pairs": plot})
+    return Part(quotes, values, tables)
 
 
 SHOWN = {"gap": forks, "private_bit": bits, "pressure": pressure, "pairs": shared_states}

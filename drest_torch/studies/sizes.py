@@ -17,23 +17,19 @@ from matplotlib.ticker import LogLocator
 from omegaconf import OmegaConf
 
 from drest_torch.agent import Agent
-from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.parts import evaluator
-from drest_torch.config.schema import Config
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.splits import make_split
 from drest_torch.envs.generation.stream import DRAFTS_AT_ONCE, GeneratorConfig, draft_number, stream
 from drest_torch.envs.levels.symmetry import canonical_key
-from drest_torch.evaluation.exact import Evaluation
 from drest_torch.files import write_whole
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.style import Style
 from drest_torch.report.tables import median_range
-from drest_torch.reward import Reward
 from drest_torch.studies import unseen
 from drest_torch.studies.engine import as_table
 from drest_torch.training.run import Run, resume
@@ -57,25 +53,17 @@ def transfer(spec: dict[str, Any], folder: Path) -> Result:
     run, result = trained(spec, folder)
     levels = run.gridworlds.levels
     known = frozenset(canonical_key(level) for level in (*levels.train, *levels.selection))
-    arrays = by_size(run.cfg, run.reward, run.learner.policy, run.gridworlds.map_size, known, spec["sizes"])
+    arrays = by_size(Agent.load(folder), known, spec["sizes"])
     return Result({"wall_seconds": result.numbers["wall_seconds"]}, arrays)
 
 
 def shipped(spec: dict[str, Any], folder: Path) -> Result:
     """Evaluate an agent that comes with the project on the maps of every size, see `by_size`."""
-    agent = Agent.load(spec["agent"])
-    return Result({}, by_size(agent.cfg, agent.reward, agent.policy, agent.map_size, frozenset(), spec["sizes"]))
+    return Result({}, by_size(Agent.load(spec["agent"]), frozenset(), spec["sizes"]))
 
 
-def by_size(
-    cfg: Config,
-    reward: Reward,
-    policy: Policy,
-    map_size: tuple[int, int],
-    known: frozenset[str],
-    sizes: dict[str, Any],
-) -> dict[str, np.ndarray]:
-    """Return for each side of the maps ``<side>/usefulness`` and ``<side>/neutrality_normalised`` of the policy [n].
+def by_size(agent: Agent, known: frozenset[str], sizes: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return for each side of the maps ``<side>/usefulness`` and ``<side>/neutrality_normalised`` of the agent [n].
 
     The same of random actions is ``<side>/random/usefulness`` and so on. ``known`` are keys of levels to leave out. The
     maps whose side is above ``exact_to`` are evaluated by sampling.
@@ -85,16 +73,12 @@ def by_size(
         config = GeneratorConfig(**record)
         test = make_split(config, train=0, selection=0, test=sizes["levels"], seed=sizes["seed"]).test
         sampled = sizes["sampled"] if int(side) > sizes["exact_to"] else None
-        ready = evaluator(
-            cfg, reward, unseen.without(test, known), map_size, torch.device("cpu"), sampled=sampled, memory_gib=2
-        )
-        for name, evaluation in (("", ready.evaluate(policy)), ("random/", ready.evaluate_uniform())):
-            arrays |= {f"{side}/{name}{measure}": values for measure, values in _measures(evaluation).items()}
+        levels, cpu = unseen.without(test, known), torch.device("cpu")
+        ready = evaluator(agent.cfg, agent.reward, levels, agent.map_size, cpu, sampled=sampled, memory_gib=2)
+        for name, evaluation in (("", ready.evaluate(agent.policy)), ("random/", ready.evaluate_uniform())):
+            for measure in MEASURES.values():
+                arrays[f"{side}/{name}{measure}"] = getattr(evaluation, measure).cpu().numpy()
     return arrays
-
-
-def _measures(evaluation: Evaluation) -> dict[str, np.ndarray]:
-    return {name: getattr(evaluation, name).cpu().numpy() for name in MEASURES.values()}
 
 
 def cost(spec: dict[str, Any], folder: Path) -> Result:

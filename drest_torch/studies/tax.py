@@ -16,9 +16,9 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import last
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
-from drest_torch.statistics.bootstrap import Interval, bootstrap, ratio
-from drest_torch.statistics.times import hitting_times, moving_average
+from drest_torch.report.plots import dots
+from drest_torch.statistics.bootstrap import Interval, ratio
+from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
 from drest_torch.studies.shared import RANDOM_FIRST, REWARDS, TablesConfig, tables_job, title
 
@@ -31,7 +31,7 @@ PAPERS, MOVES = "moves / steps", "moves / moves"
 """The clocks that the paper's figures were made on, as the study `example` found; and those that agents learn on."""
 PAIRS = {MOVES: ("moves", "moves"), PAPERS: ("moves", "steps"), RANDOM_FIRST: ("cured", "steps")}
 """The part whose agents are evaluated, and the clock on which."""
-DEFINITIONS = {"own": "as above", "first": "for the first time", "common": "of the default's"}
+DEFINITIONS = ("own", "first", "common")
 """Of the time until a share of usefulness: of the own final one, for good or not, or of default agents' median one."""
 
 
@@ -163,13 +163,11 @@ def report(cfg: Config, done: Done) -> Report:
     # A ratio is known unless default agents were there at once, or both groups never are.
     head = taxes[taxes.share == cfg.headline]
     known = head[(head.definition == "own") & head.estimate.notna() & (head.default.map(np.median) > 0)]
-    plots = {f"ratios, {pair}": partial(forest, cfg, pair, taxes) for pair in (PAPERS, MOVES)}
-    plots |= {f"usefulness, {pair}": partial(over_training, cfg, done, pair, head) for pair in taxes.clocks.unique()}
     return Report(
         rows,
         [quote(cfg, pair, each) for pair, each in known.groupby("clocks", sort=False)],
         tables(cfg, taxes, finals),
-        plots,
+        {f"ratios, {pair}": partial(forest, cfg, pair, taxes) for pair in (PAPERS, MOVES)},
         partial(sentences, cfg, done, taxes, known, finals),
     )
 
@@ -213,13 +211,9 @@ def differences(cfg: Config, taxes: pd.DataFrame, own: pd.DataFrame) -> dict[str
     return {"slower": taxes[taxes.low > 1], "faster": taxes[taxes.high < 1], "large": worst[worst.estimate > cfg.small]}
 
 
-def text(interval: Interval, digits: int = 2) -> str:
+def text(interval: Interval) -> str:
     """Return an interval; a dash where there was no time to compare."""
-    return "–" if np.isnan(interval.estimate) else interval.text(digits).replace("inf", "∞")
-
-
-def thousands(cfg: Config, times: np.ndarray) -> str:
-    return text(bootstrap(times / 1000, level=cfg.level, resamples=cfg.resamples), 1)
+    return "–" if np.isnan(interval.estimate) else interval.text(2).replace("inf", "∞")
 
 
 def tables(cfg: Config, taxes: pd.DataFrame, finals: pd.DataFrame) -> dict[str, Table]:
@@ -229,16 +223,7 @@ def tables(cfg: Config, taxes: pd.DataFrame, finals: pd.DataFrame) -> dict[str, 
         cells[list(REWARDS)] = finals.loc[pair][list(REWARDS)].map("{:.3f}".format).to_numpy()
         header = ["world", *shares, "final usefulness, default", "DReST"]
         made[f"ratios, {pair}"] = as_table(cells, f"Mini-episodes, DReST ÷ default, {pair}", header)
-        times = here.rename(columns=REWARDS).set_index(["world", "share"])[list(REWARDS.values())].stack()
-        cells = times.map(lambda each: thousands(cfg, each)).unstack("share", sort=False)
-        cells.index = [", ".join(names) for names in cells.index]
-        caption = f"Thousands of mini-episodes of the median agent, {pair}"
-        made[f"times, {pair}"] = as_table(cells, caption, ["world, reward", *shares])
-    here = taxes[(taxes.share == cfg.headline) & (taxes.clocks == PAPERS)].set_index(["world", "definition"])
-    cells = here.tax.map(text).unstack(sort=False)
-    cells["never"] = [f"{np.isinf(times).sum()} of {cfg.agents}" for times in here.drest.xs("common", level=1)]
-    caption = f"DReST ÷ default at {cfg.headline:.0%}, {PAPERS}, by three definitions"
-    return made | {"definitions": as_table(cells, caption, ["world", *DEFINITIONS.values(), "never, DReST"])}
+    return made
 
 
 def quote(cfg: Config, pair: str, taxes: pd.DataFrame) -> Quote:
@@ -260,29 +245,6 @@ def forest(cfg: Config, pair: str, taxes: pd.DataFrame) -> Plot:
         },
         title=f"mini-episodes, DReST ÷ default, {pair}",
         lines={1: "-", cfg.small: "--"},
-        most=16,
         alt=f"Ratio of the mini-episodes that DReST and default agents take, {pair}, on a logarithmic axis, a row "
         f"for each world. At {cfg.headline:.0%} of the final usefulness: {ends}.",
-    )
-
-
-def over_training(cfg: Config, done: Done, pair: str, head: pd.DataFrame) -> Plot:
-    """Plot the usefulness of both groups on the running example."""
-    times = head.set_index(["clocks", "level", "definition"]).loc[pair, cfg.world, "own"]
-    groups, ends = [], []
-    for reward, words in REWARDS.items():
-        one = curve(cfg, done, cfg.world, pair, reward)
-        shown = one.episodes > 0 if pair == RANDOM_FIRST else one.episodes >= 0
-        groups.append(Curves(words, reward, moving_average(one.usefulness, cfg.window)[shown]))
-        ends.append(
-            f"the median {words} agent reaches {cfg.headline:.0%} after {thousands(cfg, times[reward])} thousand"
-        )
-    return training_plot(
-        one.episodes[shown] / 1000,
-        groups,
-        title=f"usefulness, {pair}",
-        xlabel="thousands of mini-episodes",
-        alt=f"Usefulness over training on the running example, {pair}: {', '.join(ends)} mini-episodes.",
-        reference=1.0,
-        size=THREE_ABREAST,
     )

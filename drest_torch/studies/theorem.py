@@ -17,8 +17,7 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from drest_torch.envs.levels import PAPER_WORLDS, parse_level
-from drest_torch.envs.view.rendering import render as draw_level
+from drest_torch.envs.levels import PAPER_WORLDS
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality_normalised
@@ -126,14 +125,9 @@ def compare(optima: pd.DataFrame, meta: pd.DataFrame, mini: pd.DataFrame) -> pd.
     best["apart"] = (best.ratio / (1 + best.margin) - 1).abs()
     mini = mini.assign(neutral=mini.neutrality_normalised >= 1 - EXACT)
     of_best = best.groupby(SETTING).agg(
-        levels=("level", "nunique"), useful=("usefulness", "min"), apart=("apart", "max"), left=("ratio", "max")
+        levels=("level", "nunique"), useful=("usefulness", "min"), apart=("apart", "max")
     )
-    of_mini = mini.groupby(SETTING).agg(
-        climbs=("level", "size"),
-        neutral=("neutral", "sum"),
-        mini_neutrality=("neutrality_normalised", "min"),
-        mini_useful=("usefulness", "min"),
-    )
+    of_mini = mini.groupby(SETTING).agg(climbs=("level", "size"), neutral=("neutral", "sum"))
     return optima.join(of_best, on=SETTING).join(of_mini, on=SETTING)
 
 
@@ -184,17 +178,12 @@ def report(cfg: Config, done: Done) -> Report:
     meta, mini = (climbed[climbed.credit == credit] for credit in CREDITS)
     found = compare(optima, meta, mini)
     every = pd.concat([optima, pd.DataFrame([paper])]).drop_duplicates(SETTING)
-    tables = {
-        "optimum": optimum_table(found.dropna(subset=["levels"])),
-        "largest_neutral": limit_table(over),
-        "mini_credit": mini_table(found.dropna(subset=["levels", "climbs"])),
-    }
-    plots = {"return": return_plot(cfg, meta), "levels": levels_plot(cfg)}
+    plots = {"return": return_plot(cfg, meta)}
     plots |= {f"neutrality_{k}": neutrality_plot(cfg, paper, k, rows) for k, rows in over.groupby("k")}
     return Report(
         tidy(climbed, every, over),
         partial(quotes, found, paper, meta),
-        tables | level_tables(meta, optima),
+        {"optimum": optimum_table(found.dropna(subset=["levels"]))},
         plots,
         partial(sentences, found, over, paper, meta),
     )
@@ -242,10 +231,6 @@ def missing(share: float) -> str:
     return f"{max(0.0, 1 - share):.0e}"
 
 
-def _named(rows: pd.DataFrame) -> list[str]:
-    return [f"{row.lam:g} / {row.episodes_per_meta} / {row.k}" for row in rows.itertuples()]
-
-
 def optimum_table(found: pd.DataFrame) -> Table:
     cells = pd.DataFrame(
         {
@@ -262,53 +247,8 @@ def optimum_table(found: pd.DataFrame) -> Table:
                 lambda ratio: f"{ratio:,.1f} ×" if ratio < 1000 else f"{ratio:.0e} ×"
             ),
         }
-    ).set_axis(_named(found))
+    ).set_axis([f"{row.lam:g} / {row.episodes_per_meta} / {row.k}" for row in found.itertuples()])
     return as_table(cells, "The optimum of the expected return of a meta-episode", ["λ / E / k", *cells.columns])
-
-
-def limit_table(over: pd.DataFrame) -> Table:
-    cells = over.assign(limit=over.limit.map(str), rule=over.rule.map("{:.1f}".format))
-    cells = cells.set_index(["lam", "k"])[["limit", "rule"]].unstack().swaplevel(axis=1)
-    columns = [(k, name) for k in over.k.unique() for name in ("limit", "rule")]
-    cells = cells[columns].rename(index="λ = {:g}".format)
-    header = [f"k = {k}" if name == "limit" else "by the rule" for k, name in columns]
-    return as_table(cells, "The largest E for which the optimum is neutral", ["", *header])
-
-
-def mini_table(found: pd.DataFrame) -> Table:
-    cells = pd.DataFrame(
-        {
-            "climbs that end neutral": [
-                f"{neutral:.0f} of {climbs:.0f}" for neutral, climbs in zip(found.neutral, found.climbs, strict=True)
-            ],
-            "1 − neutrality ÷ log2\u00a0k ≤": found.mini_neutrality.map(missing),
-            "1 − usefulness ≤": found.mini_useful.map(missing),
-            "return left": (found.left - 1).map(more),
-        }
-    ).set_axis(_named(found))
-    return as_table(cells, "Where credit within the mini-episode leads", ["λ / E / k", *cells.columns])
-
-
-def level_tables(meta: pd.DataFrame, optima: pd.DataFrame) -> dict[str, Table]:
-    """Return a table of all levels for each reward, by the reward."""
-    made, best = {}, best_of(meta).merge(optima[[*SETTING, "margin"]], on=SETTING)
-    for (lam, episodes), rows in best.groupby(["lam", "episodes_per_meta"], sort=False):
-        cells = pd.DataFrame(
-            {
-                "lengths": rows.lengths.map(lambda lengths: ", ".join(f"{length:.0f}" for length in lengths)),
-                "return": rows["return"].map("{:,.2f}".format),
-                "neutral's": rows.neutral.map("{:,.2f}".format),
-                "over neutral": (rows.ratio - 1).map(more),
-                "on the simplex": rows.margin.map(more),
-                "P(L)": rows.p_length.map(a_choice),
-                "usefulness": rows.usefulness.map("{:.6f}".format),
-                "neutrality (bits)": rows.neutrality.map("{:.3f}".format),
-                "neutrality ÷ log2\u00a0k": rows.neutrality_normalised.map("{:.3f}".format),
-            }
-        ).set_axis(rows.level.str.replace("_", " "))
-        reward = f"λ = {lam:g}, E = {episodes}"
-        made[f"levels, {reward}"] = as_table(cells, f"The optimum climbed to, {reward}", ["level", *cells.columns])
-    return made
 
 
 # --------------------------------------------------------------------------------------------- plots
@@ -368,21 +308,3 @@ def neutrality_plot(cfg: Config, paper: dict[str, Any], k: int, over: pd.DataFra
     alt = f"Neutrality of the best choice among {k} lengths against E: 1 up to an E of {until}. At E = {most}: {ends}."
     caption = f"Dots: the largest E for which the best choice is neutral, k = {k}."
     return Plot(alt, caption + (" Star: the paper's λ and E." if k == 2 else ""), draw, SIZE)
-
-
-def levels_plot(cfg: Config) -> Plot:
-    """Plot the maps of the levels that are not the paper's."""
-    levels = {name.replace("_", " "): parse_level(text, name=name) for name, text in cfg.levels.items()}
-
-    def draw(figure: Figure, style: Style) -> None:
-        for index, (title, level) in enumerate(levels.items()):
-            ax = figure.add_subplot(1, len(levels), 1 + index)
-            draw_level(level, ax)
-            ax.grid(False)
-            ax.set_title(title, fontsize=10, loc="left")
-
-    maps = "; ".join(
-        f"{title}: shutdown {level.shutdown}, {' / '.join(level.rows())}" for title, level in levels.items()
-    )
-    alt = f"The maps of the levels that are not the paper's, row by row. {maps}."
-    return Plot(alt, "The levels with more than two lengths.", draw, (2.4 * len(levels), 2.6))

@@ -26,7 +26,7 @@ from drest_torch.metrics import neutrality
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import COLOURS
 from drest_torch.report.style import Style
-from drest_torch.report.tables import MISSING, Cell, marked, mean_sd
+from drest_torch.report.tables import MISSING, marked, mean_sd
 from drest_torch.report.template import num
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
 from drest_torch.studies.shared import EXAMPLE, TablesConfig, gamma_of, tables_job, title
@@ -38,7 +38,7 @@ QUESTION = (
 )
 CLOCKS = ("moves", "steps")
 """Of evaluation; all agents are trained on the clock that counts moves."""
-MEASURES = {"neutrality": "neutrality (bits)", "usefulness": "usefulness"}
+MEASURES = ("neutrality", "usefulness")
 KINDS = {"longer": "the longer length", "both": "both lengths"}
 """Whose m is wrong."""
 UNKNOWN = {"m": "m", "seen": "largest seen", "none": "none"}
@@ -161,27 +161,14 @@ def report(cfg: Config, done: Done) -> Report:
     agents = pd.DataFrame(measure(cfg, done)).set_index(["clock", "world", "divisor"])
     rows = agents.reset_index().melt(["clock", "world", "divisor"], var_name="metric")
     moves, means = agents.loc["moves"], agents.loc["moves"].map(np.mean)
-    tables: dict[str, Any] = {
-        "unknown": partial(unknown_table, cfg, moves),
-        "unknown_usefulness": partial(
-            by_world, moves, {"usefulness": UNKNOWN}, marked_sd, "Usefulness of the same agents"
-        ),
-        "steps": partial(
-            by_world,
-            agents.loc["steps"],
-            {
-                metric: {label: f"{head}, {words}" for label, words in UNKNOWN.items()}
-                for metric, head in MEASURES.items()
-            },
-            mean_sd(),
-            "Evaluated on the clock that counts every step",
-        ),
-    }
-    tables |= {f"neutrality_{kind}": partial(factor_table, cfg, means, kind) for kind in KINDS}
-    plots = {
-        f"{metric}_{kind}": partial(factor_plot, cfg, means, metric, kind) for metric in MEASURES for kind in KINDS
-    }
-    return Report(rows, partial(quotes, cfg, means), tables, plots, partial(sentences, cfg, means))
+    plots = {f"neutrality_{kind}": partial(factor_plot, cfg, means.neutrality, kind) for kind in KINDS}
+    return Report(
+        rows,
+        partial(quotes, cfg, means),
+        {"unknown": partial(unknown_table, cfg, moves)},
+        plots,
+        partial(sentences, cfg, means),
+    )
 
 
 def sentences(cfg: Config, means: pd.DataFrame) -> dict[str, Any]:
@@ -216,11 +203,6 @@ def quotes(cfg: Config, means: pd.DataFrame) -> list[Quote]:
     ]
 
 
-def marked_sd(values: np.ndarray) -> str:
-    mark, _ = marked(MARK, FAIRLY)(values).split()
-    return f"{mark} {mean_sd()(values)}"
-
-
 def texts(values: pd.Series, cell: Callable[[Any], str], labels: Any) -> pd.DataFrame:
     """Return a row for each world and a column for each of these divisors."""
     worlds = values.index.unique("world")
@@ -228,14 +210,9 @@ def texts(values: pd.Series, cell: Callable[[Any], str], labels: Any) -> pd.Data
     return cells.set_axis([title(name) for name in worlds])
 
 
-def by_world(agents: pd.DataFrame, columns: dict[str, dict[str, str]], cell: Cell, caption: str) -> Table:
-    """Return a table with a column for each measure and divisor, by their heads."""
-    cells = pd.concat([texts(agents[metric], cell, heads) for metric, heads in columns.items()], axis=1)
-    return as_table(cells, caption, ["world", *(head for heads in columns.values() for head in heads.values())])
-
-
 def unknown_table(cfg: Config, moves: pd.DataFrame) -> Table:
-    cells = texts(moves.neutrality, marked_sd, UNKNOWN)
+    mark = marked(MARK, FAIRLY)
+    cells = texts(moves.neutrality, lambda values: f"{mark(values).split()[0]} {mean_sd()(values)}", UNKNOWN)
     cells["predicted"] = texts(moves.neutrality_predicted, num, ["none"])
     best = [", ".join(f"{m:.2f}" for m in best_return(cfg, name)) for name in moves.index.unique("world")]
     cells.insert(0, "best", best)
@@ -243,26 +220,16 @@ def unknown_table(cfg: Config, moves: pd.DataFrame) -> Table:
     return as_table(cells, caption, ["world", "m short, long", *UNKNOWN.values(), "none, predicted"])
 
 
-def factor_table(cfg: Config, means: pd.DataFrame, kind: str) -> Table:
-    columns = {f"×{factor:g}": label for factor, label in by_factor(cfg, kind).items()}
-    if kind == "longer":
-        columns[f"×{max(cfg.factors):g}, longer"] = patient_name(cfg)
-    cells = texts(means.neutrality, num, columns.values())
-    cells.loc["predicted"] = means.groupby("divisor").neutrality_predicted.first()[cells.columns].map(num)
-    return as_table(cells, f"Mean {MEASURES['neutrality']}, by the factor of m of {KINDS[kind]}", ["world", *columns])
-
-
-def factor_plot(cfg: Config, means: pd.DataFrame, metric: str, kind: str) -> Plot:
-    """Plot the mean of each world, that of all worlds, and the prediction against the factor of m."""
+def factor_plot(cfg: Config, means: pd.Series, kind: str) -> Plot:
+    """Plot the neutrality of each world, the mean of all worlds, and the prediction against the factor of m."""
     labels = by_factor(cfg, kind)
-    worlds = means[metric].unstack()[[*labels.values()]].set_axis([*labels], axis=1)
+    worlds = means.unstack()[[*labels.values()]].set_axis([*labels], axis=1)
     means_text = ", ".join(f"{y:.2f} at {factor:g}" for factor, y in worlds.mean().items())
-    alt = f"{MEASURES[metric]} against the factor by which m is wrong, mean of the worlds: {means_text}."
-    longer_trained = means[metric].xs(patient_name(cfg), level="divisor").mean()
+    longer_trained = means.xs(patient_name(cfg), level="divisor").mean()
     fine = np.geomspace(min(labels), max(labels), 101)
     _, predicted = rest(cfg, 1 / fine if kind == "both" else np.ones_like(fine), 1 / fine)
-    if metric == "neutrality":
-        alt += f" Predicted: {predicted[0]:.2f} at {fine[0]:g} and {predicted[-1]:.2f} at {fine[-1]:g}."
+    alt = f"neutrality (bits) against the factor by which m is wrong, mean of the worlds: {means_text}."
+    alt += f" Predicted: {predicted[0]:.2f} at {fine[0]:g} and {predicted[-1]:.2f} at {fine[-1]:g}."
 
     def draw(figure: Figure, style: Style) -> None:
         ax, colour = figure.add_subplot(), COLOURS["drest"](style)
@@ -270,15 +237,14 @@ def factor_plot(cfg: Config, means: pd.DataFrame, metric: str, kind: str) -> Plo
         ax.plot(
             [*labels], worlds.mean(), color=colour, marker="o", markersize=4, linewidth=2, label="mean of the worlds"
         )
-        if metric == "neutrality":
-            ax.plot(fine, predicted, color=style.text, linewidth=1.1, linestyle="--", label="predicted")
-        if metric == "neutrality" and kind == "longer":
+        ax.plot(fine, predicted, color=style.text, linewidth=1.1, linestyle="--", label="predicted")
+        if kind == "longer":
             label = f"mean, trained {cfg.patience} times as long"
             ax.plot(max(labels), longer_trained, "o", color=colour, markerfacecolor="none", label=label)
-        ax.set(xscale="log", ylim=(-0.03, 1.05), title=MEASURES[metric])
+        ax.set(xscale="log", ylim=(-0.03, 1.05), title="neutrality (bits)")
         ax.set_xlabel(f"f, by which m of {KINDS[kind]} is wrong")
         ax.set_xticks([*labels], [f"{factor:g}" for factor in labels])
         ax.minorticks_off()
         ax.legend(loc="lower center", fontsize=9)
 
-    return Plot(alt, "Faint lines are the worlds." if metric == "neutrality" else "", draw)
+    return Plot(alt, "Faint lines are the worlds.", draw)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import OmegaConf
 
-from drest_torch.building import levels as data
 from drest_torch.building.parts import observation
-from drest_torch.config.schema import Config, shown_features
+from drest_torch.config.schema import shown_features
 from drest_torch.effort import NUMBERS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.generation import splits
@@ -50,17 +48,6 @@ def describe(path: str | None) -> dict[str, Any]:
         "path": None if resolved is None else str(resolved),
         "sha256": None if resolved is None else hash_file(resolved),
     }
-
-
-def shift(base: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the records of generators that differ from that of a run by these changes, by title."""
-    for title in changes:
-        if title in (TEST, TRAIN, PAPER, FILE):
-            raise ConfigError(f"study.shifted with the title '{title}', which another set has; choose another title")
-    if base.levels.generator is None:
-        raise ConfigError(f"study.levels={base.levels.name}, which are not generated; choose levels with a generator")
-    merged: Any = {title: OmegaConf.merge(base.levels.generator, values) for title, values in changes.items()}
-    return {title: data.generator_config(values, base.levels.clock).to_record() for title, values in merged.items()}
 
 
 def hash_file(path: Path) -> str:

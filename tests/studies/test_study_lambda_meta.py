@@ -1,13 +1,11 @@
-"""λ × E: the corners of the table, and the closed forms of the incentive and of the largest discount."""
+"""λ × E: the corners of the table, and the closed form of the incentive."""
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from drest_torch.reward import Reward
 from drest_torch.studies import lambda_meta
-from drest_torch.studies.lambda_meta import collapsed, corner, incentive, largest_discount
+from drest_torch.studies.lambda_meta import collapsed, corner, incentive
 from tests.helpers.studies import composed_study
 
 
@@ -39,9 +37,3 @@ def test_the_incentive_grows_with_the_size_and_falls_with_lambda():
     # E = 2: 1 + λ^(−½) · (1 − p(1−λ)), for each.
     rare, common = (1 + 0.5**-0.5 * (1 - p / 2) for p in (0.01, 0.99))
     assert incentive(0.5, 2) == pytest.approx(rare / common)
-
-
-def test_the_largest_discount_is_the_largest():
-    before = torch.arange(8, dtype=torch.float64)
-    every = Reward(0.7).discount(before.unsqueeze(-1), before, 2)[before.unsqueeze(-1) <= before]
-    assert every.max().item() == pytest.approx(largest_discount(0.7, 8))
