@@ -1,7 +1,7 @@
 """Tables of a report from the tidy table of a study's results.
 
 A cell is a function from the values of the rows that fall into it [n] to text: `mean(3)`, `mean_sd(3)`, `interval()`,
-`at_least(0.99)`, `below(0.1)`, or one of a study's own. `marked` puts ✓, ◐ or ✗ before a mean.
+`at_least(0.99)`, or one of a study's own. `marked` puts ✓, ◐ or ✗ before a mean.
 """
 
 from __future__ import annotations
@@ -42,11 +42,6 @@ def count(good: Any) -> str:
 def at_least(mark: float) -> Cell:
     """Return a cell that says how many of the values are at least so large."""
     return lambda values: count(values >= mark)
-
-
-def below(mark: float) -> Cell:
-    """Return a cell that says how many of the values are smaller."""
-    return lambda values: count(values < mark)
 
 
 def marked(good: float, fair: float, digits: int = 3) -> Cell:

@@ -73,7 +73,7 @@ def _interval(mean: float, parts: Sequence[Part], level: float) -> Interval:
     variance = sum(part for part, _ in parts)
     if variance <= 0:
         return Interval(mean, mean, mean)
-    freedom = variance**2 / sum(part**2 / of_part for part, of_part in parts)
+    freedom = 1 / sum((part / variance) ** 2 / of_part for part, of_part in parts)  # the square of a tiny variance is 0
     half = t_quantile(level, round(max(freedom, 1.0), 3)) * math.sqrt(variance)
     return Interval(mean, mean - half, mean + half)
 

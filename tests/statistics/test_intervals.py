@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drest_torch.statistics.bootstrap import Interval, bootstrap
+from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import difference, runs_interval, t_interval, t_quantile
 
 ENOUGH = 0.915
@@ -56,7 +56,7 @@ def test_worlds_that_stay_the_same_add_no_noise():
 
 
 def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refused():
-    for interval in (t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]]), bootstrap([0.3] * 10)):
+    for interval in (t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]])):
         assert (interval.low, interval.high) == pytest.approx((0.3, 0.3))
     for refused in ([], [math.inf, 1.0], [[1.0]]):
         with pytest.raises(ValueError, match=r"shape|finite"):
@@ -73,7 +73,7 @@ def test_an_interval_of_a_share_stays_within_its_range():
 @given(st.lists(st.floats(0, 1.5), min_size=1, max_size=10), st.sampled_from((1.0, 0.9)))
 def test_no_estimate_lies_outside_its_own_interval(values, most):
     """Also where values, corrected for bias, are a little more than is possible."""
-    for found in (t_interval(values), bootstrap(values, resamples=200)):
-        assert found.low <= found.estimate <= found.high
-        within = found.within(0, most)
-        assert 0 <= within.low <= within.estimate <= within.high <= most
+    found = t_interval(values)
+    assert found.low <= found.estimate <= found.high
+    within = found.within(0, most)
+    assert 0 <= within.low <= within.estimate <= within.high <= most
