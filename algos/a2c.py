@@ -1,4 +1,4 @@
-"""Advantage actor-critic (Mnih et al. 2016, synchronous): each minibatch is used once."""
+"""Advantage actor-critic, which uses each minibatch once. It is synchronous (Mnih et al. 2016)."""
 
 from __future__ import annotations
 
