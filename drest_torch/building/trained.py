@@ -25,7 +25,6 @@ from drest_torch.evaluation.results import Results, SplitScores, split_scores
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.reward import Reward
 from drest_torch.transforms import ShutdownTimer
-from drest_torch.transforms.squash import squashed
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
@@ -92,10 +91,6 @@ class TrainedInEnvironment:
         entries = ", ".join(f"{entry.key} {list(entry.shape)}" for entry in self.flatten.shown)
         row = f"a row of {self.shape[0]} numbers"
         return f"the policy of {self.folder} sees {entries}, or {row}; act in agent.environment()"
-
-    def played(self, action: Tensor) -> Tensor:
-        """Return actions as the environment takes them: numbers are squashed into their box."""
-        return action if self.actions.bounds is None else squashed(action, *self.actions.bounds)
 
     def acting(self, copies: int) -> EnvBase:
         """Return copies of the environment to act in."""

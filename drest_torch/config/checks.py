@@ -19,7 +19,6 @@ from drest_torch.config.schema import (
     Config,
     copies_of,
     in_gridworld,
-    is_plain,
     learns_from,
     objective_of,
     shown_features,
@@ -121,7 +120,7 @@ def check_unread(cfg: Config, default: Config) -> None:
 def _check_objective(cfg: Config) -> None:
     """Refuse an objective that is not there, or that the algorithm cannot know."""
     OBJECTIVES.check(name := cfg.objective.name)
-    if is_plain(cfg) or learns_from(cfg) == "levels":
+    if name == "drest" or learns_from(cfg) == "levels":
         return
     if not in_gridworld(cfg):
         raise ConfigError(
