@@ -84,7 +84,10 @@ def check_run(cfg: Config) -> None:
     for name in cfg.logger.sinks:
         SINKS.check(name)
     _device_number(cfg.device)  # whether there is such a device is known where the run is done
-    _check_start(cfg)
+    if cfg.start_from is not None and not in_gridworld(cfg):
+        raise ConfigError(f"start_from with env={cfg.env.name}; only runs in gridworlds can begin with another agent")
+    if cfg.start_from is not None and learns_from(cfg) == "world":
+        raise ConfigError(f"start_from with algo={cfg.algo.name}, which trains a table; use another algorithm")
     if not in_gridworld(cfg):
         _check_environment(cfg)
         return
@@ -154,7 +157,8 @@ def _check_environment(cfg: Config) -> None:
             f"env.base={base}; expected the steps until shutdown, or a list of those after which the environment shuts "
             "down by itself, or null"
         )
-    if best is not None and best != "reference" and not _are_numbers(best):
+    is_list = isinstance(best, list | ListConfig) and all(isinstance(most, int | float) for most in best)
+    if best is not None and best != "reference" and not is_list:
         raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or reference, or null")
     if best == "reference" and not isinstance(base, int):
         raise ConfigError(
@@ -189,10 +193,6 @@ def _check_copies(cfg: Config) -> None:
         raise ConfigError(
             f"reward.group={reward.group} does not divide env.copies={copies}; use a divisor of the copies"
         )
-
-
-def _are_numbers(values: Any) -> bool:
-    return isinstance(values, list | ListConfig) and all(isinstance(value, int | float) for value in values)
 
 
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
@@ -297,14 +297,6 @@ def _check_private_bits(cfg: Config) -> None:
         raise ConfigError(
             f"policy.private_kind={kind} cannot be averaged over exactly, as {algo} does; use policy.private_kind=bits"
         )
-
-
-def _check_start(cfg: Config) -> None:
-    """Refuse to begin with the weights of an agent where there is not one network in gridworlds."""
-    if cfg.start_from is not None and not in_gridworld(cfg):
-        raise ConfigError(f"start_from with env={cfg.env.name}; only runs in gridworlds can begin with another agent")
-    if cfg.start_from is not None and learns_from(cfg) == "world":
-        raise ConfigError(f"start_from with algo={cfg.algo.name}, which trains a table; use another algorithm")
 
 
 def _check_policy(cfg: Config) -> None:

@@ -27,13 +27,9 @@ def write_config(cfg: Config, folder: Path) -> None:
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
 
 
+@not_here()
 def load_config(folder: Path) -> Config:
     """Return the configuration that a run was started with; the folder may be a stranger's."""
-    with not_here():
-        return _load(folder)
-
-
-def _load(folder: Path) -> Config:
     path = folder / "config.yaml"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
