@@ -15,14 +15,7 @@ from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
-from drest_torch.config.schema import (
-    Config,
-    copies_of,
-    in_gridworld,
-    learns_from,
-    objective_of,
-    shown_features,
-)
+from drest_torch.config.schema import Config, copies_of, in_gridworld, learns_from, objective_of, shown_features
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError, shown

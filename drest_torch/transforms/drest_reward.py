@@ -104,17 +104,7 @@ class DReSTReward(StatefulTransform):
         check_whole("DReSTReward", num_lengths=num_lengths, group=group)
         super().__init__(in_keys=["reward"], out_keys=["reward"])
         self.num_lengths, self.group = num_lengths, group
-        self.set_reward(
-            Reward(
-                lam,
-                gamma,
-                episodes_per_meta=group,
-                counting=counting,
-                divide_by_best=divide_by_best,
-                normalise=normalise,
-                clip=clip,
-            )
-        )
+        self.set_reward(Reward(lam, gamma, group, counting, divide_by_best, normalise=normalise, clip=clip))
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
         self._seen_meta_episode = False
