@@ -158,8 +158,7 @@ def evaluator_of(
     """
     environment = evaluation_environment(cfg, reward, mini_episodes, beside=beside)
     environment.sees_as(trained)
-    seed = cfg.seed if seed is None else seed
-    name = str(cfg.env.title)
+    name, seed = str(cfg.env.title), cfg.seed if seed is None else seed
     return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
 
 
