@@ -133,7 +133,8 @@ def options(group: str) -> dict[str, Path]:
     if group == "study":
         found = {page.stem: page.with_suffix(".py") for page in STUDIES.glob("*.md")}
     if group in MODULES:
-        found = {name: Path(str(MODULES[group][name].__file__)) for name in MODULES[group].own()}
+        names = OBJECTIVES if group == "objective" else MODULES[group].own()
+        found = {name: Path(str(MODULES[group][name].__file__)) for name in names}
     return dict(sorted((found | _files(group)).items()))
 
 
