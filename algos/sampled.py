@@ -85,8 +85,6 @@ class SampledLearner(NetworkLearner):
 
         super().__init__(policy, critic, config, rng)
         self.actor, self.value, self.view, self.group = actor, value, view, group
-        self.epochs = getattr(config, "epochs", self.epochs)
-        self.max_kl = getattr(config, "max_kl", self.max_kl)
         self.loss = self.make_loss(actor, value)
         self.gae = GAE(gamma=1.0, lmbda=1.0 if value is None else config.gae_lambda, value_network=None)
         ends = "mini_done" if config.credit == "mini" else "done"
