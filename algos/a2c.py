@@ -1,14 +1,11 @@
-"""Advantage actor-critic (Mnih et al. 2016, synchronous): each minibatch is used once."""
+"""Advantage actor-critic, which uses each minibatch once. It is synchronous (Mnih et al. 2016)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from drest_torch.algos.sampled import CriticConfig, SampledLearner
-
-if TYPE_CHECKING:
-    from torchrl.objectives import A2CLoss
 
 
 @dataclass
@@ -21,7 +18,7 @@ class A2C(SampledLearner):
 
     needs_critic = True
 
-    def make_loss(self, actor: Any, value: Any) -> A2CLoss:
+    def make_loss(self, actor: Any, value: Any) -> Any:
         from torchrl.objectives import A2CLoss
 
         return A2CLoss(actor, value, **self.shared())

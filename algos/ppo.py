@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from drest_torch.algos.sampled import CriticConfig, SampledLearner
 from drest_torch.limits import limited
-
-if TYPE_CHECKING:
-    from torchrl.objectives import ClipPPOLoss
 
 
 @dataclass
@@ -30,15 +27,11 @@ class PPO(SampledLearner):
 
     needs_critic = True
 
-    @property
-    def epochs(self) -> int:  # type: ignore[override]
-        return self.config.epochs
+    def __init__(self, policy: Any, critic: Any, config: Any, *others: Any, **modules: Any) -> None:
+        super().__init__(policy, critic, config, *others, **modules)
+        self.epochs, self.max_kl = config.epochs, config.max_kl
 
-    @property
-    def max_kl(self) -> float | None:  # type: ignore[override]
-        return self.config.max_kl
-
-    def make_loss(self, actor: Any, value: Any) -> ClipPPOLoss:
+    def make_loss(self, actor: Any, value: Any) -> Any:
         from torchrl.objectives import ClipPPOLoss
 
         return ClipPPOLoss(actor, value, clip_epsilon=self.config.clip, log_explained_variance=False, **self.shared())

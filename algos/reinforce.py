@@ -12,7 +12,6 @@ from drest_torch.algos.sampled import SampledConfig, SampledLearner
 
 if TYPE_CHECKING:
     from tensordict import TensorDictBase
-    from torchrl.objectives import ReinforceLoss
 
 
 @dataclass
@@ -26,7 +25,7 @@ class Config(SampledConfig):
 class Reinforce(SampledLearner):
     """REINFORCE, by default with a baseline that needs no critic."""
 
-    def make_loss(self, actor: Any, value: Any) -> ReinforceLoss:
+    def make_loss(self, actor: Any, value: Any) -> Any:
         from drest_torch.algos.reinforce_loss import EntropyReinforceLoss
 
         return EntropyReinforceLoss(actor, self.config.entropy)

@@ -18,12 +18,12 @@ from torchrl.objectives import A2CLoss, ClipPPOLoss
 from torchrl.objectives.value import GAE
 
 from drest_torch import DReSTReward
+from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import linear
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
-from drest_torch.config.schema import algorithm
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
@@ -90,7 +90,7 @@ class Ours:
         policy = Policy(observe.shape, NUM_ACTIONS, setting.size, scale=scale).to(device)
         critic = Critic(observe.shape, setting.size, scale=scale, context=context).to(device)
         parts = {"actor": self.worlds.actor(policy), "value": self.worlds.value(critic), "view": self.worlds.view}
-        kind: Any = algorithm(setting.algo).Algorithm
+        kind: Any = ALGORITHMS[setting.algo].Algorithm
         self.learner = kind(policy, critic, setting.config, self.rng, **parts, group=self.worlds.group)
         self.collector = self.worlds.collector(self.learner.actor, learns=True)
 

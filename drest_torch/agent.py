@@ -233,7 +233,10 @@ class Agent(Shareable):
             with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
                 torch.manual_seed(seed)
                 actions = dist.sample()
-        actions = self._trained.played(actions)
+        if (box := self._trained.actions.bounds) is not None:
+            from drest_torch.transforms.squash import squashed  # TorchRL takes seconds to import
+
+            actions = squashed(actions, *box)
         if not single:
             return actions
         return int(actions) if actions.ndim == 1 else actions[0]

@@ -57,7 +57,7 @@ class Registry(Collection[str]):
         return module is not None and not self._absent(module)
 
     def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys((*self._own(), *sorted(entry_points(group=self.group).names)))
+        yield from dict.fromkeys((*self.own(), *sorted(entry_points(group=self.group).names)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -67,7 +67,7 @@ class Registry(Collection[str]):
         own = name.isidentifier() and find_spec(self.modules.format(name)) is not None
         return own or name in entry_points(group=self.group).names
 
-    def _own(self) -> Iterator[str]:
+    def own(self) -> Iterator[str]:
         """Yield the names of this project's modules of this kind."""
         package, _, rest = self.modules.partition(".{}")
         suffix = rest.partition(".")[0]

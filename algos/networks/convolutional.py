@@ -116,12 +116,6 @@ def sums_of(maps: Tensor) -> Tensor:
     return maps.flatten(1).double() @ weights.to(maps.device)
 
 
-def first_of_each(group: Tensor, groups: int) -> Tensor:
-    """Return the index of one row of each group, given the group of each row [n]."""
-    rows = torch.arange(len(group), device=group.device)
-    return torch.empty(groups, dtype=torch.long, device=group.device).scatter_(0, group, rows)
-
-
 class MapEncoder(nn.Module):
     """The encoder of maps: from planes [M, P, H, W] (walls, coins, delays, …) to one row per cell [M, H · W, width]."""
 
@@ -132,8 +126,6 @@ class MapEncoder(nn.Module):
     def __init__(self, layout: MapLayout, symmetries: Symmetries, size: NetworkSize) -> None:
         super().__init__()
         order, activation = len(symmetries.inputs), size.new_activation()
-        if size.width % order:
-            raise ValueError(f"width {size.width}; expected a multiple of {order} channels")
         self.units = size.width // order
         self.register_buffer("between", symmetries.between(), persistent=False)
         self.register_buffer("cells", symmetries.inputs, persistent=False)
@@ -154,7 +146,8 @@ class MapEncoder(nn.Module):
     def once(self, maps: Tensor) -> tuple[Tensor, Tensor]:
         """Encode equal maps once; return encodings, and the index of that of each map [n]."""
         sums, group = sums_of(maps).unique(return_inverse=True)
-        distinct = first_of_each(group, len(sums))
+        rows = torch.arange(len(group), device=group.device)
+        distinct = torch.empty_like(rows[: len(sums)]).scatter_(0, group, rows)  # one row of each map
         if self.kept is None:
             return self(maps[distinct]), group
         new = self.kept.missing(sums)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -138,11 +137,13 @@ def _environment(
     if cfg.policy.private_bits:
         transforms.append(PrivateBits(cfg.policy.private_bits, kind=cfg.policy.private_kind))
     env = TransformedEnv(base, Compose(*transforms))
-    observed = chosen.observed or _observed(base)
+    known = [str(key) for key in shown.keys(True, True)]
+    observed = chosen.observed or (["observation"] if {"observation", "mini_len"} <= {*known} else known)
     for key in observed:
         if shown.get(key, None) is None:
-            known = ", ".join(str(name) for name in shown.keys(True, True))
-            raise ConfigError(f"env.observed with '{key}', and {title(base)} shows {known}; choose some of these")
+            raise ConfigError(
+                f"env.observed with '{key}', and {title(base)} shows {', '.join(known)}; choose some of these"
+            )
     flatten = Flatten(env, [*observed, *(["timer"] if isinstance(timer, ShutdownTimer) else [])])
     actions = _actions(env)
     env.append_transform(flatten)
@@ -225,13 +226,6 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
     return batch
 
 
-def _predicate(path: str) -> Callable[[Any], Any]:
-    """Return the predicate of `env.control`."""
-    named = f"env.control={path}"
-    with blaming(named):
-        return blaming(named)(function(path, "env.control"))
-
-
 def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | OwnLengths | None:
     if chosen.base is None:
         return None
@@ -242,7 +236,9 @@ def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | O
         discrete = is_choice(base.full_action_spec.get("action", None), len(base.batch_size))
         control = "action" if discrete else "dimension"
     elif control not in ("action", "dimension"):
-        control = _predicate(control)
+        named = f"env.control={control}"
+        with blaming(named):
+            control = blaming(named)(function(control, "env.control"))
     return ShutdownTimer(
         chosen.base,
         list(chosen.delays),
@@ -266,11 +262,6 @@ def _lengths_of(base: EnvBase) -> int:
             "ends, as in env.base=[100,200], or set env.base and env.delays"
         )
     return int(spec.space.n)
-
-
-def _observed(base: EnvBase) -> list[str]:
-    names = [str(key) for key in base.observation_spec.keys(True, True)]
-    return ["observation"] if "observation" in names and "mini_len" in names else names
 
 
 def _actions(env: EnvBase) -> ActionKind:

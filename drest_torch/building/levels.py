@@ -111,19 +111,6 @@ def digest(levels: Levels) -> str:
     return found.hexdigest()[:16]
 
 
-def write_split(levels: Levels, cfg: Config, folder: Path) -> None:
-    """Write to the folder of a run what its generated levels can be made again from and verified by."""
-    if levels.split is not None:
-        splits.write_split(folder / "split.json", levels.split, preset=cfg.levels.name)
-
-
-def check_split(levels: Levels, folder: Path) -> None:
-    """Refuse to resume a run whose generated levels are not those that it was started with."""
-    path = folder / "split.json"
-    if levels.split is not None and path.is_file():
-        splits.check_split(path, levels.split)
-
-
 def named(chosen: LevelsConfig) -> list[Level]:
     """Return the levels of a file, the worlds of the paper by name, or the test levels of a generated set."""
     if chosen.path is not None:

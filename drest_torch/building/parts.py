@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -50,14 +49,13 @@ def networks(
     The critic sees ``context`` numbers of the meta-episode besides.
     """
     size, bits, symmetries = _size(cfg), cfg.policy.private_bits, _symmetries(cfg, observe)
-    with _seeded(cfg.seed):
-        new_policy = ALGORITHMS[cfg.algo.name].Algorithm.new_policy
-        policy = new_policy(observe, NUM_ACTIONS, size, bits, symmetries)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(cfg.seed)
+        policy = ALGORITHMS[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, bits, symmetries)
         if not with_critic:
             return policy, None
-        scale = observe.scale.cpu()
         further = {"private_bits": bits, "context": context, "symmetries": symmetries, "policy": policy}
-        return policy, Critic(observe.shape, _critic_size(cfg), scale=scale, **further)
+        return policy, Critic(observe.shape, _critic_size(cfg), scale=observe.scale.cpu(), **further)
 
 
 def environment_networks(
@@ -68,21 +66,14 @@ def environment_networks(
     assert flatten is not None
     scale, entries = torch.ones(flatten.shape), [entry.shape for entry in flatten.shown]
     shared: dict[str, Any] = {"scale": scale, "private_bits": bits, "entries": entries}
-    with _seeded(cfg.seed):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(cfg.seed)
         offset = environment.actions.offset(environment.ask)
         policy = Policy(flatten.shape, environment.actions.outputs, _size(cfg), offset=offset, **shared)
         if not with_critic:
             return policy, None
         context = environment.num_lengths if environment.shows_counts else 0
         return policy, Critic(flatten.shape, _critic_size(cfg), context=context, **shared)
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Draw all random numbers from this seed meanwhile."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 def _size(cfg: Config) -> NetworkSize:

@@ -25,7 +25,6 @@ from drest_torch.evaluation.results import Results, SplitScores, split_scores
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.reward import Reward
 from drest_torch.transforms import ShutdownTimer
-from drest_torch.transforms.squash import squashed
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
@@ -93,10 +92,6 @@ class TrainedInEnvironment:
         row = f"a row of {self.shape[0]} numbers"
         return f"the policy of {self.folder} sees {entries}, or {row}; act in agent.environment()"
 
-    def played(self, action: Tensor) -> Tensor:
-        """Return actions as the environment takes them: numbers are squashed into their box."""
-        return action if self.actions.bounds is None else squashed(action, *self.actions.bounds)
-
     def acting(self, copies: int) -> EnvBase:
         """Return copies of the environment to act in."""
         return acting_environment(self.cfg, copies)
@@ -163,8 +158,7 @@ def evaluator_of(
     """
     environment = evaluation_environment(cfg, reward, mini_episodes, beside=beside)
     environment.sees_as(trained)
-    seed = cfg.seed if seed is None else seed
-    name = str(cfg.env.title)
+    name, seed = str(cfg.env.title), cfg.seed if seed is None else seed
     return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
 
 

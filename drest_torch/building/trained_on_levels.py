@@ -92,10 +92,6 @@ class TrainedOnLevels:
             return len(shape) == len(self.shape) and shape[0] == self.shape[0]
         return shape == self.shape
 
-    def played(self, action: Tensor) -> Tensor:
-        """Return actions as the environment takes them."""
-        return action
-
     def evaluator(
         self, levels: Level | Sequence[Level] | str | Path, *, sampled: int | None, memory_gib: float
     ) -> LevelSetEvaluator:

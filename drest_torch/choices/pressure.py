@@ -62,7 +62,7 @@ def of_agent(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf
     return Asked(
         2**agent.policy.private_bits,
         level_set,
-        lambda level_set, reachable: level_set.tables(agent.policy, reachable, greedy=greedy),
+        lambda level_set, reachable: list(level_set.tables(agent.policy, reachable, greedy=greedy)),
     )
 
 

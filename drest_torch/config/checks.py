@@ -15,15 +15,7 @@ from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
-from drest_torch.config.schema import (
-    Config,
-    copies_of,
-    in_gridworld,
-    is_plain,
-    learns_from,
-    objective_of,
-    shown_features,
-)
+from drest_torch.config.schema import Config, copies_of, in_gridworld, learns_from, objective_of, shown_features
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError, shown
@@ -85,7 +77,10 @@ def check_run(cfg: Config) -> None:
     for name in cfg.logger.sinks:
         SINKS.check(name)
     _device_number(cfg.device)  # whether there is such a device is known where the run is done
-    _check_start(cfg)
+    if cfg.start_from is not None and not in_gridworld(cfg):
+        raise ConfigError(f"start_from with env={cfg.env.name}; only runs in gridworlds can begin with another agent")
+    if cfg.start_from is not None and learns_from(cfg) == "world":
+        raise ConfigError(f"start_from with algo={cfg.algo.name}, which trains a table; use another algorithm")
     if not in_gridworld(cfg):
         _check_environment(cfg)
         return
@@ -120,84 +115,77 @@ def check_unread(cfg: Config, default: Config) -> None:
 
 def _check_objective(cfg: Config) -> None:
     """Refuse an objective that is not there, or that the algorithm cannot know."""
-    OBJECTIVES.check(name := cfg.objective.name)
-    if is_plain(cfg) or learns_from(cfg) == "levels":
+    OBJECTIVES.check(cfg.objective.name)
+    if cfg.objective.name == "drest" or learns_from(cfg) == "levels":
         return
+    name, env, counting = f"objective={cfg.objective.name}", cfg.env.name, cfg.reward.counting
     if not in_gridworld(cfg):
-        raise ConfigError(
-            f"objective={name} with env={cfg.env.name}, which has the return of the reward alone; use objective=drest"
-        )
+        raise ConfigError(f"{name} with env={env}, which has the return of the reward alone; use objective=drest")
     if learns_from(cfg) != "mini-episodes" or not objective_of(cfg).can_be_sampled():
         raise ConfigError(
-            f"objective={name} as it is set needs the exact outcome of levels, which algo={cfg.algo.name} does not "
-            "have; use algo=generalist, or algo=exact for one level"
+            f"{name} as it is set needs the exact outcome of levels, which algo={cfg.algo.name} does not have; use "
+            "algo=generalist, or algo=exact for one level"
         )
-    if cfg.reward.counting != "averaged":
+    if counting != "averaged":
         raise ConfigError(
-            f"objective={name} compares the mini-episodes of a group, and reward.counting={cfg.reward.counting} has "
-            "no groups; use reward.counting=averaged"
+            f"{name} compares the mini-episodes of a group, and reward.counting={counting} has no groups; use "
+            "reward.counting=averaged"
         )
 
 
 def _check_environment(cfg: Config) -> None:
-    """Refuse what is for gridworlds alone."""
-    name = f"env={cfg.env.name}"
+    """Refuse what is for gridworlds alone, and values of `env` that do not go together."""
+    env, name, network = cfg.env, f"env={cfg.env.name}", cfg.policy.network
     if learns_from(cfg) != "mini-episodes":
         raise ConfigError(f"algo={cfg.algo.name} knows the model of a gridworld, and {name} has none; use algo=ppo")
     if cfg.reward.pays != "actual":
         raise ConfigError(f"reward.pays={cfg.reward.pays}, but {name} has no coins on a map; use reward.pays=actual")
     if cfg.device != "cpu":
         raise ConfigError(f"device={cfg.device}, which {name} does not offer; use device=cpu")
-    if requirements(cfg.policy.network).observations or requirements(cfg.policy.network).symmetries:
-        raise ConfigError(
-            f"policy.network={cfg.policy.network} reads the maps of gridworlds; use policy=mlp with {name}"
-        )
-    best, base = cfg.env.best, cfg.env.base
-    if not isinstance(base, int | None) and not (
-        isinstance(base, ListConfig) and all(type(one) is int for one in base)
-    ):
+    if requirements(network).observations or requirements(network).symmetries:
+        raise ConfigError(f"policy.network={network} reads the maps of gridworlds; use policy=mlp with {name}")
+    best, base, steps = env.best, env.base, env.reference_steps
+    if not isinstance(base, int | None) and not (isinstance(base, ListConfig) and {*map(type, base)} <= {int}):
         raise ConfigError(
             f"env.base={base}; expected the steps until shutdown, or a list of those after which the environment shuts "
             "down by itself, or null"
         )
-    if best is not None and best != "reference" and not _are_numbers(best):
+    is_list = isinstance(best, list | ListConfig) and all(isinstance(most, int | float) for most in best)
+    if best is not None and best != "reference" and not is_list:
         raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or reference, or null")
     if best == "reference" and not isinstance(base, int):
         raise ConfigError(
             f"env.best=reference with env.base={'null' if base is None else base}: the lengths are the environment's "
             "own, and an agent cannot be trained with one of them alone; use env.best=null"
         )
-    if cfg.env.reference_steps is not None and best != "reference":
+    if steps is not None and best != "reference":
         raise ConfigError(
-            f"env.reference_steps={cfg.env.reference_steps} does nothing without env.best=reference; add it, or leave "
+            f"env.reference_steps={steps} does nothing without env.best=reference; add it, or leave "
             "env.reference_steps out"
         )
-    if cfg.env.quantile < 1 and best is not None:
-        raise ConfigError(
-            f"env.quantile={cfg.env.quantile:g} does nothing with env.best={best}; leave one of the two out"
-        )
+    if env.quantile < 1 and best is not None:
+        raise ConfigError(f"env.quantile={env.quantile:g} does nothing with env.best={best}; leave one of the two out")
     _check_private_bits(cfg)
-    copies, episodes, reward = copies_of(cfg), cfg.algo.episodes, cfg.reward
+    _check_copies(cfg)
+
+
+def _check_copies(cfg: Config) -> None:
+    """Refuse copies of an environment that cannot share the mini-episodes of a batch."""
+    copies, workers, episodes, reward = copies_of(cfg), cfg.env.workers, cfg.algo.episodes, cfg.reward
     batch_shape(cfg)
     if reward.counting == "sequential" and episodes != copies * reward.episodes_per_meta:
         raise ConfigError(
             f"algo.episodes={episodes} with env.copies={copies}: every copy plays a meta-episode for a batch; use "
             f"algo.episodes={copies * reward.episodes_per_meta}"
         )
-    if cfg.env.workers and copies % cfg.env.workers:
-        raise ConfigError(
-            f"env.workers={cfg.env.workers} processes cannot share {copies} copies; use a divisor of env.copies"
-        )
+    if workers and copies % workers:
+        raise ConfigError(f"env.workers={workers} processes cannot share {copies} copies; use a divisor of env.copies")
     if episodes % copies:
         raise ConfigError(f"env.copies={copies} does not divide algo.episodes={episodes}; use a multiple of the copies")
     if reward.counting == "averaged" and copies % reward.group:
         raise ConfigError(
             f"reward.group={reward.group} does not divide env.copies={copies}; use a divisor of the copies"
         )
-
-
-def _are_numbers(values: Any) -> bool:
-    return isinstance(values, list | ListConfig) and all(isinstance(value, int | float) for value in values)
 
 
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
@@ -207,9 +195,8 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
     for name, levels in others.items():
         for feature in sorted((features_of(train) ^ features_of(levels)) - shown_features(cfg)) if levels else ():
             shown = ", show chances in every level (levels.by_chance=true)" if feature == "chance" else ""
-            shown = (
-                ", show the outcomes of lotteries in every level (levels.outcomes)" if "lottery" in feature else shown
-            )
+            if "lottery" in feature:
+                shown = ", show the outcomes of lotteries in every level (levels.outcomes)"
             raise ConfigError(
                 f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
                 f"policy is shown them or is not, so have them in both{shown}, or leave these levels out "
@@ -219,11 +206,9 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
 
 def device_of(name: str) -> torch.device:
     """Return the device of this name, which torch has to find here."""
-    number = _device_number(name)
-    if number is not None and number >= torch.cuda.device_count():
-        raise ConfigError(
-            f"device={name}, but torch finds {torch.cuda.device_count()} CUDA devices here; use device=cpu"
-        )
+    number, found = _device_number(name), torch.cuda.device_count()
+    if number is not None and number >= found:
+        raise ConfigError(f"device={name}, but torch finds {found} CUDA devices here; use device=cpu")
     return torch.device(name)
 
 
@@ -291,68 +276,53 @@ def _check_table(cfg: Config) -> None:
 
 def _check_private_bits(cfg: Config) -> None:
     """Noise has to be sampled while learning, and averaged over in evaluation."""
-    policy = cfg.policy
-    if policy.private_kind == "bits" and policy.private_bits > MAX_PRIVATE_BITS:
+    bits, kind, algo = cfg.policy.private_bits, cfg.policy.private_kind, f"algo={cfg.algo.name}"
+    if kind == "bits" and bits > MAX_PRIVATE_BITS:
         raise ConfigError(
-            f"policy.private_bits={policy.private_bits} bits have 2^{policy.private_bits} settings, and evaluation "
-            f"averages over all of them; use at most {MAX_PRIVATE_BITS}, or policy.private_kind=uniform"
+            f"policy.private_bits={bits} bits have 2^{bits} settings, and evaluation averages over all of them; use at "
+            f"most {MAX_PRIVATE_BITS}, or policy.private_kind=uniform"
         )
-    if policy.private_bits and learns_from(cfg) == "world":
+    if bits and learns_from(cfg) == "world":
         raise ConfigError(
-            f"policy.private_bits={policy.private_bits}, and algo={cfg.algo.name} has no private bits to sample; set "
-            "policy.private_bits=0"
+            f"policy.private_bits={bits}, and {algo} has no private bits to sample; set policy.private_bits=0"
         )
-    if policy.private_bits and learns_from(cfg) == "levels" and policy.private_kind != "bits":
+    if bits and learns_from(cfg) == "levels" and kind != "bits":
         raise ConfigError(
-            f"policy.private_kind={policy.private_kind} cannot be averaged over exactly, as algo={cfg.algo.name} does; "
-            "use policy.private_kind=bits"
+            f"policy.private_kind={kind} cannot be averaged over exactly, as {algo} does; use policy.private_kind=bits"
         )
-
-
-def _check_start(cfg: Config) -> None:
-    """Refuse to begin with the weights of an agent where there is not one network in gridworlds."""
-    if cfg.start_from is None:
-        return
-    if not in_gridworld(cfg):
-        raise ConfigError(f"start_from with env={cfg.env.name}; only runs in gridworlds can begin with another agent")
-    if learns_from(cfg) == "world":
-        raise ConfigError(f"start_from with algo={cfg.algo.name}, which trains a table; use another algorithm")
 
 
 def _check_policy(cfg: Config) -> None:
     """A network has to be able to read what it is shown."""
-    policy, required = cfg.policy, requirements(cfg.policy.network)
+    policy, required, network = cfg.policy, requirements(cfg.policy.network), f"policy.network={cfg.policy.network}"
     if required.observations and policy.observation not in required.observations:
         raise ConfigError(
-            f"policy.network={policy.network} with policy.observation={policy.observation}, {required.because}; "
-            f"use policy.observation={required.observations[0]}"
+            f"{network} with policy.observation={policy.observation}, {required.because}; use "
+            f"policy.observation={required.observations[0]}"
         )
     if required.remembers and learns_from(cfg) != "mini-episodes":
         raise ConfigError(
-            f"policy.network={policy.network} remembers earlier steps, and algo={cfg.algo.name} needs one that sees "
-            "the state alone; use algo=ppo, a2c or reinforce"
+            f"{network} remembers earlier steps, and algo={cfg.algo.name} needs one that sees the state alone; use "
+            "algo=ppo, a2c or reinforce"
         )
     if required.remembers and cfg.sampled is None:
         raise ConfigError(
-            f"policy.network={policy.network} remembers earlier steps, so that it cannot be evaluated exactly; set "
-            "sampled=256, or use policy=recurrent"
+            f"{network} remembers earlier steps, so that it cannot be evaluated exactly; set sampled=256, or use "
+            "policy=recurrent"
         )
     if policy.width % required.width_multiple:
-        raise ConfigError(
-            f"policy.network={policy.network} with policy.width={policy.width}; "
-            f"use a multiple of {required.width_multiple}"
-        )
+        raise ConfigError(f"{network} with policy.width={policy.width}; use a multiple of {required.width_multiple}")
     if policy.depth < required.min_depth:
-        raise ConfigError(
-            f"policy.network={policy.network} with policy.depth={policy.depth}; use at least {required.min_depth}"
-        )
-    if policy.observation == "vector" and shown_features(cfg):
+        raise ConfigError(f"{network} with policy.depth={policy.depth}; use at least {required.min_depth}")
+    if policy.observation != "vector":
+        return
+    if shown_features(cfg):
         raise ConfigError(
             "levels.by_chance or levels.outcomes, but the vector observation shows no chances; use "
             "policy.observation=grid"
         )
     for key in ("symmetries", "fresh"):  # by which other maps than those of the training levels are played
-        if policy.observation == "vector" and getattr(cfg.levels, key):
+        if getattr(cfg.levels, key):
             raise ConfigError(
                 f"levels.{key}=true, but the vector observation shows one level, and no map; use "
                 "policy.observation=centred"

@@ -23,7 +23,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
 
 from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
+from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import flattened
 from drest_torch.config.schema import Config, EvaluateConfig, config_folder
 from drest_torch.envs.levels import WORLDS
@@ -39,6 +41,8 @@ TYPES = {
     "StringNode": "a text",
 }
 """The types of values by the names of OmegaConf's nodes."""
+MODULES = {"algo": ALGORITHMS, "objective": OBJECTIVES, "policy": NETWORKS, "logger": SINKS}
+"""The groups whose options are modules; one has a file if it has values of its own."""
 
 
 def compose(*overrides: str, name: str = "config", values: Any = None) -> Any:
@@ -79,8 +83,9 @@ def register(
         if _registered.get((group, name)) is not schema:  # to tell Hydra takes a fifth of the time to compose
             if _registered.get((group, name), schema) != schema:
                 _with_options.cache_clear()  # what is kept was composed of the values before
-            is_recipe = group is not None and group.startswith("recipe/")
-            store.store(group=group, name=name, node=schema, package="_global_" if is_recipe else None)
+            is_recipe, is_kind = str(group).startswith("recipe/"), group == "levels/kind"
+            package = "_global_" if is_recipe else "levels" if is_kind else None
+            store.store(group=group, name=name, node=schema, package=package)
             _registered[group, name] = schema
 
 
@@ -96,17 +101,23 @@ _registered: dict[tuple[str | None, str], Any] = {}
 
 @lru_cache(maxsize=2)
 def _schemas(of_training: bool) -> dict[tuple[str | None, str], Any]:
-    """Return the dataclass with which the options of a group begin, and options that need no file: the paper's worlds
-    and the objectives."""
-    world = {"defaults": [{"override kind": "worlds"}]}
+    """Return the dataclass with which the options of a group begin, and options that need no file: the paper's worlds,
+    and modules."""
     found: dict[tuple[str | None, str], Any] = {(None, "base_evaluate"): EvaluateConfig}
-    found |= {("levels", name): {**world, "name": name} for name in WORLDS}
-    if of_training:
-        found[None, "base_config"] = Config
-        found |= {("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS}
-        found |= {("objective", f"base_{name}"): OBJECTIVES[name].Config for name in OBJECTIVES}
-        found |= {("objective", name): {"defaults": [f"base_{name}"], "name": name} for name in OBJECTIVES}
-    return found
+    found["levels/kind", "generated"] = {}
+    found["levels/kind", "worlds"] = {"generator": None, "train": 0, "selection": 0, "test": 0}
+    found |= {("levels", name): {"defaults": [{"override kind": "worlds"}], "name": name} for name in WORLDS}
+    if not of_training:
+        return found
+    found[None, "base_config"] = Config
+    found |= {("algo", f"base_{name}"): ALGORITHMS[name].Config for name in ALGORITHMS}
+    found |= {("objective", f"base_{name}"): OBJECTIVES[name].Config for name in OBJECTIVES}
+    found |= {("objective", name): {"defaults": [f"base_{name}"], "name": name} for name in OBJECTIVES}
+    own: dict[tuple[str, str], Any] = {("logger", name): {"sinks": {name: None}} for name in SINKS.own()}
+    own |= {("policy", name): {"defaults": [{"override kind": name}], "network": name} for name in NETWORKS.own()}
+    for name in ALGORITHMS.own():
+        own["algo", name] = {"defaults": [f"base_{name}", {"override kind": name}], "name": name}
+    return found | {(group, name): values for (group, name), values in own.items() if name not in _files(group)}
 
 
 @lru_cache(maxsize=1)
@@ -117,15 +128,18 @@ def _recipes() -> dict[tuple[str | None, str], Any]:
 
 
 def options(group: str) -> dict[str, Path]:
-    """Return the files of a group's options by their names; a world of the paper has none."""
-    files = [*(config_folder() / group).glob("[!_]*.yaml")]
+    """Return the yaml files of a group's options by their names, or their modules; a world of the paper has none."""
+    found = {name: Path(name) for name in WORLDS} if group == "levels" else {}
     if group == "study":
-        files += [page.with_suffix(".py") for page in STUDIES.glob("*.md")]
-    if group == "objective":
-        files += [Path(str(OBJECTIVES[name].__file__)) for name in OBJECTIVES]
-    if group == "levels":
-        files += [Path(name) for name in WORLDS]
-    return {path.stem: path for path in sorted(files, key=lambda path: path.stem)}
+        found = {page.stem: page.with_suffix(".py") for page in STUDIES.glob("*.md")}
+    if group in MODULES:
+        names = OBJECTIVES if group == "objective" else MODULES[group].own()
+        found = {name: Path(str(MODULES[group][name].__file__)) for name in names}
+    return dict(sorted((found | _files(group)).items()))
+
+
+def _files(group: str) -> dict[str, Path]:
+    return {path.stem: path for path in (config_folder() / group).glob("*.yaml")}
 
 
 def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:

@@ -8,7 +8,6 @@ from typing import Any
 from drest_torch.limits import limited
 from drest_torch.registry import Registry
 
-LOGGER_MODES = ("offline", "online", "disabled")
 SINKS = Registry("logger.sinks", "drest_torch.tracking.{}_sink", ("Logger",), "drest_torch.loggers")
 """A sink is a module whose ``Logger`` is a `drest_torch.tracking.sinks.Sink`."""
 
@@ -19,7 +18,7 @@ class LoggerConfig:
     """By name, with the options of those that have any. The other keys are W&B's."""
     project: str = "drest_torch"
     """The W&B project."""
-    mode: str = limited(choices=LOGGER_MODES, default="offline")
+    mode: str = limited(choices=("offline", "online", "disabled"), default="offline")
     """offline (to <run>/wandb; no account or network; `wandb sync` uploads it later), online, or disabled."""
     entity: str | None = None
     """The W&B user or team; null: the account's default."""

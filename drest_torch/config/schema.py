@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import MISSING
@@ -302,14 +301,9 @@ class EvaluateConfig:
     null: none."""
 
 
-def algorithm(name: str) -> ModuleType:
-    """Return the algorithm of this name; no other is imported."""
-    return ALGORITHMS[name]
-
-
 def learns_from(cfg: Config) -> str:
     """Return what the run's algorithm learns from (`drest_torch.algos.base.Learner.learns_from`)."""
-    kind: str = algorithm(cfg.algo.name).Algorithm.learns_from
+    kind: str = ALGORITHMS[cfg.algo.name].Algorithm.learns_from
     return kind
 
 
@@ -317,12 +311,6 @@ def objective_of(cfg: Config) -> Objective:
     """Return what the run's policy is trained to make large."""
     objective: Objective = OBJECTIVES[cfg.objective.name].Objective(cfg.objective)
     return objective
-
-
-def is_plain(cfg: Config) -> bool:
-    """Return whether the return of the run's reward is all that its policy is trained for."""
-    is_drest: bool = cfg.objective.name == "drest"
-    return is_drest
 
 
 def in_gridworld(cfg: Config) -> bool:

@@ -16,7 +16,7 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import read_config
-from drest_torch.config.schema import Config, algorithm
+from drest_torch.config.schema import Config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 from drest_torch.own_code import is_trusted, not_here, trust
@@ -27,13 +27,9 @@ def write_config(cfg: Config, folder: Path) -> None:
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
 
 
+@not_here()
 def load_config(folder: Path) -> Config:
     """Return the configuration that a run was started with; the folder may be a stranger's."""
-    with not_here():
-        return _load(folder)
-
-
-def _load(folder: Path) -> Config:
     path = folder / "config.yaml"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
@@ -46,7 +42,7 @@ def _load(folder: Path) -> Config:
                 f"you trust it, add imports={module} to the command, or import it before you load the agent"
             )
         schema = OmegaConf.structured(Config)
-        schema.algo = OmegaConf.structured(algorithm(loaded.algo.name).Config)
+        schema.algo = OmegaConf.structured(ALGORITHMS[loaded.algo.name].Config)
         schema.objective = OmegaConf.structured(OBJECTIVES[loaded.objective.name].Config)
         cfg = cast(Config, OmegaConf.merge(schema, loaded))
         if missing := _missing(schema, loaded):

@@ -64,7 +64,8 @@ class EnvironmentEvaluator:
         level, length, coins, own_best, setting = self._play(actor, by_setting, greedy, levels)
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         seen = torch.zeros_like(best).view(-1).scatter_reduce(0, level * k + length, coins.to(best.dtype), "amax")
-        best = self.best = known(torch.where(best > 0, best, seen.view_as(best)))
+        best = torch.where(best > 0, best, seen.view_as(best))
+        self.best = best = torch.where(best > 0, best, 1)  # the returns of a length that nobody has seen are 0
         most = best[level, length].double() if self.environment.best is not None else own_best
         share = share_of_best(coins, most)
         if self.environment.best is None or self.environment.best.given is None:
@@ -110,11 +111,6 @@ def doubt(evaluation: SampledEvaluation, name: str) -> str | None:
         f"usefulness {usefulness:.3f} of {name} is above 1: returns exceed m(l), the most that a length offers; raise "
         "the numbers of env.best (or of best_return), or leave env.best out"
     )
-
-
-def known(best: Tensor) -> Tensor:
-    """Return m(l), with 1 for lengths that nobody has seen: their returns are 0."""
-    return torch.where(best > 0, best, 1)
 
 
 def records(evaluation: SampledEvaluation, best: Tensor) -> list[dict[str, Any]]:

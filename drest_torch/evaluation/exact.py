@@ -191,7 +191,7 @@ class LevelSetEvaluator(ABC):
         just as often.
         """
         reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
-        return _average(reachable, list(self._per_setting(policy, reachable, greedy)))
+        return _average(reachable, list(self.tables(policy, reachable, greedy=greedy)))
 
     @torch.no_grad()
     def policies_by_private_bits(
@@ -202,7 +202,7 @@ class LevelSetEvaluator(ABC):
         Otherwise, and without private bits, the only name is ``""``.
         """
         reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
-        tables = list(self._per_setting(policy, reachable, greedy))
+        tables = list(self.tables(policy, reachable, greedy=greedy))
         if not 1 < len(tables) <= MOST_SHOWN:
             return {"": _average(reachable, tables)}
         if self.private_kind == "bits":
@@ -215,13 +215,8 @@ class LevelSetEvaluator(ABC):
             names = [f"sample {index}" for index in range(1, 1 + len(tables))]
         return dict(zip(names, tables, strict=True))
 
-    @torch.no_grad()
-    def tables(self, policy: Policy, reachable: Reachable, *, greedy: bool = False) -> list[Tensor]:
-        """Return [N, 4] the action probabilities in reachable states under each setting of the private bits."""
-        return list(self._per_setting(policy, reachable, greedy))
-
-    def _per_setting(self, policy: Policy, reachable: Reachable, greedy: bool) -> Iterator[Tensor]:
-        """Yield [N, 4] the action probabilities under each setting of the private bits."""
+    def tables(self, policy: Policy, reachable: Reachable, *, greedy: bool = False) -> Iterator[Tensor]:
+        """Yield [N, 4] the action probabilities in reachable states under each setting of the private bits."""
         for private_bits in self._settings(policy.private_bits):
             yield self.table(policy, reachable, private_bits, greedy=greedy)
 
@@ -279,7 +274,7 @@ class ExactEvaluator(LevelSetEvaluator):
         own: list[Tensor] = []
 
         def outcome(reachable: Reachable) -> Lengths:
-            tables = self._per_setting(policy, reachable, greedy)
+            tables = self.tables(policy, reachable, greedy=greedy)
             arrivals = [reachable.arrivals(table, self.reward.gamma) for table in tables]
             own.append(torch.stack([neutrality(setting.probability) for setting in arrivals]).mean(0))
             return mixture(arrivals).lengths()
@@ -295,7 +290,7 @@ class ExactEvaluator(LevelSetEvaluator):
         found: dict[float, list[Tensor]] = {gamma: [] for gamma in gammas}
         for levels in self._parts:
             reachable = self.unrolled(levels)
-            tables = list(self._per_setting(policy, reachable, greedy))
+            tables = list(self.tables(policy, reachable, greedy=greedy))
             for gamma in gammas:
                 best = self.level_set.optima(gamma).best_return[levels.start : levels.stop]
                 lengths = mixture([reachable.arrivals(table, gamma) for table in tables]).lengths()

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 from torchrl.envs import EnvBase
 
+from drest_torch.algos import ALGORITHMS
 from drest_torch.building.environments import REFERENCE, training_environment
 from drest_torch.building.parts import environment_networks
 from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.collector import Environment
-from drest_torch.config.schema import Config, algorithm, copies_of
+from drest_torch.config.schema import Config, copies_of
 from drest_torch.errors import ConfigError, UserError, blaming
 from drest_torch.evaluation.environment import records
 from drest_torch.files import write_json
@@ -38,7 +39,7 @@ class EnvironmentTask(Task):
 
     def __init__(self, cfg: Config, reward: Reward, rng: torch.Generator) -> None:
         self.cfg = cfg
-        has_critic = algorithm(cfg.algo.name).Algorithm.needs_critic
+        has_critic = ALGORITHMS[cfg.algo.name].Algorithm.needs_critic
         self.environment = training_environment(cfg, reward.at(0.0), learner_has_critic=has_critic)
         if keeps_state(self.environment.env, cfg.seed):
             print(

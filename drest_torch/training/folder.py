@@ -26,14 +26,16 @@ CHECKPOINTS = "checkpoints"
 
 OF_A_RUN = ("config.yaml", "metrics.jsonl", "summary.json", CHECKPOINTS)
 """What is in the folder of a run; a new run begins in a folder that has none of it."""
-READ = (*OF_A_RUN, "provenance.json", "split.json")
+SPLIT = "split.json"
+"""The file from which generated levels can be made again, and by which they are verified."""
+READ = (*OF_A_RUN, "provenance.json", SPLIT)
 """What commands read in the folder of a run, and no output of theirs may replace."""
 
 
 def withdraw(folder: Path) -> None:
     """Delete what a new run has written that could not begin; what is not of a run stays."""
     with suppress(OSError):
-        for name in ("config.yaml", "metrics.jsonl", "provenance.json", "split.json", LOCK):
+        for name in ("config.yaml", "metrics.jsonl", "provenance.json", SPLIT, LOCK):
             (folder / name).unlink(missing_ok=True)
         folder.rmdir()
 

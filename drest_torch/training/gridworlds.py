@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 
+from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Learner
 from drest_torch.building import levels as data
 from drest_torch.building.parts import evaluator, map_size, networks, observation
 from drest_torch.config.checks import batch_shape, check_levels
-from drest_torch.config.schema import Config, algorithm, is_plain, learns_from, objective_of, shown_features
+from drest_torch.config.schema import Config, learns_from, objective_of, shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
+from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact import LevelSetEvaluator
 from drest_torch.evaluation.results import Results, split_summary
@@ -23,6 +25,7 @@ from drest_torch.memory import Bounded, check_at_once, check_batch, check_size
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
 from drest_torch.training.exact_levels import ExactLevels
+from drest_torch.training.folder import SPLIT
 from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 from drest_torch.training.task import Task, Verdict, count
 from drest_torch.training.updates import ExactUpdater, Ready, TabularUpdater, Updater, sampled_learner
@@ -128,7 +131,7 @@ class Gridworlds(Task):
         def compile_and_solve(some: Sequence[Level]) -> Ready:
             return ready(LevelSet(compile_levels(some, self.device, at_least=self.map_size, features=features)))
 
-        kind = algorithm(cfg.algo.name).Algorithm
+        kind = ALGORITHMS[cfg.algo.name].Algorithm
         # Of levels that are compiled batch by batch, one is enough to infer the observation shape.
         one = kind.learns_from == "levels" or source.changes
         mdp, optima, observe = begins_with = ready(compiled.first(1) if one else compiled)
@@ -176,8 +179,9 @@ class Gridworlds(Task):
             private_kind=cfg.policy.private_kind,
             most_lengths=split.config.lengths[1] if split is not None else None,
         )
-        counts = algorithm(cfg.algo.name).Algorithm.needs_critic and self.reward.counting == "sequential"
-        environment.pay(self.reward, shows_counts=counts, objective=None if is_plain(cfg) else objective_of(cfg))
+        counts = ALGORITHMS[cfg.algo.name].Algorithm.needs_critic and self.reward.counting == "sequential"
+        objective = None if cfg.objective.name == "drest" else objective_of(cfg)
+        environment.pay(self.reward, shows_counts=counts, objective=objective)
         return environment
 
     def _source(self, rng: torch.Generator) -> LevelSampler:
@@ -193,10 +197,12 @@ class Gridworlds(Task):
         return super().origin() | {"set of levels": self._digest}
 
     def begin(self, folder: Path) -> None:
-        data.write_split(self.levels, self.cfg, folder)
+        if self.levels.split is not None:
+            splits.write_split(folder / SPLIT, self.levels.split, preset=self.cfg.levels.name)
 
     def resume(self, folder: Path) -> None:
-        data.check_split(self.levels, folder)
+        if self.levels.split is not None and (folder / SPLIT).is_file():
+            splits.check_split(folder / SPLIT, self.levels.split)
 
     def further(self, folder: Path) -> tuple[str, list[str]]:
         return "on other levels, with pictures", ["levels=paper", f"pictures={folder / 'evaluated'}"]

@@ -29,6 +29,7 @@ from drest_torch.building.checkpoints import (
     step_checkpoints,
     step_path,
 )
+from drest_torch.building.levels import level_files
 from drest_torch.building.parts import reward_of
 from drest_torch.config.checks import check_run, check_unread, device_of
 from drest_torch.config.compose import compose
@@ -322,9 +323,8 @@ def start(cfg: Config) -> Run:
     folder = Path(cfg.run_dir)
     _refuse_taken(folder)
     # Absolute paths: the run may be resumed or evaluated from another working directory.
-    for group, key in ((cfg.levels, "path"), (cfg.test, "path"), (cfg.test, "selection_path")):
-        if getattr(group, key) is not None:
-            setattr(group, key, str(Path(getattr(group, key)).resolve()))
+    for group, key, path in level_files(cfg):
+        setattr(getattr(cfg, group), key, str(path.resolve()))
     if cfg.start_from is not None and (source := start_of(cfg)).parent != PRETRAINED:
         cfg.start_from = str(source.resolve())
     trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))

@@ -49,13 +49,15 @@ class Task(ABC):
     def introduction(self, folder: Path) -> str:
         """Return the lines that say what the run is about to do."""
         cfg = self.cfg
+        device, threads = device_of(cfg.device), count(torch.get_num_threads(), "thread")
+        computes = f" ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else f", {threads}"
         start = "" if cfg.start_from is None else f"; begins with the weights of {cfg.start_from}"
         lines = [
             f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {self.updater.pace.text(cfg.env_steps)}, "
             f"seed {cfg.seed}",
             *self.lines(),
             f"policy: {_networks(cfg, self.learner)}{start}",
-            f"device: {_computes_on(device_of(cfg.device))}",
+            f"device: {device}{computes}",
             f"folder: {folder}",
         ]
         return "\n".join(lines)
@@ -95,12 +97,6 @@ def _networks(cfg: Config, learner: Learner) -> str:
 
 def _size(network: nn.Module) -> str:
     return f"{sum(parameter.numel() for parameter in network.parameters()):,}"
-
-
-def _computes_on(device: torch.device) -> str:
-    if device.type == "cuda":
-        return f"{device} ({torch.cuda.get_device_name(device)})"
-    return f"{device}, {count(torch.get_num_threads(), 'thread')}"
 
 
 def count(number: int, noun: str) -> str:

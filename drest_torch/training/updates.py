@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor, nn
 
-from drest_torch.algos import tabular
+from drest_torch.algos import ALGORITHMS, tabular
 from drest_torch.algos.base import Learner
 from drest_torch.algos.networks.policy import memory_of, weights_unchanged
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.algos.tabular import rules_for
-from drest_torch.config.schema import Config, algorithm
+from drest_torch.config.schema import Config
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import Observation
@@ -171,7 +171,7 @@ def sampled_learner(
 ) -> tuple[Learner, SampledUpdater]:
     """Return an algorithm that learns from mini-episodes of an environment, and its source of updates."""
     policy, critic = policy.to(rng.device), critic if critic is None else critic.to(rng.device)
-    learner: Learner = algorithm(cfg.algo.name).Algorithm(
+    learner: Learner = ALGORITHMS[cfg.algo.name].Algorithm(
         policy,
         critic,
         cfg.algo,

@@ -247,17 +247,6 @@ def check_finite(reward: Tensor, env: EnvBase) -> None:
         )
 
 
-class RequiredEntry(NamedTuple):
-    """What the environment has to declare under a key."""
-
-    key: NestedKey
-    dtype: str
-    """The kind of dtype: bool, integer, floating point or number."""
-    meaning: str
-    argument: str
-    """How else the transform gets along, for messages."""
-
-
 def is_kind(dtype: torch.dtype, kind: str) -> bool:
     if dtype == torch.bool:
         return kind == "bool"

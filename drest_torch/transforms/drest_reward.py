@@ -17,7 +17,6 @@ from drest_torch.reward import Reward
 from drest_torch.transforms.base import (
     Entries,
     MiniEpisodes,
-    RequiredEntry,
     StatefulTransform,
     check_whole,
     column,
@@ -105,17 +104,7 @@ class DReSTReward(StatefulTransform):
         check_whole("DReSTReward", num_lengths=num_lengths, group=group)
         super().__init__(in_keys=["reward"], out_keys=["reward"])
         self.num_lengths, self.group = num_lengths, group
-        self.set_reward(
-            Reward(
-                lam,
-                gamma,
-                episodes_per_meta=group,
-                counting=counting,
-                divide_by_best=divide_by_best,
-                normalise=normalise,
-                clip=clip,
-            )
-        )
+        self.set_reward(Reward(lam, gamma, group, counting, divide_by_best, normalise=normalise, clip=clip))
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
         self._seen_meta_episode = False
@@ -166,20 +155,20 @@ class DReSTReward(StatefulTransform):
                 f"DReSTReward reads 'reward', and the environment's reward_spec has {declared}; "
                 f"declare Unbounded({(*batch, 1)}), the reward before any discount"
             )
-        for entry in self._required():
-            spec = observation.get(entry.key, None)
+        for key, kind, meaning, otherwise in self._required():
+            if key is None:
+                continue
+            spec = observation.get(key, None)
             if spec is None:
-                spec = output_spec["full_done_spec"].get(entry.key, None)
-            add = declaration(entry.dtype, (*batch, 1))
+                spec = output_spec["full_done_spec"].get(key, None)
+            reads, add = f"DReSTReward reads {key!r} ({meaning}), and", declaration(kind, (*batch, 1))
             if spec is None:
                 raise ConfigError(
-                    f"DReSTReward reads {entry.key!r} ({entry.meaning}), and the environment does not declare it; "
-                    f"add {add} to observation_spec, or {entry.argument}"
+                    f"{reads} the environment does not declare it; add {add} to observation_spec, or {otherwise}"
                 )
-            if not is_kind(spec.dtype, entry.dtype) or tuple(spec.shape) not in (batch, (*batch, 1)):
+            if not is_kind(spec.dtype, kind) or tuple(spec.shape) not in (batch, (*batch, 1)):
                 raise ConfigError(
-                    f"DReSTReward reads {entry.key!r} ({entry.meaning}), and the environment declares it as "
-                    f"{described(spec)}; declare {add}, and return such a tensor"
+                    f"{reads} the environment declares it as {described(spec)}; declare {add}, and return such a tensor"
                 )
         length = observation.get(self.length_key, None)
         count = length.space.n if isinstance(length, Categorical) else self.num_lengths
@@ -189,10 +178,10 @@ class DReSTReward(StatefulTransform):
                 f"{self.num_lengths}; give it num_lengths={count}"
             )
 
-    def _required(self) -> list[RequiredEntry]:
-        """Return the entries that the transform reads with its arguments."""
+    def _required(self) -> list[tuple[NestedKey | None, str, str, str]]:
+        """Return for each entry that the transform reads its key, its kind, its meaning, and how else it gets along."""
         same = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
-        entries = [
+        entries: list[tuple[NestedKey | None, str, str, str]] = [
             (self.mini_done_key, "bool", "whether this step ended a mini-episode", "name yours with mini_done_key="),
             (self.length_key, "integer", "which of the k lengths it had, from 0", "name yours with length_key="),
             (self.num_lengths_key, "number", "k, the number of lengths", same),
@@ -203,7 +192,7 @@ class DReSTReward(StatefulTransform):
         if self.reward.gamma != 1:
             other = "pass tick_key=None to count steps instead"
             entries.append((self.tick_key, "integer", "ticks of the mini-episode so far", other))
-        return [RequiredEntry(key, *others) for key, *others in entries if key is not None]
+        return entries
 
     # ------------------------------------------------------------------------------------ steps
 

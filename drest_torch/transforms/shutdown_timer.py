@@ -214,7 +214,9 @@ class ShutdownTimer(StatefulTransform):
             reward = torch.where(waits, 0, reward)
             overwrite(next_tensordict, tensordict, waits, observation_keys(env))
         asked = self._asked(tensordict, next_tensordict) & self.rules.is_open(delays, since)
-        granted = asked & self._lucky(asked)
+        granted = asked
+        if self.chance < 1:
+            granted = asked & (torch.rand(asked.shape, generator=self._luck) < self.chance).to(asked.device)
         delays, since = self.rules.granted(delays, since, granted)
         tick = tick + 1
         left = self._left(tick, delays)
@@ -249,11 +251,6 @@ class ShutdownTimer(StatefulTransform):
                 f"torch.bool {batch}"
             )
         return asked.reshape(*batch, 1)
-
-    def _lucky(self, asked: Tensor) -> Tensor:
-        if self.chance == 1:
-            return asked
-        return (torch.rand(asked.shape, generator=self._luck) < self.chance).to(asked.device)
 
     def _left(self, tick: Tensor, delays: Tensor) -> Tensor:
         """Return the steps until shutdown."""
