@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drest_torch.algos.sampled import CriticConfig, SampledLearner
+
+if TYPE_CHECKING:
+    from torchrl.objectives import A2CLoss
 
 
 @dataclass
@@ -18,7 +21,7 @@ class A2C(SampledLearner):
 
     needs_critic = True
 
-    def make_loss(self, actor: Any, value: Any) -> Any:
+    def make_loss(self, actor: Any, value: Any) -> A2CLoss:
         from torchrl.objectives import A2CLoss
 
         return A2CLoss(actor, value, **self.shared())

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drest_torch.algos.sampled import CriticConfig, SampledLearner
 from drest_torch.limits import limited
+
+if TYPE_CHECKING:
+    from torchrl.objectives import ClipPPOLoss
 
 
 @dataclass
@@ -31,7 +34,7 @@ class PPO(SampledLearner):
         super().__init__(policy, critic, config, *others, **modules)
         self.epochs, self.max_kl = config.epochs, config.max_kl
 
-    def make_loss(self, actor: Any, value: Any) -> Any:
+    def make_loss(self, actor: Any, value: Any) -> ClipPPOLoss:
         from torchrl.objectives import ClipPPOLoss
 
         return ClipPPOLoss(actor, value, clip_epsilon=self.config.clip, log_explained_variance=False, **self.shared())

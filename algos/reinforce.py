@@ -12,6 +12,7 @@ from drest_torch.algos.sampled import SampledConfig, SampledLearner
 
 if TYPE_CHECKING:
     from tensordict import TensorDictBase
+    from torchrl.objectives import ReinforceLoss
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Config(SampledConfig):
 class Reinforce(SampledLearner):
     """REINFORCE, by default with a baseline that needs no critic."""
 
-    def make_loss(self, actor: Any, value: Any) -> Any:
+    def make_loss(self, actor: Any, value: Any) -> ReinforceLoss:
         from drest_torch.algos.reinforce_loss import EntropyReinforceLoss
 
         return EntropyReinforceLoss(actor, self.config.entropy)

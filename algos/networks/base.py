@@ -27,6 +27,8 @@ class NetworkSize:
     """A name in `drest_torch.algos.networks.NETWORKS`."""
 
     def new_activation(self) -> nn.Module:
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"no activation '{self.activation}'; expected one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[self.activation]()
 
 

@@ -126,6 +126,8 @@ class MapEncoder(nn.Module):
     def __init__(self, layout: MapLayout, symmetries: Symmetries, size: NetworkSize) -> None:
         super().__init__()
         order, activation = len(symmetries.inputs), size.new_activation()
+        if size.width % order:
+            raise ValueError(f"width {size.width}; expected a multiple of {order} channels")
         self.units = size.width // order
         self.register_buffer("between", symmetries.between(), persistent=False)
         self.register_buffer("cells", symmetries.inputs, persistent=False)
