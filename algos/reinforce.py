@@ -1,4 +1,4 @@
-"""REINFORCE (Williams 1992): the log-probability of each action times the return that follows it."""
+"""REINFORCE. It climbs the log-probability of each action times the return that follows it (Williams 1992)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's algorithm: REINFORCE (Williams 1992) on a table with a row of logits for each observation.
+"""The paper's REINFORCE on a table, for one small world. The table has a row of logits for each observation.
 
 Mini-episodes are played ε-greedily, one after the other, with an update after each: the logits of every step move along
 the gradient of the log-probability of its action, times the discounted reward from that step on. The gradient is that

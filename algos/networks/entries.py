@@ -1,4 +1,4 @@
-"""A network for observations of several entries: convolutions for images, whose features join the other numbers.
+"""An MLP, with convolutions for the images of an environment, whose features join the other numbers.
 
 Without an image it is the MLP, weight for weight. An image is an entry with three dimensions, of which the smallest of
 the first and the last is that of the channels: [height, width, channels] or [channels, height, width].

@@ -1,4 +1,6 @@
-"""An equivariant MLP: if its input is rotated or reflected, its output is rotated or reflected in the same way.
+"""An MLP with the eight symmetries of the map built in.
+
+If its input is rotated or reflected, its output is rotated or reflected in the same way.
 
 A hidden layer has a block of units for each element g of the group, and the block of g sees the input transformed by
 g⁻¹. The weights from block h to block g depend on g⁻¹h alone (Cohen and Welling 2016), so a layer costs as much as

@@ -1,4 +1,4 @@
-"""Write metrics to ``metrics.csv`` in the run's folder, with one line per step and metric.
+"""A table for pandas in the run's folder, ``metrics.csv``, with one line per step and metric.
 
 The set of metrics can change during a run. A file with one line per metric can accept a new one at any time.
 ``pandas.read_csv(path).pivot(index="step", columns="name", values="value")`` gives one with a column for each.

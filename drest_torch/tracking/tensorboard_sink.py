@@ -1,4 +1,4 @@
-"""Write TensorBoard event files to ``tensorboard/`` in the run's folder (``tensorboard --logdir runs``)."""
+"""Files for TensorBoard in the run's folder. ``tensorboard --logdir runs`` shows them."""
 
 from __future__ import annotations
 
