@@ -57,7 +57,9 @@ def test_a_seed_decides_everything_and_each_slot_has_a_stream_of_its_own(make):
 
 @pytest.mark.parametrize("make", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_some_slots_begin_again_without_the_others(make):
-    first, second = (env.reset() for env in [make(4)] * 2)
+    env = make(4)
+    env.set_seed(0)
+    first, *others = (env.reset() for _ in range(20))  # as many as tell luck that is rare, such as an ace
     envs = [make(4), make(4)]
     for env in envs:
         env.set_seed(1)
@@ -69,7 +71,7 @@ def test_some_slots_begin_again_without_the_others(make):
             seen[0] = envs[0].reset(seen[0].set("_reset", asked))
             begun = asked.squeeze(-1)
             for name, _ in env.observation_spec.items():
-                if torch.equal(first[name], second[name]):  # a start without luck
+                if all(torch.equal(first[name], each[name]) for each in others):  # a start without luck
                     assert torch.equal(seen[0][name][begun], first[name][begun])
         action = env.rand_action()["action"]
         seen = [env.step_and_maybe_reset(td.set("action", action))[1] for env, td in zip(envs, seen, strict=True)]
