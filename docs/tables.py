@@ -18,17 +18,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import matplotlib.style
 import yaml
-from matplotlib.figure import Figure
 
 from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import WORLDS, world
 from drest_torch.help import keys_of
-from drest_torch.plots.style import write_figure
-from drest_torch.report.style import LIGHT
+from drest_torch.report.plots import write_plot
 from drest_torch.report.tables import in_markdown
 from drest_torch.studies.climbing import optimum
 from drest_torch.studies.goals import follow_up_table
@@ -250,10 +247,7 @@ def write_plots(results: Mapping[str, Any], folder: Path) -> None:
     """Write those plots of the study `goals` that these results have."""
     for name, make in PLOTS.items():
         if results.get(name):
-            plot = make(results[name])
-            with matplotlib.style.context(LIGHT.matplotlib(), after_reset=True):
-                plot.draw(figure := Figure(figsize=plot.size), LIGHT)
-                write_figure(figure, folder / f"{name}.png")
+            write_plot(make(results[name]), folder / f"{name}.png")
 
 
 def written(text: str) -> str:

@@ -13,7 +13,6 @@ from drest_torch.config.checks import device_of
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import write_json
 
-PICTURES = (".png", ".svg", ".pdf")
 HELP = """\
 Train language models to choose with DReST, and measure what they choose.
 
@@ -99,11 +98,15 @@ def _evaluate(words: list[str]) -> None:
     from drest_torch.language.training import trained
 
     given = key_values(words, Evaluation)
-    if given.picture is not None and Path(given.picture).suffix not in PICTURES:
-        raise ConfigError(f"picture={given.picture}; expected a name that ends in {', '.join(PICTURES)}")
+    device = device_of(given.device)
+    if given.picture is not None:
+        from drest_torch.plots.comparison import FORMATS  # matplotlib takes a while to import
+
+        if Path(given.picture).suffix.lower() not in FORMATS:
+            raise ConfigError(f"picture={given.picture}; expected a name that ends in {', '.join(FORMATS)}")
     is_run = (Path(given.model) / "config.yaml").is_file()
     model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
-    model.model.to(device_of(given.device))
+    model.model.to(device)
     rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
     print(table(rows))
     if given.out is not None:
@@ -116,19 +119,11 @@ def _evaluate(words: list[str]) -> None:
 
 def _draw(rows: list[Any], title: str, path: Path) -> None:
     """Draw the numbers of each suite with their intervals; how often an option is named is in the table alone."""
-    import matplotlib.style
-    from matplotlib.figure import Figure
-
-    from drest_torch.plots.style import write_figure
-    from drest_torch.report.plots import dots
-    from drest_torch.report.style import LIGHT
+    from drest_torch.report.plots import dots, write_plot
 
     found = {f"{row.suite}: {name}": each for row in rows for name, each in row.numbers.items() if name != "valid"}
     series = {"mean over scenarios, 95 % interval": found}
-    plot = dots(series, title=title, lines={}, alt=title, limits=(0, 1), colours=("drest",))
-    with matplotlib.style.context(LIGHT.matplotlib(), after_reset=True):
-        plot.draw(figure := Figure(figsize=plot.size), LIGHT)
-        write_figure(figure, path)
+    write_plot(dots(series, title=title, lines={}, alt=title, limits=(0, 1), colours=("drest",)), path)
 
 
 def _tasks(words: list[str]) -> None:

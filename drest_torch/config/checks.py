@@ -206,8 +206,8 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
 
 def device_of(name: str) -> torch.device:
     """Return the device of this name, which torch has to find here."""
-    number, found = _device_number(name), torch.cuda.device_count()
-    if number is not None and number >= found:
+    number = _device_number(name)
+    if number is not None and number >= (found := torch.cuda.device_count()):
         raise ConfigError(f"device={name}, but torch finds {found} CUDA devices here; use device=cpu")
     return torch.device(name)
 

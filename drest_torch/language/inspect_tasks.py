@@ -33,10 +33,9 @@ def choice() -> Scorer:
 
     async def score(state: Any, target: Any) -> Score:
         options = state.metadata["options"]
-        found = answer(state.output.completion or "", [each["label"] for each in options])
-        return Score(
-            value=-1 if found is None else found, answer=state.output.completion, metadata={"options": options}
-        )
+        told = state.output.completion
+        found = answer(told or "", [each["label"] for each in options])
+        return Score(value=-1 if found is None else found, answer=told, metadata={"options": options})
 
     return score
 

@@ -97,8 +97,9 @@ class Training:
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.cfg, self.folder, self.total = cfg, Path(cfg.run_dir), cfg.warm_up + cfg.updates
+        device = device_of(cfg.device)  # before the model is loaded, which takes a while
         self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
-        self.model.model.to(device_of(cfg.device))
+        self.model.model.to(device)
         if cfg.bfloat16:
             self.model.pass_in_bfloat16()
         made, suites = partial(data.generate, brief=self.model.brief), cfg.suites.split(",")

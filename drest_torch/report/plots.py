@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,8 +14,9 @@ from matplotlib.figure import Figure
 from drest_torch.envs.view.rendering import render
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.plots.policies import policy_panels
+from drest_torch.plots.style import write_figure
 from drest_torch.report.blocks import Plot
-from drest_torch.report.style import Style
+from drest_torch.report.style import LIGHT, Style
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.times import moving_average
 
@@ -165,6 +168,13 @@ def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, cap
     side = 2.6
     size = (side * len(panels), side * level.height / level.width + 0.4)
     return Plot(alt=alt, caption=caption, draw=drawn, size=size)
+
+
+def write_plot(plot: Plot, path: Path) -> None:
+    """Write a plot as a picture of its own, in the colours of a light page."""
+    with matplotlib.style.context(LIGHT.matplotlib(), after_reset=True):
+        plot.draw(figure := Figure(figsize=plot.size), LIGHT)
+        write_figure(figure, path)
 
 
 def band(
