@@ -40,10 +40,9 @@ STUDY = ["study", "quick=true", "workers=1", "progress=false"]
 
 SEES_NO_START = ["policy=mlp", "policy.observation=centred"]
 ADAM = [*SEES_NO_START, "algo.entropy=0.1", "algo.critic_width=null", "algo.muon_lr=null", "reward.group=16"]
-"""What algorithms that play generated levels had by default when the digests were recorded."""
+"""Smaller networks and batches than the recipe of generated levels asks for, and none of its Muon."""
 PPO, A2C = ["algo=ppo", "algo.minibatches=8", "algo.epochs=3", *ADAM], ["algo=a2c", *ADAM, "algo.lr=0.001"]
 WITH_A_BIT = ["policy.private_bits=1", "algo.muon_lr=0.025"]
-"""What `algo=generalist` had by default when the digests were recorded; it saw no start."""
 
 RUNS: dict[str, list[str]] = {
     "reinforce": [*PLAY, "algo=reinforce", *FEW, *SEES_NO_START, "policy.private_bits=2"],
@@ -93,16 +92,8 @@ RUNS: dict[str, list[str]] = {
 }
 """For each run a command and its overrides."""
 
-RENAMED: dict[str, str] = {"test": "heldout"}
-"""What metrics, entries of summaries and texts in them are called now, and what they were when the digests were
-recorded: one part of a path or several, wherever they stand in it, such as ``eval/test`` and ``eval/heldout``."""
-NEW = {
-    *("p_longest", "neutrality_own", "usefulness_at", "usefulness_committed", "training", "updates"),
-    *("levels_per_update", "forward_rows", "backward_rows", "rows"),
-}
-"""What runs did not record yet when the digests were."""
-LEFT_OUT = {"time", "wall_seconds", "file", "quotes"} | NEW
-"""Parts of names whose values no digest contains: clocks, paths, sentences, and what is new."""
+LEFT_OUT = {"time", "wall_seconds", "file", "quotes"}
+"""Parts of names whose values no digest contains: clocks, paths and sentences."""
 
 
 def digest(value: Any) -> str:
@@ -121,20 +112,12 @@ def digest_names(value: Any) -> str:
 
 
 def flattened(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Find the path of each single value, and give both under their old names."""
+    """Yield each single value with its path."""
     if isinstance(value, dict | list):
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
             yield from flattened(each, f"{path}/{key}")
     elif not LEFT_OUT & set(path.split("/")):
-        yield renamed(path), renamed(value) if isinstance(value, str) else value
-
-
-def renamed(name: str) -> str:
-    """Put old names for the new ones."""
-    name = f"/{name}/"
-    for new, old in RENAMED.items():
-        name = name.replace(f"/{new}/", f"/{old}/")
-    return name.strip("/")
+        yield path, value
 
 
 def train(folder: Path, overrides: list[str]) -> dict[str, str]:
@@ -167,7 +150,7 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
 
 
 def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
-    """Evaluate an agent that comes with the project: the one with a private bit, whose digests were recorded."""
+    """Evaluate an agent that comes with the project: the one with a private bit."""
     cfg = compose(*overrides, name="evaluate")
     agent = saved.Agent.load("generalist-bit", device=cfg.device)
     results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
