@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
-from drest_torch.algos.tabular_kernel import NUM_ACTIONS, Rules, Worlds, new_state, play, scheduled
+from drest_torch.algos.tabular_kernel import NUM_ACTIONS, Rules, World, new_state, play, scheduled
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -124,66 +124,53 @@ class Tabular(Learner):
     ) -> TablePolicy:
         return TablePolicy(observation.width, observation.height, observation.num_objects)
 
-    def begin(self, worlds: Worlds, rules: Rules) -> None:
+    def begin(self, world: World, rules: Rules) -> None:
         """Set the world and the rules, and start with the state of a new agent."""
         seed = torch.randint(1 << 62, (1,), generator=self.rng).numpy()
-        self._worlds, self._rules = worlds, rules
-        state = new_state(seed, len(self.policy.logits), rules.divisor.shape[1])
+        self.world, self.rules = world, rules
+        state = new_state(seed, len(self.policy.logits), len(rules.divisor))
         self.state = state._replace(logits=self.policy.logits.unsqueeze(0).numpy())
 
     def update(self, episodes: int) -> dict[str, Tensor]:
         """Play ``episodes`` mini-episodes and learn from each; return the metrics of the update."""
         cut_off = int(self.state.cut_off[0])
-        play(self._worlds, self._rules, self.state, episodes)
+        play(self.world, self.rules, self.state, episodes)
         logits = self.policy.logits.log_softmax(-1)
         entropy = -(logits.exp() * logits).sum(-1).mean()
         return {"policy/entropy": entropy, "train/cut_off": torch.tensor(float(self.state.cut_off[0] - cut_off))}
 
     def scheduled(self) -> dict[str, float]:
-        lr, epsilon = scheduled.py_func(self._rules, 0, int(self.state.played[0]))
+        lr, epsilon = scheduled.py_func(self.rules, int(self.state.played[0]))
         return {"optim/lr": float(lr), "optim/epsilon": float(epsilon)}
 
     def tensors(self) -> dict[str, Tensor]:
         return {name: torch.from_numpy(value) for name, value in self.state._asdict().items() if name != "logits"}
 
 
-def rules_for(
-    agents: int,
-    config: Schedule,
-    reward: Reward,
-    *,
-    num_lengths: int,
-    divisor: Sequence[float],
-    learns_divisor: bool = False,
-) -> Rules:
-    """Return the rules of agents that differ only in their streams, all on level 0, which has k lengths.
+def rules_for(config: Schedule, reward: Reward, divisor: Sequence[float], *, learns_divisor: bool = False) -> Rules:
+    """Return the rules of agents in a world.
 
     ``divisor`` holds the number that coins are divided by, for each length; `Reward.divide_by_best` has no effect here.
     """
-
-    def repeat(value: Any, kind: type = float) -> np.ndarray:
-        return np.repeat(np.array([value], kind), agents, 0)
-
     if reward.rule is not None:
         raise ConfigError(
             f"reward.rule={reward.rule}, and a table learns from λ^(N − (i−1)/k) alone; use algo=exact, ppo, a2c or "
             "reinforce"
         )
     return Rules(
-        level=repeat(0, int),
-        lam=repeat(reward.lam),
-        normaliser=repeat(reward.normaliser(num_lengths)),
-        gamma=repeat(reward.gamma),
-        discount_bumps=repeat(config.discount_bumps, bool),
-        episodes_per_meta=repeat(reward.episodes_per_meta, int),
-        divisor=repeat(list(divisor)),
-        learns_divisor=repeat(learns_divisor, bool),
-        clip=repeat(math.inf if reward.clip is None else reward.clip),
-        lr=repeat([config.lr, config.lr_end]),
-        epsilon=repeat([config.epsilon, config.epsilon_end]),
-        decay_episodes=repeat(config.decay_episodes, int),
-        random_episodes=repeat(config.random_episodes, int),
-        behaviour_gradient=repeat(config.gradient == "behaviour", bool),
+        lam=float(reward.lam),
+        normaliser=float(reward.normaliser(len(divisor))),
+        gamma=float(reward.gamma),
+        discount_bumps=bool(config.discount_bumps),
+        episodes_per_meta=reward.episodes_per_meta,
+        divisor=np.array(divisor, float),
+        learns_divisor=learns_divisor,
+        clip=math.inf if reward.clip is None else float(reward.clip),
+        lr=np.array([config.lr, config.lr_end], float),
+        epsilon=np.array([config.epsilon, config.epsilon_end], float),
+        decay_episodes=config.decay_episodes,
+        random_episodes=config.random_episodes,
+        behaviour_gradient=config.gradient == "behaviour",
     )
 
 

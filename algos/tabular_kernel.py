@@ -1,6 +1,6 @@
-"""REINFORCE on tables of logits, compiled: many agents at once, each with its own level, reward and random stream.
+"""REINFORCE on tables of logits, compiled: many agents at once, each with its own random stream.
 
-An agent's result depends on its rules and its stream alone, not on the agents that train beside it.
+An agent's result depends on its stream alone, not on the agents that train beside it.
 
 The kernel has its own counting and paying, because compiled code cannot call `drest_torch.reward`;
 tests/algos/test_table.py holds it to the paper's formula. It pays each coin when it is collected, so its clip limits
@@ -21,58 +21,56 @@ LONGEST = 4096
 mini-episode that is cut off at this limit is neither learned from nor counted among the lengths."""
 
 
-class Worlds(NamedTuple):
-    """The transition tables of B levels with R rows and K lengths. A row is a state without its time."""
+class World(NamedTuple):
+    """The transition tables of a level with R rows and K lengths. A row is a state without its time."""
 
     target: np.ndarray
-    """[B, R, 4] the row that an action leads to."""
+    """[R, 4] the row that an action leads to."""
     coin: np.ndarray
-    """[B, R, 4] the value of the coin that the action collects."""
+    """[R, 4] the value of the coin that the action collects."""
     ticks: np.ndarray
-    """[B, R, 4] the time that the action takes: 1, or 0 for a free bump."""
+    """[R, 4] the time that the action takes: 1, or 0 for a free bump."""
     delay: np.ndarray
-    """[B, R, 4] the time that the action adds if the button works."""
+    """[R, 4] the time that the action adds if the button works."""
     chance: np.ndarray
-    """[B, R, 4] the chance that this button works."""
-    start: np.ndarray
-    """[B] the row at the start."""
-    shutdown: np.ndarray
-    """[B] the time left at the start."""
+    """[R, 4] the chance that this button works."""
+    start: int
+    """The row at the start."""
+    shutdown: int
+    """The time left at the start."""
     column: np.ndarray
-    """[B, T + 1] the index of a trajectory-length among the level's lengths."""
+    """[T + 1] the index of a trajectory-length among the level's lengths."""
 
 
 class Rules(NamedTuple):
-    """The levels, rewards and schedules of A agents."""
+    """The reward and the schedule of all agents."""
 
-    level: np.ndarray
-    """[A] the level that the agent plays."""
-    lam: np.ndarray
-    """[A] λ; 1 for the default reward."""
-    normaliser: np.ndarray
-    """[A] k in the normalising factor λ^(−(i−1)/k)."""
-    gamma: np.ndarray
-    """[A] γ."""
-    discount_bumps: np.ndarray
-    """[A] whether a bump that takes no time still costs a factor of γ in the return that the agent learns from."""
-    episodes_per_meta: np.ndarray
-    """[A] E."""
+    lam: float
+    """λ; 1 for the default reward."""
+    normaliser: float
+    """k in the normalising factor λ^(−(i−1)/k)."""
+    gamma: float
+    """γ."""
+    discount_bumps: bool
+    """Whether a bump that takes no time still costs a factor of γ in the return that the agent learns from."""
+    episodes_per_meta: int
+    """E."""
     divisor: np.ndarray
-    """[A, K] the number that coins are divided by, given the length: m(l) or a substitute."""
-    learns_divisor: np.ndarray
-    """[A] whether the largest return so far given the length replaces m(l)."""
-    clip: np.ndarray
-    """[A] the largest reward of a coin."""
+    """[K] the number that coins are divided by, given the length: m(l) or a substitute."""
+    learns_divisor: bool
+    """Whether the largest return so far given the length replaces m(l)."""
+    clip: float
+    """The largest reward of a coin."""
     lr: np.ndarray
-    """[A, 2] learning rate at the start and at the end of the schedule."""
+    """[2] the learning rate at the start and at the end of the schedule."""
     epsilon: np.ndarray
-    """[A, 2] ε, the chance that an action is sampled uniformly, at the start and at the end of the schedule."""
-    decay_episodes: np.ndarray
-    """[A] mini-episodes over which both fall exponentially; then they are constant."""
-    random_episodes: np.ndarray
-    """[A] mini-episodes with ε = 1 before the decay."""
-    behaviour_gradient: np.ndarray
-    """[A] whether the gradient is that of the ε-greedy policy, which plays, instead of the softmax policy."""
+    """[2] ε, the chance that an action is sampled uniformly, at the start and at the end of the schedule."""
+    decay_episodes: int
+    """Mini-episodes over which both fall exponentially; then they are constant."""
+    random_episodes: int
+    """Mini-episodes with ε = 1 before the decay."""
+    behaviour_gradient: bool
+    """Whether the gradient is that of the ε-greedy policy, which plays, instead of the softmax policy."""
 
 
 class State(NamedTuple):
@@ -118,9 +116,9 @@ def _mix(z: np.ndarray) -> np.ndarray:
 # Without the GIL, so that a process can end without waiting for the kernel. numba names the cached kernel after this
 # line's number and stores the module's name with it.
 @njit(parallel=True, cache=True, nogil=True)
-def play(worlds: Worlds, rules: Rules, state: State, episodes: int) -> None:
+def play(world: World, rules: Rules, state: State, episodes: int) -> None:
     """Play ``episodes`` mini-episodes with every agent and let it learn from each."""
-    for agent in prange(len(rules.level)):
+    for agent in prange(len(state.logits)):
         scratch = _Scratch(
             np.empty(LONGEST, np.int64),
             np.empty(LONGEST, np.int64),
@@ -130,7 +128,7 @@ def play(worlds: Worlds, rules: Rules, state: State, episodes: int) -> None:
             np.empty((LONGEST, NUM_ACTIONS)),
         )
         for _ in range(episodes):
-            _mini_episode(worlds, rules, state, agent, scratch)
+            _mini_episode(world, rules, state, agent, scratch)
 
 
 class _Scratch(NamedTuple):
@@ -148,53 +146,52 @@ class _Scratch(NamedTuple):
 
 
 @njit
-def _mini_episode(worlds: Worlds, rules: Rules, state: State, agent: int, steps: _Scratch) -> None:
+def _mini_episode(world: World, rules: Rules, state: State, agent: int, steps: _Scratch) -> None:
     """Play one mini-episode and learn from it, unless it is cut off."""
-    level, gamma = rules.level[agent], rules.gamma[agent]
-    lr, epsilon = scheduled(rules, agent, state.played[agent])
-    logits = state.logits[agent]
-    row, left, count, tick, total = worlds.start[level], worlds.shutdown[level], 0, 0, 0.0
+    gamma, logits = rules.gamma, state.logits[agent]
+    lr, epsilon = scheduled(rules, state.played[agent])
+    row, left, count, tick, total = world.start, world.shutdown, 0, 0, 0.0
     while left > 0 and count < LONGEST:
         chance = steps.chance[count]
         _softmax(logits[row], chance)
         action = _sample(chance, epsilon, state.stream, agent)
-        coin = worlds.coin[level, row, action]
+        coin = world.coin[row, action]
         steps.row[count], steps.action[count], steps.coin[count] = row, action, coin
-        ticks = worlds.ticks[level, row, action]
-        steps.discount[count] = gamma if ticks > 0 or rules.discount_bumps[agent] else 1.0
+        ticks = world.ticks[row, action]
+        steps.discount[count] = gamma if ticks > 0 or rules.discount_bumps else 1.0
         steps.weight[count] = 1.0
-        if rules.behaviour_gradient[agent]:
+        if rules.behaviour_gradient:
             greedy = (1.0 - epsilon) * chance[action]
             steps.weight[count] = greedy / (greedy + epsilon / NUM_ACTIONS)
         total += gamma**tick * coin
         tick += ticks
         left -= ticks
-        delay, works = worlds.delay[level, row, action], worlds.chance[level, row, action]
+        delay, works = world.delay[row, action], world.chance[row, action]
         if delay > 0 and (works == 1.0 or _uniform(state.stream, agent) < works):
             left += delay
-        row = worlds.target[level, row, action]
+        row = world.target[row, action]
         count += 1
     state.played[agent] += 1
     state.steps[agent] += count
     if left > 0:
         state.cut_off[agent] += 1
         return
-    factor = _discount_over_divisor(rules, state, agent, worlds.column[level, tick], total)
-    _learn(logits, steps, count, lr, factor, rules.clip[agent])
+    factor = _discount_over_divisor(rules, state, agent, world.column[tick], total)
+    _learn(logits, steps, count, lr, factor, rules.clip)
 
 
 @njit
 def _discount_over_divisor(rules: Rules, state: State, agent: int, length: int, total: float) -> float:
     """Return λ^(N − (i−1)/k) ÷ m for the mini-episode that has just ended, and update the counts."""
     state.best_seen[agent, length] = max(state.best_seen[agent, length], total)
-    divisor = state.best_seen[agent, length] if rules.learns_divisor[agent] else rules.divisor[agent, length]
-    exponent = state.chosen_before[agent, length] - state.in_meta[agent] / rules.normaliser[agent]
+    divisor = state.best_seen[agent, length] if rules.learns_divisor else rules.divisor[length]
+    exponent = state.chosen_before[agent, length] - state.in_meta[agent] / rules.normaliser
     state.chosen_before[agent, length] += 1
     state.in_meta[agent] += 1
-    if state.in_meta[agent] == rules.episodes_per_meta[agent]:
+    if state.in_meta[agent] == rules.episodes_per_meta:
         state.in_meta[agent] = 0
         state.chosen_before[agent, :] = 0
-    return rules.lam[agent] ** exponent / divisor if divisor > 0.0 else 0.0
+    return rules.lam**exponent / divisor if divisor > 0.0 else 0.0
 
 
 @njit
@@ -212,12 +209,12 @@ def _learn(logits: np.ndarray, steps: _Scratch, count: int, lr: float, factor: f
 
 
 @njit
-def scheduled(rules: Rules, agent: int, played: int) -> tuple[float, float]:
+def scheduled(rules: Rules, played: int) -> tuple[float, float]:
     """Return the learning rate and ε after ``played`` mini-episodes."""
-    progress = min(max(played - rules.random_episodes[agent], 0) / rules.decay_episodes[agent], 1.0)
-    lr = rules.lr[agent, 0] ** (1.0 - progress) * rules.lr[agent, 1] ** progress
-    epsilon = rules.epsilon[agent, 0] ** (1.0 - progress) * rules.epsilon[agent, 1] ** progress
-    return lr, 1.0 if played < rules.random_episodes[agent] else epsilon
+    progress = min(max(played - rules.random_episodes, 0) / rules.decay_episodes, 1.0)
+    lr = rules.lr[0] ** (1.0 - progress) * rules.lr[1] ** progress
+    epsilon = rules.epsilon[0] ** (1.0 - progress) * rules.epsilon[1] ** progress
+    return lr, 1.0 if played < rules.random_episodes else epsilon
 
 
 @njit

@@ -30,15 +30,14 @@ THOUSAND_EPISODES = rate("thousand mini-episodes/s", 1e3)
 
 
 def train_tables(agents: int, episodes: int) -> float:
-    """Half of the agents with the default reward, half with DReST, in one call; the mini-episodes of all."""
+    """Half of the agents with the default reward, half with DReST; the mini-episodes of all."""
     mdp = compile_levels([world("example").with_clock("moves")])
     optima = solve(mdp, 0.95)
-    worlds = tabulate(mdp, optima)
-    divisor = optima.best_return[0].tolist()
-    rules = rules_for(agents, FIGURE_3, Reward(0.9, 0.95, 64), num_lengths=len(divisor), divisor=divisor)
-    rules.lam[: agents // 2] = 1.0
-    rules.divisor[: agents // 2] = 1.0
-    play(worlds, rules, new_state(np.arange(agents), worlds.target.shape[1], len(divisor)), episodes)
+    tables = tabulate(mdp, optima)
+    best = optima.best_return[0].tolist()
+    for count, lam, divisor in ((agents // 2, 1.0, [1.0] * len(best)), (agents - agents // 2, 0.9, best)):
+        rules = rules_for(FIGURE_3, Reward(lam, 0.95, 64), divisor)
+        play(tables, rules, new_state(np.arange(count), len(tables.target), len(best)), episodes)
     return agents * episodes
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drest_torch.algos.tabular_kernel import Worlds
+from drest_torch.algos.tabular_kernel import World
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.exact.propagator import Lengths, Reachable
 from drest_torch.envs.exact.solver import Optima, solve
@@ -18,9 +18,9 @@ MAX_ROWS = 1 << 20
 """The most rows of a table."""
 
 
-def tabulate(mdp: Mdp, optima: Optima) -> Worlds:
-    """Return the worlds as tables: a row is a cell with a set of taken coins and buttons, a column is an action."""
-    levels, cells, bits = mdp.num_levels, mdp.num_cells, mdp.num_objects
+def tabulate(mdp: Mdp, optima: Optima) -> World:
+    """Return the only level as tables: a row is a cell with a set of taken coins and buttons, a column is an action."""
+    cells, bits = mdp.num_cells, mdp.num_objects
     rows = cells << bits
     if rows > MAX_ROWS:
         raise ConfigError(
@@ -32,23 +32,19 @@ def tabulate(mdp: Mdp, optima: Optima) -> Worlds:
             f"{mdp.levels[0].place} has lotteries, which algo=tabular does not play; use algo=ppo, or buttons such as "
             "B4@0.5"
         )
-    shape = (levels, rows, NUM_ACTIONS)
-    first = (torch.arange(levels) * cells).reshape(-1, 1, 1)
-    row = torch.arange(rows).reshape(1, -1, 1)
-    spot = (first + (row >> bits)).expand(shape)
-    taken = (row & ((1 << bits) - 1)).expand(shape)
-    arrival = mdp.advance(spot, taken, torch.arange(NUM_ACTIONS).expand(shape))
-    column = torch.zeros(levels, mdp.max_time + 1, dtype=torch.long)
-    numbers = torch.arange(optima.lengths.shape[1]).expand_as(optima.lengths)
-    column.scatter_(1, optima.lengths, numbers)  # the padding goes to length 0, which does not occur
-    return Worlds(
-        target=(((arrival.spot - first) << bits) | arrival.taken).numpy(),
+    row = torch.arange(rows).unsqueeze(-1).expand(rows, NUM_ACTIONS)
+    spot, taken = row >> bits, row & ((1 << bits) - 1)
+    arrival = mdp.advance(spot, taken, torch.arange(NUM_ACTIONS).expand(row.shape))
+    column = torch.zeros(mdp.max_time + 1, dtype=torch.long)
+    column[optima.lengths[0]] = torch.arange(optima.lengths.shape[1])
+    return World(
+        target=((arrival.spot << bits) | arrival.taken).numpy(),
         coin=arrival.coin.numpy(),
-        ticks=torch.as_tensor(arrival.ticks).expand(shape).contiguous().numpy(),
+        ticks=torch.as_tensor(arrival.ticks).expand(row.shape).contiguous().numpy(),
         delay=arrival.delay.numpy(),
         chance=mdp.chance[arrival.spot].numpy(),
-        start=((mdp.start - first.reshape(-1)) << bits).numpy(),
-        shutdown=mdp.shutdown.numpy(),
+        start=int(mdp.start) << bits,
+        shutdown=int(mdp.shutdown),
         column=column.numpy(),
     )
 

@@ -79,18 +79,16 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     level = world(spec["world"], x=spec["x"])
     mdp = compile_levels([level.with_clock(spec["clock"])])
     optima = solve(mdp, training.gamma)
-    worlds = tabulate(mdp, optima)
+    compiled = tabulate(mdp, optima)
     best = optima.best_return[0].numpy()
     divisor = (best if spec["divisor"] == "best" else np.ones_like(best)) * (spec["factors"] or 1.0)
     rules = tabular.rules_for(
-        spec["agents"],
         training,
         Reward(training.lam, training.gamma, training.episodes_per_meta, clip=training.clip),
-        num_lengths=int(optima.num_lengths[0]),
-        divisor=divisor.tolist(),
+        divisor.tolist(),
         learns_divisor=spec["divisor"] == "seen",
     )
-    state = new_state(np.arange(spec["agents"]), worlds.target.shape[1], len(best))
+    state = new_state(np.arange(spec["agents"]), len(compiled.target), len(best))
     tables_by_clock = {
         clock: Tables(level.with_clock(clock), training.gamma, spec["agents"]) for clock in spec["evaluated_on"]
     }
@@ -99,7 +97,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     history: dict[str, list[np.ndarray]] = {}
     episodes = [0, *range(every, total, every), total]
     for before, now in zip([0, *episodes], episodes, strict=False):
-        play(worlds, rules, state, now - before)
+        play(compiled, rules, state, now - before)
         check_finite(state.logits)
         for clock, tables in tables_by_clock.items():
             for name, values in tables.evaluate(state.logits).items():

@@ -146,11 +146,8 @@ class TabularUpdater(Updater):
 
     def __init__(self, learner: Any, mdp: Mdp, optima: Optima, reward: Reward, config: tabular.Config) -> None:
         divisor = optima.best_return[0] if reward.divide_by_best else torch.ones_like(optima.best_return[0])
-        self.worlds = tabulate(mdp, optima)
-        self.episodes = config.episodes
-        self.rules = rules_for(1, config, reward, num_lengths=int(optima.num_lengths[0]), divisor=divisor.tolist())
-        self.learner = learner
-        learner.begin(self.worlds, self.rules)
+        self.learner, self.episodes = learner, config.episodes
+        learner.begin(tabulate(mdp, optima), rules_for(config, reward, divisor.tolist()))
 
     def take(self, reward: Reward) -> UpdateResult:
         learner = self.learner

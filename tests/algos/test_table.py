@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from drest_torch.algos.tabular import TablePolicy
-from drest_torch.algos.tabular_kernel import Rules, State, Worlds, new_state, play
+from drest_torch.algos.tabular_kernel import State, World, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import VectorObservation
 from drest_torch.envs.exact.propagator import Reachable
@@ -55,14 +55,9 @@ def scattered(seed: int) -> int:
     return z ^ z >> 33
 
 
-def beside(rules: Sequence[Rules]) -> Rules:
-    """Agents that are told different things, beside each other."""
-    return Rules(*(np.concatenate(values) for values in zip(*rules, strict=True)))
-
-
-def begun(worlds: Worlds, seeds: Sequence[int], logits: torch.Tensor | None = None) -> State:
+def begun(tables: World, seeds: Sequence[int], logits: torch.Tensor | None = None) -> State:
     """Agents of these seeds, from logits [R, 4] or [A, R, 4], or from none."""
-    state = new_state(np.array(seeds), worlds.target.shape[1], int(worlds.column.max()) + 1)
+    state = new_state(np.array(seeds), len(tables.target), int(tables.column.max()) + 1)
     if logits is not None:
         state.logits[:] = logits.numpy()
     return state
@@ -82,7 +77,7 @@ def test_a_policy_s_row_is_the_table_s_row(level):
     ]
     rows = [row_of(seen, mdp.width, mdp.num_objects) for seen in every]
     assert policy.row(torch.tensor(every)).tolist() == rows == list(range(len(policy.logits)))
-    assert tabulate(mdp, solve(mdp)).target.shape[1] == len(rows)
+    assert len(tabulate(mdp, solve(mdp)).target) == len(rows)
     policy.logits.copy_(random_logits(3, len(rows)))
     spot, taken = torch.arange(mdp.num_cells).repeat_interleave(sets), torch.arange(sets).repeat(mdp.num_cells)
     assert torch.equal(policy(VectorObservation(mdp)(spot, taken, torch.zeros_like(spot))), policy.logits)
@@ -95,11 +90,9 @@ def check_agent(state: State, agent: int, expected: Reached, episodes: int, leve
     assert state.played[agent] == episodes
     assert (state.steps[agent], state.cut_off[agent]) == (expected.steps, expected.cut_off)
     assert state.in_meta[agent] == expected.in_meta
-    for column in range(state.chosen_before.shape[1]):
-        known = column < len(lengths)
-        assert state.chosen_before[agent, column] == (expected.chosen[lengths[column]] if known else 0)
-        best = expected.best_seen[lengths[column]] if known else 0.0
-        assert state.best_seen[agent, column] == pytest.approx(best, rel=1e-12)
+    assert state.chosen_before[agent].tolist() == [expected.chosen[length] for length in lengths]
+    best = [expected.best_seen[length] for length in lengths]
+    assert state.best_seen[agent].tolist() == pytest.approx(best, rel=1e-12)
     assert state.logits[agent] == pytest.approx(expected.logits.numpy(), abs=1e-9)
 
 
@@ -133,55 +126,46 @@ SPECIAL = [
 ]
 
 
-def crowd(agents: int, seed: int) -> tuple[list[Level], list[Told], Worlds, Rules, Any]:
-    """Agents told all kinds of things, each on one of a handful of levels."""
-    rng = random.Random(seed)
+def test_agents_on_all_kinds_of_levels_told_all_kinds_of_things_are_each_the_slow_algorithm():
+    agents, episodes, rng, learned = 28, 40, random.Random(5), 0
     levels = [random_level(rng, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(4)]
     levels += [LUCKY, BARREN, MOVES]
-    worlds, _, shape = ready(*levels)
-    told = [*SPECIAL, *(random_told(rng) for _ in range(agents - len(SPECIAL)))]
-    rules = [rules_of(each, ready(*levels, gamma=each.gamma)[1], index=i % len(levels)) for i, each in enumerate(told)]
-    return levels, told, worlds, beside(rules), shape
-
-
-def test_agents_on_different_levels_with_different_rules_are_each_the_slow_algorithm():
-    agents, episodes = 28, 40
-    levels, told, worlds, rules, shape = crowd(agents, seed=5)
-    logits = random_logits(6, agents, worlds.target.shape[1])
-    state, learned = begun(worlds, range(agents), logits), []
-    play(worlds, rules, state, episodes)
-    for agent, each in enumerate(told):
+    for agent, told in enumerate([*SPECIAL, *(random_told(rng) for _ in range(agents - len(SPECIAL)))]):
         level = levels[agent % len(levels)]
-        expected = reference_agent(level, each, scattered(agent), logits[agent], episodes, shape)
-        check_agent(state, agent, expected, episodes, level)
-        learned.append((expected.logits - logits[agent]).abs().max() > 0.1)
-    assert sum(learned) > agents / 2
+        tables, optima, shape = ready(level, told.gamma)
+        logits = random_logits(agent, len(tables.target))
+        state = begun(tables, [agent], logits)
+        play(tables, rules_of(told, optima), state, episodes)
+        expected = reference_agent(level, told, scattered(agent), logits, episodes, shape)
+        check_agent(state, 0, expected, episodes, level)
+        learned += (expected.logits - logits).abs().max() > 0.1
+    assert learned > agents / 2
 
 
 def test_mini_episodes_that_are_cut_off_teach_nothing_and_are_not_counted():
     level, told = SMALL.with_clock("moves"), Told(gamma=0.9, lam=0.5, epsilon=(0.0, 0.0), divide="seen")
-    worlds, optima, shape = ready(level, gamma=told.gamma)
-    logits = torch.zeros(worlds.target.shape[1], NUM_ACTIONS, dtype=torch.float64)
+    tables, optima, shape = ready(level, told.gamma)
+    logits = torch.zeros(len(tables.target), NUM_ACTIONS, dtype=torch.float64)
     logits[:, 0] = 8.7  # up, into the wall: a move is made once in 2,000 steps
-    state = begun(worlds, [3], logits)
-    play(worlds, rules_of(told, optima), state, 8)
+    state = begun(tables, [3], logits)
+    play(tables, rules_of(told, optima), state, 8)
     expected = reference_agent(level, told, scattered(3), logits, 8, shape)
     assert 2 <= expected.cut_off <= 6
     assert sum(expected.chosen.values()) == 8 - expected.cut_off
     check_agent(state, 0, expected, 8, level)
     logits[:, 0] = 100.0
-    state = begun(worlds, [3], logits)
-    play(worlds, rules_of(told, optima), state, 2)
+    state = begun(tables, [3], logits)
+    play(tables, rules_of(told, optima), state, 2)
     assert (state.played[0], state.steps[0], state.cut_off[0], state.in_meta[0]) == (2, 2 * LONGEST, 2, 0)
     assert (state.logits[0] == logits.numpy()).all()
 
 
 def test_only_differences_of_logits_count_however_large_they_are():
-    worlds, optima, _ = ready(SMALL)
-    logits = random_logits(14, worlds.target.shape[1])
-    states = [begun(worlds, range(4), logits + shift) for shift in (0.0, 800.0, -800.0)]
+    tables, optima, _ = ready(SMALL)
+    logits = random_logits(14, len(tables.target))
+    states = [begun(tables, range(4), logits + shift) for shift in (0.0, 800.0, -800.0)]
     for state in states:
-        play(worlds, rules_of(Told(), optima, agents=4), state, 100)
+        play(tables, rules_of(Told(), optima), state, 100)
     for state, shift in zip(states, (0.0, 800.0, -800.0), strict=True):
         assert state.logits - shift == pytest.approx(states[0].logits, abs=1e-9)
 
@@ -229,13 +213,14 @@ def same(one: State, two: State) -> bool:
 
 
 def test_an_agent_depends_on_its_seed_and_not_on_others_pieces_or_threads():
-    _, _, worlds, rules, _ = crowd(24, seed=10)
-    before = begun(worlds, range(100, 124), random_logits(8, 24, worlds.target.shape[1]))
+    tables, optima, _ = ready(LUCKY)
+    rules = rules_of(Told(), optima)
+    before = begun(tables, range(100, 124), random_logits(8, 24, len(tables.target)))
 
     def later(chosen: Any = slice(None), pieces: Sequence[int] = (100,), **changes: Any) -> State:
         state = rows_of(before._replace(**changes), chosen)
         for episodes in pieces:
-            play(worlds, Rules(*(value[chosen] for value in rules)), state, episodes)
+            play(tables, rules, state, episodes)
         return state
 
     after = later()
@@ -246,7 +231,7 @@ def test_an_agent_depends_on_its_seed_and_not_on_others_pieces_or_threads():
     for count in (1, 2):
         with threads(count):
             assert same(later(), after)
-    other = later(stream=begun(worlds, range(124, 148)).stream)
+    other = later(stream=begun(tables, range(124, 148)).stream)
     assert all((other.logits[agent] != after.logits[agent]).any() for agent in range(24))
 
 
@@ -270,9 +255,9 @@ LEARNING = Told(episodes_per_meta=64, lr=(0.25, 0.01), epsilon=(0.5, 0.001), dec
 
 
 def learned(level: Level, told: Told) -> dict[str, np.ndarray]:
-    worlds, optima, _ = ready(level)
-    state = begun(worlds, range(8))
-    play(worlds, rules_of(told, optima, agents=8), state, 8000)
+    tables, optima, _ = ready(level)
+    state = begun(tables, range(8))
+    play(tables, rules_of(told, optima), state, 8000)
     return Tables(level, 1.0, 8).evaluate(state.logits)
 
 
@@ -325,10 +310,10 @@ def test_many_tables_at_once_are_what_each_is_alone(level, gamma):
 @cache
 def changes(level: Level, told: Told) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
     """The mean change of 20,000 agents' logits in one mini-episode ÷ learning rate, its error, and these logits."""
-    worlds, optima, _ = ready(level)
+    tables, optima, _ = ready(level)
     agents = 20_000
-    logits = random_logits(7, worlds.target.shape[1])
-    state = begun(worlds, range(agents), logits)
-    play(worlds, rules_of(told, optima, agents=agents), state, 1)
+    logits = random_logits(7, len(tables.target))
+    state = begun(tables, range(agents), logits)
+    play(tables, rules_of(told, optima), state, 1)
     change = (state.logits - logits.numpy()) / told.lr[0]
     return change.mean(0), change.std(0) / agents**0.5, logits

@@ -61,8 +61,8 @@ def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
         start_state = mdp.states.number(mdp.start, torch.zeros(1).long(), torch.tensor([4]))
         assert worlds.view.observe(start_state).max() > 1 / 4
     else:
-        assert set(np.unique(run.updater.worlds.coin)) == {0.0, 1.0}
-        assert run.updater.rules.divisor.tolist() == [[2, 3]]
+        assert set(np.unique(run.learner.world.coin)) == {0.0, 1.0}
+        assert run.learner.rules.divisor.tolist() == [2, 3]
     assert run.gridworlds.watched["train"].optima.best_return.tolist() == [[2, 3]]
     assert set(run.gridworlds.watched["train"].mdp.coin.tolist()) == {0.0, 1.0, 2.0, 3.0}
 

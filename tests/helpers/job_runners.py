@@ -151,9 +151,9 @@ def plays(spec, folder):
     from drest_torch.envs.levels import world
     from tests.helpers.tabular_twin import Told, ready, rules_of
 
-    worlds, optima, _ = ready(world("example"))
-    rules, state = rules_of(Told(), optima), new_state(np.arange(1), worlds.target.shape[1], 2)
-    play(worlds, rules, state, 1)  # compiled
+    tables, optima, _ = ready(world("example"))
+    rules, state = rules_of(Told(), optima), new_state(np.arange(1), len(tables.target), 2)
+    play(tables, rules, state, 1)  # compiled
     _begin(folder)
-    play(worlds, rules, state, 10**15)
+    play(tables, rules, state, 10**15)
     raise AssertionError("it has ended")

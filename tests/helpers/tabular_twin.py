@@ -12,12 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import numba
-import numpy as np
 import pytest
 import torch
 
 from drest_torch.algos.tabular import rules_for
-from drest_torch.algos.tabular_kernel import Rules, Worlds
+from drest_torch.algos.tabular_kernel import Rules, World
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import Level
@@ -55,7 +54,7 @@ class Told:
 UINT64 = (1 << 64) - 1
 
 
-def rules_of(told: Told, optima: Optima, index: int = 0, agents: int = 1) -> Rules:
+def rules_of(told: Told, optima: Optima) -> Rules:
     """What agents of a level are told, as the kernel takes it."""
     schedule = SimpleNamespace(
         lr=told.lr[0],
@@ -67,18 +66,11 @@ def rules_of(told: Told, optima: Optima, index: int = 0, agents: int = 1) -> Rul
         gradient="behaviour" if told.behaviour else "softmax",
         discount_bumps=told.discount_bumps,
     )
-    best = optima.best_return[index]
+    best = optima.best_return[0]
     # Where the divisor is learned, what stands there must not matter.
     divisor = {"best": best, "none": torch.ones_like(best), "seen": torch.full_like(best, 77.0)}[told.divide]
-    rules = rules_for(
-        agents,
-        schedule,
-        Reward(told.lam, told.gamma, told.episodes_per_meta, clip=told.clip, normalise=told.normalise),
-        num_lengths=int(optima.num_lengths[index]),
-        divisor=divisor.tolist(),
-        learns_divisor=told.divide == "seen",
-    )
-    return rules._replace(level=np.full(agents, index))
+    reward = Reward(told.lam, told.gamma, told.episodes_per_meta, clip=told.clip, normalise=told.normalise)
+    return rules_for(schedule, reward, divisor.tolist(), learns_divisor=told.divide == "seen")
 
 
 def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor, episodes: int, shape: Any) -> Reached:
@@ -137,9 +129,9 @@ def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor,
 
 
 @cache
-def ready(*levels: Level, gamma: float = 1.0) -> tuple[Worlds, Optima, Any]:
-    """Levels as tables, their optima, and how rows are counted."""
-    mdp = compile_levels(levels)
+def ready(level: Level, gamma: float = 1.0) -> tuple[World, Optima, Any]:
+    """A level as tables, its optima, and how rows are counted."""
+    mdp = compile_levels([level])
     optima = solve(mdp, gamma)
     return tabulate(mdp, optima), optima, SimpleNamespace(width=mdp.width, bits=mdp.num_objects)
 
