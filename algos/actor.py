@@ -19,8 +19,6 @@ from drest_torch.algos.networks.policy import memory_of, number_of, settings_of
 
 PRIVATE = "private_bits"
 """The key of the private bits of a mini-episode."""
-ROW = "row"
-"""The key of the row of a `StateView` in which the input of a step is."""
 COUNTS = "drest_log_discounts"
 """The key of what a critic may see of the meta-episode: the log of the discount that each length would get."""
 INIT, MEMORY = "is_init", "memory"
@@ -33,52 +31,48 @@ class StateView:
     ``observe`` returns the observations [u, …] of states with these numbers [u]. An actor and a critic share a view, so
     that the distinct states of the same steps are found once.
 
-    From `begin` to `forget` the view keeps what it has seen. While a batch is collected, an actor says for each step in
-    which row of this its input is, and learning then gives these rows in the place of states.
+    From `begin` to `keep`, while a batch is collected, the view keeps what it has seen. From then to `forget` learning
+    gives the rows of this in the place of states.
     """
 
     def __init__(self, observe: Callable[[Tensor], Tensor] | None = None) -> None:
-        self.observe: Any = observe
-        self._seen: list[Distinct] | None = None
-        self._known: Distinct | None = None
-        self._last: tuple[Tensor, Tensor | None, Distinct] | None = None
+        self.set(observe)
 
-    def set(self, observe: Callable[[Tensor], Tensor]) -> None:
+    def set(self, observe: Any) -> None:
         """Look at the states of another level set from now on."""
         self.observe = observe
         self.forget()
+
+    def forget(self) -> None:
+        """Keep nothing any more."""
+        self._seen: list[Distinct] | None = None
+        self._known: Distinct | None = None
+        self._last: tuple[Tensor, Tensor | None, Distinct] | None = None
 
     def begin(self) -> None:
         """Keep what is seen from now on."""
         self.forget()
         self._seen = []
 
-    def keep(self) -> None:
-        """End a batch: `distinct` takes rows in the place of states from now on."""
+    def keep(self) -> Tensor:
+        """End a batch; return the row of each step [slots, time], which `distinct` takes from now on."""
         assert self._seen is not None
-        observations, settings = zip(*((seen.observation, seen.private) for seen in self._seen), strict=True)
-        private = None if settings[0] is None else torch.cat(settings)
-        observation = torch.cat(observations)
+        observation = torch.cat([found.observation for found in self._seen])
+        settings = [found.private for found in self._seen if found.private is not None]
+        first = torch.tensor([0, *(len(found.observation) for found in self._seen)]).cumsum(0)[:-1]
+        row = torch.stack([found.index for found in self._seen], 1) + first.to(observation.device)
+        self.forget()
+        private = torch.cat(settings) if settings else None
         self._known = Distinct(observation, private, torch.arange(len(observation), device=observation.device))
-        self._seen = None
-
-    def forget(self) -> None:
-        """Keep nothing any more."""
-        self._seen = self._known = self._last = None
-
-    def row(self, found: Distinct) -> Tensor:
-        """Return the row of each step [n] whose distinct inputs have just been found."""
-        if self._seen is None:
-            return found.index
-        first = sum(len(seen.observation) for seen in self._seen)
-        self._seen.append(found)
-        return found.index + first
+        return row
 
     def distinct(self, state: Tensor, private: Tensor | None) -> Distinct:
         """Return the distinct inputs of steps with these states [n] and private bits [n, bits]."""
+        if self._seen is not None:
+            self._seen.append(self._look(state, private))
+            return self._seen[-1]
         if self._last is None or self._last[0] is not state or self._last[1] is not private:
-            found = self._look(state, private) if self._known is None else self._known.part(state)
-            self._last = state, private, found
+            self._last = state, private, self._look(state, private) if self._known is None else self._known.part(state)
         return self._last[2]
 
     def _look(self, state: Tensor, private: Tensor | None) -> Distinct:
@@ -119,16 +113,16 @@ class Once(nn.Module):
     network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct;
     private numbers that are no bits are not, and each step then has its own row.
 
-    An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step, and the
-    rows of the view follow. Of a network with a memory, only what it reads is the same for each distinct state.
+    An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step. Of a network
+    with a memory, only what it reads is the same for each distinct state.
     """
 
     def __init__(self, network: nn.Module, view: StateView, *, are_bits: bool = True, acts: bool = False) -> None:
         super().__init__()
-        self.network, self.view, self.are_bits, self.acts = network, view, are_bits, acts
-        self.shows: list[NestedKey] = [ROW] if acts else []
+        self.network, self.view, self.are_bits = network, view, are_bits
+        self.normalises = acts and not memory_of(network)
 
-    def forward(self, state: Tensor, private: Tensor | None = None, context: Tensor | None = None) -> Any:
+    def forward(self, state: Tensor, private: Tensor | None = None, context: Tensor | None = None) -> Tensor:
         """Return the outputs [n, …] for states [n] with private bits [n, bits], and, for a critic, a context [n, F]."""
         by_step = private is not None and not self.are_bits
         found = self.view.distinct(state, None if by_step else private)
@@ -137,10 +131,9 @@ class Once(nn.Module):
             observation, setting = observation.index_select(0, index), private
         further = [] if context is None else [context] if by_step else [context, index]
         values = self.network(observation, setting, *further)
-        if self.acts and not memory_of(self.network):
+        if self.normalises:
             values = values.log_softmax(-1)
-        values = values if by_step or context is not None else _rows(values, index)
-        return (values, self.view.row(found)) if self.acts else values
+        return values if by_step or context is not None else _rows(values, index)
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
@@ -163,15 +156,12 @@ class Remembering(nn.Module):
     def __init__(self, network: nn.Module, reads: nn.Module, *, acts: bool) -> None:
         super().__init__()
         self.network, self.reads, self.acts = network, reads, acts
-        self.shows = [*getattr(reads, "shows", []), *([("next", MEMORY)] if acts else [])]
 
     def forward(self, *inputs: Tensor) -> Any:
         """Return the outputs [n, …] for what is seen, where sequences begin and, for a policy, the memory."""
         seen, before = (inputs[:-2], inputs[-2:]) if self.acts else (inputs[:-1], inputs[-1:])
-        read = self.reads(*seen)
-        read, *row = read if isinstance(read, tuple) else (read,)
-        outputs, memory = self.network.recall(read, *before)
-        return (outputs, *row, memory) if self.acts else outputs
+        outputs, memory = self.network.recall(self.reads(*seen), *before)
+        return (outputs, memory) if self.acts else outputs
 
 
 class Actor(ProbabilisticActor):
@@ -182,7 +172,7 @@ class Actor(ProbabilisticActor):
     """
 
     def __init__(self, network: nn.Module, keys: Sequence[str], actions: ActionKind) -> None:
-        shown: list[NestedKey] = ["outputs", *getattr(network, "shows", [])]
+        shown: list[NestedKey] = ["outputs", *([("next", MEMORY)] if isinstance(network, Remembering) else [])]
         super().__init__(
             TensorDictModule(network, list(keys), shown),
             in_keys=["outputs"],
@@ -192,7 +182,7 @@ class Actor(ProbabilisticActor):
             return_log_prob=True,
         )
         self.select_out_keys("action", *self.log_prob_keys, *shown[1:])
-        self.actions, self.keys, self.shown = actions, list(keys), shown
+        self.actions, self.keys = actions, list(keys)
         self.dist: Any = None
 
     def get_dist(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> Any:
@@ -200,20 +190,20 @@ class Actor(ProbabilisticActor):
 
     def forward(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> TensorDictBase:
         """Sample an action, or choose the most likely one where exploration is off; write its log-probability too."""
-        dist, *others = self._look(tensordict)
+        dist, *memory = self._look(tensordict)
         greedy = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
         action = dist.deterministic_sample if greedy else dist.sample()
         tensordict.set("action", action)
         tensordict.set(self.log_prob_keys[0], dist.log_prob(action))
-        for key, value in zip(self.shown[1:], others, strict=True):
-            tensordict.set(key, value)
+        for after in memory:
+            tensordict.set(("next", MEMORY), after)
         return tensordict
 
     def _look(self, tensordict: TensorDictBase) -> tuple[Any, ...]:
         outputs = self.module[0].module(*[tensordict.get(key) for key in self.keys])
-        outputs, *others = outputs if isinstance(outputs, tuple) else (outputs,)
+        outputs, *memory = outputs if isinstance(outputs, tuple) else (outputs,)
         self.dist = self.actions.of(outputs)
-        return self.dist, *others
+        return self.dist, *memory
 
 
 class Value(nn.Module):

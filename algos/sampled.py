@@ -129,8 +129,7 @@ class SampledLearner(NetworkLearner):
         steps = self.steps_of(batch)
         slot, time = steps.pop("slot"), steps.pop("time")
         if self.view is not None:
-            self.view.keep()
-            steps["state"] = batch.get("row")[slot, time]
+            steps["state"] = self.view.keep()[slot, time]
         values = torch.zeros_like(batch.get(("next", "reward")))
         if self.value is not None:
             with weights_unchanged(self.policy, self.critic):

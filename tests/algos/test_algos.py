@@ -85,7 +85,8 @@ def test_advantages_against_the_definition(credit, lmbda, long, normalise, monke
     learner = learner_of(ppo, made, Values(), credit=credit, gae_lambda=lmbda, normalise_advantage=normalise)
     batch = batch_of(learner, made)
     steps, metrics = learner.weigh(batch)
-    value = Values()(made.worlds.view._known.observation)[batch["row"]]
+    value = torch.zeros(batch.shape)
+    value[played(batch)] = Values()(made.worlds.view._known.observation)[steps["state"]]
     expected = slow_advantages(batch, value, lmbda, credit)
     found = steps["advantage"].squeeze(-1)
     assert torch.allclose(found, normalised(expected, normalise), atol=1e-4)  # 32-bit sums of up to a hundred terms
@@ -225,10 +226,9 @@ def test_once_is_the_network_in_each_step(network, private_bits, kind):
     compare(reads(state, private, context), critic(seen, private, context), critic)
     acts = Once(policy, view, are_bits=kind == "bits", acts=True)
     view.begin()
-    found, row = acts(state, private)
-    compare(found, policy(seen, private).log_softmax(-1), policy)
-    view.keep()
-    compare(acts(row, private)[0], policy(seen, private).log_softmax(-1), policy)
+    compare(acts(state, private), policy(seen, private).log_softmax(-1), policy)
+    row = view.keep().squeeze(-1)
+    compare(acts(row, private), policy(seen, private).log_softmax(-1), policy)
 
 
 def test_muon_has_the_wide_matrices_and_adam_the_rest():

@@ -88,7 +88,7 @@ def test_what_a_slot_does_while_it_waits_changes_nothing(tmp_path):
     waits = ~played(batch)
     assert 0.1 < waits.float().mean() < 0.9
     other = batch.clone()
-    for key in ("action", "state", "row", "action_log_prob"):
+    for key in ("action", "state", "action_log_prob"):
         other[key][waits] = 1
     one, two = run.learner.steps_of(batch), run.learner.steps_of(other)
     assert "memory" not in one.keys()  # noqa: SIM118 (learning begins with none)
