@@ -113,8 +113,8 @@ class Once(nn.Module):
     network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct;
     private numbers that are no bits are not, and each step then has its own row.
 
-    An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step. Of a network
-    with a memory, only what it reads is the same for each distinct state.
+    An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step. Of a
+    network with a memory, only what it reads is the same for each distinct state.
     """
 
     def __init__(self, network: nn.Module, view: StateView, *, are_bits: bool = True, acts: bool = False) -> None:

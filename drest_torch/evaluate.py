@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +46,7 @@ def main(cfg: EvaluateConfig) -> None:
     who = "the agent that comes with drest_torch" if cfg.run is None else str(agent.folder)
     print(_agent_line(agent, who, f"on {agent.cfg.levels.path or agent.cfg.levels.name} levels"))
     name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)
-    print_table([replace(row, split=name) for row in results.rows()])
+    print_table({name: results.numbers()}, agent.reward.gamma)
     if cfg.out is not None:
         results.write(Path(cfg.out))
         print(shown(f"The results of every level are in {cfg.out}"))
@@ -100,7 +99,7 @@ def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
     stage(f"playing {cfg.sampled or trained.sampled or 1024:,} mini-episodes of {trained.env.title} …")
     results = agent.evaluate(greedy=cfg.greedy, sampled=cfg.sampled)
     print(_agent_line(agent, str(agent.folder), f"in {trained.env.title}"))
-    print_table(results.rows())
+    print_table({str(trained.env.title): results.numbers()}, agent.reward.gamma)
     if cfg.out is not None:
         results.write(Path(cfg.out))
         print(shown(f"The results are in {cfg.out}"))

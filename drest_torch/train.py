@@ -19,7 +19,6 @@ def main(cfg: Config) -> None:
     from drest_torch.config.compose import recipes
     from drest_torch.effort import effort, is_exact, rows
     from drest_torch.errors import shown
-    from drest_torch.evaluation.results import split_scores
     from drest_torch.sweep import join_sweep
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
@@ -40,7 +39,7 @@ def main(cfg: Config) -> None:
         if sweep is not None:
             print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)
         sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
-    print_table(split_scores(summary, run.cfg.reward.gamma))
+    print_table(summary["splits"], run.cfg.reward.gamma)
     took = f"; {rows(summary)}" if is_exact(summary) else ""
     print(shown(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
     if sweep is None:

@@ -21,7 +21,7 @@ from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, records
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
-from drest_torch.evaluation.results import Results, SplitScores, split_scores
+from drest_torch.evaluation.results import Results
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.reward import Reward
 from drest_torch.transforms import ShutdownTimer
@@ -166,20 +166,19 @@ def evaluator_of(
 class EnvironmentResults(Results):
     """The evaluation of an agent in an environment that is no gridworld, by sampling."""
 
-    numbers: dict[str, Any]
-    """Those of a summary."""
+    summary: dict[str, Any]
     trained: TrainedInEnvironment
 
     def __repr__(self) -> str:
-        played = f"{self.numbers['sampled']:,} mini-episodes of {self.trained.cfg.env.title}"
+        played = f"{self.summary['sampled']:,} mini-episodes of {self.trained.cfg.env.title}"
         return f"Results({played}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
 
-    def rows(self) -> list[SplitScores]:
-        return split_scores({"splits": {str(self.trained.cfg.env.title): self.numbers}}, self.trained.reward.gamma)
+    def numbers(self) -> dict[str, Any]:
+        return self.summary
 
     def record(self) -> dict[str, Any]:
         assert isinstance(self.evaluation, SampledEvaluation)
-        return {"mean": self.numbers, "levels": records(self.evaluation, self.evaluator.best)}
+        return {"mean": self.summary, "levels": records(self.evaluation, self.evaluator.best)}
 
     def usefulness_at(self, gamma: float) -> float:
         raise self._no("usefulness at another γ")

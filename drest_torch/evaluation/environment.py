@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from drest_torch.algos.actor import PRIVATE, Actor
 from drest_torch.collector import Environment
 from drest_torch.envs.exact.solver import Optima
-from drest_torch.evaluation.results import split_summary
 from drest_torch.evaluation.sampled import SampledEvaluation, ended, estimates, tally
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
@@ -54,7 +53,7 @@ class EnvironmentEvaluator:
         evaluation = self.evaluate(policy, best, greedy=greedy)
         if sentence := doubt(evaluation, self.name):
             print(f"drest_torch: {sentence}", file=sys.stderr)
-        return evaluation, split_summary(evaluation, uniform)
+        return evaluation, evaluation.summary(uniform)
 
     @torch.no_grad()
     def _estimate(self, actor: Actor, best: Tensor, *, greedy: bool = False) -> SampledEvaluation:

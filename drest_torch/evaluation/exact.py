@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
 from drest_torch.envs.exact.earliest import parts
 from drest_torch.envs.exact.level_set import LevelSet
-from drest_torch.envs.exact.propagator import Lengths, Reachable, States, mixture, uniform_policy
+from drest_torch.envs.exact.propagator import Arrivals, Lengths, Reachable, States, mixture, uniform_policy
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError
@@ -67,6 +67,18 @@ class Evaluation:
             for length, probability in self.length_probabilities(0).items():
                 means[f"p_length/{length}"] = probability
         return means
+
+    def summary(self, uniform: Evaluation) -> dict[str, Any]:
+        """Return the numbers of a split: those of the agent, of a uniform policy, and the best possible ones."""
+        means, others = self.means(), uniform.means()
+        measures = ("usefulness", "neutrality", "neutrality_normalised", "usefulness_committed", "neutrality_own")
+        compared = ("usefulness", "usefulness_committed", "neutrality")
+        return {
+            **{name: means[name] for name in measures if name in means},
+            "levels": len(self.names),
+            "uniform": {name: others[name] for name in compared if name in others},
+            "optimum": {"usefulness": 1.0, "neutrality": self.num_lengths.double().log2().mean().item()},
+        }
 
     def _measures(self) -> dict[str, Tensor]:
         """Return the measures of a policy that are known, each [B]."""
@@ -271,47 +283,50 @@ class ExactEvaluator(LevelSetEvaluator):
             self._kept = self.unrolled(self._parts[0])
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
-        own: list[Tensor] = []
-
-        def outcome(reachable: Reachable) -> Lengths:
-            tables = self.tables(policy, reachable, greedy=greedy)
-            arrivals = [reachable.arrivals(table, self.reward.gamma) for table in tables]
-            own.append(torch.stack([neutrality(setting.probability) for setting in arrivals]).mean(0))
-            return mixture(arrivals).lengths()
-
-        return self.metrics(self._part_by_part(outcome), torch.cat(own))
+        found, own = self._outcomes(policy, (self.reward.gamma,), greedy)
+        return self.metrics(found[self.reward.gamma], own)
 
     def evaluate_uniform(self) -> Evaluation:
-        return self.metrics(self._part_by_part(lambda reachable: reachable.evaluate(uniform_policy, self.reward.gamma)))
+        gamma = self.reward.gamma
+        return self.metrics(
+            self._joined([self.unrolled(levels).evaluate(uniform_policy, gamma) for levels in self._parts])
+        )
 
     def usefulness_at(
         self, policy: Policy, gammas: Sequence[float] = PAPER_GAMMAS, *, greedy: bool = False
     ) -> dict[float, Tensor]:
-        found: dict[float, list[Tensor]] = {gamma: [] for gamma in gammas}
-        for levels in self._parts:
-            reachable = self.unrolled(levels)
-            tables = list(self.tables(policy, reachable, greedy=greedy))
-            for gamma in gammas:
-                best = self.level_set.optima(gamma).best_return[levels.start : levels.stop]
-                lengths = mixture([reachable.arrivals(table, gamma) for table in tables]).lengths()
-                columns = lengths.probability.shape[1]
-                found[gamma].append(usefulness(lengths.probability, lengths.coins, best[:, :columns]))
-        return {gamma: torch.cat(tables) for gamma, tables in found.items()}
+        found, _ = self._outcomes(policy, gammas, greedy)
+        best = {gamma: self.level_set.optima(gamma).best_return for gamma in gammas}
+        return {gamma: usefulness(each.probability, each.coins, best[gamma]) for gamma, each in found.items()}
 
     def unrolled(self, levels: range) -> Reachable:
         if self._kept is not None and len(levels) == len(self.levels):
             return self._kept
         return super().unrolled(levels)
 
-    def _part_by_part(self, outcome: Callable[[Reachable], Lengths]) -> Lengths:
-        """Compute the outcome of each part and join the results."""
-        outcomes = [outcome(self.unrolled(levels)) for levels in self._parts]
+    def _outcomes(self, policy: Policy, gammas: Sequence[float], greedy: bool) -> tuple[dict[float, Lengths], Tensor]:
+        """Return P(L = l) and E[C | L = l] by discount, and the neutrality given the private bits [B]."""
+        found: dict[float, list[Lengths]] = {gamma: [] for gamma in gammas}
+        own: list[Tensor] = []
+        for levels in self._parts:
+            reachable = self.unrolled(levels)
+            arrivals: dict[float, list[Arrivals]] = {gamma: [] for gamma in gammas}
+            for table in self.tables(policy, reachable, greedy=greedy):
+                for gamma, settings in arrivals.items():
+                    settings.append(reachable.arrivals(table, gamma))
+            for gamma, settings in arrivals.items():
+                found[gamma].append(mixture(settings).lengths())
+            own.append(torch.stack([neutrality(each.probability) for each in settings]).mean(0))
+        return {gamma: self._joined(parts) for gamma, parts in found.items()}, torch.cat(own)
 
-        def join(tables: Sequence[Tensor]) -> Tensor:
-            columns = self.optima.lengths.shape[1]
+    def _joined(self, parts: Sequence[Lengths]) -> Lengths:
+        """Return the outcomes of all levels, from those of each part."""
+        columns = self.optima.lengths.shape[1]
+
+        def join(tables: Iterable[Tensor]) -> Tensor:
             return torch.cat([torch.nn.functional.pad(table, (0, columns - table.shape[1])) for table in tables])
 
-        return Lengths(join([part.probability for part in outcomes]), join([part.coins for part in outcomes]))
+        return Lengths(join(part.probability for part in parts), join(part.coins for part in parts))
 
 
 def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:

@@ -1,9 +1,8 @@
-"""The evaluation of an agent on levels: numbers, rows of a table, a JSON record and pictures."""
+"""The evaluation of an agent on levels: numbers, a JSON record and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,87 +11,9 @@ from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Evaluation
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.files import write_json
-from drest_torch.statistics.bootstrap import Interval
 
 if TYPE_CHECKING:
     from drest_torch.episodes import Episode
-
-
-@dataclass(frozen=True)
-class Score:
-    """The usefulness and neutrality of a policy, as means over the levels of a split."""
-
-    usefulness: float
-    neutrality: float
-    """In bits."""
-    neutrality_own: float | None = None
-    """The neutrality given the private bits, if known."""
-    usefulness_committed: float | None = None
-    """The usefulness with committed(l) in place of m(l), if they differ."""
-
-
-@dataclass(frozen=True)
-class SplitScores:
-    """One split: the scores of the agent, of a uniform policy and of an optimal one."""
-
-    split: str
-    levels: int
-    agent: Score
-    uniform: Score
-    optimum: Score
-    sampled: int | None = None
-    """The number of mini-episodes per level, if the agent's scores are estimates."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """The 95 % intervals of the estimates, by measure."""
-    gamma: float = 1.0
-    """The discount γ of the usefulness."""
-    usefulness_at: Mapping[float, float] = field(default_factory=dict)
-    """The usefulness of the agent at other γ."""
-
-    def of_agent(self, measure: str) -> str:
-        """Return ``0.873``, with its interval if it has one."""
-        estimate: float = getattr(self.agent, measure)
-        return str(Interval(estimate, *self.ranges[measure])) if measure in self.ranges else f"{estimate:.3f}"
-
-
-def split_summary(evaluation: Evaluation, uniform: Evaluation) -> dict[str, Any]:
-    """Return the numbers of one split: those of the agent, of a uniform policy, and the best possible ones."""
-    optional = ("usefulness_committed", "neutrality_own")
-    best = evaluation.num_lengths.double().log2().mean().item()
-    means, uniform_means = evaluation.means(), uniform.means()
-    sampled: dict[str, Any] = {}
-    if isinstance(evaluation, SampledEvaluation):
-        ranges = {name: {"low": low, "high": high} for name, (low, high) in evaluation.mean_ranges().items()}
-        sampled = {"sampled": evaluation.mini_episodes, "ranges": ranges}
-    return {
-        "usefulness": means["usefulness"],
-        "neutrality": means["neutrality"],
-        "neutrality_normalised": means["neutrality_normalised"],
-        **{name: means[name] for name in optional if name in means},
-        "levels": len(evaluation.names),
-        "uniform": {
-            name: uniform_means[name] for name in ("usefulness", *optional[:1], "neutrality") if name in uniform_means
-        },
-        "optimum": {"usefulness": 1.0, "neutrality": best},
-        **sampled,
-    }
-
-
-def split_scores(summary: dict[str, Any], gamma: float = 1.0) -> list[SplitScores]:
-    """Return the rows of the printed table, one for each split of a summary with this discount γ."""
-    return [
-        SplitScores(
-            split,
-            numbers["levels"],
-            agent=Score(*(numbers.get(measure.name) for measure in fields(Score))),
-            ranges={name: (ends["low"], ends["high"]) for name, ends in numbers.get("ranges", {}).items()},
-            sampled=numbers.get("sampled"),
-            uniform=Score(**numbers["uniform"]),
-            optimum=Score(**numbers["optimum"]),
-            gamma=gamma,
-        )
-        for split, numbers in summary["splits"].items()
-    ]
 
 
 @dataclass(frozen=True)
@@ -128,12 +49,13 @@ class Results:
         levels = f"{count} level{'' if count == 1 else 's'}"
         return f"Results({levels}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
 
-    def rows(self) -> list[SplitScores]:
-        """Return the row of the table that the command ``drest evaluate`` prints."""
-        numbers = split_summary(self.evaluation, self.evaluator.evaluate_uniform())
-        (row,) = split_scores({"splits": {"levels": numbers}}, self.evaluator.reward.gamma)
+    def numbers(self) -> dict[str, Any]:
+        """Return the numbers that the command ``drest evaluate`` prints, as a summary has them, with others of γ."""
         at = self.evaluator.usefulness_at(self.policy, greedy=self.greedy)
-        return [replace(row, usefulness_at={gamma: values.mean().item() for gamma, values in at.items()})]
+        return {
+            **self.evaluation.summary(self.evaluator.evaluate_uniform()),
+            "usefulness_at": {gamma: values.mean().item() for gamma, values in at.items()},
+        }
 
     def usefulness_at(self, gamma: float) -> float:
         """Return the mean usefulness with coins, and the most of them, discounted by another γ.

@@ -7,7 +7,7 @@ with its own private bits. Every estimate has a 95 % interval over mini-episodes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -46,8 +46,6 @@ class SampledEvaluation(Evaluation):
     """[B], not clipped to possible values, so that means over levels are unbiased."""
     probability_range: Range
     """[B, K] of P(L = l)."""
-    coins_range: Range
-    """[B, K] of E[C | L = l]."""
 
     def means(self) -> dict[str, float]:
         ranges = self.mean_ranges()
@@ -57,6 +55,10 @@ class SampledEvaluation(Evaluation):
             **{f"{name}_low": low for name, (low, _) in ranges.items()},
             **{f"{name}_high": high for name, (_, high) in ranges.items()},
         }
+
+    def summary(self, uniform: Evaluation) -> dict[str, Any]:
+        ranges = {name: {"low": low, "high": high} for name, (low, high) in self.mean_ranges().items()}
+        return super().summary(uniform) | {"sampled": self.mini_episodes, "ranges": ranges}
 
     def mean_ranges(self) -> dict[str, tuple[float, float]]:
         """Return the 95 % intervals of the means over these levels, for other samples of mini-episodes."""
@@ -243,14 +245,13 @@ def estimates(
     probability, coins = count / each, best_return * share / count.clamp_min(1)
     bits, spread = entropy(count), entropy_spread(count, num_lengths)
     low, high = entropy_interval(count, num_lengths)
-    low_share, high_share = _mean_share(count, share, squares, bounds)
     # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
     ended = count.sum(-1) / each.squeeze(-1)
     exact = evaluation_of(names, optima, reward, Lengths(probability, coins), committed=committed)
     most = num_lengths.double().log2()
     own = (sums[0].sum(-1) / each * entropy(sums[0])).sum(-1)
     return SampledEvaluation(
-        **{field.name: getattr(exact, field.name) for field in fields(exact)}
+        **vars(exact)
         | {
             "neutrality": ended * bits,
             "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
@@ -260,15 +261,14 @@ def estimates(
         usefulness_range=_mean_share(played, share.sum(-1), squares.sum(-1), bounds),
         neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
         probability_range=bounded_mean(played.unsqueeze(-1).expand_as(count), count, count),
-        coins_range=(best_return * low_share, best_return * high_share),
     )
 
 
 def _mean_share(count: Tensor, total: Tensor, squares: Tensor, bounds: Range | None) -> Range:
-    """Return the intervals [B] or [B, K] for means of shares within the bounds [B] of their level."""
+    """Return the intervals [B] for means of shares within the bounds [B] of their level."""
     if bounds is None:
         return bounded_mean(count, total, squares)
-    least, most = (bound if total.ndim == 1 else bound.unsqueeze(-1) for bound in bounds)
+    least, most = bounds
     width = most - least
     around = squares - 2 * least * total + least**2 * count
     low, high = bounded_mean(count, (total - least * count) / width, around / width**2)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Mapping
+from typing import Any, TextIO
 
 from rich import box
 from rich.console import Console
@@ -12,9 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drest_torch.errors import shown
-
-if TYPE_CHECKING:
-    from drest_torch.evaluation.results import SplitScores
+from drest_torch.statistics.bootstrap import Interval
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""
@@ -22,19 +21,19 @@ LESS = 5e-4
 """The difference from which on the neutrality given the private bits is printed."""
 
 
-def final_table(rows: Sequence[SplitScores]) -> Table:
-    """Return the table of usefulness and neutrality, one line per split."""
-    sampled = [row.sampled for row in rows if row.sampled is not None]
-    notes = [_gammas(rows), "neutrality in bits; uniform: random actions; optimum: the best possible"]
-    if {"train", "test"} <= {row.split for row in rows}:
+def final_table(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> Table:
+    """Return the table of usefulness at γ and neutrality, one line per split, from the numbers of a summary."""
+    rows = splits.values()
+    sampled = [numbers["sampled"] for numbers in rows if "sampled" in numbers]
+    notes = [_gammas(splits, gamma), "neutrality in bits; uniform: random actions; optimum: the best possible"]
+    if {"train", "test"} <= splits.keys():
         notes.append("test levels are not trained on; paper: the worlds of the paper")
     if sampled:
         notes.append(f"sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals")
-    owns = [row.agent.neutrality_own for row in rows]
-    shows_own = any(own is not None and own < row.agent.neutrality - LESS for own, row in zip(owns, rows, strict=True))
+    shows_own = any(numbers.get("neutrality_own", math.inf) < numbers["neutrality"] - LESS for numbers in rows)
     if shows_own:
         notes.append("own: neutrality given its private bits, which the agent itself leaves to chance")
-    shows_committed = any(row.agent.usefulness_committed is not None for row in rows)
+    shows_committed = any("usefulness_committed" in numbers for numbers in rows)
     if shows_committed:
         notes.append("sure: usefulness over what a policy can expect that is sure of its length")
     table = Table(
@@ -57,32 +56,35 @@ def final_table(rows: Sequence[SplitScores]) -> Table:
             table.add_column(f"\n{further}", style="bold", no_wrap=True)
         for name in ("uniform", "optimum"):
             table.add_column(f"\n{name}", style="dim", no_wrap=True)
-    for row in rows:
-        cells = ["training" if row.split == "train" else row.split, f"{row.levels:,}"]
-        for measure, _, attribute, is_shown in parts:
-            value = getattr(row.agent, attribute)
-            cells += [row.of_agent(measure)]
-            cells += ["–" if value is None else f"{value:.3f}"] if is_shown else []
-            cells += [f"{getattr(score, measure):.3f}" for score in (row.uniform, row.optimum)]
+    for split, numbers in splits.items():
+        cells = ["training" if split == "train" else split, f"{numbers['levels']:,}"]
+        for measure, _, key, is_shown in parts:
+            cells += [of_agent(numbers, measure)]
+            cells += [f"{numbers[key]:.3f}" if key in numbers else "–"] if is_shown else []
+            cells += [f"{numbers[policy][measure]:.3f}" for policy in ("uniform", "optimum")]
         table.add_row(*cells)
     return table
 
 
-def _gammas(rows: Sequence[SplitScores]) -> str:
+def of_agent(numbers: Mapping[str, Any], measure: str) -> str:
+    """Return ``0.873``, with its interval if it has one, from the numbers of a split."""
+    ends = numbers.get("ranges", {}).get(measure)
+    return f"{numbers[measure]:.3f}" if ends is None else str(Interval(numbers[measure], ends["low"], ends["high"]))
+
+
+def _gammas(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> str:
     """Name the discounts γ of the usefulness."""
-    note = "usefulness at " + ", ".join(dict.fromkeys(f"gamma = {row.gamma:g}" for row in rows))
-    for row in rows:
-        if row.usefulness_at:
-            name = f"{row.split}: " if len(rows) > 1 else ""
-            note += f"; {name}" + ", ".join(
-                f"{value:.3f} at gamma = {gamma:g}" for gamma, value in row.usefulness_at.items()
-            )
+    note = f"usefulness at gamma = {gamma:g}"
+    for split, numbers in splits.items():
+        if at := numbers.get("usefulness_at"):
+            name = f"{split}: " if len(splits) > 1 else ""
+            note += f"; {name}" + ", ".join(f"{value:.3f} at gamma = {other:g}" for other, value in at.items())
     return note
 
 
-def print_table(rows: Sequence[SplitScores], stream: TextIO | None = None) -> None:
+def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: TextIO | None = None) -> None:
     """Print the final table: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
-    console_for(stream or sys.stdout).print(final_table(rows))
+    console_for(stream or sys.stdout).print(final_table(splits, gamma))
 
 
 def console_for(stream: TextIO) -> Console:

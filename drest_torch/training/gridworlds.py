@@ -19,7 +19,7 @@ from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact import LevelSetEvaluator
-from drest_torch.evaluation.results import Results, split_summary
+from drest_torch.evaluation.results import Results
 from drest_torch.files import write_json
 from drest_torch.memory import Bounded, check_at_once, check_batch, check_size
 from drest_torch.reward import Reward
@@ -108,7 +108,7 @@ class Gridworlds(Task):
             uniform, file = evaluator.evaluate_uniform(), f"levels_{split}.json"
             evaluation = evaluator.evaluate(policy)
             write_json(folder / file, evaluation.records())
-            splits[split] = split_summary(evaluation, uniform) | {"file": file}
+            splits[split] = evaluation.summary(uniform) | {"file": file}
             results = Results(evaluator, policy, evaluation, False, name)
             for path in results.plot(folder / "pictures" / split, self.cfg.pictures):
                 pictures[f"{split}/{path.stem}"] = path

@@ -143,7 +143,7 @@ def test_a_run_is_paid_by_the_optimum_that_was_chosen(tmp_path, algo, committed)
     record = results.record()
     assert record["levels"][0]["usefulness_committed"] > record["levels"][0]["usefulness"]
     assert record["levels"][1]["usefulness_committed"] == record["levels"][1]["usefulness"]
-    table = final_table(results.rows())
+    table = final_table({"levels": results.numbers()}, 1.0)
     assert "\nsure" in [column.header for column in table.columns]
 
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from drest_torch.evaluation.results import Score, SplitScores
 from drest_torch.jobs.executor import Again, Done, Started
 from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.progress import JobProgress
@@ -167,40 +166,48 @@ def test_a_run_that_begins_again_is_mentioned(clock):
 
 # ------------------------------------------------------------------------------------ the final table
 
-ROWS = [
-    SplitScores("train", 2048, Score(0.951, 0.912), Score(0.123, 0.234), Score(1.0, 1.0)),
-    SplitScores("test", 200, Score(0.873, 0.854), Score(0.115, 0.226), Score(1.0, 1.0)),
-    SplitScores("paper", 9, Score(0.5, 0.75), Score(0.1, 0.2), Score(1.0, 4 / 3)),
-]
+
+def numbers(levels, agent, uniform, optimum, **further):
+    """The numbers of a split, from the usefulness and the neutrality of three policies."""
+    names = ("usefulness", "neutrality")
+    uniform, optimum = (dict(zip(names, each, strict=True)) for each in (uniform, optimum))
+    return {**dict(zip(names, agent, strict=True)), "levels": levels, "uniform": uniform, "optimum": optimum, **further}
 
 
-def printed(rows, stream):
-    print_table(rows, stream)
+SPLITS = {
+    "train": numbers(2048, (0.951, 0.912), (0.123, 0.234), (1.0, 1.0)),
+    "test": numbers(200, (0.873, 0.854), (0.115, 0.226), (1.0, 1.0)),
+    "paper": numbers(9, (0.5, 0.75), (0.1, 0.2), (1.0, 4 / 3)),
+}
+
+
+def printed(splits, stream):
+    print_table(splits, 1.0, stream)
     return stream.getvalue()
 
 
 def test_a_line_a_split_with_every_number():
-    lines = [line.split() for line in printed(ROWS, io.StringIO()).splitlines()]
+    lines = [line.split() for line in printed(SPLITS, io.StringIO()).splitlines()]
     assert ["usefulness", "neutrality"] in lines
     assert ["levels", "number", *["agent", "uniform", "optimum"] * 2] in lines
     assert ["training", "2,048", "0.951", "0.123", "1.000", "0.912", "0.234", "1.000"] in lines
     assert ["test", "200", "0.873", "0.115", "1.000", "0.854", "0.226", "1.000"] in lines
     assert ["paper", "9", "0.500", "0.100", "1.000", "0.750", "0.200", "1.333"] in lines
-    assert final_table(ROWS).row_count == 3
+    assert final_table(SPLITS, 1.0).row_count == 3
 
 
 def test_plain_text_outside_a_terminal(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "300")
-    rows = [SplitScores("a file of levels with a long name/" * 5, 10**6, *[Score(0.5, 0.5)] * 3)]
-    text = printed(rows, io.StringIO())
+    splits = {"a file of levels with a long name/" * 5: numbers(10**6, *[(0.5, 0.5)] * 3)}
+    text = printed(splits, io.StringIO())
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
     assert "1,000,000" in text
 
 
 def test_nothing_is_cut_in_a_terminal_of_80_columns():
-    text = printed(ROWS, terminal := Terminal())
+    text = printed(SPLITS, terminal := Terminal())
     assert "\x1b[1m" in text
     assert "…" not in text
     rows = [
@@ -210,13 +217,11 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns():
 
 
 def test_neutrality_given_the_bits_is_printed_where_it_differs():
-    def printed(own):
-        stream = io.StringIO()
-        score = Score(1.0, 1.0)
-        print_table([SplitScores("paper", 9, Score(1.0, 0.999, own), score, score)], stream)
-        return stream.getvalue()
+    def shown(own):
+        further = {} if own is None else {"neutrality_own": own}
+        return printed({"paper": numbers(9, (1.0, 0.999), (1.0, 1.0), (1.0, 1.0), **further)}, io.StringIO())
 
-    assert "own" not in printed(0.999)
-    assert "own" not in printed(None)
-    assert "0.123" in printed(0.123)
-    assert "private bits" in printed(0.123)
+    assert "own" not in shown(0.999)
+    assert "own" not in shown(None)
+    assert "0.123" in shown(0.123)
+    assert "private bits" in shown(0.123)
