@@ -10,8 +10,6 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
 
-from drest_torch.algos.networks.base import NetworkSize, Symmetries
-from drest_torch.algos.networks.policy import Policy
 from drest_torch.limits import limited
 
 CREDITS = ("mini", "meta")
@@ -60,20 +58,12 @@ class Learner(ABC):
     (`drest_torch.training.exact_levels.ExactBatch`), or the number of mini-episodes to play in a world that the learner
     holds itself."""
     needs_critic = False
+    own_policy: type[nn.Module] | None = None
+    """The kind of policy that the algorithm trains, made from an observation; None: networks."""
 
     def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:
         self.policy, self.critic, self.config, self.rng = policy, critic, config, rng
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
-
-    @classmethod
-    def new_policy(
-        cls, observation: Any, num_actions: int, size: NetworkSize, private_bits: int, symmetries: Symmetries | None
-    ) -> nn.Module:
-        """Return an untrained policy for this kind of observation."""
-        scale = observation.scale.cpu()
-        return Policy(
-            observation.shape, num_actions, size, scale=scale, private_bits=private_bits, symmetries=symmetries
-        )
 
     def set_progress(self, progress: float) -> None:  # noqa: B027 (schedules are optional)
         """Set the schedules to this fraction of the run, from 0 to 1."""

@@ -141,6 +141,24 @@ class ActionKind:
         """Return the distribution with these outputs."""
         return self.distribution(outputs, **self.arguments)
 
+    def choose(self, outputs: Tensor, rng: torch.Generator, *, greedy: bool = False) -> Tensor:
+        """Return actions as an environment takes them, sampled with a generator, or the most likely ones."""
+        dist = self.of(outputs)
+        if greedy:
+            actions = dist.deterministic_sample
+        elif isinstance(dist, OneOf) and not dist.one_hot:
+            actions = torch.multinomial(outputs.softmax(-1), 1, generator=rng).squeeze(-1)
+        else:
+            seed = int(torch.randint(2**62, (), generator=rng, device=rng.device))
+            with torch.random.fork_rng([rng.device] if rng.device.type == "cuda" else []):
+                torch.manual_seed(seed)
+                actions = dist.sample()
+        if self.bounds is None:
+            return actions
+        from drest_torch.transforms.squash import squashed  # TorchRL takes seconds to import
+
+        return squashed(actions, *self.bounds)
+
     def offset(self, ask: float | None) -> Tensor:
         """Return what is added to the outputs [O], so that an untrained policy asks for a delay with this probability.
 

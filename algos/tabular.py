@@ -25,7 +25,6 @@ from omegaconf import MISSING
 from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
-from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.tabular_kernel import NUM_ACTIONS, Rules, World, new_state, play, scheduled
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
@@ -85,7 +84,7 @@ class Config(Schedule):
 
 
 class TablePolicy(nn.Module):
-    """A table of action logits with a row for each observation [x, y, c…, b…].
+    """A table of action logits with a row for each observation [x, y, c…, b…], as a `VectorObservation` has them.
 
     The index of a row is the cell, counted row by row, followed by a bit for each coin and button, which is 1 once the
     object is taken.
@@ -95,12 +94,12 @@ class TablePolicy(nn.Module):
     reads_maps = False
     logits: Tensor
 
-    def __init__(self, width: int, height: int, num_objects: int) -> None:
+    def __init__(self, observe: Any) -> None:
         super().__init__()
-        self.width, self.num_objects = width, num_objects
-        rows = width * height << num_objects
+        self.width, self.num_objects = observe.width, observe.num_objects
+        rows = observe.width * observe.height << observe.num_objects
         self.register_buffer("logits", torch.zeros(rows, NUM_ACTIONS, dtype=torch.float64))
-        self._bits = torch.arange(num_objects)
+        self._bits = torch.arange(observe.num_objects)
 
     def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
         return self.logits[self.row(observation)]
@@ -116,13 +115,8 @@ class Tabular(Learner):
     """The learner of one agent of `drest_torch.algos.tabular_kernel`."""
 
     learns_from = "world"
+    own_policy = TablePolicy
     policy: TablePolicy
-
-    @classmethod
-    def new_policy(
-        cls, observation: Any, num_actions: int, size: NetworkSize, private_bits: int, symmetries: Symmetries | None
-    ) -> TablePolicy:
-        return TablePolicy(observation.width, observation.height, observation.num_objects)
 
     def begin(self, world: World, rules: Rules) -> None:
         """Set the world and the rules, and start with the state of a new agent."""

@@ -223,20 +223,7 @@ class Agent(Shareable):
             torch.Size([3])
         """
         outputs, self._memory, single = self._outputs(observation)
-        dist = self._trained.actions.of(outputs)
-        if greedy:
-            actions = dist.deterministic_sample
-        elif isinstance(dist, OneOf) and not dist.one_hot:
-            actions = torch.multinomial(outputs.softmax(-1), 1, generator=self._generator).squeeze(-1)
-        else:
-            seed = int(torch.randint(2**62, (), generator=self._generator, device=self.device))
-            with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-                torch.manual_seed(seed)
-                actions = dist.sample()
-        if (box := self._trained.actions.bounds) is not None:
-            from drest_torch.transforms.squash import squashed  # TorchRL takes seconds to import
-
-            actions = squashed(actions, *box)
+        actions = self._trained.actions.choose(outputs, self._generator, greedy=greedy)
         if not single:
             return actions
         return int(actions) if actions.ndim == 1 else actions[0]

@@ -5,7 +5,7 @@ left are not part of it. Residual layers of 3 × 3 convolutions encode the surro
 layer. To act, a small MLP reads the encoding at the agent's cell and the time left. Knowledge about a local pattern
 therefore transfers to every map that contains it; an MLP on whole observations learns it again for each place.
 
-The symmetries are built in as in `drest_torch.algos.networks.symmetric`: a layer has a block of channels for each
+The symmetries are built in as in `SymmetricMLP`: a layer has a block of channels for each
 element g of the group, and the weights from block h to block g depend on g⁻¹h alone, with their kernels rotated and
 reflected by g.
 """
@@ -18,8 +18,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from drest_torch.algos.networks.base import MapLayout, NetworkSize, Requirements, Signature, Symmetries
-from drest_torch.algos.networks.symmetric import SymmetricMLP, orthogonal, to_all_blocks
+from drest_torch.algos.networks.base import (
+    MapLayout,
+    NetworkSize,
+    Requirements,
+    Signature,
+    SymmetricMLP,
+    Symmetries,
+    orthogonal,
+    to_all_blocks,
+)
 
 NOT_OF_THE_MAP = ("agent", "time")
 """Planes that differ between the states of a map."""

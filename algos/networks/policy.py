@@ -22,7 +22,20 @@ PRIVATE_SCALE = 4.0
 changes its logits. Acting differently on 0 and 1 pays from the start, but little while the actions hardly differ."""
 
 
-class Policy(nn.Module):
+class _Network(nn.Module):
+    """A network of the kind that ``size`` names; on top of a policy's, if one is given and the kind can be built so."""
+
+    def __init__(self, signature: Signature, size: NetworkSize, policy: Policy | None = None) -> None:
+        super().__init__()
+        required, kind = requirements(size.network), NETWORKS[size.network]
+        if (signature.symmetries is None) != (required.symmetries is None):
+            raise ValueError(f"the network '{size.network}' is built with symmetries of: {required.symmetries}")
+        on_top = None if policy is None else getattr(kind, "build_critic", None)
+        self.net: Any = kind.build(signature, size) if on_top is None else on_top(signature, size, policy.net)
+        self.memory, self.reads_maps = memory_of(self.net), required.reads_maps
+
+
+class Policy(_Network):
     """A policy from observations [n, *shape] and, if it has any, private bits [n, noise] to outputs [n, A].
 
     The outputs are the logits of actions, or what another distribution of `drest_torch.algos.distributions` has as its
@@ -47,11 +60,9 @@ class Policy(nn.Module):
         offset: Tensor | None = None,
         entries: Sequence[Shape] = (),
     ) -> None:
-        super().__init__()
+        super().__init__(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries, entries), size)
         self.register_buffer("offset", offset, persistent=False)
-        self.private_bits, self.reads_maps = private_bits, requirements(size.network).reads_maps
-        self.net: Any = _network(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries, entries), size)
-        self.memory = memory_of(self.net)
+        self.private_bits = private_bits
 
     def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
         """Return the outputs; if there is a memory, what was read, for `recall`."""
@@ -65,7 +76,7 @@ class Policy(nn.Module):
         return outputs if self.offset is None else outputs + self.offset, memory
 
 
-class Critic(nn.Module):
+class Critic(_Network):
     """A critic from observations, the policy's private bits, and features of the meta-episode [n, context] to values
     [n].
 
@@ -84,15 +95,8 @@ class Critic(nn.Module):
         policy: Policy | None = None,
         entries: Sequence[Shape] = (),
     ) -> None:
-        super().__init__()
         of_a_value = None if symmetries is None else symmetries.of_a_value()
-        signature = Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value, entries)
-        on_top = getattr(NETWORKS[size.network], "build_critic", None)
-        self.reads_maps = requirements(size.network).reads_maps
-        self.net: Any = (
-            _network(signature, size) if policy is None or on_top is None else on_top(signature, size, policy.net)
-        )
-        self.memory = memory_of(self.net)
+        super().__init__(Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value, entries), size, policy)
 
     def forward(
         self,
@@ -124,15 +128,6 @@ class Critic(nn.Module):
 def memory_of(network: nn.Module) -> int:
     """Return how many numbers a network remembers from step to step: 0 unless it is recurrent."""
     return getattr(network, "memory", 0)
-
-
-def _network(signature: Signature, size: NetworkSize) -> nn.Module:
-    """Build a network; refuse a signature whose symmetries are not those that the network requires."""
-    required = requirements(size.network).symmetries
-    if (signature.symmetries is None) != (required is None):
-        raise ValueError(f"the network '{size.network}' is built with symmetries of: {required}")
-    network: nn.Module = NETWORKS[size.network].build(signature, size)
-    return network
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor
 
+from drest_torch.metrics import share_of_best, usefulness
 from drest_torch.reward import Reward
 
 
@@ -46,6 +47,22 @@ class Outcome:
     and E[C | L = l] [C, B, K]"""
     divergence: Callable[[str], Tensor]
     """reference (`kl.REFERENCES`) → the divergence of the policy's trajectories from it [B]"""
+
+    @property
+    def given(self) -> Tensor:
+        """E[C | L = l] [B, K]; 0 for a length that is never taken."""
+        possible = self.probability > 0
+        return torch.where(possible, self.coins, 0) / torch.where(possible, self.probability, 1)
+
+    @property
+    def share(self) -> Tensor:
+        """P(L = l) · E[C | L = l] / m(l) [B, K]."""
+        return share_of_best(self.coins, self.best_return.to(self.coins.dtype))
+
+    @property
+    def usefulness(self) -> Tensor:
+        """[B]"""
+        return usefulness(self.probability, self.given, self.best_return.to(self.coins.dtype))
 
 
 @dataclass(frozen=True)
@@ -88,12 +105,6 @@ class Played:
         bits, occur = (each.reshape(-1, size) for each in (-own.log2(), found))
         biased = bits.mean(-1, keepdim=True) + (occur.sum(-1, keepdim=True) - 1) / (2 * size * math.log(2))
         return biased.expand_as(bits).flatten()
-
-
-def conditional(outcome: Outcome) -> Tensor:
-    """Return E[C | L = l] [B, K]; 0 for a length that is never taken."""
-    possible = outcome.probability > 0
-    return torch.where(possible, outcome.coins, 0) / torch.where(possible, outcome.probability, 1)
 
 
 class Objective(ABC):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from drest_torch.algos.objectives import base
 from drest_torch.limits import limited
-from drest_torch.metrics import neutrality_normalised, usefulness
+from drest_torch.metrics import neutrality_normalised
 
 MOST = 64
 """The limit of constraints: as many as a level has lengths."""
@@ -78,9 +78,9 @@ class Objective(base.Objective):
 
     def _problem(self, outcome: base.Outcome) -> tuple[Tensor, Tensor]:
         """Return what is climbed, and how far each constraint is met."""
-        given, bound, k = base.conditional(outcome), self.config.at_least, outcome.num_lengths.unsqueeze(-1)
-        coins, spread = outcome.coins.sum(-1), neutrality_normalised(outcome.probability, outcome.num_lengths)
-        useful = usefulness(outcome.probability, given, outcome.best_return.to(given.dtype))
+        bound, k = self.config.at_least, outcome.num_lengths.unsqueeze(-1)
+        coins, useful = outcome.coins.sum(-1), outcome.usefulness
+        spread = neutrality_normalised(outcome.probability, outcome.num_lengths)
         match self.config.problem:
             case "coins_entropy":
                 return coins, (spread - bound).unsqueeze(-1)

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from drest_torch.algos.objectives import base
 from drest_torch.limits import limited
-from drest_torch.metrics import share_of_best
 
 REFERENCES = ("uniform", "entropy", "balanced", "best")
 """Made by `drest_torch.envs.exact.soft.reference_policy`."""
@@ -38,9 +37,7 @@ class Objective(base.Objective):
     """Coins ÷ m, or coins, minus β times a divergence."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        coins = outcome.coins
-        if outcome.reward.divide_by_best:
-            coins = share_of_best(coins, outcome.best_return.to(coins.dtype))
+        coins = outcome.share if outcome.reward.divide_by_best else outcome.coins
         return coins.sum(-1) - self.config.beta * outcome.divergence(self.config.reference)
 
     def can_be_sampled(self) -> bool:

@@ -30,13 +30,9 @@ class Objective(base.Objective):
     """Neutrality+, in levels with luck or in all."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        flat = flat_share(outcome)
+        # A length that is never taken counts as 0.
+        shares = share_of_best(outcome.given, outcome.best_return.to(outcome.given.dtype))
+        flat = shares.sum(-1) / outcome.num_lengths
         if self.config.where == "everywhere":
             return flat
         return torch.where(outcome.by_luck, flat, drest.Objective(self.config).value(outcome))
-
-
-def flat_share(outcome: base.Outcome) -> Tensor:
-    """Return the mean over lengths of E[C | L = l] / m(l) [B]; a length that is never taken counts as 0."""
-    given = base.conditional(outcome)
-    return share_of_best(given, outcome.best_return.to(given.dtype)).sum(-1) / outcome.num_lengths

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from drest_torch.algos.objectives import base
 from drest_torch.limits import limited
-from drest_torch.metrics import share_of_best
 
 
 @dataclass
@@ -30,7 +29,7 @@ class Objective(base.Objective):
     """The share of m(l), and a bonus that falls with how often the length is chosen."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        share = share_of_best(outcome.coins, outcome.best_return.to(outcome.coins.dtype))
+        share = outcome.share
         others = self.config.group - 1
         count = torch.arange(others + 1, device=share.device, dtype=share.dtype)
         p = outcome.probability.detach().unsqueeze(-1)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drest_torch.algos.objectives import base
 from drest_torch.limits import limited
-from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
+from drest_torch.metrics import neutrality, neutrality_normalised
 
 SPREADS = ("entropy", "gini")
 
@@ -34,8 +34,7 @@ class Objective(base.Objective):
     """Usefulness and the spread of lengths, by a weight."""
 
     def value(self, outcome: base.Outcome) -> Tensor:
-        given = base.conditional(outcome)
-        useful = usefulness(outcome.probability, given, outcome.best_return.to(given.dtype))
+        useful = outcome.usefulness
         if self.config.product:
             return useful * neutrality_normalised(outcome.probability, outcome.num_lengths)
         if self.config.spread == "gini":

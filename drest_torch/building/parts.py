@@ -48,14 +48,16 @@ def networks(
 
     The critic sees ``context`` numbers of the meta-episode besides.
     """
-    size, bits, symmetries = _size(cfg), cfg.policy.private_bits, _symmetries(cfg, observe)
+    if (own := ALGORITHMS[cfg.algo.name].Algorithm.own_policy) is not None:
+        return own(observe), None
+    shared: dict[str, Any] = {"scale": observe.scale.cpu(), "symmetries": _symmetries(cfg, observe)}
+    shared["private_bits"] = cfg.policy.private_bits
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cfg.seed)
-        policy = ALGORITHMS[cfg.algo.name].Algorithm.new_policy(observe, NUM_ACTIONS, size, bits, symmetries)
+        policy = Policy(observe.shape, NUM_ACTIONS, _size(cfg), **shared)
         if not with_critic:
             return policy, None
-        further = {"private_bits": bits, "context": context, "symmetries": symmetries, "policy": policy}
-        return policy, Critic(observe.shape, _critic_size(cfg), scale=observe.scale.cpu(), **further)
+        return policy, Critic(observe.shape, _critic_size(cfg), context=context, policy=policy, **shared)
 
 
 def environment_networks(

@@ -70,7 +70,7 @@ def random_logits(seed: int, *shape: int, scale: float = 1.0) -> torch.Tensor:
 @pytest.mark.parametrize("level", [SMALL, LUCKY, world("hidden_treasure")], ids=lambda level: level.name)
 def test_a_policy_s_row_is_the_table_s_row(level):
     mdp = compile_levels([level])
-    policy, sets = TablePolicy(mdp.width, mdp.height, mdp.num_objects), 1 << mdp.num_objects
+    policy, sets = TablePolicy(VectorObservation(mdp)), 1 << mdp.num_objects
     every = [
         (x, y, *(1 - (taken >> bit & 1) for bit in range(mdp.num_objects)))
         for y, x, taken in itertools.product(range(mdp.height), range(mdp.width), range(sets))
@@ -287,7 +287,7 @@ def test_many_tables_at_once_are_what_each_is_alone(level, gamma):
     found = together.evaluate(logits.numpy())
     single = Tables(level, gamma, 1)
     evaluator = ExactEvaluator([level], "vector", reward=Reward(0.9, gamma))
-    policy = TablePolicy(mdp.width, mdp.height, mdp.num_objects)
+    policy = TablePolicy(VectorObservation(mdp))
     assert together.lengths == evaluator.optima.lengths[0].tolist()
     for agent in range(5):
         alone = single.evaluate(logits[agent : agent + 1].numpy())

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.objectives import base
 from drest_torch.algos.objectives.base import Objective, Outcome
 from drest_torch.config.schema import objective_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
@@ -67,7 +66,7 @@ def climb(
         (-objective.value(outcome).sum()).backward()
         adam.step()
     multiplier = objective.metrics().get("objective/multiplier", torch.zeros(()))
-    return Found(outcome.probability.detach(), base.conditional(outcome).detach(), best, multiplier.item())
+    return Found(outcome.probability.detach(), outcome.given.detach(), best, multiplier.item())
 
 
 def _batch(levels: Sequence[Level], objective: Objective | None, reward: Reward) -> ExactBatch:
