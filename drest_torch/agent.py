@@ -22,7 +22,7 @@ from drest_torch.config.schema import LevelsConfig, in_gridworld
 from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.exact import LevelSetEvaluator
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.sharing import Shareable
 
@@ -320,7 +320,7 @@ class Agent(Shareable):
 
     def evaluator(
         self, levels: AnyLevels, *, sampled: int | None = None, memory_gib: float = math.inf
-    ) -> LevelSetEvaluator:
+    ) -> ExactEvaluator:
         """Return the levels as the agent sees them, on which policies can be evaluated; arguments as of `evaluate`.
 
         Example:

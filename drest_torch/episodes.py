@@ -43,7 +43,7 @@ def sample_episodes(
 ) -> list[Episode]:
     """Return a mini-episode on the first level for each length that is likely, shortest first.
 
-    ``level_set`` is a `LevelSetEvaluator`, and ``probabilities`` are those of the lengths.
+    ``level_set`` is an `ExactEvaluator`, and ``probabilities`` are those of the lengths.
     """
     mdp, optima, bits, kind = level_set.mdp, level_set.optima, policy.private_bits, level_set.private_kind
     wanted = {length: p for length, p in probabilities.items() if p > LIKELY}

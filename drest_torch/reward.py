@@ -28,9 +28,7 @@ MOST_EPISODES = 10_000
 """Of a meta-episode: expected discounts are sums over its mini-episodes."""
 
 
-def averaged_discount(
-    num_lengths: float, episodes_per_meta: int, lam: float, *, dtype: torch.dtype = torch.float64
-) -> Tensor:
+def averaged_discount(num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
     """Return the sequential discount [E], averaged over all orders in which E mini-episodes can be played.
 
     Entry n applies to a mini-episode that shares its length with n of the E − 1 others; it does not count
@@ -50,7 +48,7 @@ def averaged_discount(
     same = (1 - earlier + earlier * lam ** (1 - 1 / num_lengths)).log()
     other = (1 - earlier + earlier * lam ** (-1 / num_lengths)).log()
     same_count = torch.arange(episodes_per_meta, dtype=torch.float64).unsqueeze(-1)
-    return (((same_count * same + (episodes_per_meta - 1 - same_count) * other).exp() @ weights) / 2).to(dtype)
+    return ((same_count * same + (episodes_per_meta - 1 - same_count) * other).exp() @ weights) / 2
 
 
 def expected_discount(probability: Tensor, num_lengths: Tensor | float, episodes_per_meta: int, lam: float) -> Tensor:
@@ -64,23 +62,6 @@ def expected_discount(probability: Tensor, num_lengths: Tensor | float, episodes
     before = torch.arange(episodes_per_meta, device=probability.device, dtype=probability.dtype)
     terms = log_ratio.unsqueeze(-1) * before
     return terms.clamp(max=math.log(largest_reward(terms.dtype))).exp().sum(-1)
-
-
-def group_discount(num_lengths: float, group: int, episodes_per_meta: int, lam: float) -> Tensor:
-    """Return the discount [group] of a mini-episode, indexed by how many of the g − 1 others have its length.
-
-    With E = g this is the mean of the sequential discount over all orders of the group. With any other E it is
-    the mean over meta-episodes of E mini-episodes played in order: this mini-episode takes a uniformly random
-    place, and every other place is filled independently and uniformly with one of the g − 1 others. That is not the
-    mean over orders. The share of the others that have its length is noisy, and the discount is convex in it, so it is
-    larger on average: by 13.6 % for two lengths with p = 1/2, λ = 0.9, g = 16 and E = 64, by 3 % for E = 32. It still
-    falls in p, so the fixed point is at equal probabilities as before. No function of g − 1 others has the exact mean
-    for E > g, because that is a polynomial in p of degree E − 1.
-    """
-    if episodes_per_meta == group:
-        return averaged_discount(num_lengths, episodes_per_meta, lam, dtype=torch.float32)
-    share = torch.arange(group, dtype=torch.float64) / (group - 1)
-    return (expected_discount(share, num_lengths, episodes_per_meta, lam) / episodes_per_meta).float()
 
 
 MOST_RULED = 1000
@@ -207,7 +188,7 @@ class Reward:
     """E, the number of mini-episodes in a meta-episode."""
     counting: str = limited(choices=COUNTINGS, default="sequential")
     """``sequential``: one mini-episode after another, as in the paper; ``averaged``: side by side, the mean over orders
-    if E is the size of the group, and otherwise more than that (see `group_discount`)."""
+    if E is the size of the group, and otherwise more than that (see `Reward.group_discounts`)."""
     divide_by_best: bool = True
     """Whether coins are divided by m, the most that can be collected given the length."""
     committed: bool = False
@@ -280,21 +261,29 @@ class Reward:
         """Return the discount [k, n] of a mini-episode that shares its length with n others of its group.
 
         The mini-episodes of a group are played side by side. Row 0 is unused.
+
+        With E = g it is the mean of the sequential discount over all orders of the group. With any other E it is the
+        mean over meta-episodes of E mini-episodes played in order: this mini-episode takes a uniformly random place,
+        and every other place is filled independently and uniformly with one of the g − 1 others. That is not the mean
+        over orders. The share of the others that have its length is noisy, and the discount is convex in it, so it is
+        larger on average: by 13.6 % for two lengths with p = 1/2, λ = 0.9, g = 16 and E = 64, by 3 % for E = 32. It
+        still falls in p, so the fixed point is at equal probabilities as before. No function of g − 1 others has the
+        exact mean for E > g, because that is a polynomial in p of degree E − 1.
         """
         discounts = torch.zeros(most_lengths + 1, group)
+        share = torch.arange(group, dtype=torch.float64) / (group - 1)
         for k in range(1, most_lengths + 1):
-            if self.rule is None:
-                discounts[k] = group_discount(float(self.normaliser(k)), group, self.episodes_per_meta, self.lam)
-            elif group == self.episodes_per_meta:
+            if group == self.episodes_per_meta:
                 discounts[k] = self._averaged(k)
             else:
-                share = torch.arange(group, dtype=torch.float64) / (group - 1)
                 discounts[k] = self.expected_discount(share, k) / self.episodes_per_meta
         return discounts
 
     def _averaged(self, num_lengths: float) -> Tensor:
-        assert self.rule is not None
-        return averaged_rule(self.rule, float(self.normaliser(num_lengths)), self.episodes_per_meta, self.lam)
+        k = float(self.normaliser(num_lengths))
+        if self.rule is not None:
+            return averaged_rule(self.rule, k, self.episodes_per_meta, self.lam)
+        return averaged_discount(k, self.episodes_per_meta, self.lam)
 
     def pay(self, coins: Tensor, discount: Tensor, best_return: Tensor | None) -> Tensor:
         """Return the rewards of mini-episodes from their coins, their discounts and m."""

@@ -10,7 +10,7 @@ from drest_torch import DReSTReward
 from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
-from drest_torch.reward import Reward, group_discount, largest_reward
+from drest_torch.reward import Reward, largest_reward
 from tests.helpers.paymaster import Paymaster
 
 
@@ -70,7 +70,6 @@ def test_the_normalising_factor_is_all_that_is_left_out_of_other_groups():
     with_it, without = (
         Reward(0.8, episodes_per_meta=9, normalise=normalise).group_discounts(2, 4) for normalise in (True, False)
     )
-    assert torch.equal(with_it[2], group_discount(2, 4, 9, 0.8))
     assert torch.equal(without[1], without[2])
     assert without[2, 0] == 1
     assert (without[2].diff() < 0).all()
@@ -82,8 +81,9 @@ def test_a_group_that_is_not_a_meta_episode_pays_more_than_the_mean_over_orders(
     """Group 16, λ = 0.9, p = 1/2: the share of 15 others is noisy, and the discount is convex in it."""
     p, group = 0.5, 16
     chances = double(*(math.comb(group - 1, n) * p**n * (1 - p) ** (group - 1 - n) for n in range(group)))
-    paid = (chances * group_discount(2, group, episodes, 0.9)).sum()
-    in_order = Reward(0.9, episodes_per_meta=episodes).expected_discount(double(p), 2)[0] / episodes
+    reward = Reward(0.9, episodes_per_meta=episodes)
+    paid = (chances * reward.group_discounts(2, group)[2]).sum()
+    in_order = reward.expected_discount(double(p), 2)[0] / episodes
     assert 100 * (paid / in_order - 1).item() == pytest.approx(percent, abs=0.1)
 
 

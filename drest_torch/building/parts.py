@@ -25,7 +25,7 @@ from drest_torch.envs.dynamics.observations import (
 from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.levels import Level
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
-from drest_torch.evaluation.exact import ExactEvaluator, LevelSetEvaluator
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.reward import Reward
 
 if TYPE_CHECKING:
@@ -108,12 +108,12 @@ def evaluator(
     *,
     sampled: int | None,
     memory_gib: float,
-) -> LevelSetEvaluator:
+) -> ExactEvaluator:
     """Build the evaluator of a level set: exact, or by sampling this many mini-episodes on each level.
 
     A policy that remembers is sampled in any case, as its run is.
     """
-    kind: Callable[..., LevelSetEvaluator] = ExactEvaluator
+    kind: Callable[..., ExactEvaluator] = ExactEvaluator
     remembers = requirements(cfg.policy.network).remembers
     sampled = cfg.sampled if remembers and sampled is None else sampled
     if sampled is not None:

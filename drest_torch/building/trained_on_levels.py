@@ -20,7 +20,7 @@ from drest_torch.config.schema import Config, shown_features
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.levels import Level, features_of, find_levels, parse_level, world
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import LevelSetEvaluator
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.files import write_whole
 
@@ -94,7 +94,7 @@ class TrainedOnLevels:
 
     def evaluator(
         self, levels: Level | Sequence[Level] | str | Path, *, sampled: int | None, memory_gib: float
-    ) -> LevelSetEvaluator:
+    ) -> ExactEvaluator:
         """Return the levels as the policy sees them; refuse those that it cannot see."""
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))

@@ -21,7 +21,7 @@ class Results:
     """The evaluation of an agent on a level set, as `Agent.evaluate` returns it."""
 
     evaluator: Any
-    """What evaluated it: a `LevelSetEvaluator`."""
+    """What evaluated it: an `ExactEvaluator`."""
     policy: Policy
     evaluation: Evaluation
     """The metrics of each level, as tensors [levels]."""

@@ -18,7 +18,7 @@ from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.levels import Level
-from drest_torch.evaluation.exact import Evaluation, LevelSetEvaluator, evaluation_of
+from drest_torch.evaluation.exact import Evaluation, ExactEvaluator, evaluation_of
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
@@ -104,8 +104,8 @@ def _possible(numbers: dict[str, Any], bits: float) -> dict[str, Any]:
     return numbers | {name: min(numbers[name], highest) for name, highest in most.items() if name in numbers}
 
 
-class SamplingEvaluator(LevelSetEvaluator):
-    """A level set on which policies are evaluated by sampling mini-episodes.
+class SamplingEvaluator(ExactEvaluator):
+    """A level set on which policies are evaluated by sampling mini-episodes; only their pictures are exact.
 
     ``mini_episodes`` are played on each level. All random numbers come from ``seed``, the same in every evaluation.
     Of a policy that remembers a meta-episode, whole ones of ``rounds`` mini-episodes are played; the intervals take
@@ -133,24 +133,38 @@ class SamplingEvaluator(LevelSetEvaluator):
     def evaluate_uniform(self) -> SampledEvaluation:
         return self._estimate(None, 0)
 
+    def usefulness_at(
+        self, policy: Policy, gammas: Sequence[float] = (), *, greedy: bool = False
+    ) -> dict[float, Tensor]:
+        return {}
+
     @torch.no_grad()
     def _estimate(self, policy: Policy | None, private_bits: int, *, greedy: bool = False) -> SampledEvaluation:
         """Play all mini-episodes, count their lengths and sum the shares of m(l) that they collect.
 
         Without a policy, actions are random.
         """
+        from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
+
         device, (levels, columns) = self.mdp.device, self.optima.lengths.shape
         rng = torch.Generator(device).manual_seed(self.seed)
         # Private bits have few settings, which are counted one by one; private numbers do not.
-        settings = 1 << private_bits if self.private_kind == "bits" else 1
-        sums = torch.zeros(3, levels, settings, columns, dtype=torch.float64, device=device)
+        by_setting = private_bits > 0 and self.private_kind == "bits"
+        sums = torch.zeros(3, levels, 1 << private_bits * by_setting, columns, dtype=torch.float64, device=device)
         # A share of m(l) is between 0 and 1, unless lotteries make a loss or give more than can be expected.
         bounds = torch.zeros(levels, dtype=torch.float64, device=device), torch.ones(levels).to(sums)
         slots, metas = self.at_once(SLOTS), self.mini_episodes // self.rounds
+        private: dict[str, Any] = {"private_bits": private_bits, "private_kind": self.private_kind}
         for first in range(0, levels * metas, slots):
-            last = min(first + slots, levels * metas)
-            dealt = torch.arange(first, last, device=device) // metas
-            slot, _, column, coins, _, setting = self._play(policy, dealt, rng, private_bits, greedy)
+            dealt = torch.arange(first, min(first + slots, levels * metas), device=device) // metas
+            worlds = Gridworlds.on(self.mdp, self.optima, self.observe, slots=len(dealt), rounds=self.rounds, **private)
+            worlds.base.play_on(dealt)
+            actor = worlds.uniform_actor() if policy is None else worlds.actor(policy)
+            with weights_unchanged(policy):
+                batch = worlds.collector(actor, greedy=greedy).collect(rng)
+            slot, _, column, coins, _, setting = ended(
+                batch, self.reward.gamma, columns, by_setting=by_setting, zero_best=True
+            )
             level = dealt[slot]
             share = share_of_best(coins, self.optima.best_return[level, column])
             if self.mdp.lotteries is not None:
@@ -163,32 +177,10 @@ class SamplingEvaluator(LevelSetEvaluator):
             self.reward,
             self.mini_episodes,
             sums,
-            sees_settings=self.private_kind == "bits" or private_bits == 0,
+            sees_settings=by_setting or private_bits == 0,
             committed=self.committed,
             bounds=None if self.mdp.lotteries is None else bounds,
         )
-
-    def _play(
-        self, policy: Policy | None, level: Tensor, rng: torch.Generator, private_bits: int, greedy: bool
-    ) -> tuple[Tensor, ...]:
-        """Play one mini-episode on each of these levels, or ``rounds``; return those that have `ended`."""
-        from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
-
-        worlds = Gridworlds.on(
-            self.mdp,
-            self.optima,
-            self.observe,
-            slots=len(level),
-            rounds=self.rounds,
-            private_bits=private_bits,
-            private_kind=self.private_kind,
-        )
-        worlds.base.play_on(level)
-        actor = worlds.uniform_actor() if policy is None else worlds.actor(policy)
-        with weights_unchanged(*([] if policy is None else [policy])):
-            batch = worlds.collector(actor, greedy=greedy).collect(rng)
-        by_setting = private_bits > 0 and self.private_kind == "bits"
-        return ended(batch, self.reward.gamma, worlds.num_lengths, by_setting=by_setting, zero_best=True)
 
 
 def ended(

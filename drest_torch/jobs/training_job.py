@@ -17,7 +17,7 @@ from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import trust_modules_of
 from drest_torch.effort import NUMBERS, is_exact
-from drest_torch.evaluation.exact import LevelSetEvaluator
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
@@ -128,7 +128,7 @@ def _curves(metrics: Path) -> dict[str, np.ndarray]:
     return {"steps": steps} | {name: np.array([row[name] for row in rows]) for name in names}
 
 
-def _one_level(run: Run, ready: LevelSetEvaluator) -> dict[str, np.ndarray]:
+def _one_level(run: Run, ready: ExactEvaluator) -> dict[str, np.ndarray]:
     """What becomes of a single level, length by length, and the policy that does it."""
     evaluation = ready.evaluate(run.learner.policy)
     found, count = evaluation.found, int(evaluation.num_lengths[0])

@@ -25,7 +25,7 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
 from drest_torch.report.tables import count, median_range
 from drest_torch.report.template import MISSING, plural
-from drest_torch.reward import group_discount
+from drest_torch.reward import Reward
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import runs_interval
 from drest_torch.statistics.times import hitting_times
@@ -300,7 +300,9 @@ def sentences(cfg: Config, done: Done, agents: pd.DataFrame, here: pd.DataFrame)
         "stuck": list(stuck.index),
         "found": bool(np.isfinite(stuck).all()),
         "worse": [f"{called(algo)}, {change}" for algo, change in worse.index[worse]],
-        "discount": group_discount(lengths, reward["group"], reward["episodes_per_meta"], reward["lam"]).tolist(),
+        "discount": Reward(reward["lam"], episodes_per_meta=reward["episodes_per_meta"])
+        .group_discounts(lengths, reward["group"])[lengths]
+        .tolist(),
         "config": config,
         "shown": title(name),
     }

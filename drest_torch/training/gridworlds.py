@@ -18,10 +18,10 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
-from drest_torch.evaluation.exact import LevelSetEvaluator
+from drest_torch.evaluation.exact import ExactEvaluator, check_size
 from drest_torch.evaluation.results import Results
 from drest_torch.files import write_json
-from drest_torch.memory import Bounded, check_at_once, check_batch, check_size
+from drest_torch.memory import Bounded, check_at_once, check_batch
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
 from drest_torch.training.exact_levels import ExactLevels
@@ -85,7 +85,7 @@ class Gridworlds(Task):
             if levels
         }
 
-    def evaluator(self, levels: Sequence[Level] | LevelSet) -> LevelSetEvaluator:
+    def evaluator(self, levels: Sequence[Level] | LevelSet) -> ExactEvaluator:
         """Return an evaluator of these levels, exact or by sampling as the configuration says."""
         cfg = self.cfg
         return evaluator(

@@ -65,7 +65,7 @@ class DReSTReward(StatefulTransform):
         normalise: whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N.
         clip: the largest reward of a mini-episode, if limited.
         counting: ``sequential``, or ``averaged``: the mini-episodes that the slots of a group play side by side are
-            paid the mean over the orders in which they could have been played (`drest_torch.reward.group_discount`).
+            paid the mean over the orders in which they could have been played (`Reward.group_discounts`).
         group: neighbouring slots whose mini-episodes are counted together, on a collected batch.
         mini_done_key: bool, whether this step ended a mini-episode.
         length_key: integer, the index of the mini-episode's length among the k lengths, at its end.

@@ -13,7 +13,7 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.gridworlds import PATIENCE
-from drest_torch.reward import group_discount
+from drest_torch.reward import Reward
 from drest_torch.training.updates import SampledUpdater
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
@@ -33,7 +33,7 @@ def check_pay(batch, made, group):
     """Compare the pay, and what a critic is shown, with the simulator; return how many mini-episodes were paid."""
     reward, found, paid = made.reward, replayed(batch, made), 0
     k = 2 if reward.normalise else math.inf
-    averaged = group_discount(k, group, reward.episodes_per_meta, reward.lam)
+    averaged = reward.group_discounts(2, group)[2]
     slots = {id(each): slot for slot, mine in enumerate(found) for each in mine}
     for played_here in in_order_of_play(found, group):
         assert len({mine.level for mine in played_here}) <= 1
@@ -77,7 +77,7 @@ def test_rewards_against_the_simulator_by_hand(counting, slots, rounds, group, e
 def test_group_discount_is_the_expectation_that_it_says(k, group, episodes):
     """For E other than the group: E − 1 others drawn independently from the group's others, a uniform place."""
     lam = 0.7
-    found = group_discount(k, group, episodes, lam)
+    found = Reward(lam, episodes_per_meta=episodes).group_discounts(k, group)[k]
     for same in range(group):
         others = [1] * same + [0] * (group - 1 - same)
         terms = [

@@ -11,8 +11,8 @@ from drest_torch.algos.networks.policy import PRIVATE_SCALE, Critic, Policy, sca
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.levels import LevelError, parse_level, world
-from drest_torch.evaluation.exact import ExactEvaluator, observe_states
-from drest_torch.memory import BYTES_PER_STATE, check_at_once
+from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator, observe_states
+from drest_torch.memory import check_at_once
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
