@@ -28,9 +28,7 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation import results as results_module
-from drest_torch.evaluation.exact import ExactEvaluator, observe_states
 from drest_torch.plots.animation import MOST_FRAMES, times
-from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import QUIET, SMALLEST, TINY, train
 
@@ -201,30 +199,6 @@ def test_a_run_without_a_checkpoint_yet(folder_of, tmp_path):
         saved.Agent(tmp_path)
 
 
-def test_private_bits_are_averaged_over(folder_of):
-    """By hand: the policy with each setting of its bits, evaluated alone."""
-    agent, level = saved.Agent(folder_of(*PRIVATE_BITS)), NEAR
-    torch.manual_seed(0)
-    for parameter in agent.policy.parameters():  # in so short a time it has not learned to use its bits
-        torch.nn.init.normal_(parameter, std=0.3)
-    record = agent.evaluate([level]).record()["levels"][0]
-    ready = ExactEvaluator([level], "centred", reward=Reward(), at_least=agent.map_size)
-    reachable = ready.unrolled(range(1))
-    states, index = reachable.distinct(see_time=True)
-    seen = observe_states(ready.observe, states)
-    found = []
-    with torch.no_grad():
-        for bits in ([0, 0], [0, 1], [1, 0], [1, 1]):
-            logits = agent.policy(seen, torch.tensor(bits).float().expand(len(seen), 2)).double()
-            found.append(reachable.propagate(logits.softmax(-1)[index], 1.0))
-    probability = sum(each.probability[0] for each in found) / 4
-    coins = sum(each.probability[0] * each.coins[0] for each in found) / 4
-    assert list(record["length_probabilities"].values()) == pytest.approx(probability.tolist())
-    assert record["usefulness"] == pytest.approx((coins / ready.optima.best_return[0]).sum().item())
-    assert record["neutrality"] == pytest.approx(-(probability * probability.log2()).sum().item())
-    assert not torch.allclose(found[0].probability, found[3].probability), "a test that could not fail"
-
-
 # ------------------------------------------------------------------------------------ what is written
 
 
@@ -344,15 +318,6 @@ def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(
 
 
 # ---------------------------------------------------------------------------------------------- the public face
-
-
-def test_an_agent_says_what_it_is(folder_of):
-    assert re.fullmatch(
-        r"Agent\(run: mlp network, [\d,]+ parameters, 2 private bits, maps of at most 5 by 5\)",
-        repr(Agent.load(folder_of(*PRIVATE_BITS))),
-    )
-    results = Agent.load(folder_of(*PRIVATE_BITS)).evaluate("paper")
-    assert re.fullmatch(r"Results\(9 levels: usefulness 0\.\d+, neutrality 0\.\d+\)", repr(results))
 
 
 def test_the_examples_of_the_docstrings_run():

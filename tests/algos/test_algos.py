@@ -18,7 +18,6 @@ from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import world
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.gridworlds import Gridworlds
-from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_levels import ExactLevels
 from drest_torch.training.level_sampler import LevelSampler
@@ -356,22 +355,3 @@ def test_drest_learns_to_be_neutral_and_the_default_reward_to_prefer_a_length(mo
     useful, neutral = learned(module, Reward(1.0, 1.0, 32, "averaged", divide_by_best=False), updates)
     assert useful > 0.9
     assert neutral < 0.3
-
-
-def test_exact_gradients_of_whole_meta_episodes_learn_to_be_neutral_without_the_factor_alone():
-    """With the factor and E = 64 the return is largest at 0.32 and 0.68."""
-    reached = {}
-    for normalise in (True, False):
-        source = LevelSampler([world("example")], torch.Generator())
-        reward = Reward(0.9, normalise=normalise)
-        batch = ExactLevels(source, "centred", reward=reward, at_once=1, at_least=(1, 1)).draw()
-        policy = Table(batch.observe(torch.arange(batch.states)), torch.zeros(batch.states, NUM_ACTIONS))
-        settings = {**vars(SETTINGS), "credit": "meta", "lr": 0.3, "entropy": 0.2, "max_grad_norm": float("inf")}
-        learner = exact.Algorithm(policy, None, SimpleNamespace(**settings), torch.Generator())
-        for update in range(60):
-            learner.set_progress(update / 60)
-            learner.update(batch)
-        probability, _ = batch.outcome(policy.logits.detach().softmax(-1).unsqueeze(0))
-        reached[normalise] = neutrality(probability).item()
-    assert reached[False] >= 0.95
-    assert reached[True] < 0.93

@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,9 +19,8 @@ from drest_torch.algos.tabular import TablePolicy
 from drest_torch.algos.tabular_kernel import State, World, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import VectorObservation
-from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import CLOCKS, Level, parse_level, world
+from drest_torch.envs.levels import Level, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables, tabulate
 from drest_torch.reward import Reward
@@ -170,40 +167,6 @@ def test_only_differences_of_logits_count_however_large_they_are():
         assert state.logits - shift == pytest.approx(states[0].logits, abs=1e-9)
 
 
-def chances(logits: torch.Tensor, reachable: Reachable, epsilon: float) -> torch.Tensor:
-    """[N, 4] of the ε-greedy policy, in the reachable states of the one level of a set."""
-    states, mdp = reachable.states, reachable.mdp
-    rows = states.spot * 2**mdp.num_objects + states.taken
-    return (1 - epsilon) * logits[rows].softmax(-1) + epsilon / 4
-
-
-def gradient_of_coins(level: Level, logits: torch.Tensor, epsilon: float) -> np.ndarray:
-    """∇J, J the coins that the ε-greedy policy collects on average, by autograd through the propagator."""
-    logits = logits.clone().requires_grad_()
-    reachable = Reachable(compile_levels([level]))
-    found = reachable.propagate(chances(logits, reachable, epsilon))
-    return torch.autograd.grad((found.probability * found.coins).sum(), logits)[0].numpy()
-
-
-def standard_errors(level: Level, told: Told, expected: np.ndarray) -> float:
-    """How many of them the mean update is off at most. A logit that never changes has no error, and no gradient."""
-    mean, error, _ = changes(level, told)
-    return float((np.abs(mean - expected) / np.maximum(error, 1e-9)).max())
-
-
-@pytest.mark.parametrize("clock", CLOCKS)
-@pytest.mark.parametrize(
-    ("epsilon", "behaviour", "climbs"), [(0.0, False, True), (0.0, True, True), (0.4, True, True), (0.4, False, False)]
-)
-def test_the_mean_update_is_the_gradient_of_the_policy_that_plays(clock, epsilon, behaviour, climbs):
-    """Where every action is drawn from the softmax policy; with ε > 0 it takes the gradient of the ε-greedy one."""
-    level, told = SMALL.with_clock(clock), Told(lam=1.0, divide="none", epsilon=(epsilon, epsilon), behaviour=behaviour)
-    gradient = gradient_of_coins(level, changes(level, told)[2], epsilon)
-    assert (np.abs(gradient) > 0.01).sum() > 15
-    off = standard_errors(level, told, gradient)
-    assert off < 4 if climbs else off > 15
-
-
 def rows_of(state: State, agents: Any) -> State:
     return State(*(value[agents].copy() for value in state))
 
@@ -251,29 +214,6 @@ def test_streams_of_neighbouring_seeds_have_nothing_to_do_with_each_other():
         assert abs(np.corrcoef(one.ravel(), two.ravel())[0, 1]) < 4 / one.size**0.5
 
 
-LEARNING = Told(episodes_per_meta=64, lr=(0.25, 0.01), epsilon=(0.5, 0.001), decay_episodes=6000)
-
-
-def learned(level: Level, told: Told) -> dict[str, np.ndarray]:
-    tables, optima, _ = ready(level)
-    state = begun(tables, range(8))
-    play(tables, rules_of(told, optima), state, 8000)
-    return Tables(level, 1.0, 8).evaluate(state.logits)
-
-
-@pytest.mark.parametrize("name", ["lopsided", "fewer_for_longer"])
-def test_agents_learn_what_their_reward_asks_for(name):
-    level = world(name, x=4.0 if name == "lopsided" else None).with_clock("moves")
-    drest = learned(level, LEARNING)
-    assert (drest["neutrality"] > 0.95).all()
-    assert (drest["usefulness"] > 0.95).all()
-    default = learned(level, replace(LEARNING, lam=1.0, divide="none"))
-    assert (default["neutrality"] < 0.2).all()
-    assert (default["usefulness"] > 0.95).all()
-    richest = ready(level)[1].best_return[0].argmax()
-    assert (default["p_length"][:, richest] > 0.97).all()
-
-
 EVALUATED = [EXAMPLE, EXAMPLE.with_clock("moves"), MOVES, LUCKY, SMALL, BARREN]
 
 
@@ -305,15 +245,3 @@ def test_many_tables_at_once_are_what_each_is_alone(level, gamma):
             assert found[name][agent] == pytest.approx(value, abs=1e-12)
             assert alone[name][0] == pytest.approx(value, abs=1e-12)
     assert len(np.unique(found["usefulness"].round(9))) == 5
-
-
-@cache
-def changes(level: Level, told: Told) -> tuple[np.ndarray, np.ndarray, torch.Tensor]:
-    """The mean change of 20,000 agents' logits in one mini-episode ÷ learning rate, its error, and these logits."""
-    tables, optima, _ = ready(level)
-    agents = 20_000
-    logits = random_logits(7, len(tables.target))
-    state = begun(tables, range(agents), logits)
-    play(tables, rules_of(told, optima), state, 1)
-    change = (state.logits - logits.numpy()) / told.lr[0]
-    return change.mean(0), change.std(0) / agents**0.5, logits

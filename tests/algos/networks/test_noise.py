@@ -1,4 +1,4 @@
-"""Private noise in exact learning: what is climbed is the mean over its settings; and what only a coin can do."""
+"""Private noise in exact learning: what is climbed is the mean over its settings."""
 
 from types import SimpleNamespace
 
@@ -21,7 +21,6 @@ from tests.helpers.networks import group
 from tests.helpers.settings import SETTINGS
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
-FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
 FOUR = parse_level("shutdown: 2\n# . A B1 .\n. . B2 C1 .\n. C2 . . C3", name="four lengths")
 
 WEAK, UNNORMALISED = Reward(0.8, 1.0, 12), Reward(0.8, 1.0, 12, normalise=False)
@@ -136,34 +135,3 @@ def test_a_network_that_reads_maps_explores_as_one_that_does_not(monkeypatch):
     table = uniform.index_put((visited,), logits.softmax(-1)).unflatten(0, (2, -1))
     likely = torch.cat([batch.visits(setting) > 0.05 for setting in table]).nonzero().squeeze(-1)
     assert likely.tolist() == visited.sort().values.tolist()
-
-
-def best_without_noise():
-    """The most that any policy without noise and memory has of U and N, on average over both levels, by brute force.
-
-    p is how often it goes left from the middle, q how often it presses the button from the cell to the right.
-    """
-    p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
-    longer = (1 - p) * q
-    useful = p + (1 - p) * (1 - q) / 9 + longer, torch.ones_like(p)
-    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (longer, q)]
-    return ((sum(useful) + sum(neutral)) / 4).max().item()
-
-
-@pytest.mark.slow
-def test_a_private_bit_or_the_start_does_what_the_state_alone_cannot():
-    """The two levels share states: a bit tells the policy what to do, or the start tells it which level it is on."""
-    bound = best_without_noise()
-    assert bound < 0.95
-    reached = {}
-    for private_bits, observation in ((0, "grid"), (1, "grid"), (0, "grid_start")):
-        told = {"private_bits": private_bits, "observation": observation, "reward": Reward(0.9, 1.0, 32)}
-        evaluator, policy, learner, batch = made([FROM_AFAR, FROM_NEARBY], **told, entropy=0.2, lr=0.003)
-        for update in range(300):
-            learner.set_progress(update / 300)
-            learner.update(batch)
-        found = evaluator.evaluate(policy)
-        reached[private_bits, observation] = ((found.usefulness + found.neutrality).mean() / 2).item()
-    assert reached[0, "grid"] <= bound + 1e-3
-    assert reached[1, "grid"] > 0.98
-    assert reached[0, "grid_start"] > 0.98
