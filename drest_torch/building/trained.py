@@ -19,10 +19,9 @@ from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator, records
+from drest_torch.evaluation.environment import EnvironmentEvaluator
 from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
 from drest_torch.evaluation.results import Results
-from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.reward import Reward
 from drest_torch.transforms import ShutdownTimer
 
@@ -177,8 +176,7 @@ class EnvironmentResults(Results):
         return self.summary
 
     def record(self) -> dict[str, Any]:
-        assert isinstance(self.evaluation, SampledEvaluation)
-        return {"mean": self.summary, "levels": records(self.evaluation, self.evaluator.best)}
+        return {"mean": self.summary, "levels": self.evaluation.records()}
 
     def usefulness_at(self, gamma: float) -> float:
         raise self._no("usefulness at another γ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +19,25 @@ from drest_torch.transforms import MetaEpisodes
 from drest_torch.transforms.base import LEVEL
 
 
+@dataclass(frozen=True)
+class EnvironmentEvaluation(SampledEvaluation):
+    """Estimates of the metrics, with the m(l) that returns were divided by."""
+
+    best: Tensor
+    """[levels, k]"""
+
+    def records(self) -> list[dict[str, Any]]:
+        columns = {"return_given_length": self.found.coins, "best_return": self.best}
+        return [
+            record
+            | {
+                key: dict(zip(map(str, self.lengths[i].tolist()), values[i].tolist(), strict=True))
+                for key, values in columns.items()
+            }
+            for i, record in enumerate(super().records())
+        ]
+
+
 class EnvironmentEvaluator:
     """Plays the mini-episodes of an environment with a policy, always from the same seeds, and estimates its metrics.
 
@@ -28,26 +48,23 @@ class EnvironmentEvaluator:
     Where it is given, it is a mean, which single returns exceed.
     """
 
-    best: Tensor
-    """[levels, k] m(l) in the last evaluation."""
-
     def __init__(
         self, environment: Environment, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
     ) -> None:
         self.environment, self.name, self.reward, self.seed = environment, name, reward, seed
         self.mini_episodes = mini_episodes
 
-    def evaluate(self, policy: nn.Module, best: Tensor, *, greedy: bool = False) -> SampledEvaluation:
+    def evaluate(self, policy: nn.Module, best: Tensor, *, greedy: bool = False) -> EnvironmentEvaluation:
         """Return the metrics of a policy."""
         return self._estimate(self.environment.actor(policy), best, greedy=greedy)
 
-    def evaluate_uniform(self, best: Tensor) -> SampledEvaluation:
+    def evaluate_uniform(self, best: Tensor) -> EnvironmentEvaluation:
         """Return the metrics of actions at random, which ask for a delay in about half of the mini-episodes."""
         return self._estimate(self.environment.uniform_actor(), best)
 
     def summarised(
         self, policy: nn.Module, best: Tensor, *, greedy: bool = False
-    ) -> tuple[SampledEvaluation, dict[str, Any]]:
+    ) -> tuple[EnvironmentEvaluation, dict[str, Any]]:
         """Return the metrics of a policy and the numbers of a summary; say so if its usefulness says nothing."""
         uniform = self.evaluate_uniform(best)
         evaluation = self.evaluate(policy, best, greedy=greedy)
@@ -56,7 +73,7 @@ class EnvironmentEvaluator:
         return evaluation, evaluation.summary(uniform)
 
     @torch.no_grad()
-    def _estimate(self, actor: Actor, best: Tensor, *, greedy: bool = False) -> SampledEvaluation:
+    def _estimate(self, actor: Actor, best: Tensor, *, greedy: bool = False) -> EnvironmentEvaluation:
         # Private bits have few settings, which are counted one by one; private numbers do not.
         by_setting = self.environment.private_kind == "bits" and PRIVATE in actor.in_keys
         (levels, k), settings = best.shape, 1 << self.environment.private_bits if by_setting else 1
@@ -64,7 +81,7 @@ class EnvironmentEvaluator:
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         seen = torch.zeros_like(best).view(-1).scatter_reduce(0, level * k + length, coins.to(best.dtype), "amax")
         best = torch.where(best > 0, best, seen.view_as(best))
-        self.best = best = torch.where(best > 0, best, 1)  # the returns of a length that nobody has seen are 0
+        best = torch.where(best > 0, best, 1)  # the returns of a length that nobody has seen are 0
         most = best[level, length].double() if self.environment.best is not None else own_best
         share = share_of_best(coins, most)
         if self.environment.best is None or self.environment.best.given is None:
@@ -72,7 +89,7 @@ class EnvironmentEvaluator:
         sums = torch.zeros(3, levels, settings, k, dtype=torch.float64)
         tally(sums, level, setting, length, share)
         lengths = torch.tensor([self.environment.lengths]).expand(levels, -1)
-        return estimates(
+        found = estimates(
             [self.name] if levels == 1 else [f"{self.name}, level {index}" for index in range(levels)],
             Optima(self.reward.gamma, lengths, torch.full((levels,), k), best.double()),
             self.reward,
@@ -81,6 +98,7 @@ class EnvironmentEvaluator:
             sees_settings=by_setting or not self.environment.private_bits,
             bounds=(torch.zeros(levels).double(), share.max().clamp_min(1).double().expand(levels)),
         )
+        return EnvironmentEvaluation(**vars(found), best=best)
 
     def _play(self, actor: Actor, by_setting: bool, greedy: bool = False, levels: int = 1) -> tuple[Tensor, ...]:
         """Return the level of each mini-episode, and what `ended` says of it besides its slot and time."""
@@ -110,16 +128,3 @@ def doubt(evaluation: SampledEvaluation, name: str) -> str | None:
         f"usefulness {usefulness:.3f} of {name} is above 1: returns exceed m(l), the most that a length offers; raise "
         "the numbers of env.best (or of best_return), or leave env.best out"
     )
-
-
-def records(evaluation: SampledEvaluation, best: Tensor) -> list[dict[str, Any]]:
-    """Return one JSON object for each level, with the return given each length and m(l) [levels, k]."""
-    columns = {"return_given_length": evaluation.found.coins, "best_return": best}
-    return [
-        record
-        | {
-            key: dict(zip(map(str, evaluation.lengths[i].tolist()), values[i].tolist(), strict=True))
-            for key, values in columns.items()
-        }
-        for i, record in enumerate(evaluation.records())
-    ]

@@ -19,7 +19,6 @@ from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, copies_of
 from drest_torch.errors import ConfigError, UserError, blaming
-from drest_torch.evaluation.environment import records
 from drest_torch.files import write_json
 from drest_torch.memory import Bounded
 from drest_torch.reward import Reward
@@ -71,7 +70,7 @@ class EnvironmentTask(Task):
     def judge(self, folder: Path) -> Verdict:
         policy, pictures = self.learner.policy, dict[str, Path]()
         evaluation, numbers = self.last.summarised(policy, self.best())
-        write_json(folder / "levels_test.json", records(evaluation, self.last.best))
+        write_json(folder / "levels_test.json", evaluation.records())
         if self.cfg.pictures:
             gif = folder / "pictures" / "lengths.gif"
             try:

@@ -19,7 +19,7 @@ from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.errors import UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt, records
+from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt
 from drest_torch.reward import Reward
 from drest_torch.training.environment import keeps_state
 from drest_torch.training.run import Run, resume, start
@@ -235,7 +235,7 @@ def test_an_evaluation_deals_levels_out_in_turn(tmp_path, levels, least):
 def test_a_level_of_which_training_knows_no_return_is_measured_by_the_largest_here(tmp_path):
     ready = evaluator(tmp_path, "env.levels=2", mini_episodes=400)
     found = ready.evaluate_uniform(torch.tensor([[8.0, 16.0], [0.0, 0.0]]))
-    assert ready.best.tolist() == [[8, 16], [8, 16]]
+    assert found.best.tolist() == [[8, 16], [8, 16]]
     assert abs(found.usefulness[0] - found.usefulness[1]) < 0.1 < found.usefulness[0] < 1
 
 
@@ -380,7 +380,7 @@ def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
     predicate = f"env.control={HELPERS}:last_count_is_two"
     run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))
     best = torch.ones(1, 2)
-    (record,) = records(run.task.last.evaluate_uniform(best), best)
+    (record,) = run.task.last.evaluate_uniform(best).records()
     assert record["length_probabilities"] == {"3": 0, "7": 1}
 
 
