@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from drest_torch.algos.sampled import CriticConfig, SampledLearner
+from drest_torch.algos.base import CriticConfig, SampledLearner
 
 if TYPE_CHECKING:
     from torchrl.objectives import A2CLoss

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.sampled import SampledConfig, SampledLearner
+from drest_torch.algos.base import SampledConfig, SampledLearner
 
 if TYPE_CHECKING:
     from tensordict import TensorDictBase

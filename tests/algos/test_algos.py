@@ -79,7 +79,7 @@ def normalised(advantage, normalise):
 )
 def test_advantages_against_the_definition(credit, lmbda, long, normalise, monkeypatch):
     """TorchRL has two ways, of which the one for long batches is quicker there."""
-    monkeypatch.setattr("drest_torch.algos.sampled.LONG", long)
+    monkeypatch.setattr("drest_torch.algos.base.LONG", long)
     made = make([TINY, world("royal_road")], counting="sequential", slots=4, rounds=5, group=1, episodes=5)
     learner = learner_of(ppo, made, Values(), credit=credit, gae_lambda=lmbda, normalise_advantage=normalise)
     batch = batch_of(learner, made)
