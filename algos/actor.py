@@ -1,14 +1,14 @@
-"""Networks as modules of TorchRL: an actor, a critic, and `Once`, which looks each distinct state up once."""
+"""Networks as modules of TorchRL: `Once`, which looks each distinct state up once, and an actor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule
+from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.envs.utils import ExplorationType, exploration_type
@@ -105,35 +105,70 @@ class Distinct:
         return Distinct(self.observation.index_select(0, rows), private, place.index_select(0, row))
 
 
-class Once(nn.Module):
-    """Runs a network once for each distinct state of a batch.
+class Once(TensorDictModuleBase):
+    """A policy or a critic as TorchRL's modules are: it runs its network once for each distinct state of a batch.
 
     Many steps of a batch are taken in the same state, above all where many slots play on few levels. An environment
-    therefore shows the number of its state. This module makes the observations of the distinct numbers, runs the
-    network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct;
-    private numbers that are no bits are not, and each step then has its own row.
+    therefore shows the number of its state. This module makes the observations of the distinct numbers (``view``), runs
+    the network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct;
+    private numbers that are no bits are not, and each step then has its own row. Without a view, ``sees`` is the key of
+    observations, and each step has its own row, too.
 
-    An ``acts`` network is a policy's: its outputs are normalised, which is quicker here than for each step. Of a
-    network with a memory, only what it reads is the same for each distinct state.
+    A policy ``acts``: its outputs are normalised once for each state. What is ``private`` are bits or other numbers, if
+    it is anything; only a critic sees counts. A network with a memory goes on from it with what it reads of each step.
+    While a batch is collected the memory is that of each slot. Learning gives whole sequences of steps and no memory.
     """
 
-    def __init__(self, network: nn.Module, view: StateView, *, are_bits: bool = True, acts: bool = False) -> None:
+    def __init__(
+        self,
+        network: nn.Module,
+        sees: str,
+        view: StateView | None = None,
+        *,
+        private: str | None = None,
+        counts: bool = False,
+        acts: bool = False,
+    ) -> None:
         super().__init__()
-        self.network, self.view, self.are_bits = network, view, are_bits
-        self.normalises = acts and not memory_of(network)
+        self.network: Any = network
+        self.sees, self.view, self.private, self.counts, self.acts = sees, view, private, counts, acts
+        self.remembers = memory_of(network) > 0
+        keys = {PRIVATE: private is not None, COUNTS: counts, INIT: self.remembers, MEMORY: self.remembers and acts}
+        self.in_keys = [sees, *(key for key, is_read in keys.items() if is_read)]
+        self.out_keys: list[NestedKey] = ["outputs" if acts else "state_value"]
+        if self.remembers and acts:
+            self.out_keys.append(("next", MEMORY))
 
-    def forward(self, state: Tensor, private: Tensor | None = None, context: Tensor | None = None) -> Tensor:
-        """Return the outputs [n, …] for states [n] with private bits [n, bits], and, for a critic, a context [n, F]."""
-        by_step = private is not None and not self.are_bits
-        found = self.view.distinct(state, None if by_step else private)
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """Write the outputs [n, …] of a policy, and its memory, or the values [n, 1] of a critic."""
+        outputs, *memory = self.read(tensordict)
+        tensordict.set(self.out_keys[0], outputs if self.acts else outputs.unsqueeze(-1))
+        for key, after in zip(self.out_keys[1:], memory, strict=False):
+            tensordict.set(key, after)
+        return tensordict
+
+    def read(self, steps: TensorDictBase) -> tuple[Tensor, ...]:
+        """Return the outputs for steps [n], and, of a network with a memory, the memory after them."""
+        outputs = self._once(steps)
+        if not self.remembers:
+            return (outputs,)
+        carried = [steps.get(MEMORY)] if self.acts else []
+        return self.network.recall(outputs, steps.get(INIT), *carried)
+
+    def _once(self, steps: TensorDictBase) -> Tensor:
+        seen, private = steps.get(self.sees), None if self.private is None else steps.get(PRIVATE)
+        context = [steps.get(COUNTS)] if self.counts else []
+        if self.view is None:
+            return self.network(seen, private, *context)
+        by_step = self.private not in (None, "bits")
+        found = self.view.distinct(seen, None if by_step else private)
         observation, setting, index = found.observation, found.private, found.index
         if by_step:
             observation, setting = observation.index_select(0, index), private
-        further = [] if context is None else [context] if by_step else [context, index]
-        values = self.network(observation, setting, *further)
-        if self.normalises:
+        values = self.network(observation, setting, *context, *([index] if context and not by_step else []))
+        if self.acts and not self.remembers:
             values = values.log_softmax(-1)
-        return values if by_step or context is not None else _rows(values, index)
+        return values if by_step or context else _rows(values, index)
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
@@ -145,25 +180,6 @@ def _rows(values: Tensor, index: Tensor) -> Tensor:
     return values.reshape(-1).index_select(0, flat.reshape(-1)).reshape(-1, columns)
 
 
-class Remembering(nn.Module):
-    """Goes on from the memory of a policy or critic with what its network reads of each step.
-
-    While a batch is collected the memory is that of each slot. Learning gives whole sequences of steps and no memory.
-    """
-
-    network: Any
-
-    def __init__(self, network: nn.Module, reads: nn.Module, *, acts: bool) -> None:
-        super().__init__()
-        self.network, self.reads, self.acts = network, reads, acts
-
-    def forward(self, *inputs: Tensor) -> Any:
-        """Return the outputs [n, …] for what is seen, where sequences begin and, for a policy, the memory."""
-        seen, before = (inputs[:-2], inputs[-2:]) if self.acts else (inputs[:-1], inputs[-1:])
-        outputs, memory = self.network.recall(self.reads(*seen), *before)
-        return (outputs, memory) if self.acts else outputs
-
-
 class Actor(ProbabilisticActor):
     """A policy that samples actions, as TorchRL's losses and collectors take it.
 
@@ -171,18 +187,17 @@ class Actor(ProbabilisticActor):
     keeps its last distribution, so that a loss can add the entropy to another.
     """
 
-    def __init__(self, network: nn.Module, keys: Sequence[str], actions: ActionKind) -> None:
-        shown: list[NestedKey] = ["outputs", *([("next", MEMORY)] if isinstance(network, Remembering) else [])]
+    def __init__(self, reads: Once, actions: ActionKind) -> None:
         super().__init__(
-            TensorDictModule(network, list(keys), shown),
+            reads,
             in_keys=["outputs"],
             out_keys=["action"],
             distribution_class=actions.distribution,
             distribution_kwargs=actions.arguments,
             return_log_prob=True,
         )
-        self.select_out_keys("action", *self.log_prob_keys, *shown[1:])
-        self.actions, self.keys = actions, list(keys)
+        self.select_out_keys("action", *self.log_prob_keys, *reads.out_keys[1:])
+        self.actions = actions
         self.dist: Any = None
 
     def get_dist(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> Any:
@@ -200,19 +215,6 @@ class Actor(ProbabilisticActor):
         return tensordict
 
     def _look(self, tensordict: TensorDictBase) -> tuple[Any, ...]:
-        outputs = self.module[0].module(*[tensordict.get(key) for key in self.keys])
-        outputs, *memory = outputs if isinstance(outputs, tuple) else (outputs,)
+        outputs, *memory = self.module[0].read(tensordict)
         self.dist = self.actions.of(outputs)
         return self.dist, *memory
-
-
-class Value(nn.Module):
-    """The values [n, 1] of a critic, which sees states, private bits if there are any, and counts if it does."""
-
-    def __init__(self, critic: nn.Module, has_private: bool) -> None:
-        super().__init__()
-        self.critic, self.has_private = critic, has_private
-
-    def forward(self, state: Tensor, *others: Tensor) -> Tensor:
-        inputs = others if self.has_private else (None, *others)
-        return self.critic(state, *inputs).unsqueeze(-1)

@@ -19,10 +19,9 @@ from drest_torch.limits import limited
 
 if TYPE_CHECKING:  # TorchRL takes seconds to import, and a configuration needs none of it
     from tensordict import TensorDictBase
-    from tensordict.nn import TensorDictModule
     from torchrl.objectives import LossModule
 
-    from drest_torch.algos.actor import Actor, StateView
+    from drest_torch.algos.actor import Actor, Once, StateView
 
 CREDITS = ("mini", "meta")
 """``mini``: the return of a step is the reward of its own mini-episode, as in the paper. ``meta``: it extends to the
@@ -187,7 +186,7 @@ class SampledLearner(NetworkLearner):
         rng: torch.Generator,
         *,
         actor: Actor,
-        value: TensorDictModule | None,
+        value: Once | None,
         view: StateView | None = None,
         group: int | None = None,
     ) -> None:

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import torch
 from tensordict import TensorDictBase
-from tensordict.nn import TensorDictModule
 from tensordict.utils import NestedKey
 from torch import Tensor, nn
 from torchrl.collectors import Collector
@@ -16,7 +15,7 @@ from torchrl.data import Unbounded
 from torchrl.envs import Compose, EnvBase, InitTracker, TensorDictPrimer, Transform
 from torchrl.envs.utils import ExplorationType
 
-from drest_torch.algos.actor import COUNTS, INIT, MEMORY, PRIVATE, Actor, Once, Remembering, StateView, Value
+from drest_torch.algos.actor import MEMORY, Actor, Once, StateView
 from drest_torch.algos.distributions import ActionKind, one_of
 from drest_torch.algos.networks.policy import memory_of
 from drest_torch.errors import blaming
@@ -84,25 +83,21 @@ class Environment:
 
     def actor(self, policy: nn.Module) -> Actor:
         """Return a policy as TorchRL's actor in this environment, which carries its memory if it has one."""
-        actions, keys = self.actions, self._keys()
+        actions = self.actions
         if memory := memory_of(policy):
             if MEMORY not in self.env.observation_spec:
                 carried = TensorDictPrimer({MEMORY: Unbounded((1, memory))}, expand_specs=True)
                 self.env = appended(self.env, InitTracker(), carried)
-            keys += [INIT, MEMORY]
             actions = actions if self.view is None else one_of(actions.outputs)
-        return Actor(self._once(policy, acts=True), keys, actions)
+        return Actor(self._once(policy, acts=True), actions)
 
     def uniform_actor(self) -> Actor:
         """Return an actor that acts at random, and asks for a delay in about half of the mini-episodes."""
         return self.actor(_Constant(self.actions.offset(self.ask)))
 
-    def value(self, critic: nn.Module | None) -> TensorDictModule | None:
+    def value(self, critic: nn.Module | None) -> Once | None:
         """Return a critic as TorchRL's value network in this environment."""
-        if critic is None:
-            return None
-        keys = [*self._keys(), *([COUNTS] if self.shows_counts else []), *([INIT] if memory_of(critic) else [])]
-        return TensorDictModule(Value(self._once(critic), self.private_bits > 0), keys, ["state_value"])
+        return None if critic is None else self._once(critic, counts=self.shows_counts)
 
     def collector(self, actor: Any, *, greedy: bool = False, learns: bool = False) -> MetaEpisodeCollector:
         """Return a collector of batches; those that are learnt from keep what was seen of their states."""
@@ -123,14 +118,8 @@ class Environment:
         assert other.flatten is not None
         self.flatten.centre, self.flatten.spread = other.flatten.centre, other.flatten.spread
 
-    def _keys(self) -> list[str]:
-        return [self.sees, PRIVATE] if self.private_bits else [self.sees]
-
-    def _once(self, network: nn.Module, *, acts: bool = False) -> nn.Module:
-        reads = network
-        if self.view is not None:
-            reads = Once(network, self.view, are_bits=self.private_kind == "bits", acts=acts)
-        return Remembering(network, reads, acts=acts) if memory_of(network) else reads
+    def _once(self, network: nn.Module, **how: bool) -> Once:
+        return Once(network, self.sees, self.view, private=self.private_kind if self.private_bits else None, **how)
 
 
 class _Constant(nn.Module):

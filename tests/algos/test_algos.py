@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tensordict import TensorDict
 from torch import nn
 
 from drest_torch.algos import a2c, exact, ppo, reinforce
@@ -221,13 +222,17 @@ def test_once_is_the_network_in_each_step(network, private_bits, kind):
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other)
 
-    reads = Once(critic, view, are_bits=kind == "bits")
-    compare(reads(state, private, context), critic(seen, private, context), critic)
-    acts = Once(policy, view, are_bits=kind == "bits", acts=True)
+    how = {"private": kind if private_bits else None}
+    steps = TensorDict({"state": state, "drest_log_discounts": context}, [len(state)])
+    if private_bits:
+        steps["private_bits"] = private
+    value = Once(critic, "state", view, **how, counts=True)
+    compare(value(steps)["state_value"].squeeze(-1), critic(seen, private, context), critic)
+    acts = Once(policy, "state", view, **how, acts=True)
     view.begin()
-    compare(acts(state, private), policy(seen, private).log_softmax(-1), policy)
-    row = view.keep().squeeze(-1)
-    compare(acts(row, private), policy(seen, private).log_softmax(-1), policy)
+    compare(acts(steps)["outputs"], policy(seen, private).log_softmax(-1), policy)
+    steps["state"] = view.keep().squeeze(-1)
+    compare(acts(steps)["outputs"], policy(seen, private).log_softmax(-1), policy)
 
 
 def test_muon_has_the_wide_matrices_and_adam_the_rest():
