@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import NestedKey
-from torch import Tensor, nn
+from torch import Tensor
 from torchrl.envs.utils import ExplorationType, exploration_type
 from torchrl.modules import ProbabilisticActor
 
@@ -121,7 +121,7 @@ class Once(TensorDictModuleBase):
 
     def __init__(
         self,
-        network: nn.Module,
+        network: Callable[..., Tensor],
         sees: str,
         view: StateView | None = None,
         *,

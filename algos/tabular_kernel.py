@@ -43,18 +43,14 @@ class World(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The reward and the schedule of all agents."""
+    """The `Reward` and the `drest_torch.algos.tabular.Schedule` of all agents."""
 
     lam: float
-    """λ; 1 for the default reward."""
     normaliser: float
     """k in the normalising factor λ^(−(i−1)/k)."""
     gamma: float
-    """γ."""
     discount_bumps: bool
-    """Whether a bump that takes no time still costs a factor of γ in the return that the agent learns from."""
     episodes_per_meta: int
-    """E."""
     divisor: np.ndarray
     """[K] the number that coins are divided by, given the length: m(l) or a substitute."""
     learns_divisor: bool
@@ -62,15 +58,11 @@ class Rules(NamedTuple):
     clip: float
     """The largest reward of a coin."""
     lr: np.ndarray
-    """[2] the learning rate at the start and at the end of the schedule."""
     epsilon: np.ndarray
-    """[2] ε, the chance that an action is sampled uniformly, at the start and at the end of the schedule."""
+    """[2] at the start and at the end of the schedule, as the learning rate."""
     decay_episodes: int
-    """Mini-episodes over which both fall exponentially; then they are constant."""
     random_episodes: int
-    """Mini-episodes with ε = 1 before the decay."""
     behaviour_gradient: bool
-    """Whether the gradient is that of the ε-greedy policy, which plays, instead of the softmax policy."""
 
 
 class State(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from tensordict import TensorDictBase
 from tensordict.utils import NestedKey
-from torch import Tensor, nn
+from torch import Tensor
 from torchrl.collectors import Collector
 from torchrl.data import Unbounded
 from torchrl.envs import Compose, EnvBase, InitTracker, TensorDictPrimer, Transform
@@ -81,7 +81,7 @@ class Environment:
         on_batches += [*([LogDiscounts(drest)] if shows_counts else []), *further]
         self.postproc = Compose(*on_batches) if on_batches else None
 
-    def actor(self, policy: nn.Module) -> Actor:
+    def actor(self, policy: Callable[..., Tensor]) -> Actor:
         """Return a policy as TorchRL's actor in this environment, which carries its memory if it has one."""
         actions = self.actions
         if memory := memory_of(policy):
@@ -93,9 +93,10 @@ class Environment:
 
     def uniform_actor(self) -> Actor:
         """Return an actor that acts at random, and asks for a delay in about half of the mini-episodes."""
-        return self.actor(_Constant(self.actions.offset(self.ask)))
+        outputs = self.actions.offset(self.ask)
+        return self.actor(lambda seen, *others: outputs.to(seen.device).expand(len(seen), -1))
 
-    def value(self, critic: nn.Module | None) -> Once | None:
+    def value(self, critic: Callable[..., Tensor] | None) -> Once | None:
         """Return a critic as TorchRL's value network in this environment."""
         return None if critic is None else self._once(critic, counts=self.shows_counts)
 
@@ -118,19 +119,8 @@ class Environment:
         assert other.flatten is not None
         self.flatten.centre, self.flatten.spread = other.flatten.centre, other.flatten.spread
 
-    def _once(self, network: nn.Module, **how: bool) -> Once:
+    def _once(self, network: Callable[..., Tensor], **how: bool) -> Once:
         return Once(network, self.sees, self.view, private=self.private_kind if self.private_bits else None, **how)
-
-
-class _Constant(nn.Module):
-    """The same outputs in all states."""
-
-    def __init__(self, outputs: Tensor) -> None:
-        super().__init__()
-        self.outputs = outputs
-
-    def forward(self, observation: Tensor, *others: Tensor | None) -> Tensor:
-        return self.outputs.to(observation.device).expand(len(observation), -1)
 
 
 class MetaEpisodeCollector(Collector):

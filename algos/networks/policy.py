@@ -125,7 +125,7 @@ class Critic(_Network):
         return values.squeeze(-1), memory
 
 
-def memory_of(network: nn.Module) -> int:
+def memory_of(network: Any) -> int:
     """Return how many numbers a network remembers from step to step: 0 unless it is recurrent."""
     return getattr(network, "memory", 0)
 
