@@ -171,12 +171,10 @@ class SampledLearner(NetworkLearner):
     """A policy-gradient algorithm on batches [slots, time] of whole mini-episodes. Subclasses make the loss.
 
     ``actor`` and ``value`` are the policy and the critic as modules of TorchRL. Minibatches are steps drawn from the
-    whole batch, or with ``group`` whole groups of so many neighbouring slots, which share states.
+    whole batch, or with ``group`` whole groups of so many neighbouring slots, which share states. They are used once,
+    unless the configuration has ``epochs``; with ``max_kl`` an update ends when the policy of a minibatch is further
+    than this from the one that played it.
     """
-
-    epochs = 1
-    max_kl: float | None = None
-    """The update ends when the policy of a minibatch is further than this from the one that played it."""
 
     def __init__(
         self,
@@ -194,6 +192,7 @@ class SampledLearner(NetworkLearner):
 
         super().__init__(policy, critic, config, rng)
         self.actor, self.value, self.view, self.group = actor, value, view, group
+        self.epochs, self.max_kl = getattr(config, "epochs", 1), getattr(config, "max_kl", None)
         self.loss = self.make_loss(actor, value)
         self.gae = GAE(gamma=1.0, lmbda=1.0 if value is None else config.gae_lambda, value_network=None)
         ends = "mini_done" if config.credit == "mini" else "done"

@@ -30,10 +30,6 @@ class PPO(SampledLearner):
 
     needs_critic = True
 
-    def __init__(self, policy: Any, critic: Any, config: Any, *others: Any, **modules: Any) -> None:
-        super().__init__(policy, critic, config, *others, **modules)
-        self.epochs, self.max_kl = config.epochs, config.max_kl
-
     def make_loss(self, actor: Any, value: Any) -> ClipPPOLoss:
         from torchrl.objectives import ClipPPOLoss
 

@@ -39,8 +39,8 @@ class Values(nn.Module):
 
 
 def learner_of(module, made, critic=None, **settings):
-    worlds = made.worlds
-    settings, rng = SimpleNamespace(**{**vars(SETTINGS), **settings}), torch.Generator().manual_seed(0)
+    worlds, once = made.worlds, {} if module is ppo else {"epochs": 1}
+    settings, rng = SimpleNamespace(**{**vars(SETTINGS), **once, **settings}), torch.Generator().manual_seed(0)
     parts = {"actor": worlds.actor(made.policy), "value": worlds.value(critic), "view": worlds.view}
     return module.Algorithm(made.policy, critic, settings, rng, group=worlds.group, **parts)
 
