@@ -45,13 +45,6 @@ class MapLayout:
     delay_unit: float
     """The number that delays are divided by, to bring them to about 1."""
 
-    def turned_names(self) -> list[dict[str, str]]:
-        """Return for each element a map from the name of a plane to the name of the plane that it is made from."""
-        return [
-            {name: self.planes[index] for name, index in zip(self.planes, row, strict=True)}
-            for row in self.rotated.tolist()
-        ]
-
 
 @dataclass(frozen=True)
 class Symmetries:

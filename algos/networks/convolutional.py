@@ -145,7 +145,9 @@ class MapEncoder(nn.Module):
         self.delay_unit = layout.delay_unit
         # A further input marks the cells that hold a button.
         inputs = ["wall", "coin", "delay", "button", *(names[index] for index in self.others)]
-        channels = [[inputs.index(turned.get(name, name)) for name in inputs] for turned in layout.turned_names()]
+        rows = layout.rotated.tolist()
+        turned = [{name: layout.planes[at] for name, at in zip(layout.planes, row, strict=True)} for row in rows]
+        channels = [[inputs.index(made_from.get(name, name)) for name in inputs] for made_from in turned]
         patches = torch.tensor(channels).unsqueeze(-1) * 9 + symmetries.inputs.cpu().unsqueeze(1)
         self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
         self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
