@@ -129,8 +129,10 @@ class Exact(NetworkLearner):
 
     def objective(self, batch: Any, probabilities: Tensor) -> Tensor:
         """Return the value of the batch's objective in each level [B] for action probabilities [Z, N, A]."""
+        probability, coins = batch.outcome(probabilities)
         outcome = Outcome(
-            *batch.outcome(probabilities),
+            probability,
+            coins,
             batch.best_return,
             batch.num_lengths,
             batch.by_luck,

@@ -30,8 +30,11 @@ class _Network(nn.Module):
         required, kind = requirements(size.network), NETWORKS[size.network]
         if (signature.symmetries is None) != (required.symmetries is None):
             raise ValueError(f"the network '{size.network}' is built with symmetries of: {required.symmetries}")
-        on_top = None if policy is None else getattr(kind, "build_critic", None)
-        self.net: Any = kind.build(signature, size) if on_top is None else on_top(signature, size, policy.net)
+        self.net: Any
+        if policy is not None and hasattr(kind, "build_critic"):
+            self.net = kind.build_critic(signature, size, policy.net)
+        else:
+            self.net = kind.build(signature, size)
         self.memory, self.reads_maps = memory_of(self.net), required.reads_maps
 
 

@@ -164,7 +164,7 @@ def test_the_policy_cannot_depend_on_the_counts():
     The critic is given the counts beside it.
     """
     made = make([TINY], counting="sequential", slots=64, group=8, episodes=8)
-    assert made.worlds.actor(made.policy).keys == ["state"]
+    assert made.worlds.actor(made.policy).in_keys == ["state"]
     batch = made.collect()
     at_start = batch["state"][:, 0]
     assert (at_start == at_start[0]).all()
