@@ -101,7 +101,7 @@ class Learner(ABC):
 
     learns_from: Literal["mini-episodes", "levels", "world"] = "mini-episodes"
     """The argument of `update`: a TensorDict of mini-episodes, levels whose outcome is known in closed form
-    (`drest_torch.training.exact_levels.ExactBatch`), or the number of mini-episodes to play in a world that the learner
+    (`drest_torch.training.exact_batch.ExactBatch`), or the number of mini-episodes to play in a world that the learner
     holds itself."""
     needs_critic = False
     own_policy: type[nn.Module] | None = None

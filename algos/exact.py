@@ -54,7 +54,7 @@ class Config(NetworkConfig):
 class Exact(NetworkLearner):
     """Exact gradient ascent on levels that are unrolled into their reachable states.
 
-    A batch is a `drest_torch.training.exact_levels.ExactBatch`.
+    A batch is a `drest_torch.training.exact_batch.ExactBatch`.
     """
 
     learns_from = "levels"

@@ -23,7 +23,7 @@ def main(cfg: Config) -> None:
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.stages import stage
     from drest_torch.training.folder import command_line, next_commands
-    from drest_torch.training.from_python import start_or_resume
+    from drest_torch.training.run import start_or_resume
 
     if cfg.resume is None:
         for line in recipes(cfg):
@@ -31,10 +31,7 @@ def main(cfg: Config) -> None:
     given = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
     run = start_or_resume(cfg, given)
     sweep = join_sweep(run.folder)
-    try:
-        summary = run.train()
-    finally:
-        run.task.close()
+    summary = run.train()
     if summary is None:
         if sweep is not None:
             print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)

@@ -136,30 +136,32 @@ class State:
                 raise ValueError(f"{entry.name} is {value!r:.40}")
 
 
-def module_tensors(prefix: str, module: nn.Module) -> dict[str, Tensor]:
-    """Return the state of a network by name."""
-    return {f"{prefix}.{name}": value for name, value in module.state_dict().items()}
+def named(prefix: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return values by name, with a prefix before each name."""
+    return {f"{prefix}.{name}": value for name, value in values.items()}
+
+
+def fill(values: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path, by: str = "another run") -> None:
+    """Write tensors of a checkpoint to those of a run, all of them, or raise an error that names one that misfits."""
+    for name, value in values.items():
+        saved = tensors.get(name)
+        if saved is None or saved.shape != value.shape or saved.dtype != value.dtype:
+            found = "missing" if saved is None else f"{saved.dtype} {tuple(saved.shape)}"
+            raise CheckpointError(
+                f"{path}: the tensor '{name}' is {found}, and the run's {value.dtype} {tuple(value.shape)}; it was "
+                f"saved by {by}"
+            )
+    for name, value in values.items():
+        value.copy_(tensors[name])
 
 
 def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Load the state of a network, or raise an error that names the tensor that does not fit."""
-    own = module.state_dict()
-    for name, value in own.items():
-        tensor = tensors.get(f"{prefix}.{name}")
-        if tensor is None:
-            raise CheckpointError(f"{path}: no {prefix} tensor '{name}'; it was saved by a run of another architecture")
-        if tensor.dtype != value.dtype:
-            raise CheckpointError(f"{path}: {prefix} tensor '{name}' is {tensor.dtype}, the network's {value.dtype}")
-        if tensor.shape != value.shape:
-            raise CheckpointError(
-                f"{path}: {prefix} tensor '{name}' is {tuple(tensor.shape)}, the network's {tuple(value.shape)}; "
-                "it was saved by a run of another architecture (policy.width, depth, observation or map size)"
-            )
-    if extra := [name for name in tensors if name.startswith(f"{prefix}.") and name[len(prefix) + 1 :] not in own]:
-        raise CheckpointError(
-            f"{path}: {len(extra)} {prefix} tensors too many; it was saved by a run of another architecture"
-        )
-    module.load_state_dict({name: tensors[f"{prefix}.{name}"] for name in own})
+    own = named(prefix, module.state_dict())
+    by = "a run of another architecture (policy.width, depth, observation or map size)"
+    if extra := [name for name in tensors if name.startswith(f"{prefix}.") and name not in own]:
+        raise CheckpointError(f"{path}: {len(extra)} {prefix} tensors too many; it was saved by {by}")
+    fill(own, tensors, path, by)
 
 
 def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -187,13 +189,13 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
 
 def learner_tensors(learner: Learner) -> dict[str, Tensor]:
     """Return the state of an algorithm by name: its networks, its optimisers and its own tensors."""
-    tensors = module_tensors("policy", learner.policy)
+    tensors = named("policy", learner.policy.state_dict())
     if learner.critic is not None:
         # A copy: a critic that shares weights with the policy has them in its file as well.
-        tensors |= {name: value.clone() for name, value in module_tensors("critic", learner.critic).items()}
+        tensors |= {name: value.clone() for name, value in named("critic", learner.critic.state_dict()).items()}
     for name, optimizer in learner.optimizers.items():
         tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
-    return tensors | {f"learner.{name}": value for name, value in learner.tensors().items()}
+    return tensors | named("learner", learner.tensors())
 
 
 def restore_learner(learner: Learner, tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -203,20 +205,7 @@ def restore_learner(learner: Learner, tensors: Mapping[str, Tensor], path: Path)
         load_module("critic", learner.critic, tensors, path)
     for name, optimizer in learner.optimizers.items():
         load_optimizer(f"optimizer.{name}", optimizer, tensors)
-    for name, value in learner.tensors().items():
-        fill(value, tensors, f"learner.{name}", path)
-
-
-def fill(value: Tensor, tensors: Mapping[str, Tensor], name: str, path: Path) -> None:
-    """Write a tensor of a checkpoint to one of a run, or raise an error if there is none of its shape and type."""
-    saved = tensors.get(name)
-    if saved is None or saved.shape != value.shape or saved.dtype != value.dtype:
-        found = "missing" if saved is None else f"{saved.dtype} {tuple(saved.shape)}"
-        raise CheckpointError(
-            f"{path}: the tensor '{name}' is {found}, and the run's {value.dtype} {tuple(value.shape)}; it was saved "
-            "by another run"
-        )
-    value.copy_(saved)
+    fill(named("learner", learner.tensors()), tensors, path)
 
 
 # ------------------------------------------------------------------------------------------- agents

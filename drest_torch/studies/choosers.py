@@ -131,7 +131,7 @@ def trained_agent(spec: dict[str, Any], folder: Path) -> tuple[Agent, dict[str, 
             updater, learner = run.updater, run.learner
             assert isinstance(updater, ExactUpdater)
             assert isinstance(learner, Exact)
-            updater.levels.comes_to = showing.comes_to
+            updater.comes_to = showing.comes_to
             learner.all_private_bits = showing.settings()
 
     _, result = trained({"config": config}, folder, show)

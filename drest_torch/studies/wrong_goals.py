@@ -20,7 +20,7 @@ from torch import Tensor
 
 from drest_torch.agent import Agent
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.exact.level_set import PaidCoins
+from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.splits import distinct
@@ -30,8 +30,7 @@ from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.training.exact_batch import ExactBatch
 
 CLIMB, TRAIN = (f"drest_torch.studies.wrong_goals:{name}" for name in ("climb", "train"))
 ORDERS = {"coincides": False, "reversed": True}
@@ -69,9 +68,8 @@ def climb(spec: dict[str, Any], folder: Path) -> Result:
     The batches are those of ``algo=exact``, and Adam ascends what that algorithm does. arrays: those of `measure`.
     """
     reward, coins = Reward(**spec["reward"]), PaidCoins(spec["pays"], spec["best_of"])
-    levels = [world(name) for name in spec["worlds"]]
-    source = LevelSampler(levels, torch.Generator())
-    batch = ExactLevels(source, "grid", reward=reward, coins=coins, at_once=len(levels), at_least=(1, 1)).draw()
+    levels = compile_levels([world(name) for name in spec["worlds"]])
+    batch = ExactBatch(LevelSet(levels), "grid", reward, coins=coins)
     logits = torch.zeros(batch.states, 4, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.Adam([logits], spec["lr"])
     for _ in range(spec["updates"]):

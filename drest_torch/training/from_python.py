@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 from drest_torch.config.compose import compose, options
-from drest_torch.config.schema import Config
 from drest_torch.errors import ConfigError
-from drest_torch.training.run import Callback, Run, resume, start
+from drest_torch.training.run import Callback, start_or_resume
 
 GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")
 """The groups of values, of which an option is chosen by name."""
-WITH_RESUME = ("resume", "env_steps", "progress")
-"""The keys that count when a run goes on; all others are those of the run."""
 
 
 def train(overrides: Sequence[str], values: Mapping[str, Any], callbacks: Sequence[Callback]) -> Path:
@@ -28,29 +25,9 @@ def train(overrides: Sequence[str], values: Mapping[str, Any], callbacks: Sequen
     cfg = compose(*chosen, *overrides, values=others)
     run = start_or_resume(cfg, {re.split("[=.]", word.lstrip("+~"))[0] for word in overrides} | set(values))
     run.callbacks = callbacks
-    try:
-        summary = run.train()
-    finally:
-        run.task.close()
-    if summary is None:
+    if run.train() is None:
         raise KeyboardInterrupt(f"{run.folder} was interrupted and saved")
     return run.folder
-
-
-def start_or_resume(cfg: Config, given: Collection[str]) -> Run:
-    """Create the run of a configuration, or go on with the one that it names; a user has ``given`` these keys."""
-    if cfg.resume is None:
-        return start(cfg)
-    if others := sorted(set(given) - set(WITH_RESUME)):
-        raise ConfigError(
-            f"{others[0]} with resume={cfg.resume}, whose own configuration applies but for env_steps and progress; "
-            "leave it out, or train anew in another run_dir"
-        )
-    return resume(
-        Path(cfg.resume),
-        env_steps=cfg.env_steps if "env_steps" in given else None,
-        progress=cfg.progress if "progress" in given else None,
-    )
 
 
 def _split(values: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,15 @@ import torch
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Learner
+from drest_torch.algos.objectives.base import Objective
 from drest_torch.building import levels as data
 from drest_torch.building.parts import evaluator, map_size, networks, observation
 from drest_torch.config.checks import batch_shape, check_levels
 from drest_torch.config.schema import Config, learns_from, objective_of, shown_features
-from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
+from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
+from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact import ExactEvaluator, check_size
@@ -24,11 +27,20 @@ from drest_torch.files import write_json
 from drest_torch.memory import Bounded, check_at_once, check_batch
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
-from drest_torch.training.exact_levels import ExactLevels
+from drest_torch.training.exact_batch import ExactBatch
 from drest_torch.training.folder import SPLIT
-from drest_torch.training.level_sampler import FreshLevels, LevelSampler
 from drest_torch.training.task import Task, Verdict, count
-from drest_torch.training.updates import ExactUpdater, Ready, TabularUpdater, Updater, sampled_learner
+from drest_torch.training.updates import (
+    ExactUpdater,
+    FreshLevels,
+    LevelSampler,
+    TabularUpdater,
+    Updater,
+    sampled_learner,
+)
+
+Ready = tuple[Mdp, Optima, Observation]
+"""A compiled level set, with its solution and its observation."""
 
 _SPLITS = {"train": "training level", "test": "test level", "paper": "paper world"}
 SELECTION = "selection"
@@ -53,6 +65,10 @@ class Gridworlds(Task):
         check_levels(cfg, self.levels.train, self.levels.evaluated())
         self._digest = data.digest(self.levels)
         self.map_size = map_size(cfg, self.levels)
+        at_once = cfg.algo.levels_at_once if learns_from(cfg) == "levels" else len(self.levels.train)
+        self.source = self._source(rng)
+        self.compiles_once = not self.source.changes and at_once >= len(self.levels.train)
+        """Whether training levels are not compiled batch by batch."""
         sets = self._compiled()
         memory_gib = cfg.memory_gib if cfg.sampled is None else None
         train = sets["train"].first(trained_levels_reported(cfg))
@@ -66,24 +82,28 @@ class Gridworlds(Task):
             self.selection = self.watched[SELECTION] = self.evaluator(sets[SELECTION])
         self.learner, self.updater = self._learner(sets["train"], rng)
 
+    def _source(self, rng: torch.Generator) -> LevelSampler:
+        symmetries, split = self.cfg.levels.symmetries, self.levels.split
+        if not self.cfg.levels.fresh:
+            return LevelSampler(self.levels.train, rng, symmetries=symmetries)
+        assert split is not None  # `data.load` guarantees it
+        return FreshLevels(split, rng, symmetries=symmetries)
+
     def _compiled(self) -> dict[str, LevelSet]:
         """Compile the levels of each split, once for all who use them.
 
         Training levels that are compiled batch by batch are needed for the evaluation alone.
         """
-        cfg, train = self.cfg, self.levels.train
-        changes = cfg.levels.fresh or cfg.levels.symmetries
-        at_once = cfg.algo.levels_at_once if learns_from(cfg) == "levels" else len(train)
-        if changes or at_once < len(train):
-            train = train[: trained_levels_reported(cfg)]
-        features = shown_features(cfg)
-        splits = {**self.levels.evaluated(), "train": train}
-        shown = {split: features | features_of(self.levels.train) if split == "train" else features for split in splits}
+        train, features = self.levels.train, shown_features(self.cfg)
+        first = train if self.compiles_once else train[: trained_levels_reported(self.cfg)]
         return {
-            split: LevelSet(compile_levels(levels, self.device, at_least=self.map_size, features=shown[split]))
-            for split, levels in splits.items()
+            split: self._compile(levels, features | features_of(train) if split == "train" else features)
+            for split, levels in {**self.levels.evaluated(), "train": first}.items()
             if levels
         }
+
+    def _compile(self, levels: Sequence[Level], features: Collection[str]) -> LevelSet:
+        return LevelSet(compile_levels(levels, self.device, at_least=self.map_size, features=features))
 
     def evaluator(self, levels: Sequence[Level] | LevelSet) -> ExactEvaluator:
         """Return an evaluator of these levels, exact or by sampling as the configuration says."""
@@ -116,54 +136,46 @@ class Gridworlds(Task):
 
     # ------------------------------------------------------------------------------------ the algorithm
 
-    def _learner(self, compiled: LevelSet, rng: torch.Generator) -> tuple[Learner, Updater]:
+    def _learner(self, train: LevelSet, rng: torch.Generator) -> tuple[Learner, Updater]:
         """Return the algorithm of a run, with its networks, and its source of updates.
 
-        ``compiled`` are the training levels, or, if they are compiled batch by batch, the first of them.
+        ``train`` are the training levels, or, if they are compiled batch by batch, the first of them.
         """
-        cfg, reward, features = self.cfg, self.reward, compiled.mdp.features
-        coins, source = PaidCoins(cfg.reward.pays, cfg.reward.best_of), self._source(rng)
+        cfg, reward, source = self.cfg, self.reward, self.source
+        kind, objective = ALGORITHMS[cfg.algo.name].Algorithm, objective_of(cfg)
+        coins = PaidCoins(cfg.reward.pays, cfg.reward.best_of)
 
-        def ready(some: LevelSet) -> Ready:
+        def compiled(levels: Sequence[Level] | LevelSet) -> LevelSet:
+            return levels if isinstance(levels, LevelSet) else self._compile(levels, train.mdp.features)
+
+        def ready(levels: Sequence[Level] | LevelSet) -> Ready:
+            some = compiled(levels)
             optima = coins.optima(some, reward.gamma, committed=reward.committed)
             return coins.paid(some.mdp), optima, observation(cfg, some.mdp)
 
-        def compile_and_solve(some: Sequence[Level]) -> Ready:
-            return ready(LevelSet(compile_levels(some, self.device, at_least=self.map_size, features=features)))
+        def exact(levels: Sequence[Level] | LevelSet) -> ExactBatch:
+            some, seen, steps = compiled(levels), cfg.policy.observation, cfg.policy.time_steps
+            return ExactBatch(some, seen, reward, coins=coins, objective=objective, time_steps=steps)
 
-        kind = ALGORITHMS[cfg.algo.name].Algorithm
         # Of levels that are compiled batch by batch, one is enough to infer the observation shape.
         one = kind.learns_from == "levels" or source.changes
-        mdp, optima, observe = begins_with = ready(compiled.first(1) if one else compiled)
+        mdp, optima, observe = begins_with = ready(train.first(1) if one else train)
         if kind.learns_from == "mini-episodes":
-            environment = self._environment(begins_with)
+            environment = self._environment(begins_with, None if cfg.objective.name == "drest" else objective)
             context = environment.num_lengths if environment.shows_counts else 0
             with Bounded():
                 policy, critic = networks(cfg, observe, context=context, with_critic=kind.needs_critic)
-            return sampled_learner(cfg, environment, policy, critic, rng, source=source, ready=compile_and_solve)
+            return sampled_learner(cfg, environment, policy, critic, rng, source=source, ready=ready)
         with Bounded():
             policy, _ = networks(cfg, observe)
         learner: Learner = kind(policy.to(self.device), None, cfg.algo, rng)
         if kind.learns_from == "world":
             check_batch(cfg.algo.episodes)
-            return learner, TabularUpdater(learner, mdp, optima, reward, cfg.algo)
+            return learner, TabularUpdater(learner, mdp, optima, reward)
         check_at_once(mdp, cfg.algo.levels_at_once, cfg.memory_gib, 1 << cfg.policy.private_bits)
-        exact = ExactLevels(
-            source,
-            cfg.policy.observation,
-            reward=reward,
-            coins=coins,
-            objective=objective_of(cfg),
-            at_once=cfg.algo.levels_at_once,
-            at_least=self.map_size,
-            features=features,
-            time_steps=cfg.policy.time_steps,
-            device=self.device,
-            compiled=compiled,
-        )
-        return learner, ExactUpdater(learner, exact, cfg.algo.counted_steps)
+        return learner, ExactUpdater(learner, source, objective, exact, whole=train if self.compiles_once else None)
 
-    def _environment(self, begins_with: Ready) -> Any:
+    def _environment(self, begins_with: Ready, objective: Objective | None) -> Any:
         """Return the slots that play mini-episodes, at first on this level set."""
         from drest_torch.gridworlds import Gridworlds as Slots  # TorchRL takes seconds to import
 
@@ -180,29 +192,20 @@ class Gridworlds(Task):
             most_lengths=split.config.lengths[1] if split is not None else None,
         )
         counts = ALGORITHMS[cfg.algo.name].Algorithm.needs_critic and self.reward.counting == "sequential"
-        objective = None if cfg.objective.name == "drest" else objective_of(cfg)
         environment.pay(self.reward, shows_counts=counts, objective=objective)
         return environment
-
-    def _source(self, rng: torch.Generator) -> LevelSampler:
-        symmetries, split = self.cfg.levels.symmetries, self.levels.split
-        if not self.cfg.levels.fresh:
-            return LevelSampler(self.levels.train, rng, symmetries=symmetries)
-        assert split is not None  # `data.load` guarantees it
-        return FreshLevels(split, rng, symmetries=symmetries)
 
     # ------------------------------------------------------------------------------------ its folder
 
     def origin(self) -> dict[str, str]:
         return super().origin() | {"set of levels": self._digest}
 
-    def begin(self, folder: Path) -> None:
-        if self.levels.split is not None:
-            splits.write_split(folder / SPLIT, self.levels.split, preset=self.cfg.levels.name)
-
-    def resume(self, folder: Path) -> None:
-        if self.levels.split is not None and (folder / SPLIT).is_file():
-            splits.check_split(folder / SPLIT, self.levels.split)
+    def keep(self, folder: Path, *, anew: bool) -> None:
+        split, path = self.levels.split, folder / SPLIT
+        if split is not None and (anew or not path.is_file()):  # a kill may have come before it was written
+            splits.write_split(path, split, preset=self.cfg.levels.name)
+        elif split is not None:
+            splits.check_split(path, split)
 
     def further(self, folder: Path) -> tuple[str, list[str]]:
         return "on other levels, with pictures", ["levels=paper", f"pictures={folder / 'evaluated'}"]

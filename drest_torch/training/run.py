@@ -6,7 +6,7 @@ import io
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from drest_torch.building.checkpoints import (
     fill,
     learner_tensors,
     load_checkpoint,
+    named,
     prune,
     restore_learner,
     save_checkpoint,
@@ -49,6 +50,8 @@ from drest_torch.training.task import Task, cut_rewards, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
+WITH_RESUME = ("resume", "env_steps", "progress")
+"""The keys that count when a run goes on; all others are those of the run."""
 FINITE = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
 """The metrics of an update that show whether the weights are still numbers."""
 
@@ -96,6 +99,7 @@ class Run:
                 withdraw(self.folder)
             raise
         finally:
+            self.task.close()
             disown(self.folder)
 
     def _train(self) -> dict[str, Any] | None:
@@ -162,10 +166,7 @@ class Run:
         run = Run(cfg, folder)
         run.resumed_by = self.folder
         run.restore()
-        try:
-            return run.train()
-        finally:
-            run.task.close()
+        return run.train()
 
     def update(self) -> dict[str, float]:
         """Take one update and return its metrics."""
@@ -174,15 +175,9 @@ class Run:
         self.learner.set_progress(progress)
         reward = self.reward.at(progress)
         scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **self.learner.scheduled()}
-        taken = self.updater.take(reward)
-        state.steps += taken.steps
-        state.episodes += taken.episodes
+        metrics = self.updater.take(reward, state)
         state.updates += 1
-        state.forward_rows += taken.forward_rows
-        state.backward_rows += taken.backward_rows
-        exact = self.updater.pace.levels_per_update is not None
-        rows = {"rows/forward": state.forward_rows, "rows/backward": state.backward_rows} if exact else {}
-        return scheduled | _numbers(taken.metrics) | rows
+        return scheduled | _numbers(metrics)
 
     def _refuse_nan(self, metrics: dict[str, float]) -> None:
         """Stop before numbers that are not finite are saved: what follows from them would be worth nothing."""
@@ -241,9 +236,9 @@ class Run:
             self._write(self.checkpoints / "best.safetensors")
 
     def _write(self, path: Path) -> None:
-        turn = {f"updater.{name}": value for name, value in self.updater.tensors().items()}
+        tensors = learner_tensors(self.learner) | named("updater", self.updater.tensors())
         meta = asdict(self.state) | {"of": self.task.origin()}
-        save_checkpoint(path, learner_tensors(self.learner) | turn | {"generator": self.rng.get_state()}, meta)
+        save_checkpoint(path, tensors | {"generator": self.rng.get_state()}, meta)
 
     def begin(self) -> None:
         """Give the policy the weights that training begins with, if they are those of another agent."""
@@ -263,11 +258,16 @@ class Run:
             return
         path = saved[-1]
         tensors, meta = load_checkpoint(path)
-        _check_origin(path, meta.pop("of", {}), self.task.origin())
+        saved_of = meta.pop("of", {})
+        for name, value in self.task.origin().items():
+            if (other := saved_of.get(name)) != value:
+                raise CheckpointError(
+                    f"{path}: was saved with another {name} ({other}, and this run's is {value}); put back what was "
+                    "changed, or train anew with another run_dir"
+                )
         try:
             restore_learner(self.learner, tensors, path)
-            for name, value in self.updater.tensors().items():
-                fill(value, tensors, f"updater.{name}", path)
+            fill(named("updater", self.updater.tensors()), tensors, path)
             self.rng.set_state(tensors["generator"].clone())
             self.state = State(**meta)
             self.state.check()
@@ -277,16 +277,6 @@ class Run:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
         prune(self.checkpoints, self.cfg.keep_last)  # a kill may have come before
-
-
-def _check_origin(path: Path, saved: dict[str, str], own: dict[str, str]) -> None:
-    """Refuse a checkpoint of another algorithm or of other levels."""
-    for name, value in own.items():
-        if (other := saved.get(name)) != value:
-            raise CheckpointError(
-                f"{path}: was saved with another {name} ({other}, and this run's is {value}); put back what was "
-                "changed, or train anew with another run_dir"
-            )
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
@@ -334,7 +324,7 @@ def start(cfg: Config) -> Run:
     _refuse_taken(folder)  # another process may have been faster
     remove_partial(folder)
     write_config(cfg, folder)
-    run.task.begin(folder)
+    run.task.keep(folder, anew=True)
     run.is_new = True
     return run
 
@@ -347,11 +337,25 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
     _own(folder)
     remove_partial(folder)
     run = Run(cfg, folder)
-    run.task.resume(folder)
+    run.task.keep(folder, anew=False)
     run.restore()
     if is_longer:  # from here on the run is one that has not ended yet
         (folder / "summary.json").unlink(missing_ok=True)
         write_config(cfg, folder)
-    if not step_checkpoints(run.checkpoints):  # a kill may have come before it was written
-        run.task.begin(folder)
     return run
+
+
+def start_or_resume(cfg: Config, given: Collection[str]) -> Run:
+    """Create the run of a configuration, or go on with the one that it names; a user has ``given`` these keys."""
+    if cfg.resume is None:
+        return start(cfg)
+    if others := sorted(set(given) - set(WITH_RESUME)):
+        raise ConfigError(
+            f"{others[0]} with resume={cfg.resume}, whose own configuration applies but for env_steps and progress; "
+            "leave it out, or train anew in another run_dir"
+        )
+    return resume(
+        Path(cfg.resume),
+        env_steps=cfg.env_steps if "env_steps" in given else None,
+        progress=cfg.progress if "progress" in given else None,
+    )

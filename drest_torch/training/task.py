@@ -62,8 +62,11 @@ class Task(ABC):
         ]
         return "\n".join(lines)
 
-    def begin(self, folder: Path) -> None:  # noqa: B027 (most need nothing)
-        """Write the fingerprint of the training data to the folder of a new run."""
+    def keep(self, folder: Path, *, anew: bool) -> None:  # noqa: B027 (most need nothing)
+        """Write the fingerprint of the training data to the folder of a run, or refuse a folder with another one.
+
+        In the folder of a run that begins ``anew`` it is replaced.
+        """
 
     def origin(self) -> dict[str, str]:
         """Return what a checkpoint belongs to, by name. A run refuses to resume from a checkpoint with other values."""
@@ -75,9 +78,6 @@ class Task(ABC):
         ``train`` trains other agents that the run needs.
         """
         return True
-
-    def resume(self, folder: Path) -> None:  # noqa: B027
-        """Refuse to resume a run that was trained on something else."""
 
     @abstractmethod
     def further(self, folder: Path) -> tuple[str, list[str]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,40 +14,81 @@ from drest_torch.algos import ALGORITHMS, tabular
 from drest_torch.algos.base import Learner
 from drest_torch.algos.networks.policy import memory_of, weights_unchanged
 from drest_torch.algos.objectives.base import Objective
-from drest_torch.algos.tabular import rules_for
+from drest_torch.building.checkpoints import State
 from drest_torch.config.schema import Config
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp
-from drest_torch.envs.dynamics.observations import Observation
+from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.solver import Optima
+from drest_torch.envs.generation import stream as generator
+from drest_torch.envs.generation.splits import Split
 from drest_torch.envs.levels import Level
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, transform
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.training.exact_batch import ExactBatch, every_setting
 
 if TYPE_CHECKING:
     from drest_torch.collector import Environment
-    from drest_torch.gridworlds import Gridworlds
-
-Ready = tuple[Mdp, Optima, Observation]
-"""A compiled level set, with its solution and its observation."""
 
 
-@dataclass(frozen=True)
-class UpdateResult:
-    """The result of one update: environment steps, mini-episodes and metrics."""
+class LevelSampler:
+    """A set of levels to train on; with ``symmetries`` each sampled level is rotated and reflected at random."""
 
-    steps: int
-    """Environment steps; of exact gradients, which play none, counted steps: the unit of schedules."""
-    episodes: int
-    """Mini-episodes."""
-    metrics: dict[str, float | Tensor]
-    forward_rows: int = 0
-    """Rows on which exact gradients ran the network."""
-    backward_rows: int = 0
-    """Rows that they backpropagated."""
+    def __init__(self, levels: Sequence[Level], rng: torch.Generator, *, symmetries: bool = False) -> None:
+        self.levels, self.rng, self.symmetries = list(levels), rng, symmetries
+        self.changes = symmetries
+        """Whether sampled levels can differ from those in ``levels``."""
+
+    def draw(self, count: int) -> list[Level]:
+        """Sample ``count`` levels; a smaller set is repeated, so that all levels occur about equally often."""
+        levels = self._next(count)
+        if not self.symmetries:
+            return levels
+        symmetry = torch.randint(NUM_SYMMETRIES, (count,), generator=self.rng, device=self.rng.device)
+        return [transform(level, index) for level, index in zip(levels, symmetry.tolist(), strict=True)]
+
+    def _next(self, count: int) -> list[Level]:
+        chosen: list[int] = []
+        while len(chosen) < count:
+            order = torch.randperm(len(self.levels), generator=self.rng, device=self.rng.device)
+            chosen += order[: count - len(chosen)].tolist()
+        return [self.levels[index] for index in chosen]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state; writing to these tensors restores it."""
+        return {}
+
+
+class FreshLevels(LevelSampler):
+    """A stream of new levels: the training levels of a split, then the levels that the generator yields after them.
+
+    None of them is a selection or test level, or the rotation or reflection of one.
+    """
+
+    def __init__(self, split: Split, rng: torch.Generator, *, symmetries: bool = False) -> None:
+        super().__init__(split.train, rng, symmetries=symmetries)
+        self.changes = True
+        self.split = split
+        self.without = split.held_out()
+        self.first = torch.tensor(generator.draft_number(split.train[0]))
+        """The number of the level that comes next."""
+        self._coming: tuple[int, Iterator[Level]] = (-1, iter(()))
+
+    def _next(self, count: int) -> list[Level]:
+        number, coming = self._coming
+        if number != self.first:  # at the start, and after it was restored
+            coming = generator.stream(
+                self.split.config, self.split.seed, first=int(self.first), without=self.without, device=self.rng.device
+            )
+        levels = list(islice(coming, count))
+        self.first.fill_(generator.draft_number(levels[-1]) + 1)
+        self._coming = int(self.first), coming
+        return levels
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"first": self.first}
 
 
 class Updater(ABC):
@@ -57,8 +98,8 @@ class Updater(ABC):
     """What the steps of updates are."""
 
     @abstractmethod
-    def take(self, reward: Reward) -> UpdateResult:
-        """Take one update, in which mini-episodes are paid by this reward."""
+    def take(self, reward: Reward, state: State) -> dict[str, Any]:
+        """Take one update, in which mini-episodes are paid by this reward; count what it took, and return metrics."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state; writing to these tensors restores it."""
@@ -74,25 +115,24 @@ class SampledUpdater(Updater):
     def __init__(
         self,
         learner: Any,
-        environment: Environment,
+        environment: Any,
         rng: torch.Generator,
         *,
         source: LevelSampler | None = None,
-        ready: Callable[[Sequence[Level]], Ready] | None = None,
+        ready: Callable[[Sequence[Level]], Iterable[Any]] = iter,
     ) -> None:
         self.learner, self.environment, self.rng, self.source, self.ready = learner, environment, rng, source, ready
         self.objective = getattr(environment.drest, "objective", None)
         self.collector = environment.collector(learner.actor, learns=True)
 
-    def take(self, reward: Reward) -> UpdateResult:
+    def take(self, reward: Reward, state: State) -> dict[str, Any]:
         learner, environment, drest = self.learner, self.environment, self.environment.drest
         assert drest is not None
         if reward != drest.reward:
             drest.set_reward(reward)
         if self.source is not None and self.source.changes:
-            assert self.ready is not None
             groups = environment.env.batch_size.numel() // (environment.group or 1)
-            cast("Gridworlds", environment).set_levels(*self.ready(self.source.draw(groups)))
+            environment.set_levels(*self.ready(self.source.draw(groups)))
         with weights_unchanged(learner.policy, learner.critic):
             batch = self.collector.collect(self.rng)
             episodes = int(batch.get(("next", "mini_done")).sum())
@@ -104,14 +144,12 @@ class SampledUpdater(Updater):
         metrics |= {"train/return": paid, "train/mini_episode_steps": len(steps) / episodes}
         if self.objective is not None:
             metrics |= self.objective.metrics()
-        return UpdateResult(len(steps), episodes, metrics | self._best())
-
-    def _best(self) -> dict[str, float]:
-        """Return m(l) as it is known so far, where it is estimated."""
-        if (best := self.environment.best) is None:
-            return {}
-        found = best.best.mean(0).tolist()
-        return {f"train/best/{name}": value for name, value in zip(self.environment.lengths, found, strict=True)}
+        if environment.best is not None:  # m(l) as it is known so far
+            found = environment.best.best.mean(0).tolist()
+            metrics |= {f"train/best/{name}": each for name, each in zip(environment.lengths, found, strict=True)}
+        state.steps += len(steps)
+        state.episodes += episodes
+        return metrics
 
     def tensors(self) -> dict[str, Tensor]:
         flatten, best = self.environment.flatten, self.environment.best
@@ -122,18 +160,42 @@ class SampledUpdater(Updater):
 
 
 class ExactUpdater(Updater):
-    """Updates on levels whose outcomes are computed in closed form."""
+    """Updates on levels whose outcomes are computed in closed form.
 
-    def __init__(self, learner: Any, levels: ExactLevels, counted_steps: int) -> None:
-        self.learner, self.levels, self.pace = learner, levels, Pace(counted_steps, levels.per_update)
+    They are the ``whole`` set, or so many levels ``at_once`` that ``source`` samples and ``exact`` unrolls.
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        source: LevelSampler,
+        objective: Objective,
+        exact: Callable[[Sequence[Level] | LevelSet], ExactBatch],
+        *,
+        whole: LevelSet | None,
+    ) -> None:
+        self.learner, self.source, self.objective, self.exact = learner, source, objective, exact
+        self.at_once = learner.config.levels_at_once if whole is None else len(whole.levels)
+        self.pace = Pace(learner.config.counted_steps, self.at_once)
+        self.comes_to = every_setting
+        """That of its batches."""
+        self._whole = None if whole is None else exact(whole)
+
+    def draw(self) -> ExactBatch:
+        """Return the next batch."""
+        return self._whole or self.exact(self.source.draw(self.at_once))
 
     def tensors(self) -> dict[str, Tensor]:
-        return self.levels.source.tensors() | _state(self.levels.objective)
+        return self.source.tensors() | _state(self.objective)
 
-    def take(self, reward: Reward) -> UpdateResult:
-        self.levels.reward, learner = reward, self.learner
-        metrics = learner.update(self.levels.draw())
-        return UpdateResult(self.pace.steps_per_update, 0, metrics, learner.forward_rows, learner.backward_rows)
+    def take(self, reward: Reward, state: State) -> dict[str, Any]:
+        learner, batch = self.learner, self.draw()
+        batch.reward, batch.comes_to = reward, self.comes_to
+        metrics = learner.update(batch)
+        state.steps += self.pace.steps_per_update
+        state.forward_rows += learner.forward_rows
+        state.backward_rows += learner.backward_rows
+        return metrics | {"rows/forward": state.forward_rows, "rows/backward": state.backward_rows}
 
 
 def _state(objective: Objective | None) -> dict[str, Tensor]:
@@ -144,18 +206,20 @@ def _state(objective: Objective | None) -> dict[str, Tensor]:
 class TabularUpdater(Updater):
     """Updates of an algorithm that plays the mini-episodes itself, in one world, and learns from each of them."""
 
-    def __init__(self, learner: Any, mdp: Mdp, optima: Optima, reward: Reward, config: tabular.Config) -> None:
+    def __init__(self, learner: Any, mdp: Mdp, optima: Optima, reward: Reward) -> None:
         divisor = optima.best_return[0] if reward.divide_by_best else torch.ones_like(optima.best_return[0])
-        self.learner, self.episodes = learner, config.episodes
-        learner.begin(tabulate(mdp, optima), rules_for(config, reward, divisor.tolist()))
+        self.learner = learner
+        learner.begin(tabulate(mdp, optima), tabular.rules_for(learner.config, reward, divisor.tolist()))
 
-    def take(self, reward: Reward) -> UpdateResult:
-        learner = self.learner
+    def take(self, reward: Reward, state: State) -> dict[str, Any]:
+        learner, episodes = self.learner, self.learner.config.episodes
         before = int(learner.state.steps[0])
-        metrics = learner.update(self.episodes)
+        metrics = learner.update(episodes)
         check_finite(learner.state.logits)
         steps = int(learner.state.steps[0]) - before
-        return UpdateResult(steps, self.episodes, metrics | {"train/mini_episode_steps": steps / self.episodes})
+        state.steps += steps
+        state.episodes += episodes
+        return metrics | {"train/mini_episode_steps": steps / episodes}
 
 
 def sampled_learner(

@@ -16,12 +16,12 @@ from drest_torch.building.parts import networks
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.levels import world
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.gridworlds import Gridworlds
 from drest_torch.reward import Reward
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.training.exact_batch import ExactBatch
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, Made, make
 from tests.helpers.networks import Table
@@ -254,8 +254,7 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
 
 
 def table_problem(reward, seed=0):
-    source = LevelSampler([TINY], torch.Generator())
-    batch = ExactLevels(source, "grid", reward=reward, at_once=1, at_least=(1, 1)).draw()
+    batch = ExactBatch(LevelSet(compile_levels([TINY])), "grid", reward)
     logits = torch.randn(batch.states, 4, generator=torch.Generator().manual_seed(seed))
     return Table(batch.observe(torch.arange(batch.states)), logits), batch
 
@@ -329,8 +328,7 @@ def learned(module, reward, updates):
     observe, size = evaluator.observe, NetworkSize(32, 1)
     policy = Policy(observe.shape, NUM_ACTIONS, size, scale=observe.scale)
     if module is exact:
-        source = LevelSampler([TINY], torch.Generator())
-        batch = ExactLevels(source, "centred", reward=reward, at_once=1, at_least=(1, 1)).draw()
+        batch = ExactBatch(evaluator.level_set, "centred", reward)
         learner = exact.Algorithm(policy, None, SETTINGS, generator)
         collect = lambda: batch  # noqa: E731
     else:

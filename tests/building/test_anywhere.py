@@ -296,7 +296,7 @@ def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path, monkeyp
         begun.append(run)
         return run
 
-    monkeypatch.setattr("drest_torch.training.from_python.start", interrupted)
+    monkeypatch.setattr("drest_torch.training.run.start", interrupted)
     with pytest.raises(KeyboardInterrupt, match="was interrupted and saved"):
         quick(tmp_path / "run", env=POLE, env_steps=2000)
     assert Agent.train(resume=tmp_path / "run").folder == tmp_path / "run"

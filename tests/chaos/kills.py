@@ -61,9 +61,7 @@ def train(cfg: Any, before: Callable[[], None] = lambda: None) -> int:
     before()
     folder = Path("run")
     run = resume(folder) if (folder / "config.yaml").exists() else start(cfg)
-    summary = run.train()
-    run.task.close()
-    return 0 if summary is not None else 130
+    return 0 if run.train() is not None else 130
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch):
 def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path, monkeypatch):
     run = trained("An objective", tmp_path, monkeypatch)
     assert metrics(run.folder)[-1]["loss/objective"] > 0
-    assert type(resume(run.folder).updater.levels.objective).__module__ == "coins"
+    assert type(resume(run.folder).updater.objective).__module__ == "coins"
 
 
 def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch):

@@ -48,7 +48,7 @@ def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
     )
     run = start(cfg)
     if algo == "exact":
-        batch = run.updater.levels.draw()
+        batch = run.updater.draw()
         assert batch.best_return.tolist() == [[2, 3]]
         uniform = torch.full((1, batch.states, 4), 0.25)
         paid = batch.outcome(uniform)[1]

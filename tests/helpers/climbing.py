@@ -12,13 +12,13 @@ from torch import Tensor
 
 from drest_torch.algos.objectives.base import Objective, Outcome
 from drest_torch.config.schema import objective_of
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.levels import Level
 from drest_torch.jobs.training_job import run_config
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
-from drest_torch.training.exact_levels import ExactBatch, ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.training.exact_batch import ExactBatch
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,7 @@ def climb(
 
 
 def _batch(levels: Sequence[Level], objective: Objective | None, reward: Reward) -> ExactBatch:
-    source = LevelSampler(list(levels), torch.Generator())
-    options: dict[str, Any] = {"at_once": len(levels), "at_least": (1, 1)}
-    return ExactLevels(source, "grid", reward=reward, objective=objective, **options).draw()
+    return ExactBatch(LevelSet(compile_levels(levels)), "grid", reward, objective=objective)
 
 
 def trust_region_steps(level: Level, at_least: float, steps: int = 800, largest: float = 1e-2) -> Found:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from drest_torch.building.checkpoints import State
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
@@ -178,7 +179,7 @@ def test_a_batch_without_an_end_is_refused_in_a_sentence():
     learner = SimpleNamespace(actor=made.worlds.actor(made.policy), policy=made.policy, critic=None)
     updater = SampledUpdater(learner, made.worlds, made.rng)
     with pytest.raises(ConfigError, match=r"no mini-episode ended within 1 steps; train with levels\.clock=steps"):
-        updater.take(made.reward)
+        updater.take(made.reward, State())
 
 
 def test_the_return_that_is_logged_is_that_of_a_mini_episode():
@@ -190,8 +191,8 @@ def test_the_return_that_is_logged_is_that_of_a_mini_episode():
         weigh=lambda batch: (batch[played(batch)], batches.append(batch) or {}),
         improve=lambda steps, metrics: metrics,
     )
-    taken = SampledUpdater(learner, made.worlds, made.rng).take(made.reward)
+    metrics = SampledUpdater(learner, made.worlds, made.rng).take(made.reward, state := State())
     found = [each for mine in replayed(batches[0], made) for each in mine]
-    assert (taken.steps, taken.episodes) == (sum(each.length for each in found), len(found)) == (taken.steps, 24)
-    assert float(taken.metrics["train/return"]) == pytest.approx(sum(each.paid for each in found) / 24, rel=1e-5)
-    assert taken.metrics["train/mini_episode_steps"] == pytest.approx(taken.steps / 24)
+    assert (state.steps, state.episodes) == (sum(each.length for each in found), len(found)) == (state.steps, 24)
+    assert float(metrics["train/return"]) == pytest.approx(sum(each.paid for each in found) / 24, rel=1e-5)
+    assert metrics["train/mini_episode_steps"] == pytest.approx(state.steps / 24)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from drest_torch.agent import Agent
+from drest_torch.building.checkpoints import State
 from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.files import read_metrics
@@ -110,7 +111,7 @@ def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
     run.learner.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
     before = run.learner.policy.logits.clone()
     for _ in range(2):
-        taken = run.updater.take(run.reward)
-        assert (taken.steps, taken.episodes) == (3 * LONGEST, 3)
-        assert taken.metrics["train/cut_off"] == 3
+        metrics = run.updater.take(run.reward, state := State())
+        assert (state.steps, state.episodes) == (3 * LONGEST, 3)
+        assert metrics["train/cut_off"] == 3
     assert torch.equal(run.learner.policy.logits, before)

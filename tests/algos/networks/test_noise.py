@@ -15,8 +15,7 @@ from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator, observ
 from drest_torch.memory import check_at_once
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.training.exact_batch import ExactBatch
 from tests.helpers.networks import group
 from tests.helpers.settings import SETTINGS
 
@@ -33,9 +32,7 @@ def made(levels, *, private_bits, reads_maps=False, reward=WEAK, observation="gr
     torch.manual_seed(0)
     policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale, private_bits=private_bits, symmetries=symmetries)
     learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
-    some, extent = LevelSampler(levels, torch.Generator()), (evaluator.mdp.height, evaluator.mdp.width)
-    batch = ExactLevels(some, observation, reward=reward, at_once=len(levels), at_least=extent).draw()
-    return evaluator, policy, learner, batch
+    return evaluator, policy, learner, ExactBatch(evaluator.level_set, observation, reward)
 
 
 def test_networks_hear_noise_loudly():

@@ -11,6 +11,7 @@ import torch
 from drest_torch.algos.objectives import base, kl
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.soft import length_mixture, reference_policy, trajectory_sums
 from drest_torch.envs.exact.solver import solve
@@ -18,8 +19,7 @@ from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.gridworlds import Gridworlds
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, alike_in_group
-from drest_torch.training.exact_levels import ExactLevels
-from drest_torch.training.level_sampler import LevelSampler
+from drest_torch.training.exact_batch import ExactBatch
 from tests.helpers.climbing import climb, named
 from tests.helpers.simulator import Simulator
 
@@ -159,8 +159,7 @@ def test_sampled_divergence_is_the_exact_one_on_average(reference):
     worlds = Gridworlds.on(mdp, optima, observe, slots=8192, group=16)
     worlds.pay(Reward(counting="averaged"), objective=objective)
     batch = worlds.collector(worlds.actor(Fixed())).collect(torch.Generator().manual_seed(1))
-    exact = ExactLevels(LevelSampler([level], torch.Generator()), "grid", reward=Reward(), at_once=1, at_least=(1, 1))
-    drawn = exact.draw()
+    drawn = ExactBatch(LevelSet(mdp), "grid", Reward())
     table = Fixed()(torch.zeros(drawn.states, 1)).softmax(-1).double().unsqueeze(0)
     _, coins = drawn.outcome(table)
     expected = (coins / drawn.best_return).sum() - 0.3 * drawn.divergence(table, reference).sum()

@@ -8,7 +8,7 @@ from drest_torch.envs.generation.splits import make_split
 from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.envs.levels.symmetry import canonical_key, symmetries
-from drest_torch.training.level_sampler import FreshLevels, LevelSampler
+from drest_torch.training.updates import FreshLevels, LevelSampler
 
 SMALL = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_values=(1, 1), shutdown=(2, 3))
 """So few levels that held-out ones come again and again."""

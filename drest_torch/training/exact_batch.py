@@ -1,75 +1,26 @@
-"""Turn levels into exact batches, whose outcomes are computed in closed form."""
+"""Levels whose outcomes are computed in closed form, as the exact algorithms learn from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from drest_torch.algos.objectives import drest
 from drest_torch.algos.objectives.base import Objective
-from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
 from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.soft import reference_policy
-from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
-from drest_torch.training.level_sampler import LevelSampler
 
 
 def every_setting(reachable: Reachable, probabilities: Tensor, gamma: float) -> Arrivals:
     """Return what a policy comes to whose private bits are drawn at the start of a mini-episode and stay."""
     return mixture([reachable.arrivals(table, gamma) for table in probabilities])
-
-
-class ExactLevels:
-    """A source of exact batches of ``at_once`` levels each, for the `exact` algorithm.
-
-    ``compiled`` are all levels of the source, if they are compiled already.
-    """
-
-    def __init__(
-        self,
-        source: LevelSampler,
-        observation: str,
-        *,
-        reward: Reward,
-        coins: PaidCoins = PaidCoins(),  # noqa: B008 (frozen)
-        objective: Objective | None = None,
-        at_once: int,
-        at_least: tuple[int, int],
-        features: Collection[str] = (),
-        time_steps: int = TIME_STEPS,
-        device: torch.device | str = "cpu",
-        compiled: LevelSet | None = None,
-    ) -> None:
-        self.source, self.observation, self.time_steps, self.reward = source, observation, time_steps, reward
-        self.coins = coins
-        self.at_least, self.features, self.device = at_least, features, device
-        self.objective = drest.Objective(None) if objective is None else objective
-        self.at_once = at_once
-        self.comes_to = every_setting
-        """What a policy comes to whose action probabilities are [Z, N, 4] under each setting of its private bits."""
-        self.per_update = at_once
-        """The number of levels in a batch."""
-        self._whole: ExactBatch | None = None
-        if not source.changes and at_once >= len(source.levels):
-            self.per_update = len(source.levels)
-            self._whole = ExactBatch(self, self._compiled(source.levels) if compiled is None else compiled)
-
-    def draw(self) -> ExactBatch:
-        """Return the next batch: the whole set if it fits and never changes, otherwise a sample of levels."""
-        if self._whole is None:
-            return ExactBatch(self, self._compiled(self.source.draw(self.at_once)))
-        self._whole.reward = self.reward
-        return self._whole
-
-    def _compiled(self, levels: Sequence[Level]) -> LevelSet:
-        return LevelSet(compile_levels(levels, self.device, at_least=self.at_least, features=self.features))
 
 
 class ExactBatch:
@@ -78,15 +29,27 @@ class ExactBatch:
     Action probabilities are [Z, N, A], under Z equally likely settings of the private bits.
     """
 
-    def __init__(self, source: ExactLevels, levels: LevelSet) -> None:
-        mdp, reward = levels.mdp, source.reward
-        self._source, self.reward, self.objective = source, reward, source.objective
+    def __init__(
+        self,
+        levels: LevelSet,
+        observation: str,
+        reward: Reward,
+        *,
+        coins: PaidCoins = PaidCoins(),  # noqa: B008 (frozen)
+        objective: Objective | None = None,
+        time_steps: int = TIME_STEPS,
+    ) -> None:
+        mdp = levels.mdp
+        self.reward = reward
+        self.objective = drest.Objective(None) if objective is None else objective
+        self.comes_to = every_setting
+        """What a policy comes to whose action probabilities are [Z, N, A]."""
         self.by_luck = mdp.by_luck
         """[B] whether anything in the level depends on luck"""
-        optima = source.coins.optima(levels, reward.gamma, committed=reward.committed)
+        optima = coins.optima(levels, reward.gamma, committed=reward.committed)
         self.best_return, self.num_lengths = optima.best_return, optima.num_lengths
-        self._reachable = Reachable(source.coins.paid(mdp))
-        self._see = make_observation(source.observation, mdp, source.time_steps)
+        self._reachable = Reachable(coins.paid(mdp))
+        self._see = make_observation(observation, mdp, time_steps)
         self.states = len(self._reachable)
         """N"""
         self.visits = self._reachable.visits
@@ -108,7 +71,7 @@ class ExactBatch:
 
     def outcome(self, probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Return P(L = l), and P(L = l) · E[C | L = l], each [B, K]."""
-        lengths = self._source.comes_to(self._reachable, probabilities, self.reward.gamma)
+        lengths = self.comes_to(self._reachable, probabilities, self.reward.gamma)
         return lengths.probability, lengths.coins
 
     def by_lottery(self, probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
