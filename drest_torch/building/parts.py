@@ -66,7 +66,7 @@ def environment_networks(
     """Build the networks for an environment that shows a row of numbers."""
     flatten, bits = environment.flatten, cfg.policy.private_bits
     assert flatten is not None
-    scale, entries = torch.ones(flatten.shape), [entry.shape for entry in flatten.shown]
+    scale, entries = torch.ones(flatten.shape), list(flatten.shown.values())
     shared: dict[str, Any] = {"scale": scale, "private_bits": bits, "entries": entries}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cfg.seed)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
-from itertools import product
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from drest_torch.algos.networks.policy import private_settings
 from drest_torch.building.checkpoints import load_checkpoint, load_module
 from drest_torch.building.environments import acting_environment, evaluation_environment, rendering_environment
 from drest_torch.building.parts import environment_networks, reward_of
@@ -20,7 +22,7 @@ from drest_torch.config.schema import Config
 from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator
-from drest_torch.evaluation.finite import FiniteEvaluation, FinitePolicy, evaluate, mixed
+from drest_torch.evaluation.finite import FiniteEvaluation, evaluate, mixed
 from drest_torch.evaluation.results import Results
 from drest_torch.reward import Reward
 from drest_torch.transforms import ShutdownTimer
@@ -73,21 +75,20 @@ class TrainedInEnvironment:
             if array.ndim not in (1, 2) or array.shape[-1:] != self.shape:
                 raise ConfigError(f"an observation of shape {tuple(array.shape)}, and {self._expected()}")
             return self.flatten.standardised(array.reshape(-1, *self.shape)), array.ndim == 1
-        if absent := [entry.key for entry in shown if entry.key not in observed.keys()]:  # noqa: SIM118
+        if absent := [key for key in shown if key not in observed.keys()]:  # noqa: SIM118 (not a dict)
             raise ConfigError(f"an observation without '{absent[0]}', and {self._expected()}")
-        parts = [torch.as_tensor(observed[entry.key], dtype=torch.float32) for entry in shown]
-        single = parts[0].ndim == len(shown[0].shape)
-        count = [] if single else list(parts[0].shape[:1])
-        for entry, part in zip(shown, parts, strict=True):
-            if list(part.shape) != [*count, *entry.shape]:
-                raise ConfigError(
-                    f"an observation with '{entry.key}' of shape {tuple(part.shape)}, and {self._expected()}"
-                )
-        rows = torch.cat([part.reshape(*count, -1) for part in parts], -1)
+        parts = {key: torch.as_tensor(observed[key], dtype=torch.float32) for key in shown}
+        first = next(iter(shown))
+        single = parts[first].ndim == len(shown[first])
+        count = [] if single else list(parts[first].shape[:1])
+        for key, part in parts.items():
+            if list(part.shape) != [*count, *shown[key]]:
+                raise ConfigError(f"an observation with '{key}' of shape {tuple(part.shape)}, and {self._expected()}")
+        rows = torch.cat([part.reshape(*count, -1) for part in parts.values()], -1)
         return self.flatten.standardised(rows.reshape(-1, *self.shape)), single
 
     def _expected(self) -> str:
-        entries = ", ".join(f"{entry.key} {list(entry.shape)}" for entry in self.flatten.shown)
+        entries = ", ".join(f"{key} {list(shape)}" for key, shape in self.flatten.shown.items())
         row = f"a row of {self.shape[0]} numbers"
         return f"the policy of {self.folder} sees {entries}, or {row}; act in agent.environment()"
 
@@ -118,9 +119,8 @@ class TrainedInEnvironment:
         """Return the exact metrics, if the environment is this finite task with a timer."""
         parts = self.environment.env.transform
         timer = next((part for part in parts if isinstance(part, ShutdownTimer)), None)
-        shown = self.flatten.shown
-        found = [(entry.key, entry.numbers) for entry in shown][:1]
-        same = found == [("observation", task.shown.shape[1])] and len(shown) == 2
+        same = list(self.flatten.shown) == ["observation", "timer"]
+        same = same and math.prod(self.flatten.shown["observation"]) == task.shown.shape[1]
         if timer is None or not same or self.actions.outputs != task.actions + 1:
             raise UserError(
                 f"{self.folder} is not of this task with a timer that an action delays; evaluate by sampled="
@@ -128,18 +128,14 @@ class TrainedInEnvironment:
         if self.cfg.policy.private_kind != "bits":
             raise UserError(f"{self.folder} draws private numbers, of which there are too many; evaluate by sampled=")
 
-        def policy(private: Tensor | None) -> FinitePolicy:
-            def act(states: Tensor, shown: Tensor) -> Tensor:
-                rows = TensorDict({"observation": task.shown[states], "timer": shown}, batch_size=states.shape)
-                bits = None if private is None else private.expand(len(states), -1)
-                return self.policy(self.flatten.standardised(self.flatten.rows(rows)), bits).softmax(-1)
+        def act(setting: Tensor, states: Tensor, shown: Tensor) -> Tensor:
+            rows = TensorDict({"observation": task.shown[states], "timer": shown}, batch_size=states.shape)
+            bits = setting.expand(len(states), -1) if len(setting) else None
+            return self.policy(self.flatten.standardised(self.flatten.rows(rows)), bits).softmax(-1)
 
-            return act
-
-        count = self.cfg.policy.private_bits
-        settings = [torch.tensor(each) for each in product((0.0, 1.0), repeat=count)] if count else [None]
+        policies = [partial(act, setting) for setting in private_settings(self.cfg.policy.private_bits)]
         floor, gamma = self.cfg.env.floor, self.reward.gamma
-        return mixed([evaluate(task, timer, policy(setting), gamma=gamma, floor=floor) for setting in settings])
+        return mixed([evaluate(task, timer, policy, gamma=gamma, floor=floor) for policy in policies])
 
 
 def evaluator_of(

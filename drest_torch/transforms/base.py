@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from numbers import Integral
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -129,8 +129,10 @@ def appended(env: EnvBase, *transforms: Transform) -> TransformedEnv:
     return env
 
 
-def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor, level: Tensor | None = None) -> TensorDictBase:
-    """Reset the slots of an environment for which the mask [*batch, 1] is true; return all slots after it.
+def begin_anew(
+    env: EnvBase, tensordict: TensorDictBase, mask: Tensor, *, level: Tensor | None, kept: Collection[NestedKey]
+) -> None:
+    """Reset the slots of an environment for which the mask [*batch, 1] is true, and show them so, but what is kept.
 
     ``level`` [*batch, 1] are the seeds of the levels that they are on, if these are chosen.
     """
@@ -141,8 +143,15 @@ def reset_where(env: EnvBase, tensordict: TensorDictBase, mask: Tensor, level: T
         before.set(key, mask.clone())
     for key in env.reset_keys:
         before.set(key, mask.clone())
-    # TorchRL sets what a reset takes, and does not return, to 0.
-    return env.reset(before).exclude(LEVEL)
+    after = env.reset(before).exclude(LEVEL)  # TorchRL sets what a reset takes, and does not return, to 0
+    entries = {*observation_keys(env), *env.state_spec.keys(True, True)}.difference(kept)
+    overwrite(tensordict, after, mask, [key for key in entries if key in after.keys(True, True)])
+
+
+def set_done(env: EnvBase, tensordict: TensorDictBase, done: Tensor) -> None:
+    """Say where the end is [*batch, 1]; no other kind of end is left."""
+    for key in {*env.done_keys, "done", "terminated"}:
+        tensordict.set(key, done.clone() if key in ("done", "terminated") else torch.zeros_like(done))
 
 
 def set_seed(env: EnvBase, seed: int) -> None:
@@ -247,12 +256,11 @@ def check_finite(reward: Tensor, env: EnvBase) -> None:
         )
 
 
-def is_kind(dtype: torch.dtype, kind: str) -> bool:
-    if dtype == torch.bool:
-        return kind == "bool"
-    if kind == "integer":
-        return not dtype.is_floating_point and not dtype.is_complex
-    return kind == "number" or (kind == "floating point" and dtype.is_floating_point)
+def kind_of(spec: TensorSpec) -> str:
+    """Return ``bool``, ``floating point`` or ``integer``."""
+    if spec.dtype == torch.bool:
+        return "bool"
+    return "floating point" if spec.dtype.is_floating_point else "integer"
 
 
 def described(spec: TensorSpec) -> str:

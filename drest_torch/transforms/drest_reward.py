@@ -23,7 +23,7 @@ from drest_torch.transforms.base import (
     declaration,
     described,
     innermost,
-    is_kind,
+    kind_of,
     round_of,
     total,
     whole,
@@ -142,31 +142,27 @@ class DReSTReward(StatefulTransform):
             )
         self.zero_best = getattr(type(innermost(env)), "zero_best", False)
         super().check_environment(env)
-        self._check(env.output_spec)
-
-    def _check(self, output_spec: Composite) -> None:
-        """Refuse an environment whose specs lack an entry that the transform reads, or declare another kind of it."""
-        observation = output_spec["full_observation_spec"]
+        observation, rewards = env.output_spec["full_observation_spec"], env.output_spec["full_reward_spec"]
         batch = tuple(observation.shape)
-        raw = output_spec["full_reward_spec"].get("reward", None)
+        raw = rewards.get("reward", None)
         if raw is None or tuple(raw.shape) != (*batch, 1) or not raw.dtype.is_floating_point:
             declared = "no such entry" if raw is None else described(raw)
             raise ConfigError(
                 f"DReSTReward reads 'reward', and the environment's reward_spec has {declared}; "
                 f"declare Unbounded({(*batch, 1)}), the reward before any discount"
             )
-        for key, kind, meaning, otherwise in self._required():
+        for key, kinds, meaning, otherwise in self._required():
             if key is None:
                 continue
             spec = observation.get(key, None)
             if spec is None:
-                spec = output_spec["full_done_spec"].get(key, None)
-            reads, add = f"DReSTReward reads {key!r} ({meaning}), and", declaration(kind, (*batch, 1))
+                spec = env.output_spec["full_done_spec"].get(key, None)
+            reads, add = f"DReSTReward reads {key!r} ({meaning}), and", declaration(kinds[0], (*batch, 1))
             if spec is None:
                 raise ConfigError(
                     f"{reads} the environment does not declare it; add {add} to observation_spec, or {otherwise}"
                 )
-            if not is_kind(spec.dtype, kind) or tuple(spec.shape) not in (batch, (*batch, 1)):
+            if kind_of(spec) not in kinds or tuple(spec.shape) not in (batch, (*batch, 1)):
                 raise ConfigError(
                     f"{reads} the environment declares it as {described(spec)}; declare {add}, and return such a tensor"
                 )
@@ -178,20 +174,21 @@ class DReSTReward(StatefulTransform):
                 f"{self.num_lengths}; give it num_lengths={count}"
             )
 
-    def _required(self) -> list[tuple[NestedKey | None, str, str, str]]:
-        """Return for each entry that the transform reads its key, its kind, its meaning, and how else it gets along."""
+    def _required(self) -> list[tuple[NestedKey | None, list[str], str, str]]:
+        """Return for each entry that is read its key, its possible kinds, its meaning, and what to do without it."""
         same = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
-        entries: list[tuple[NestedKey | None, str, str, str]] = [
-            (self.mini_done_key, "bool", "whether this step ended a mini-episode", "name yours with mini_done_key="),
-            (self.length_key, "integer", "which of the k lengths it had, from 0", "name yours with length_key="),
-            (self.num_lengths_key, "number", "k, the number of lengths", same),
+        whole, real = "integer", "floating point"
+        entries: list[tuple[NestedKey | None, list[str], str, str]] = [
+            (self.mini_done_key, ["bool"], "whether this step ended a mini-episode", "name yours with mini_done_key="),
+            (self.length_key, [whole], "which of the k lengths it had, from 0", "name yours with length_key="),
+            (self.num_lengths_key, [whole, real], "k, the number of lengths", same),
         ]
         if self.reward.divide_by_best:
             other = "pass divide_by_best=False"
-            entries.append((self.best_return_key, "floating point", "m, the most that the length offers", other))
+            entries.append((self.best_return_key, [real], "m, the most that the length offers", other))
         if self.reward.gamma != 1:
             other = "pass tick_key=None to count steps instead"
-            entries.append((self.tick_key, "integer", "ticks of the mini-episode so far", other))
+            entries.append((self.tick_key, [whole], "ticks of the mini-episode so far", other))
         return entries
 
     # ------------------------------------------------------------------------------------ steps
@@ -335,23 +332,20 @@ class DReSTReward(StatefulTransform):
 
     # ------------------------------------------------------------------------------------ resets
 
-    def _look_at_meta_episode(self, counts: Tensor, reset: Tensor | None) -> None:
-        """Warn if the first meta-episode that ends held a single mini-episode: then nothing is discounted."""
-        played = counts.sum(-1, keepdim=True)
-        ended = played[reset.reshape(played.shape)] if reset is not None else played
-        if not ended.any():  # a reset before the first mini-episode has ended
-            return
-        self._seen_meta_episode, self._last_counts = True, None
-        if (ended < 2).all():
-            warnings.warn(
-                "DReSTReward: a meta-episode ended after its first mini-episode, so every discount is 1; `done` must "
-                "be the end of a meta-episode of several mini-episodes (docs/tutorials/environment.md)",
-                stacklevel=2,
-            )
-
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        """Warn if the first meta-episode that ends held a single mini-episode: then nothing is discounted."""
         if self._last_counts is not None:
-            self._look_at_meta_episode(self._last_counts, tensordict.get("_reset", None))
+            played = self._last_counts.sum(-1)
+            if (reset := tensordict.get("_reset", None)) is not None:
+                played = played[reset.reshape(played.shape)]
+            if played.any():  # not a reset before the first mini-episode has ended
+                self._seen_meta_episode, self._last_counts = True, None
+            if played.any() and (played < 2).all():
+                warnings.warn(
+                    "DReSTReward: a meta-episode ended after its first mini-episode, so every discount is 1; `done` "
+                    "must be the end of a meta-episode of several mini-episodes (docs/tutorials/environment.md)",
+                    stacklevel=2,
+                )
         return super()._reset(tensordict, tensordict_reset)
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:

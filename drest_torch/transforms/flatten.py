@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import torch
 from tensordict import TensorDictBase
@@ -21,19 +20,6 @@ SEEN = "seen"
 """The key of the row."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    """One entry of an observation, and where its numbers are among those of the row."""
-
-    key: str
-    shape: tuple[int, ...]
-    first: int
-
-    @property
-    def numbers(self) -> int:
-        return math.prod(self.shape)
-
-
 class Flatten(Transform):
     """Shows ``seen`` [*batch, F], the entries of an observation as one row of numbers, standardised.
 
@@ -47,41 +33,37 @@ class Flatten(Transform):
     def __init__(self, env: EnvBase, keys: Sequence[str]) -> None:
         super().__init__()
         self.name = title(env)
-        shown, first = [], 0
-        batch = len(env.batch_size)
-        for key in keys:
-            spec = env.observation_spec[key]
-            shown.append(Shown(key, tuple(spec.shape[batch:]), first))
-            first += shown[-1].numbers
-        self.shown = shown
-        self.shape = (first,)
-        self.register_buffer("centre", torch.zeros(first))
-        self.register_buffer("spread", torch.ones(first))
-        for entry in shown:
-            if env.observation_spec[entry.key].dtype == torch.uint8:
-                self.spread[entry.first : entry.first + entry.numbers] = 255.0
+        specs = {key: env.observation_spec[key] for key in keys}
+        self.shown = {key: tuple(spec.shape[len(env.batch_size) :]) for key, spec in specs.items()}
+        """The shape of each entry, in the order of their numbers in the row."""
+        spread = self._of_entries({key: 255.0 if spec.dtype == torch.uint8 else 1.0 for key, spec in specs.items()})
+        self.shape = tuple(spread.shape)
+        self.register_buffer("centre", torch.zeros_like(spread))
+        self.register_buffer("spread", spread)
+
+    def _of_entries(self, values: Mapping[str, float]) -> Tensor:
+        """Return a value for each number of the row [F], given one for each entry."""
+        return torch.cat([torch.full((math.prod(shape),), values[key]) for key, shape in self.shown.items()])
 
     def rows(self, tensordict: TensorDictBase) -> Tensor:
         """Return the observations as they are [*batch, F]."""
-        batch = tensordict.batch_size
-        parts = [self._part(tensordict.get(entry.key), entry, batch) for entry in self.shown]
+        batch, parts = tensordict.batch_size, []
+        for key, shape in self.shown.items():
+            value: Tensor = tensordict.get(key)
+            if value.numel() != batch.numel() * math.prod(shape):
+                raise UserError(
+                    f"{self.name} shows '{key}' of shape {tuple(value.shape)}, and declares {(*batch, *shape)}; let it "
+                    "return what its observation_spec declares"
+                )
+            parts.append(value.reshape(*batch, math.prod(shape)).float())
         rows = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         if not math.isfinite(rows.sum().item()) and not torch.isfinite(rows).all():
-            keys = [entry.key for entry, part in zip(self.shown, parts, strict=True) if not part.isfinite().all()]
+            key = next(key for key, part in zip(self.shown, parts, strict=True) if not part.isfinite().all())
             raise UserError(
-                f"{self.name} shows NaN or infinity in '{keys[0]}'; mend the environment, or leave this out with "
+                f"{self.name} shows NaN or infinity in '{key}'; mend the environment, or leave this out with "
                 "env.observed"
             )
         return rows
-
-    def _part(self, value: Tensor, entry: Shown, batch: torch.Size) -> Tensor:
-        """Return an entry as a row of numbers [*batch, n]."""
-        if value.numel() != batch.numel() * entry.numbers:
-            raise UserError(
-                f"{self.name} shows '{entry.key}' of shape {tuple(value.shape)}, and declares "
-                f"{(*batch, *entry.shape)}; let it return what its observation_spec declares"
-            )
-        return value.reshape(*batch, entry.numbers).float()
 
     def standardised(self, rows: Tensor) -> Tensor:
         """Return rows as the policy sees them."""
@@ -89,12 +71,10 @@ class Flatten(Transform):
 
     def measure(self, rows: Tensor, fixed: Sequence[str]) -> None:
         """Standardise vectors by the mean and the deviation of these rows [n, F], all but the ``fixed`` entries."""
+        here = self._of_entries({key: len(shape) == 1 and key not in fixed for key, shape in self.shown.items()}).bool()
         mean, spread = rows.mean(0), rows.std(0)
-        for entry in self.shown:
-            if len(entry.shape) == 1 and entry.key not in fixed:
-                here = slice(entry.first, entry.first + entry.numbers)
-                self.centre[here] = mean[here]
-                self.spread[here] = torch.where(spread[here] > 1e-6, spread[here], 1)
+        self.centre[here] = mean[here]
+        self.spread[here] = torch.where(spread > 1e-6, spread, 1)[here]
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         return next_tensordict.set(SEEN, self.standardised(self.rows(next_tensordict)))

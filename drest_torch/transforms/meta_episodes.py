@@ -15,17 +15,16 @@ from drest_torch.transforms.base import (
     LEVEL,
     Entries,
     StatefulTransform,
+    begin_anew,
     check_whole,
     column,
-    observation_keys,
-    overwrite,
-    reset_where,
+    set_done,
     stays_ended,
     title,
     whole,
 )
 
-KEPT = ("mini_len", "best_return")
+KEPT = ("mini_len", "best_return", "mini_done")
 """What describes the mini-episode that has ended: not the entries after the reset."""
 
 
@@ -129,7 +128,6 @@ class MetaEpisodes(StatefulTransform):
         env = self.parent
         assert env is not None
         ended = column(next_tensordict, "done").clone()
-        kept = [key for key in KEPT if key in next_tensordict.keys(True, True)]
         waits = tensordict.get("mini_waits") if self.together else torch.zeros_like(ended)
         mini_done = (column(next_tensordict, "mini_done") if self.own else ended) & ~waits
         self._quiet = 0 if mini_done.any() else self._quiet + 1
@@ -153,15 +151,11 @@ class MetaEpisodes(StatefulTransform):
         level = None if self._levels is None else tensordict.get(LEVEL)
         # A slot that waits begins anew as well, unseen: an environment is never stepped after its end.
         if (begins := ended & ~meta_done).any():
-            after = reset_where(env, next_tensordict, begins, level)
-            entries = {*observation_keys(env), *env.state_spec.keys(True, True)} - {*kept, "mini_done"}
-            overwrite(next_tensordict, after, begins, [key for key in entries if key in after.keys(True, True)])
+            begin_anew(env, next_tensordict, begins, level=level, kept=KEPT)
         if level is not None:
             next_tensordict.set(LEVEL, level)
         next_tensordict.set("mini_done", mini_done)
-        for key in {*env.done_keys, "done", "terminated"}:
-            of_end = key in ("done", "terminated")
-            next_tensordict.set(key, meta_done.clone() if of_end else torch.zeros_like(meta_done))
+        set_done(env, next_tensordict, meta_done)
         return next_tensordict
 
     # ------------------------------------------------------------------------------------ levels

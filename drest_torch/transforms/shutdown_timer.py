@@ -19,6 +19,7 @@ from drest_torch.transforms.base import (
     LEVEL,
     Entries,
     StatefulTransform,
+    begin_anew,
     check_finite,
     check_whole,
     choices,
@@ -28,7 +29,7 @@ from drest_torch.transforms.base import (
     is_choice,
     observation_keys,
     overwrite,
-    reset_where,
+    set_done,
     stays_ended,
     title,
     whole,
@@ -187,12 +188,8 @@ class ShutdownTimer(StatefulTransform):
             tensordict.set("action", action[..., :-1])
             return tensordict
         spec = self.parent.full_action_spec["action"]
-        if isinstance(spec, OneHot):
-            asked, own = action[..., -1:].bool(), action[..., :-1]
-            chosen = own.long().argmax(-1, keepdim=True)
-        else:
-            chosen = action.unsqueeze(-1)
-            asked = chosen == spec.space.n
+        chosen = action.long().argmax(-1, keepdim=True) if isinstance(spec, OneHot) else action.unsqueeze(-1)
+        asked = chosen == spec.space.n
         idle = tensordict.get("timer_action") if self._repeats else torch.full_like(chosen, int(self.idle))
         chosen = torch.where(asked, idle, chosen)
         tensordict.set("timer_asked", asked)
@@ -225,16 +222,12 @@ class ShutdownTimer(StatefulTransform):
             shutdown = shutdown | ((waits | done) & ~self.rules.is_open(delays, since))
         # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
         if not alone and (ended := done & ~shutdown).any():
-            after = reset_where(env, next_tensordict, ended, tensordict.get(LEVEL, None))
-            shown = set(observation_keys(env))
-            keys = shown | set(env.state_spec.keys(True, True))
-            taken = keys if self.ended == "restart" else keys - shown
-            overwrite(next_tensordict, after, ended, [key for key in taken if key in after.keys(True, True)])
+            kept = () if self.ended == "restart" else observation_keys(env)
+            begin_anew(env, next_tensordict, ended, level=tensordict.get(LEVEL, None), kept=kept)
         if self.ended == "absorb":
             waits = waits | done
         next_tensordict.set("reward", reward - self.cost * asked if self.cost else reward)
-        for key in {*env.done_keys, "done", "terminated"}:
-            next_tensordict.set(key, shutdown.clone() if key in ("done", "terminated") else torch.zeros_like(shutdown))
+        set_done(env, next_tensordict, shutdown)
         if self._repeats:
             next_tensordict.set("timer_action", tensordict.get("timer_action"))
         return self._publish(next_tensordict, waits, tick, left, delays, since)

@@ -40,7 +40,6 @@ QUICK = {
 }
 POLE = {"id": "CartPole-v1", "base": 6, "delays": [4]}
 OWN = {"base": [3, 5], "best": [3, 4]}
-EXACT = {"algo": "exact", "policy": "mlp", "reward": "drest"}
 COUNTING = "tests.helpers.counting"
 
 
@@ -300,36 +299,9 @@ def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path, monkeyp
     with pytest.raises(KeyboardInterrupt, match="was interrupted and saved"):
         quick(tmp_path / "run", env=POLE, env_steps=2000)
     assert Agent.train(resume=tmp_path / "run").folder == tmp_path / "run"
-    assert (tmp_path / "run" / "summary.json").is_file()
-
-
-# ------------------------------------------------------------------------------------ going on
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"env": POLE},
-        {"levels": "example", "test": {"paper": False}},
-        EXACT | {"levels": "example", "test": {"paper": False}, "env_steps": 20_000},
-    ],
-    ids=["environment", "gridworld", "exact"],
-)
-def test_a_finished_run_goes_on_to_more_steps(tmp_path, values):
-    first = quick(tmp_path / "run", **values)
-    steps = first.cfg.env_steps
-    before = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    longer = Agent.train(resume=tmp_path / "run", env_steps=5 * steps)
-    rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert rows[: len(before)] == before
-    assert rows[-1]["step"] == summary["env_steps"] >= 5 * steps == longer.cfg.env_steps
-    assert longer.checkpoint.name > first.checkpoint.name
-    assert longer.cfg.evaluations == 10  # as often as before
-    rates = [row["optim/lr"] for row in rows if "optim/lr" in row]
-    assert rates[len(before) - 1] > rates[len(before) - 2]  # schedules are those of the new length
-    assert "eval/test/usefulness" in rows[-1] or "eval/train/usefulness" in rows[-1]
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["env_steps"] >= 2000
+    assert Agent.train(resume=tmp_path / "run", env_steps=3000).cfg.env_steps == 3000
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["env_steps"] >= 3000
 
 
 # ------------------------------------------------------------------------------------ timers of their own

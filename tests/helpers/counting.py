@@ -53,10 +53,13 @@ class Counting(EnvBase):
         shown = {"observation": torch.cat((self.count.float(), self.last), -1)}
         return TensorDict(shown | ({"level": self.level.clone()} if self.levels else {}), batch_size=self.batch_size)
 
+    def chosen(self, tensordict):
+        """Return the slots that a reset is of."""
+        every = torch.ones_like(self.count, dtype=torch.bool)
+        return every if tensordict is None else tensordict.get("_reset", every).reshape(every.shape)
+
     def _reset(self, tensordict=None, **kwargs):
-        chosen = torch.ones_like(self.count, dtype=torch.bool)
-        if tensordict is not None:
-            chosen = tensordict.get("_reset", chosen).reshape(chosen.shape)
+        chosen = self.chosen(tensordict)
         if self.levels:
             unseeded = torch.full_like(self.level, -1)
             seeds = unseeded if tensordict is None else tensordict.get("level_seed", unseeded)

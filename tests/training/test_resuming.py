@@ -1,6 +1,7 @@
 """A run that is stopped and resumed is, bit for bit, the run that was not: a table; and runs from another's weights."""
 
 import shutil
+from itertools import pairwise
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 from drest_torch import Agent
 from drest_torch.algos.tabular_kernel import State
 from drest_torch.config.compose import compose
+from drest_torch.config.stored import load_config
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, QUIET, SMALLEST, arguments, metrics, same_run, stop_after, train, weights
 
@@ -28,6 +30,7 @@ WORLDS = {
     "ppo": ["algo=ppo"],
     "a2c in turn, two threads": ["algo=a2c", "threads=2", "reward.counting=sequential", "algo.credit=meta"],
     "reinforce": ["algo=reinforce", "policy.private_bits=2"],
+    "longer than at first": ["algo=ppo"],
     "exact": ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],
     "rotated levels": ["algo=ppo", *FEW, "levels.symmetries=true"],
     "fresh levels": [*("algo=reinforce", *FEW, "levels.fresh=true"), *("policy=symmetric", "algo.muon_lr=0.02")],
@@ -71,8 +74,12 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         run = start(compose(*words, f"run_dir={folder}"))
         if "longer" in name:
             run.train()
-            run = resume(folder, env_steps=3000)
+            before, evaluations, steps = metrics(folder), run.cfg.evaluations, 5 * run.cfg.env_steps // 2
+            run = resume(folder, env_steps=steps)
             assert not (folder / "summary.json").exists()
+            stored = load_config(folder)
+            assert (stored.env_steps, stored.evaluations) == (steps, round(2.5 * evaluations))  # as often as before
+            assert metrics(folder) == before
         return run
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -84,6 +91,9 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         run = resume(parts)
     run.train()
     same_run(whole, parts)
+    if "longer" in name:  # schedules are those of the new length
+        rates = [row["optim/lr"] for row in metrics(parts) if "optim/lr" in row]
+        assert any(later > earlier for earlier, later in pairwise(rates))
     if name == "exact":  # finished, so that there is nothing left to do
         resume(parts).train()
         same_run(whole, parts)

@@ -6,14 +6,14 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.data import Binary, Categorical, Composite, OneHot, Unbounded
-from torchrl.envs import Compose, EnvBase, RenameTransform, RewardSum, StepCounter, TransformedEnv, check_env_specs
+from torchrl.envs import Compose, RenameTransform, RewardSum, StepCounter, TransformedEnv, check_env_specs
 
 from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
-from tests.helpers.paymaster import Paymaster
+from tests.helpers.counting import Counting
 
 NINE = [world(name) for name in PAPER_WORLDS]
 
@@ -38,58 +38,42 @@ def test_a_batch_that_is_none_is_refused():
 # ---------------------------------------------------------------------------- what the environment declares
 
 
-class Coins(EnvBase):
-    """Pays 1 a step. Action 0 ends the mini-episode, action 1 goes on for one step more; ``batch`` may be empty."""
+class Coins(Counting):
+    """Pays 1 a step. Action 0 ends the mini-episode, any other goes on for one step more; three are a meta-episode.
+
+    What it says of them may be nested under ``inner``, or be without a dimension of size 1; ``changed`` are specs.
+    """
 
     def __init__(self, batch=(2,), episodes=3, last=(1,), inner=None, **changed):
-        super().__init__(batch_size=torch.Size(batch))
-        self.episodes, self.last, self.inner = episodes, last, inner
-        batch = tuple(batch)
-        shape = (*batch, *last)
-        announced = {
-            "mini_done": Binary(shape=shape, dtype=torch.bool),
-            "mini_len": Categorical(2, shape=shape, dtype=torch.int64),
-            "best_return": Unbounded(shape),
-            "num_lengths": Unbounded(shape, dtype=torch.int64),
-            "tick": Unbounded(shape, dtype=torch.int64),
-        }
+        super().__init__(batch)
+        self.episodes, self.inner, self.form = episodes, inner, (*batch, *last)
+        kinds = {"mini_done": torch.bool, "best_return": torch.float32, "num_lengths": torch.int64, "tick": torch.int64}
+        specs = {name: Unbounded(self.form, dtype=kind) for name, kind in kinds.items()}
+        specs |= {"mini_len": Categorical(2, shape=self.form, dtype=torch.int64)}
         self.reward_spec = changed.pop("reward", Unbounded((*batch, 1)))
-        announced = {name: spec for name, spec in (announced | changed).items() if spec is not None}
-        shown = {inner: Composite(announced, shape=batch)} if inner else announced
-        self.observation_spec = Composite(observation=Unbounded((*batch, 1)), **shown, shape=batch)
-        self.action_spec = Categorical(2, shape=batch, dtype=torch.int64)
-        flag = Binary(shape=(*batch, 1), dtype=torch.bool)
-        self.full_done_spec = Composite(done=flag, terminated=flag.clone(), shape=batch)
-        self.tick = self.played = torch.zeros((*batch, 1), dtype=torch.int64)
+        specs = {name: spec for name, spec in (specs | changed).items() if spec is not None}
+        specs = {inner: Composite(specs, shape=batch)} if inner else specs
+        self.observation_spec = Composite(observation=Unbounded((*batch, 2)), **specs, shape=batch)
+        self.played = torch.zeros_like(self.count)
 
-    def _set_seed(self, seed):
-        pass
-
-    def _entries(self, ended, length):
-        announced = {
-            "mini_done": ended,
-            "mini_len": length,
-            "best_return": length + 1.0,
-            "num_lengths": torch.full_like(length, 2),
-            "tick": self.tick,
-        }
-        announced = {name: value.reshape((*self.batch_size, *self.last)) for name, value in announced.items()}
-        announced = {self.inner: announced} if self.inner else announced
-        return TensorDict({"observation": self.tick.float(), **announced}, batch_size=self.batch_size)
+    def said(self, shown, ended, length):
+        says = {"mini_done": ended, "mini_len": length, "best_return": length + 1.0, "tick": self.count}
+        says |= {"num_lengths": torch.full_like(length, 2)}
+        says = {name: value.reshape(self.form) for name, value in says.items()}
+        return shown.update({self.inner: says} if self.inner else says)
 
     def _reset(self, tensordict=None, **kwargs):
-        whole = torch.ones_like(self.tick, dtype=torch.bool)
-        stays = ~(whole if tensordict is None else tensordict.get("_reset", whole).reshape(whole.shape))
-        self.tick, self.played = self.tick * stays, self.played * stays
-        return self._entries(torch.zeros_like(whole), torch.zeros_like(self.tick))
+        self.played = self.played * ~self.chosen(tensordict)
+        shown, none = super()._reset(tensordict, **kwargs), torch.zeros_like(self.count)
+        return self.said(shown, none.bool(), none)
 
     def _step(self, tensordict):
-        ended = (tensordict["action"].unsqueeze(-1) == 0) | (self.tick == 1)
-        length = self.tick
-        self.tick, self.played = (self.tick + 1) * ~ended, self.played + ended
+        length, step = self.count, super()._step(tensordict)
+        ended = (tensordict["action"].unsqueeze(-1) == 0) | (length == 1)
+        self.count, self.played = self.count * ~ended, self.played + ended
         done = self.played == self.episodes
-        step = {"reward": torch.ones_like(self.tick).float(), "done": done, "terminated": done.clone()}
-        return self._entries(ended, length).update(step)
+        step.update({"reward": torch.ones_like(step["reward"]), "done": done, "terminated": done.clone()})
+        return self.said(step, ended, length)
 
 
 INT8 = {"shape": (2, 1), "dtype": torch.int8}
@@ -218,25 +202,30 @@ TWO, THREE = (parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for la
     ],
     ids=str,
 )
-def test_every_mini_episode_is_paid_as_by_the_paymaster(reward, tick_key):
+def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
     """On levels of different k; each slot has counts of its own."""
     slots = 22
     env = GridworldEnv([TWO, THREE, *NINE], slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
     paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=3, tick_key=tick_key))
-    paymaster, found = Paymaster(reward, slots, 3), []
-    td, coins, tick = paying.reset(), torch.zeros(slots), torch.zeros(slots)
+    td, found = paying.reset(), set()
+    coins, played = [[] for _ in range(slots)], [[] for _ in range(slots)]
     torch.manual_seed(0)
     for _ in range(150):
         step, td = paying.step_and_maybe_reset(td.set("action", torch.randint(4, (slots,))))
-        said = {key: step["next", key].squeeze(-1) for key in (*KEYS.values(), "reward", "reward_raw", "done")}
-        coins, tick = coins + said["reward_raw"] * reward.gamma**tick, tick + 1
-        slot = said["mini_done"].nonzero().flatten()
-        assert not said["reward"][~said["mini_done"]].any()
-        column, k, best, paid = (said[key][slot] for key in ("mini_len", "num_lengths", "best_return", "reward"))
-        expected, _ = paymaster.pay(coins[slot], column, k, best, slot)
-        torch.testing.assert_close(paid, expected)
-        assert torch.equal(paymaster.complete(), said["done"])
-        paymaster.begin(said["done"].nonzero().flatten())
-        coins[slot], tick[slot] = 0, 0
-        found += paid.tolist()
-    assert len({round(each, 5) for each in found}) > 3
+        names = (*KEYS.values(), "reward", "reward_raw", "done")
+        for slot, said in enumerate(zip(*(step["next", name].flatten().tolist() for name in names), strict=True)):
+            ended, k, m, _, length, paid, raw, done = said
+            coins[slot].append(raw)
+            expected = 0.0
+            if ended:
+                exponent = played[slot].count(length) - (len(played[slot]) / k if reward.normalise else 0)
+                share = sum(c * reward.gamma**tick for tick, c in enumerate(coins[slot]))
+                share /= (m or 1.0) if reward.divide_by_best else 1.0
+                expected = min(reward.lam**exponent * share, reward.clip or math.inf)
+                coins[slot] = []
+                played[slot].append(length)
+            assert paid == pytest.approx(expected, rel=1e-5)
+            assert done == (len(played[slot]) == reward.episodes_per_meta)
+            played[slot] = [] if done else played[slot]
+            found.add(round(paid, 5))
+    assert len(found) > 3
