@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 from torchrl.data import Bounded, Categorical, OneHot
-from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, TransformedEnv
+from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, TransformedEnv
 
 from drest_torch.algos.distributions import ActionKind, box, one_of, several
 from drest_torch.algos.networks.base import requirements
@@ -38,7 +38,7 @@ RENDERED = 50
 """Mini-episodes that are played, at most, until each length was rendered once."""
 
 
-def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: bool = True) -> Environment:
+def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: bool) -> Environment:
     """Return the environment that a run trains in: each of its slots plays one meta-episode for a batch.
 
     With sequential counting `DReSTReward` pays in the environment, else it pays for batches.
@@ -73,12 +73,10 @@ def evaluation_environment(
     copies = copies_of(cfg)  # a factory may make so many slots, and no others
     if cfg.env.name == "gymnasium":
         copies = min(copies, mini_episodes)
-    base = None
-    if beside is not None and beside.env.batch_size.numel() == copies:
-        base = beside.env.base_env
+    shares = beside is not None and beside.env.batch_size.numel() == copies
     remembers = requirements(cfg.policy.network).remembers
     rounds = cfg.algo.episodes // copies_of(cfg) if remembers else -(-mini_episodes // max(copies, cfg.env.levels or 1))
-    return _environment(cfg, reward, copies, rounds, base=base)
+    return _environment(cfg, reward, copies, rounds, base=beside.env.base_env if beside and shares else None)
 
 
 def rendering_environment(cfg: Config, reward: Reward) -> Environment:
@@ -106,63 +104,49 @@ def _environment(
 ) -> Environment:
     chosen = cfg.env
     base = _base(chosen, copies) if base is None else base
-    transforms: list[Transform] = []
-    timer = _timer(chosen, base, skip=skip)
-    if timer is not None:
-        transforms.append(timer)
-    shown = base.observation_spec
-    count = len(timer.lengths) if timer is not None else _lengths_of(base)
-    best = None
+    shown, timer = base.observation_spec, _timer(chosen, base, skip=skip)
+    lengths = list(timer.lengths if timer is not None else range(_lengths_of(base)))
+    best = bits = None
     if shown.get("best_return", None) is None:
         # The numbers of reference agents are set before training begins.
-        given = [1.0] * count if chosen.best == REFERENCE else chosen.best and list(chosen.best)
-        best = BestReturn(
-            count,
-            given=given,
-            quantile=chosen.quantile,
-            gamma=reward.gamma,
-            floor=chosen.floor,
-            levels=chosen.levels or 1,
-        )
-        transforms.append(best)
+        given = [1.0] * len(lengths) if chosen.best == REFERENCE else chosen.best and list(chosen.best)
+        seen = {"quantile": chosen.quantile, "floor": chosen.floor, "levels": chosen.levels or 1}
+        best = BestReturn(len(lengths), given=given, gamma=reward.gamma, **seen)
     own = shown.get("mini_done", None) is not None
     levels = None if chosen.levels is None or own else range(chosen.levels)
     meta = MetaEpisodes(1 if own else rounds, together=True, group=group, levels=levels)
-    transforms.append(meta)
     if own and group > 1:
         raise ConfigError(
             f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
             "reward.counting=sequential"
         )
     if cfg.policy.private_bits:
-        transforms.append(PrivateBits(cfg.policy.private_bits, kind=cfg.policy.private_kind))
-    env = TransformedEnv(base, Compose(*transforms))
+        bits = PrivateBits(cfg.policy.private_bits, kind=cfg.policy.private_kind)
+    env = TransformedEnv(base, Compose(*(each for each in (timer, best, meta, bits) if each is not None)))
     known = [str(key) for key in shown.keys(True, True)]
     observed = chosen.observed or (["observation"] if {"observation", "mini_len"} <= {*known} else known)
-    for key in observed:
-        if shown.get(key, None) is None:
-            raise ConfigError(
-                f"env.observed with '{key}', and {title(base)} shows {', '.join(known)}; choose some of these"
-            )
+    if absent := [key for key in observed if shown.get(key, None) is None]:
+        raise ConfigError(
+            f"env.observed with '{absent[0]}', and {title(base)} shows {', '.join(known)}; choose some of these"
+        )
     flatten = Flatten(env, [*observed, *(["timer"] if isinstance(timer, ShutdownTimer) else [])])
-    actions = _actions(env)
+    actions, ask = _actions(env), None
     env.append_transform(flatten)
     if isinstance(bounded := env.full_action_spec["action"], Bounded):
         env.append_transform(Squash(bounded.space.low, bounded.space.high))
-    ask = None
-    if isinstance(timer, ShutdownTimer) and len(timer.lengths) > 1 and not callable(timer.control):
-        ask = 1 - 0.5 ** (1 / (timer.window or timer.lengths[0]))
+    if isinstance(timer, ShutdownTimer) and len(lengths) > 1 and not callable(timer.control):
+        ask = 1 - 0.5 ** (1 / (timer.window or lengths[0]))
     return Environment(
         env=env,
         ends=meta,
         sees=SEEN,
         actions=actions,
-        num_lengths=count,
+        num_lengths=len(lengths),
         private_bits=cfg.policy.private_bits,
         private_kind=cfg.policy.private_kind,
         flatten=flatten,
         best=best,
-        lengths=list(timer.lengths if timer is not None else range(count)),
+        lengths=lengths,
         ask=ask,
     )
 

@@ -16,7 +16,6 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.building.environments import REFERENCE, training_environment
 from drest_torch.building.parts import environment_networks
 from drest_torch.building.trained import animate, evaluator_of
-from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, copies_of
 from drest_torch.errors import ConfigError, UserError, blaming
 from drest_torch.files import write_json
@@ -46,8 +45,11 @@ class EnvironmentTask(Task):
                 "it is not promised that a run which is resumed or repeated is the same",
                 file=sys.stderr,
             )
-        if cfg.env.standardise:
-            standardise(self.environment, rng)
+        flatten = self.environment.flatten
+        assert flatten is not None
+        if cfg.env.standardise:  # by what random actions show in one meta-episode of each slot
+            batch = self.environment.collector(self.environment.uniform_actor()).collect(rng)
+            flatten.measure(flatten.rows(batch)[played(batch)])
         with Bounded():
             policy, critic = environment_networks(cfg, self.environment, with_critic=has_critic)
         self.learner, self.updater = sampled_learner(cfg, self.environment, policy, critic, rng)
@@ -120,14 +122,6 @@ def keeps_state(env: EnvBase, seed: int) -> bool:
     return not all(torch.equal(*pair) for pair in zip(*shown, strict=True))
 
 
-def standardise(environment: Environment, rng: torch.Generator) -> None:
-    """Measure the observations of random actions, for one meta-episode of each slot."""
-    flatten = environment.flatten
-    assert flatten is not None
-    batch = environment.collector(environment.uniform_actor()).collect(rng)
-    flatten.measure(flatten.rows(batch)[played(batch)], ["timer"])
-
-
 def reference_best(cfg: Config, lengths: Sequence[int], folder: Path, train: TrainPart) -> Tensor | None:
     """Return m(l) [levels, k], the mean returns of reference agents: one for each length, with that length alone.
 
@@ -138,31 +132,20 @@ def reference_best(cfg: Config, lengths: Sequence[int], folder: Path, train: Tra
     for index, length in enumerate(lengths):
         own = folder / REFERENCES / str(length)
         if not (own / "summary.json").exists():
-            stage(
-                f"training a reference agent for {length} steps ({index + 1} of {len(lengths)}) …", shown=cfg.progress
-            )
-            if train(_reference_config(cfg, length), own) is None:
+            which = f"{index + 1} of {len(lengths)}"
+            stage(f"training a reference agent for {length} steps ({which}) …", shown=cfg.progress)
+            alone = copy.deepcopy(cfg)  # with a single length, nothing is discounted
+            alone.env.base, alone.env.delays, alone.env.best = length, [], None
+            alone.env_steps, alone.env.reference_steps = cfg.env.reference_steps or cfg.env_steps, None
+            alone.logger.sinks, alone.pictures = {}, 0
+            if train(alone, own) is None:
                 return None
-        found.append(_returns(own, length))
+        levels = json.loads((own / "levels_test.json").read_text(encoding="utf-8"))
+        returns = [float(level["return_given_length"][str(length)]) for level in levels]
+        if min(returns) <= 0:
+            raise ConfigError(
+                f"{own}: the reference agent for {length} steps has a mean return of {min(returns):g}, and m(l) must "
+                "be above 0; train it for longer (env.reference_steps), or give env.floor, a lower bound of the rewards"
+            )
+        found.append(returns)
     return torch.tensor(found).T
-
-
-def _reference_config(cfg: Config, length: int) -> Config:
-    """Return the configuration of a reference agent. With a single length, nothing is discounted."""
-    own = copy.deepcopy(cfg)
-    own.env.base, own.env.delays, own.env.best = length, [], None
-    own.env_steps, own.env.reference_steps = cfg.env.reference_steps or cfg.env_steps, None
-    own.logger.sinks, own.pictures = {}, 0
-    return own
-
-
-def _returns(folder: Path, length: int) -> list[float]:
-    """Return the mean returns of a reference agent, level by level."""
-    levels = json.loads((folder / "levels_test.json").read_text(encoding="utf-8"))
-    returns = [float(level["return_given_length"][str(length)]) for level in levels]
-    if min(returns) <= 0:
-        raise ConfigError(
-            f"{folder}: the reference agent for {length} steps has a mean return of {min(returns):g}, and m(l) must be "
-            "above 0; train it for longer (env.reference_steps), or give env.floor, a lower bound of the rewards"
-        )
-    return returns

@@ -69,9 +69,9 @@ class Flatten(Transform):
         """Return rows as the policy sees them."""
         return ((rows - self.centre) / self.spread).clamp(-LARGEST, LARGEST)
 
-    def measure(self, rows: Tensor, fixed: Sequence[str]) -> None:
-        """Standardise vectors by the mean and the deviation of these rows [n, F], all but the ``fixed`` entries."""
-        here = self._of_entries({key: len(shape) == 1 and key not in fixed for key, shape in self.shown.items()}).bool()
+    def measure(self, rows: Tensor) -> None:
+        """Standardise vectors by the mean and the deviation of these rows [n, F], all but what a timer shows."""
+        here = self._of_entries({key: len(shape) == 1 and key != "timer" for key, shape in self.shown.items()}).bool()
         mean, spread = rows.mean(0), rows.std(0)
         self.centre[here] = mean[here]
         self.spread[here] = torch.where(spread > 1e-6, spread, 1)[here]

@@ -1,6 +1,7 @@
 """What transforms cannot be given, or put around, is refused in a sentence: a table."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -34,31 +35,13 @@ def worlds():
     return GridworldEnv([world("example")], 2)
 
 
-def timer():
-    return ShutdownTimer(3, [2])
-
-
-def mini():
-    """Declares lengths, and leaves rewards as they are."""
-    return OwnLengths([3, 4])
-
-
-def metas():
-    return MetaEpisodes(3, together=True)
-
-
-def reward(**arguments):
-    return DReSTReward(num_lengths_key=None, divide_by_best=False, **arguments)
-
-
-def averaged():
-    return DReSTReward.of(Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
-
-
-def bits():
-    return PrivateBits(1)
-
-
+timer = partial(ShutdownTimer, 3, [2])
+mini = partial(OwnLengths, [3, 4])
+"""Declares lengths, and leaves rewards as they are."""
+metas = partial(MetaEpisodes, 3, together=True)
+reward = partial(DReSTReward, num_lengths_key=None, divide_by_best=False)
+averaged = partial(DReSTReward.of, Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
+bits = partial(PrivateBits, 1)
 ARGUMENTS = [
     (DReSTReward, {"lam": 0.0}, "lam[= ]0"),
     (DReSTReward, {"lam": 1.1}, "lam[= ]1.1"),
@@ -109,7 +92,7 @@ TOGETHER = [
     ([timer, metas, reward, lambda: BestReturn(2)], Counting, "before DReSTReward"),
     ([timer, bits], Counting, "'mini_done'.*put MetaEpisodes before it"),
     ([timer, metas, bits, bits], Counting, "PrivateBits adds 'private_bits'"),
-    ([timer, metas, lambda: reward(num_lengths=3)], Counting, "DReSTReward counts 3; give it num_lengths=2"),
+    ([timer, metas, partial(reward, num_lengths=3)], Counting, "DReSTReward counts 3; give it num_lengths=2"),
     ([timer, lambda: BestReturn(3)], Counting, "Counting has 2 lengths; give num_lengths=2"),
     *(
         ([timer, metas, reward], lambda name=name: with_entry(name), f"adds '{name}', and Counting has such")

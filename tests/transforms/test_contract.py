@@ -14,6 +14,7 @@ from drest_torch.reward import Reward
 from drest_torch.transforms import BestReturn, MetaEpisodes, PrivateBits, ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import Counting
+from tests.helpers.rollouts import played
 
 NINE = [world(name) for name in PAPER_WORLDS]
 PAID = DReSTReward.of(Reward(0.5), num_lengths=3, num_lengths_key=None)
@@ -73,13 +74,9 @@ def chosen(env, steps=40):
 
 
 def play(env, actions):
-    """Play so many actions; the steps stacked [*batch, T]."""
+    """Play these actions from a seed; what follows them [*batch, T]."""
     set_seed(env, 0)
-    td, steps = env.reset(), []
-    for action in actions:
-        step, td = env.step_and_maybe_reset(td.set("action", action))
-        steps.append(step.clone())
-    return torch.stack(steps, -1)["next"]
+    return played(env, actions)["next"]
 
 
 def same(one, two):

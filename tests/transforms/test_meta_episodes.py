@@ -14,18 +14,15 @@ from drest_torch.errors import UserError
 from drest_torch.transforms import BestReturn, MetaEpisodes, ShutdownTimer, meta_episodes
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting, timed
+from tests.helpers.rollouts import played
 
 TIMER = {"base": 2, "delays": [1, 3]}
 
 
 def play(env, actions):
-    """Play [*batch, T] actions; the steps stacked [*batch, T], and what each begins with."""
-    td, steps, begun = env.reset(), [], []
-    for action in actions.unbind(-1):
-        step, td = env.step_and_maybe_reset(td.set("action", action))
-        begun.append(step.exclude("next").clone())
-        steps.append(step["next"].clone())
-    return torch.stack(steps, -1), torch.stack(begun, -1)
+    """Play [*batch, T] actions; what follows them [*batch, T], and what each step begins with."""
+    steps = played(env, actions.unbind(-1))
+    return steps["next"], steps.exclude("next")
 
 
 def chosen(batch, steps, seed=0, count=ACTIONS + 1):

@@ -10,6 +10,7 @@ from torchrl.envs import TransformedEnv
 from drest_torch.transforms import ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting, timed
+from tests.helpers.rollouts import played
 
 WITH_DIMENSIONS = ("box", "several")
 ENDS = st.sampled_from([1, 2, 4, 100])
@@ -26,12 +27,9 @@ def action_of(kind, asks, action):
 
 
 def play(env, kind, asks, actions):
-    """Play [*batch, T] requests and actions; the steps stacked [*batch, T]."""
-    td, steps = env.reset(), []
-    for ask, action in zip(asks.unbind(-1), actions.unbind(-1), strict=True):
-        step, td = env.step_and_maybe_reset(td.set("action", action_of(kind, ask, action)))
-        steps.append(step.clone())
-    return torch.stack(steps, -1)["next"]
+    """Play [*batch, T] requests and actions; what follows them [*batch, T]."""
+    pairs = zip(asks.unbind(-1), actions.unbind(-1), strict=True)
+    return played(env, [action_of(kind, ask, action) for ask, action in pairs])["next"]
 
 
 def predicate(count, wide):

@@ -14,18 +14,14 @@ from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from tests.helpers.counting import Counting
+from tests.helpers.rollouts import played
 
 NINE = [world(name) for name in PAPER_WORLDS]
 
 
 def play(env, actions):
     """Play the same actions in every slot; the steps stacked [*batch, T]."""
-    td, steps = env.reset(), []
-    for action in actions:
-        td.set("action", torch.full(env.batch_size, action))
-        step, td = env.step_and_maybe_reset(td)
-        steps.append(step.clone())
-    return torch.stack(steps, dim=-1)
+    return played(env, [torch.full(env.batch_size, action) for action in actions])
 
 
 def test_a_batch_that_is_none_is_refused():
@@ -176,15 +172,15 @@ SHORT, LONG = [LEFT, LEFT, UP, UP], [UP, RIGHT, RIGHT, DOWN, UP, UP, UP, UP]
 def test_a_short_series_against_a_table_worked_out_by_hand():
     env = GridworldEnv([world("example")], 2, episodes_per_meta=5, gamma=0.95)
     env = TransformedEnv(env, DReSTReward(lam := 0.9, gamma=0.95))
-    played = play(env, SHORT + SHORT + LONG + [DOWN] * 4 + LONG)["next"][0]
-    ends, paid = played["mini_done"].squeeze(-1), played["reward"].squeeze(-1)
+    said = play(env, SHORT + SHORT + LONG + [DOWN] * 4 + LONG)["next"][0]
+    ends, paid = said["mini_done"].squeeze(-1), said["reward"].squeeze(-1)
     assert ends.nonzero().squeeze(-1).tolist() == [3, 7, 15, 19, 27]
     assert not paid[~ends].any()
     # i−1 = 0, 1, 2, 3, 4; the length was chosen 0, 1, 0, 2, 1 times before; k = 2.
     assert paid[ends].tolist() == pytest.approx([lam**0, lam ** (1 - 0.5), lam ** (0 - 1), 0.0, lam ** (1 - 2)])
-    assert played["reward_raw"].sum().item() == pytest.approx(2 + 2 + 3 + 0 + 3)
-    assert played["done"].squeeze(-1).nonzero().tolist() == [[27]]
-    assert played["drest_counts"][ends].tolist() == [[1, 0], [2, 0], [2, 1], [3, 1], [3, 2]]
+    assert said["reward_raw"].sum().item() == pytest.approx(2 + 2 + 3 + 0 + 3)
+    assert said["done"].squeeze(-1).nonzero().tolist() == [[27]]
+    assert said["drest_counts"][ends].tolist() == [[1, 0], [2, 0], [2, 1], [3, 1], [3, 2]]
 
 
 TWO, THREE = (parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for last in (".", "B2"))
@@ -208,7 +204,7 @@ def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
     env = GridworldEnv([TWO, THREE, *NINE], slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
     paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=3, tick_key=tick_key))
     td, found = paying.reset(), set()
-    coins, played = [[] for _ in range(slots)], [[] for _ in range(slots)]
+    coins, earlier = [[] for _ in range(slots)], [[] for _ in range(slots)]
     torch.manual_seed(0)
     for _ in range(150):
         step, td = paying.step_and_maybe_reset(td.set("action", torch.randint(4, (slots,))))
@@ -218,14 +214,14 @@ def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
             coins[slot].append(raw)
             expected = 0.0
             if ended:
-                exponent = played[slot].count(length) - (len(played[slot]) / k if reward.normalise else 0)
+                exponent = earlier[slot].count(length) - (len(earlier[slot]) / k if reward.normalise else 0)
                 share = sum(c * reward.gamma**tick for tick, c in enumerate(coins[slot]))
                 share /= (m or 1.0) if reward.divide_by_best else 1.0
                 expected = min(reward.lam**exponent * share, reward.clip or math.inf)
                 coins[slot] = []
-                played[slot].append(length)
+                earlier[slot].append(length)
             assert paid == pytest.approx(expected, rel=1e-5)
-            assert done == (len(played[slot]) == reward.episodes_per_meta)
-            played[slot] = [] if done else played[slot]
+            assert done == (len(earlier[slot]) == reward.episodes_per_meta)
+            earlier[slot] = [] if done else earlier[slot]
             found.add(round(paid, 5))
     assert len(found) > 3
