@@ -110,7 +110,7 @@ def _environment(
     if shown.get("best_return", None) is None:
         # The numbers of reference agents are set before training begins.
         given = [1.0] * len(lengths) if chosen.best == REFERENCE else chosen.best and list(chosen.best)
-        seen = {"quantile": chosen.quantile, "floor": chosen.floor, "levels": chosen.levels or 1}
+        seen: dict[str, Any] = {"quantile": chosen.quantile, "floor": chosen.floor, "levels": chosen.levels or 1}
         best = BestReturn(len(lengths), given=given, gamma=reward.gamma, **seen)
     own = shown.get("mini_done", None) is not None
     levels = None if chosen.levels is None or own else range(chosen.levels)
