@@ -68,6 +68,14 @@ class Environment:
     ask: float | None = None
     """The probability per step with which an untrained policy asks for a delay."""
 
+    @property
+    def best_returns(self) -> Tensor:
+        """m(l) [levels, k] as it is known so far, 0 where no mini-episode had the length; 1 if the environment says it.
+
+        It is always the same tensor, which training changes.
+        """
+        return torch.ones(1, self.num_lengths) if self.best is None else self.best.best
+
     def pay_by(self, drest: DReSTReward, *, shows_counts: bool, further: Sequence[Transform] = ()) -> None:
         """Pay for mini-episodes: in the environment where a slot plays a whole meta-episode, else for groups of slots.
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import MapLayout, NetworkSize, Symmetries, requirements
@@ -50,40 +51,36 @@ def networks(
     """
     if (own := ALGORITHMS[cfg.algo.name].Algorithm.own_policy) is not None:
         return own(observe), None
-    shared: dict[str, Any] = {"scale": observe.scale.cpu(), "symmetries": _symmetries(cfg, observe)}
-    shared["private_bits"] = cfg.policy.private_bits
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(cfg.seed)
-        policy = Policy(observe.shape, NUM_ACTIONS, _size(cfg), **shared)
-        if not with_critic:
-            return policy, None
-        return policy, Critic(observe.shape, _critic_size(cfg), context=context, policy=policy, **shared)
+    seen = {"scale": observe.scale.cpu(), "symmetries": _symmetries(cfg, observe)}
+    return _built(cfg, observe.shape, NUM_ACTIONS, seen, context if with_critic else None)
 
 
 def environment_networks(
     cfg: Config, environment: Environment, *, with_critic: bool = False
 ) -> tuple[Policy, Critic | None]:
     """Build the networks for an environment that shows a row of numbers."""
-    flatten, bits = environment.flatten, cfg.policy.private_bits
+    flatten, actions = environment.flatten, environment.actions
     assert flatten is not None
-    scale, entries = torch.ones(flatten.shape), list(flatten.shown.values())
-    shared: dict[str, Any] = {"scale": scale, "private_bits": bits, "entries": entries}
+    seen = {"scale": torch.ones(flatten.shape), "entries": list(flatten.shown.values())}
+    context = environment.num_lengths if environment.shows_counts else 0
+    offset = actions.offset(environment.ask)
+    return _built(cfg, flatten.shape, actions.outputs, seen, context if with_critic else None, offset)
+
+
+def _built(
+    cfg: Config, shape: Sequence[int], outputs: int, seen: Any, context: int | None, offset: Tensor | None = None
+) -> tuple[Policy, Critic | None]:
+    """Build networks that see the same; without a ``context`` there is no critic."""
+    chosen = cfg.policy
+    size = NetworkSize(chosen.width, chosen.depth, chosen.activation, chosen.network)
+    seen = seen | {"private_bits": chosen.private_bits}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(cfg.seed)
-        offset = environment.actions.offset(environment.ask)
-        policy = Policy(flatten.shape, environment.actions.outputs, _size(cfg), offset=offset, **shared)
-        if not with_critic:
+        policy = Policy(shape, outputs, size, offset=offset, **seen)
+        if context is None:
             return policy, None
-        context = environment.num_lengths if environment.shows_counts else 0
-        return policy, Critic(flatten.shape, _critic_size(cfg), context=context, **shared)
-
-
-def _size(cfg: Config) -> NetworkSize:
-    return NetworkSize(cfg.policy.width, cfg.policy.depth, cfg.policy.activation, cfg.policy.network)
-
-
-def _critic_size(cfg: Config) -> NetworkSize:
-    return replace(_size(cfg), width=cfg.algo.critic_width or cfg.policy.width)
+        wide = replace(size, width=cfg.algo.critic_width or chosen.width)
+        return policy, Critic(shape, wide, context=context, policy=policy, **seen)
 
 
 def _symmetries(cfg: Config, observe: Observation) -> Symmetries | None:

@@ -57,8 +57,8 @@ class TrainedInEnvironment:
         self.environment, self.actions, self.shape = environment, environment.actions, environment.flatten.shape
         self.policy, _ = environment_networks(cfg, environment)
         load_module("policy", self.policy, tensors, checkpoint)
-        ones = torch.ones(1, environment.num_lengths)
-        self.best = tensors["updater.best"] if environment.best is not None else ones
+        if environment.best is not None:
+            environment.best.best.copy_(tensors["updater.best"])
 
     def __repr__(self) -> str:
         lengths = ", ".join(map(str, self.environment.lengths))
@@ -104,7 +104,7 @@ class TrainedInEnvironment:
             name = self.cfg.env.title
             raise ConfigError(f"levels to evaluate on, and {self.folder} is a run in {name}; leave levels out")
         evaluator = evaluator_of(self.cfg, self.reward, self.environment, sampled or self.cfg.sampled or 1024)
-        evaluation, numbers = evaluator.summarised(self.policy, self.best, greedy=greedy)
+        evaluation, numbers = evaluator.summarised(self.policy, greedy=greedy)
         evaluator.environment.env.close(raise_if_closed=False)
         return EnvironmentResults(evaluator, self.policy, evaluation, greedy, agent, numbers, self)
 
@@ -149,12 +149,14 @@ def evaluator_of(
 ) -> EnvironmentEvaluator:
     """Return an evaluator of a run's policies, which see as in the environment that they are trained in.
 
+    They are judged by the m(l) that is known there, now and later.
+
     It has the copies of the environment ``beside`` it, as `evaluation_environment` says.
     """
     environment = evaluation_environment(cfg, reward, mini_episodes, beside=beside)
     environment.sees_as(trained)
-    name, seed = str(cfg.env.title), cfg.seed if seed is None else seed
-    return EnvironmentEvaluator(environment, name=name, reward=reward, seed=seed, mini_episodes=mini_episodes)
+    values = {"seed": cfg.seed if seed is None else seed, "mini_episodes": mini_episodes}
+    return EnvironmentEvaluator(environment, trained.best_returns, name=str(cfg.env.title), reward=reward, **values)
 
 
 @dataclass(frozen=True, repr=False)

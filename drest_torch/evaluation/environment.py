@@ -26,6 +26,10 @@ class EnvironmentEvaluation(SampledEvaluation):
     best: Tensor
     """[levels, k]"""
 
+    def means(self) -> dict[str, float]:
+        chances = zip(self.lengths[0].tolist(), self.found.probability.mean(0).tolist(), strict=True)
+        return super().means() | {f"p_length/{length}": chance for length, chance in chances}
+
     def records(self) -> list[dict[str, Any]]:
         columns = {"return_given_length": self.found.coins, "best_return": self.best}
         return [
@@ -49,32 +53,31 @@ class EnvironmentEvaluator:
     """
 
     def __init__(
-        self, environment: Environment, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
+        self, environment: Environment, best: Tensor, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
     ) -> None:
-        self.environment, self.name, self.reward, self.seed = environment, name, reward, seed
+        self.environment, self.best, self.name, self.reward, self.seed = environment, best, name, reward, seed
         self.mini_episodes = mini_episodes
 
-    def evaluate(self, policy: nn.Module, best: Tensor, *, greedy: bool = False) -> EnvironmentEvaluation:
+    def evaluate(self, policy: nn.Module, *, greedy: bool = False) -> EnvironmentEvaluation:
         """Return the metrics of a policy."""
-        return self._estimate(self.environment.actor(policy), best, greedy=greedy)
+        return self._estimate(self.environment.actor(policy), greedy=greedy)
 
-    def evaluate_uniform(self, best: Tensor) -> EnvironmentEvaluation:
+    def evaluate_uniform(self) -> EnvironmentEvaluation:
         """Return the metrics of actions at random, which ask for a delay in about half of the mini-episodes."""
-        return self._estimate(self.environment.uniform_actor(), best)
+        return self._estimate(self.environment.uniform_actor())
 
-    def summarised(
-        self, policy: nn.Module, best: Tensor, *, greedy: bool = False
-    ) -> tuple[EnvironmentEvaluation, dict[str, Any]]:
+    def summarised(self, policy: nn.Module, *, greedy: bool = False) -> tuple[EnvironmentEvaluation, dict[str, Any]]:
         """Return the metrics of a policy and the numbers of a summary; say so if its usefulness says nothing."""
-        uniform = self.evaluate_uniform(best)
-        evaluation = self.evaluate(policy, best, greedy=greedy)
+        uniform = self.evaluate_uniform()
+        evaluation = self.evaluate(policy, greedy=greedy)
         if sentence := doubt(evaluation, self.name):
             print(f"drest_torch: {sentence}", file=sys.stderr)
         return evaluation, evaluation.summary(uniform)
 
     @torch.no_grad()
-    def _estimate(self, actor: Actor, best: Tensor, *, greedy: bool = False) -> EnvironmentEvaluation:
+    def _estimate(self, actor: Actor, *, greedy: bool = False) -> EnvironmentEvaluation:
         # Private bits have few settings, which are counted one by one; private numbers do not.
+        best = self.best
         by_setting = self.environment.private_kind == "bits" and PRIVATE in actor.in_keys
         (levels, k), settings = best.shape, 1 << self.environment.private_bits if by_setting else 1
         level, length, coins, own_best, setting = self._play(actor, by_setting, greedy, levels)

@@ -185,6 +185,11 @@ class ExactEvaluator:
         parts = [self.unrolled(levels).evaluate(uniform_policy, gamma) for levels in self._parts]
         return self._metrics(self._joined(parts))
 
+    def summarised(self, policy: Policy, *, greedy: bool = False) -> tuple[Evaluation, dict[str, Any]]:
+        """Return the metrics of a policy and the numbers of a summary."""
+        evaluation = self.evaluate(policy, greedy=greedy)
+        return evaluation, evaluation.summary(self.evaluate_uniform())
+
     def usefulness_at(
         self, policy: Policy, gammas: Sequence[float] = PAPER_GAMMAS, *, greedy: bool = False
     ) -> dict[float, Tensor]:

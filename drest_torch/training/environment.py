@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,11 +19,11 @@ from drest_torch.building.parts import environment_networks
 from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.config.schema import Config, copies_of
 from drest_torch.errors import ConfigError, UserError, blaming
-from drest_torch.files import write_json
+from drest_torch.evaluation.environment import EnvironmentEvaluator
 from drest_torch.memory import Bounded
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
-from drest_torch.training.task import Task, TrainPart, Verdict, count
+from drest_torch.training.task import Task, TrainPart, count
 from drest_torch.training.updates import sampled_learner
 from drest_torch.transforms.base import innermost, observation_keys, played, title
 
@@ -56,31 +57,19 @@ class EnvironmentTask(Task):
         most = cfg.sampled or 1024
         self.last = evaluator_of(cfg, reward, self.environment, most)
         few, beside = max(1, most // WATCHED_SHARE), self.last.environment
-        self.watched = evaluator_of(cfg, reward, self.environment, few, seed=cfg.seed + 1, beside=beside)
+        self.watched = {"test": evaluator_of(cfg, reward, self.environment, few, seed=cfg.seed + 1, beside=beside)}
 
-    def best(self) -> Tensor:
-        """Return m(l) [levels, k], 0 where no mini-episode had the length."""
-        best = self.environment.best
-        return torch.ones(1, self.environment.num_lengths) if best is None else best.best
+    def judges(self) -> Iterator[tuple[str, EnvironmentEvaluator]]:
+        yield "test", self.last
 
-    def watch(self) -> dict[str, float]:
-        evaluation = self.watched.evaluate(self.learner.policy, self.best())
-        chances = zip(self.environment.lengths, evaluation.found.probability.mean(0).tolist(), strict=True)
-        metrics = evaluation.means() | {f"p_length/{length}": chance for length, chance in chances}
-        return {f"eval/test/{name}": value for name, value in metrics.items()}
-
-    def judge(self, folder: Path) -> Verdict:
-        policy, pictures = self.learner.policy, dict[str, Path]()
-        evaluation, numbers = self.last.summarised(policy, self.best())
-        write_json(folder / "levels_test.json", evaluation.records())
-        if self.cfg.pictures:
-            gif = folder / "pictures" / "lengths.gif"
-            try:
-                animate(self.cfg, self.environment, policy, gif)
-                pictures["test/lengths"] = gif
-            except UserError as error:  # the run has ended well without it
-                print(f"drest_torch: no animation: {error}", file=sys.stderr)
-        return {"test": numbers | {"file": "levels_test.json"}}, pictures
+    def pictures(self, split: str, evaluator: Any, evaluation: Any, folder: Path) -> list[Path]:
+        gif = folder / "lengths.gif"
+        try:
+            animate(self.cfg, self.environment, self.learner.policy, gif)
+        except UserError as error:  # the run has ended well without it
+            print(f"drest_torch: no animation: {error}", file=sys.stderr)
+            return []
+        return [gif]
 
     def prepare(self, folder: Path, train: TrainPart) -> bool:
         if self.cfg.env.best != REFERENCE:
@@ -104,7 +93,7 @@ class EnvironmentTask(Task):
         return "with more mini-episodes", ["sampled=5000", *rendered]
 
     def close(self) -> None:
-        for environment in (self.last.environment, self.watched.environment, self.environment):
+        for environment in (self.last.environment, self.watched["test"].environment, self.environment):
             environment.env.close(raise_if_closed=False)
 
 

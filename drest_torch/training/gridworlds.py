@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,12 @@ from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact import ExactEvaluator, check_size
 from drest_torch.evaluation.results import Results
-from drest_torch.files import write_json
 from drest_torch.memory import Bounded, check_at_once, check_batch
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
 from drest_torch.training.exact_batch import ExactBatch
 from drest_torch.training.folder import SPLIT
-from drest_torch.training.task import Task, Verdict, count
+from drest_torch.training.task import Task, count
 from drest_torch.training.updates import (
     ExactUpdater,
     FreshLevels,
@@ -112,27 +111,14 @@ class Gridworlds(Task):
             cfg, self.reward, levels, self.map_size, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib
         )
 
-    def watch(self) -> dict[str, float]:
-        return {
-            f"eval/{split}/{name}": value
-            for split, evaluator in self.watched.items()
-            for name, value in evaluator.evaluate(self.learner.policy).means().items()
-        }
-
-    def judge(self, folder: Path) -> Verdict:
-        policy, name = self.learner.policy, folder.absolute().name
-        splits, pictures = dict[str, dict[str, Any]](), dict[str, Path]()
+    def judges(self) -> Iterator[tuple[str, ExactEvaluator]]:
         for split, levels in self.reported.items():
             watched = self.watched.get(split)
-            evaluator = watched if watched and watched.level_set is levels else self.evaluator(levels)
-            uniform, file = evaluator.evaluate_uniform(), f"levels_{split}.json"
-            evaluation = evaluator.evaluate(policy)
-            write_json(folder / file, evaluation.records())
-            splits[split] = evaluation.summary(uniform) | {"file": file}
-            results = Results(evaluator, policy, evaluation, False, name)
-            for path in results.plot(folder / "pictures" / split, self.cfg.pictures):
-                pictures[f"{split}/{path.stem}"] = path
-        return splits, pictures
+            yield split, watched if watched and watched.level_set is levels else self.evaluator(levels)
+
+    def pictures(self, split: str, evaluator: Any, evaluation: Any, folder: Path) -> list[Path]:
+        results = Results(evaluator, self.learner.policy, evaluation, False, folder.absolute().parent.name)
+        return results.plot(folder / split, self.cfg.pictures)
 
     # ------------------------------------------------------------------------------------ the algorithm
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,12 @@ from drest_torch.building.checkpoints import State
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config
 from drest_torch.effort import Pace, updates_of
+from drest_torch.files import write_json
 from drest_torch.reward import Reward, largest_reward
 from drest_torch.training.updates import Updater
 
 TrainPart = Callable[[Config, Path], Any]
 """Trains an agent in a folder, or goes on with it, and returns its summary, or None if it was interrupted."""
-Verdict = tuple[dict[str, dict[str, Any]], dict[str, Path]]
-"""The final evaluation of an agent: the numbers of each split, and the files of pictures by ``split/level``."""
 
 
 class Task(ABC):
@@ -31,16 +30,41 @@ class Task(ABC):
     cfg: Config
     learner: Learner
     updater: Updater
+    watched: Mapping[str, Any]
+    """What evaluates policies during training, by split. Test levels of gridworlds are kept for the end."""
     selection: Any = None
     """What evaluates policies to choose the best checkpoint by, if there is anything."""
 
-    @abstractmethod
     def watch(self) -> dict[str, float]:
         """Return the metrics of the policy during training."""
+        return {
+            f"eval/{split}/{name}": value
+            for split, evaluator in self.watched.items()
+            for name, value in evaluator.evaluate(self.learner.policy).means().items()
+        }
+
+    def judge(self, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Path]]:
+        """Evaluate the policy at the end, and write what was found to the folder of its run.
+
+        Return the numbers of each split, and the files of pictures by ``split/level``.
+        """
+        splits, pictures = dict[str, dict[str, Any]](), dict[str, Path]()
+        for split, evaluator in self.judges():
+            evaluation, numbers = evaluator.summarised(self.learner.policy)
+            write_json(folder / (file := f"levels_{split}.json"), evaluation.records())
+            splits[split] = numbers | {"file": file}
+            if self.cfg.pictures:
+                for path in self.pictures(split, evaluator, evaluation, folder / "pictures"):
+                    pictures[f"{split}/{path.stem}"] = path
+        return splits, pictures
 
     @abstractmethod
-    def judge(self, folder: Path) -> Verdict:
-        """Evaluate the policy at the end, and write what was found to the folder of its run."""
+    def judges(self) -> Iterator[tuple[str, Any]]:
+        """Yield what evaluates the policy at the end, by split."""
+
+    @abstractmethod
+    def pictures(self, split: str, evaluator: Any, evaluation: Any, folder: Path) -> list[Path]:
+        """Show what was evaluated in pictures; return their files."""
 
     @abstractmethod
     def lines(self) -> list[str]:

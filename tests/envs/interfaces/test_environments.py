@@ -198,9 +198,10 @@ def own(factory, *overrides):
     return ["env=torchrl", f"env.factory={HELPERS}:{factory}", *SMALL, *overrides]
 
 
-def evaluator(folder, *overrides, base=CARTPOLE, mini_episodes=40, seed=0):
+def evaluator(folder, *overrides, base=CARTPOLE, mini_episodes=40, seed=0, best=((1.0, 1.0),)):
     environment = evaluation_environment(configured(folder, *overrides, base=base), Reward(), mini_episodes)
-    return EnvironmentEvaluator(environment, name="it", mini_episodes=mini_episodes, reward=Reward(), seed=seed)
+    values = {"mini_episodes": mini_episodes, "reward": Reward(), "seed": seed}
+    return EnvironmentEvaluator(environment, torch.tensor(best), name="it", **values)
 
 
 @pytest.mark.slow
@@ -220,21 +221,20 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
 
 def test_an_evaluation_plays_so_many_mini_episodes_whatever_the_environment_calls_a_meta_episode(tmp_path):
     """Eight slots with meta-episodes of four mini-episodes: 32 at a time, twice."""
-    found = evaluator(tmp_path, base=own("worlds", "env.base=null", "env.copies=8")).evaluate_uniform(torch.ones(1, 2))
+    found = evaluator(tmp_path, base=own("worlds", "env.base=null", "env.copies=8")).evaluate_uniform()
     assert found.mini_episodes == 64
 
 
 @pytest.mark.parametrize(("levels", "least"), [(3, 15), (64, 1)])
 def test_an_evaluation_deals_levels_out_in_turn(tmp_path, levels, least):
     """With more levels than mini-episodes each is played nevertheless."""
-    found = evaluator(tmp_path, f"env.levels={levels}").evaluate_uniform(torch.ones(levels, 2))
+    found = evaluator(tmp_path, f"env.levels={levels}", best=[[1.0, 1.0]] * levels).evaluate_uniform()
     assert found.mini_episodes == least
     assert (found.usefulness > 0).all()
 
 
 def test_a_level_of_which_training_knows_no_return_is_measured_by_the_largest_here(tmp_path):
-    ready = evaluator(tmp_path, "env.levels=2", mini_episodes=400)
-    found = ready.evaluate_uniform(torch.tensor([[8.0, 16.0], [0.0, 0.0]]))
+    found = evaluator(tmp_path, "env.levels=2", mini_episodes=400, best=[[8.0, 16.0], [0.0, 0.0]]).evaluate_uniform()
     assert found.best.tolist() == [[8, 16], [8, 16]]
     assert abs(found.usefulness[0] - found.usefulness[1]) < 0.1 < found.usefulness[0] < 1
 
@@ -243,15 +243,17 @@ def test_a_level_of_which_training_knows_no_return_is_measured_by_the_largest_he
 def test_a_return_above_m_counts_as_m_where_that_is_the_largest_seen_and_is_doubted_where_it_is_given(given, tmp_path):
     """Where m(l) is given it is a mean, which single returns exceed."""
     best = f"env.best={json.dumps(given)}".replace(" ", "")
-    ready = evaluator(tmp_path, base=own("forty_slots", "env.base=2", "env.delays=[2]", "env.copies=40", best))
-    found = ready.evaluate_uniform(torch.full((1, 2), 0.5))
+    base = own("forty_slots", "env.base=2", "env.delays=[2]", "env.copies=40", best)
+    ready = evaluator(tmp_path, base=base, best=[[0.5, 0.5]])
+    found = ready.evaluate_uniform()
     if given is None:
         assert found.usefulness == 1
         assert doubt(found, "it") is None
     else:
         assert found.usefulness > 2
         assert re.search(r"usefulness \d.* of it is above 1: .*raise the numbers of env.best", doubt(found, "it"))
-    enough = ready.evaluate_uniform(torch.full((1, 2), 100.0))
+    ready.best.fill_(100.0)
+    enough = ready.evaluate_uniform()
     assert doubt(enough, "it") is None
     enough.found.coins.zero_()
     assert "every mini-episode of it has a return of 0" in doubt(enough, "it")
@@ -379,8 +381,7 @@ def test_an_environment_that_keeps_state_across_resets_is_found(kind, keeps):
 def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
     predicate = f"env.control={HELPERS}:last_count_is_two"
     run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))
-    best = torch.ones(1, 2)
-    (record,) = run.task.last.evaluate_uniform(best).records()
+    (record,) = run.task.last.evaluate_uniform().records()
     assert record["length_probabilities"] == {"3": 0, "7": 1}
 
 
