@@ -132,9 +132,6 @@ REFUSED = [
     *(("lambda_meta", f"training.{wrong}", "^study[.=].*expected") for wrong in ("gamma=1.1", "decay_episodes=0")),
     ("lambda_meta", "world=atlantis", "^study[.=].*expected"),
     ("lambda_meta", "sizes=[8,60]", "60"),
-    ("alternatives", "with_bit=[nobody]", "study.with_bit with 'nobody'; expected some of DReST"),
-    ("alternatives", "rivals.DReST.at=5", "'DReST' with at=5; expected one of its values"),
-    ("alternatives", "rivals.DReST.colour=red", "'DReST' has the key 'colour'"),
     *(("lotteries", f"arms={arms}", "expected D, B and others of A, A'") for arms in ("[D,B,Z]", "[D]")),
 ]
 
@@ -234,7 +231,7 @@ def test_an_installed_study_is_found_by_the_name_of_its_entry_point(documented, 
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("lamda_meta", "study=lamda_meta; expected one of alternatives, .*, or the path of a module"),
+        ("lamda_meta", "study=lamda_meta; expected one of example, .*, or the path of a module"),
         ("my_project.lost", "there is no module my_project.lost; put the folder"),
         ("nowhere.lambdas", "there is no module nowhere.lambdas; put the folder"),
     ],
