@@ -16,7 +16,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from drest_torch.errors import ConfigError, shown
+from drest_torch.config.checks import check_limits
+from drest_torch.errors import shown
 from drest_torch.files import write_json, write_whole
 from drest_torch.jobs.executor import Executor, run_jobs
 from drest_torch.jobs.job import Failure, Job
@@ -31,7 +32,6 @@ from drest_torch.report.template import render_template
 from drest_torch.studies.engine import Done, Published, Quote, publish
 from drest_torch.studies.registry import StudyCommand, check_study, find_study, values_of
 
-EXECUTORS = ("local", "ray")
 _TITLE_OF_PAPER = "The paper, reproduced"
 _QUESTION_OF_PAPER = (
     "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them."
@@ -49,13 +49,9 @@ class Settings(StudyCommand):
 
     @classmethod
     def of(cls, cfg: Any) -> Settings:
-        if cfg.executor not in EXECUTORS:
-            raise ConfigError(f"executor={cfg.executor}; expected one of {', '.join(EXECUTORS)}")
-        if cfg.workers is not None and cfg.workers < 1:
-            raise ConfigError(f"workers={cfg.workers}; expected at least 1, or null for one for each core")
-        if cfg.runs_per_gpu < 1:
-            raise ConfigError(f"runs_per_gpu={cfg.runs_per_gpu}; expected at least 1")
-        return cls(**{key: cfg[key] for key in cfg if key != "study"})
+        settings = cls(**{key: cfg[key] for key in cfg if key != "study"})
+        check_limits(settings)
+        return settings
 
     @property
     def folder(self) -> Path:
