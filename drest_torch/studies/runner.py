@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -43,27 +43,17 @@ _QUICK = (
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 
 
-@dataclass
-class Settings(StudyCommand):
-    """Where and how studies are run: the values of the command."""
-
-    @classmethod
-    def of(cls, cfg: Any) -> Settings:
-        settings = cls(**{key: cfg[key] for key in cfg if key != "study"})
-        check_limits(settings)
-        return settings
-
-    @property
-    def folder(self) -> Path:
-        """The quick version of a study has a folder of its own: it is no substitute for the study."""
-        return Path(self.out, "quick") if self.quick else Path(self.out)
+def folder_of(settings: StudyCommand) -> Path:
+    """Return the folder of results; the quick version of a study has one of its own, as it is no substitute for it."""
+    return Path(settings.out, "quick") if settings.quick else Path(settings.out)
 
 
-def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
+def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     """Do the runs of these studies that are not done yet, and write the reports; return the runs that failed."""
+    check_limits(settings)
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
     studies = {cfg.name: find_study(cfg.name) for cfg in configs}
-    store = Store(settings.folder / "runs")
+    store = Store(folder_of(settings) / "runs")
     done = {cfg.name: Done(studies[cfg.name].jobs(cfg), store) for cfg in configs}
     began = time.monotonic()
     named = [replace(job, name=f"{name}/{job.name}") for name, each in done.items() for job in each.planned.values()]
@@ -80,7 +70,7 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
         quotes += found.quotes
         published.append(Section(study.TITLE, [*found.blocks, made], lead=study.QUESTION))
     if len(configs) > 1:
-        path = settings.folder / "report.html"
+        path = folder_of(settings) / "report.html"
         glance = Section("At a glance", [overview(quotes)])
         footer = f"The runs took {_duration(seconds)}."
         page = Page(_TITLE_OF_PAPER, _QUESTION_OF_PAPER, [glance, *published], footer=footer)
@@ -97,9 +87,9 @@ def changed(cfg: Any, study: ModuleType) -> list[str]:
     return [str(key) for key in cfg if cfg[key] != own[key]]
 
 
-def _write(cfg: Any, study: ModuleType, found: Published, made: Sequence[Block], settings: Settings) -> Path:
+def _write(cfg: Any, study: ModuleType, found: Published, made: Sequence[Block], settings: StudyCommand) -> Path:
     """Write a study's summary, results and page."""
-    folder = settings.folder / cfg.name
+    folder = folder_of(settings) / cfg.name
     quotes = [asdict(quote) for quote in found.quotes]
     summary = {**found.kept, "claims": dict(found.claims), "quotes": quotes, "changed": changed(cfg, study)}
     write_json(folder / "summary.json", summary)
@@ -125,7 +115,7 @@ def _effective(cfg: Any, quick: bool) -> Any:
     return merged
 
 
-def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
+def _run(jobs: Any, store: Store, settings: StudyCommand) -> list[Failure]:
     jobs = list(jobs)
     workers = settings.workers or os.cpu_count() or 1
     executor: Executor = Local(workers)
@@ -138,7 +128,7 @@ def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
 
 
 def _how_it_was_made(
-    cfg: Any, found: Published, done: Done, failures: Sequence[Failure], store: Store, settings: Settings
+    cfg: Any, found: Published, done: Done, failures: Sequence[Failure], store: Store, settings: StudyCommand
 ) -> list[Block]:
     digests = {job.digest() for job in done.planned.values()}
     failed = [failure for failure in failures if failure.job.digest() in digests]
