@@ -54,7 +54,7 @@ class Config(StudyConfig):
     parts: list[str] = value(list(PARTS))
     """What is done: any of these."""
     chosen: list[str] | None = None
-    """Titles of the goals, and of the agents of small maps, that are trained; null: all of these parts."""
+    """Titles of the goals that agents are trained for; null: all of these parts."""
     overrides: list[str] = value([])
     """Arguments of all runs besides their own, over these: ["env_steps=1000000"], for instance."""
     in_gridworlds: list[str] = value([])
@@ -65,8 +65,6 @@ class Config(StudyConfig):
     """The follow-up's training levels (train.jsonl), for its protocol; null: not done."""
     goals: dict[str, dict[str, Any]] = value({})
     """By title: see `goals.yaml`."""
-    transfer: dict[str, str] = value({})
-    """Arguments of agents that are trained on small maps and evaluated on larger ones, by title."""
     pretrained: list[str] = value(["generalist", "generalist-buttons"])
     """Agents that come with the project, evaluated in the same way."""
     sides: list[int] = value([5, 6, 7, 8, 9, 12, 16])
@@ -115,7 +113,7 @@ class Key(NamedTuple):
 def goals_of(cfg: Config) -> dict[str, dict[str, Any]]:
     """Return the goals that are pursued, those of the default reward beside those in environments of others."""
     goals = all_goals(cfg)
-    check_known("study.chosen with", cfg.chosen or (), [*goals, *cfg.transfer])
+    check_known("study.chosen with", cfg.chosen or (), goals)
     check_known("study.parts with", cfg.parts, PARTS)
     made = {}
     for title, goal in goals.items():
@@ -140,7 +138,7 @@ def all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
         if "like" in own:
             check_known(f"study.goals: '{title}' is like", [own["like"]], given)
             other = given[own["like"]]
-            own |= {**other, "strengths": {}, **own, "arguments": _over(own["arguments"], other["arguments"])}
+            own |= {**other, "strengths": {}, **own, "arguments": _over(own.get("arguments", ""), other["arguments"])}
         check_known(f"study.goals: '{title}' wants something on", own["wanted"], [*SETS, FILE])
         for marks in own["wanted"].values():
             check_known(f"study.goals: '{title}' wants", marks, MARKS)
@@ -159,12 +157,12 @@ def _over(arguments: str, others: str) -> str:
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the runs of all goals, the agents that are evaluated by size, and the timings, one for each size."""
-    runs = {}
+    """Return the agents that come with the project, the runs of all goals, and the timings, one for each size."""
+    runs = _shipped_jobs(cfg) if "sizes" in cfg.parts else {}
     for title, goal in goals_of(cfg).items():
         for seed, job in enumerate(_goal_jobs(cfg, title, goal)):
             runs[Key(title, seed)] = job
-    return runs | (_size_jobs(cfg) if "sizes" in cfg.parts else {}) | (_cost_jobs(cfg) if "cost" in cfg.parts else {})
+    return runs | (_cost_jobs(cfg) if "cost" in cfg.parts else {})
 
 
 def _goal_jobs(cfg: Config, title: str, goal: Mapping[str, Any]) -> list[Job]:
@@ -181,6 +179,8 @@ def _goal_jobs(cfg: Config, title: str, goal: Mapping[str, Any]) -> list[Job]:
     plain = command_jobs(title, seeds, goal["arguments"], overrides, values)
     if goal["part"] == "alternatives" or not in_gridworlds:
         return plain
+    if goal["part"] == "sizes":
+        return [replace(job, runner=sizes.TRANSFER, spec=job.spec | {"sizes": _sizes(cfg)}) for job in plain]
     return [replace(job, runner=unseen.RUNNER, spec=job.spec | further | {"shown": 0}) for job in plain]
 
 
@@ -195,19 +195,17 @@ def _records(cfg: Config) -> dict[str, Any]:
     return {side: generator_config(values, levels.clock).to_record() for side, values in generators.items()}
 
 
-def _size_jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the agents that are evaluated by size, those that come with the project first."""
+def _sizes(cfg: Config) -> dict[str, Any]:
     levels = {"levels": cfg.levels, "seed": cfg.levels_seed, "exact_to": cfg.exact_to, "sampled": cfg.sampled}
-    of = {"records": _records(cfg), **levels}
+    return {"records": _records(cfg), **levels}
+
+
+def _shipped_jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the agents that come with the project, evaluated by size."""
     runs = {}
     for name in cfg.pretrained:
         digest = unseen.hash_file(step_checkpoints(PRETRAINED / name / "checkpoints")[-1])
-        runs[Key(name, 0)] = Job(name, sizes.SHIPPED, {"agent": name, "sha256": digest, "sizes": of})
-    for title, arguments in cfg.transfer.items():
-        if cfg.chosen is None or title in cfg.chosen:
-            several = command_jobs(title, min(cfg.seeds, 2), arguments, [*cfg.overrides, *cfg.in_gridworlds])
-            for seed, job in enumerate(several):
-                runs[Key(title, seed)] = replace(job, runner=sizes.TRANSFER, spec=job.spec | {"sizes": of})
+        runs[Key(name, 0)] = Job(name, sizes.SHIPPED, {"agent": name, "sha256": digest, "sizes": _sizes(cfg)})
     return runs
 
 
@@ -241,7 +239,7 @@ def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
     goals, beside = goals_of(cfg), None
     for key, result in done.items():
         of = {"title": key.title, "seed": key.seed}
-        if key.title in goals:
+        if key.title in goals and goals[key.title]["wanted"]:
             arrays = _of_two_lengths(result) if goals[key.title]["part"] == "alternatives" else result.arrays
             for split in goals[key.title]["wanted"]:
                 for metric in (*METRICS.values(), *AT.values(), DESIGN, rivals.LONGER):
@@ -282,7 +280,7 @@ def report(cfg: Config, done: Done) -> Report:
         if (of.split == split).any()
     ]
     cost = {key.title: result.numbers for key, result in done.items() if "seconds" in result.numbers}
-    means = sizes.size_means(rows[~rows.title.isin(goals)])
+    means = sizes.size_means(rows[rows.split.isin([*map(str, cfg.sides)])])
     parts = {part: [each for each in scores if each.part == part] for part in PARTS}
     parts = {part: several for part, several in parts.items() if several}
     plots: dict[str, Plot] = {part: goals_plot(several, cfg.path) for part, several in parts.items()}
