@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import yaml
@@ -28,7 +27,7 @@ from drest_torch.help import keys_of
 from drest_torch.report.plots import write_plot
 from drest_torch.report.tables import in_markdown
 from drest_torch.studies.climbing import optimum
-from drest_torch.studies.goals import follow_up_table
+from drest_torch.studies.goals import PARTS, follow_up_table
 from drest_torch.studies.scores import MINI_EPISODES, Score, at_gamma, gammas, goals_table
 from drest_torch.studies.sizes import cost_plot, cost_table, size_table, sizes_plot
 from drest_torch.theory import largest_neutral, rule_of_thumb
@@ -170,9 +169,8 @@ def headlines() -> str:
 
 def protocol() -> str:
     """Return the table of agents trained on the follow-up's levels alone, beside what it reports."""
-    published = {title: {"published": theirs} for title, theirs in of_study("goals")["published"].items()}
     made = [score for score in kept_scores() if score.part == "follow_up"]
-    table = follow_up_table(SimpleNamespace(goals=published), made)  # type: ignore[arg-type]
+    table = follow_up_table(of_study("goals")["published"], made)
     return in_markdown(table.header, table.rows)
 
 
@@ -224,8 +222,8 @@ def collect(results: Path) -> dict[str, dict[str, Any]]:
         if others and "goals" not in summary:
             print(f"{name}: made with another study.{others[0]} than the published one; that one stays")
             continue
-        if "goals" in summary:  # a row each, which says by how many seeds; quotes are of what was pursued last
-            summary.pop("quotes", None)
+        if "goals" in summary:  # a row each, which says by how many seeds; quotes on parts are of what was pursued last
+            summary["quotes"] = [row for row in summary.get("quotes", ()) if row["what"] not in PARTS.values()]
         kept[name] = {key: summary[key] for key in KEYS if key in summary}
     return kept
 

@@ -26,10 +26,10 @@ def _add_schemas() -> None:
 @command("study", prepare=_add_schemas)
 def main(cfg: StudyCommand) -> None:
     """Run one study or those of the paper, and exit with 1 if runs have failed."""
-    from drest_torch.studies.runner import Settings, run_studies
+    from drest_torch.studies.runner import run_studies
 
     chosen = [cfg.study] if cfg.study.name != "paper" else [_composed(name) for name in cfg.study.studies]
-    failures = run_studies(chosen, Settings.of(cfg))
+    failures = run_studies(chosen, cfg)
     sys.exit(1 if failures else 0)
 
 

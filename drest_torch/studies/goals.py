@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,13 @@ from omegaconf import OmegaConf
 
 from drest_torch.building.checkpoints import PRETRAINED, step_checkpoints
 from drest_torch.building.levels import generator_config
-from drest_torch.jobs.job import Job
+from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import IN_A_STUDY, run_config
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import mean_range
-from drest_torch.studies import sizes, unseen
+from drest_torch.studies import rivals, sizes, unseen
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.scores import AT, DESIGN, MARKS, METRICS, SETS, Score, goals_plot, goals_table, score, took
 from drest_torch.studies.shared import check_known, command_jobs
@@ -37,13 +37,14 @@ PARTS = {
     "unseen": "one agent for many gridworlds, in unseen levels",
     "follow_up": "the follow-up's protocol: its training levels alone",
     "choices": "what the choices of one agent for many gridworlds contribute",
+    "alternatives": "DReST beside its alternatives, in unseen levels",
     "size": "agents on maps of 7 to 9 and of 10 to 16 cells a side",
     "beyond": "environments of others, from samples",
     "sizes": "agents of small maps on larger ones",
     "cost": "what the size of a map costs",
 }
 """The parts of the study, and what their goals are about."""
-GOAL_KEYS = ("part", "arguments", "wanted", "published", "seeds")
+GOAL_KEYS = ("part", "like", "arguments", "strengths", "wanted", "published", "seeds")
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Config(StudyConfig):
     parts: list[str] = value(list(PARTS))
     """What is done: any of these."""
     chosen: list[str] | None = None
-    """Titles of the goals, and of the agents of small maps, that are trained; null: all of these parts."""
+    """Titles of the goals that agents are trained for; null: all of these parts."""
     overrides: list[str] = value([])
     """Arguments of all runs besides their own, over these: ["env_steps=1000000"], for instance."""
     in_gridworlds: list[str] = value([])
@@ -64,8 +65,6 @@ class Config(StudyConfig):
     """The follow-up's training levels (train.jsonl), for its protocol; null: not done."""
     goals: dict[str, dict[str, Any]] = value({})
     """By title: see `goals.yaml`."""
-    transfer: dict[str, str] = value({})
-    """Arguments of agents that are trained on small maps and evaluated on larger ones, by title."""
     pretrained: list[str] = value(["generalist", "generalist-buttons"])
     """Agents that come with the project, evaluated in the same way."""
     sides: list[int] = value([5, 6, 7, 8, 9, 12, 16])
@@ -88,7 +87,10 @@ class Config(StudyConfig):
 
 QUICK = {
     "seeds": 1,
-    "chosen": ["REINFORCE on example", "default command", "MLP on followup_like", "CartPole", "paper_like"],
+    "chosen": [
+        *("REINFORCE on example", "default command", "MLP on followup_like", "CartPole", "paper_like"),
+        *("DReST", "U + w N", "U + w N, 2.3", "divergence from uniform", "DReST, a private bit"),
+    ],
     "overrides": ["env_steps=3000", "policy.width=8", "policy.depth=2", "evaluations=1"],
     "in_gridworlds": ["levels.train=100", "levels.selection=5", "levels.test=10"],
     "sides": [5, 9, 12],
@@ -110,11 +112,11 @@ class Key(NamedTuple):
 
 def goals_of(cfg: Config) -> dict[str, dict[str, Any]]:
     """Return the goals that are pursued, those of the default reward beside those in environments of others."""
-    check_known("study.chosen with", cfg.chosen or (), [*cfg.goals, *cfg.transfer])
+    goals = all_goals(cfg)
+    check_known("study.chosen with", cfg.chosen or (), goals)
     check_known("study.parts with", cfg.parts, PARTS)
     made = {}
-    for title, goal in _all_goals(cfg).items():
-        _check(title, goal)
+    for title, goal in goals.items():
         if goal["part"] not in cfg.parts or (cfg.chosen is not None and title not in cfg.chosen):
             continue
         if goal["part"] == "follow_up" and cfg.train_path is None:
@@ -127,24 +129,40 @@ def goals_of(cfg: Config) -> dict[str, dict[str, Any]]:
     return made
 
 
-def _all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
-    return cast("dict[str, Any]", OmegaConf.to_container(OmegaConf.create(cfg.goals)))
+def all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
+    """Return the goals by title, each with all that it is like, and one for each strength of an argument."""
+    given = cast("dict[str, dict[str, Any]]", OmegaConf.to_container(OmegaConf.create(cfg.goals)))
+    made: dict[str, dict[str, Any]] = {}
+    for title, own in given.items():
+        check_known(f"study.goals: '{title}' has the key", own, GOAL_KEYS)
+        if "like" in own:
+            check_known(f"study.goals: '{title}' is like", [own["like"]], given)
+            other = given[own["like"]]
+            own |= {**other, "strengths": {}, **own, "arguments": _over(own.get("arguments", ""), other["arguments"])}
+        check_known(f"study.goals: '{title}' wants something on", own["wanted"], [*SETS, FILE])
+        for marks in own["wanted"].values():
+            check_known(f"study.goals: '{title}' wants", marks, MARKS)
+        made[title] = own
+        for argument, values in own.get("strengths", {}).items():
+            for strength in values:
+                goal = own | {"arguments": f"{own['arguments']} {argument}={strength}"}
+                several = strength == values[0]
+                made[title if several else f"{title}, {strength:g}"] = goal if several else goal | {"seeds": 1}
+    return made
 
 
-def _check(title: str, goal: Mapping[str, Any]) -> None:
-    check_known(f"study.goals: '{title}' has the key", goal, GOAL_KEYS)
-    check_known(f"study.goals: '{title}' wants something on", goal["wanted"], [*SETS, FILE])
-    for marks in goal["wanted"].values():
-        check_known(f"study.goals: '{title}' wants", marks, MARKS)
+def _over(arguments: str, others: str) -> str:
+    """Return the other arguments with these over them."""
+    return " ".join({word.partition("=")[0]: word for word in (*others.split(), *arguments.split())}.values())
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the runs of all goals, the agents that are evaluated by size, and the timings, one for each size."""
-    runs = {}
+    """Return the agents that come with the project, the runs of all goals, and the timings, one for each size."""
+    runs = _shipped_jobs(cfg) if "sizes" in cfg.parts else {}
     for title, goal in goals_of(cfg).items():
         for seed, job in enumerate(_goal_jobs(cfg, title, goal)):
             runs[Key(title, seed)] = job
-    return runs | (_size_jobs(cfg) if "sizes" in cfg.parts else {}) | (_cost_jobs(cfg) if "cost" in cfg.parts else {})
+    return runs | (_cost_jobs(cfg) if "cost" in cfg.parts else {})
 
 
 def _goal_jobs(cfg: Config, title: str, goal: Mapping[str, Any]) -> list[Job]:
@@ -157,9 +175,12 @@ def _goal_jobs(cfg: Config, title: str, goal: Mapping[str, Any]) -> list[Job]:
         path = Path(str(cfg.train_path)).resolve()
         values = {"levels": {"path": str(path)}}
         further["train_sha256"] = unseen.hash_file(path)
-    plain = command_jobs(title, min(goal.get("seeds", cfg.seeds), cfg.seeds), goal["arguments"], overrides, values)
-    if not in_gridworlds:
+    seeds = min(goal.get("seeds") or cfg.seeds, cfg.seeds)
+    plain = command_jobs(title, seeds, goal["arguments"], overrides, values)
+    if goal["part"] == "alternatives" or not in_gridworlds:
         return plain
+    if goal["part"] == "sizes":
+        return [replace(job, runner=sizes.TRANSFER, spec=job.spec | {"sizes": _sizes(cfg)}) for job in plain]
     return [replace(job, runner=unseen.RUNNER, spec=job.spec | further | {"shown": 0}) for job in plain]
 
 
@@ -174,19 +195,17 @@ def _records(cfg: Config) -> dict[str, Any]:
     return {side: generator_config(values, levels.clock).to_record() for side, values in generators.items()}
 
 
-def _size_jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the agents that are evaluated by size, those that come with the project first."""
+def _sizes(cfg: Config) -> dict[str, Any]:
     levels = {"levels": cfg.levels, "seed": cfg.levels_seed, "exact_to": cfg.exact_to, "sampled": cfg.sampled}
-    of = {"records": _records(cfg), **levels}
+    return {"records": _records(cfg), **levels}
+
+
+def _shipped_jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the agents that come with the project, evaluated by size."""
     runs = {}
     for name in cfg.pretrained:
         digest = unseen.hash_file(step_checkpoints(PRETRAINED / name / "checkpoints")[-1])
-        runs[Key(name, 0)] = Job(name, sizes.SHIPPED, {"agent": name, "sha256": digest, "sizes": of})
-    for title, arguments in cfg.transfer.items():
-        if cfg.chosen is None or title in cfg.chosen:
-            several = command_jobs(title, min(cfg.seeds, 2), arguments, [*cfg.overrides, *cfg.in_gridworlds])
-            for seed, job in enumerate(several):
-                runs[Key(title, seed)] = replace(job, runner=sizes.TRANSFER, spec=job.spec | {"sizes": of})
+        runs[Key(name, 0)] = Job(name, sizes.SHIPPED, {"agent": name, "sha256": digest, "sizes": _sizes(cfg)})
     return runs
 
 
@@ -220,10 +239,11 @@ def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
     goals, beside = goals_of(cfg), None
     for key, result in done.items():
         of = {"title": key.title, "seed": key.seed}
-        if key.title in goals:
+        if key.title in goals and goals[key.title]["wanted"]:
+            arrays = _of_two_lengths(result) if goals[key.title]["part"] == "alternatives" else result.arrays
             for split in goals[key.title]["wanted"]:
-                for metric in (*METRICS.values(), *AT.values(), DESIGN):
-                    if (array := result.arrays.get(f"{split}/{metric}")) is not None:
+                for metric in (*METRICS.values(), *AT.values(), DESIGN, rivals.LONGER):
+                    if (array := arrays.get(f"{split}/{metric}")) is not None:
                         yield of | {"split": split, "metric": metric, "value": array}
             for metric, number in took(result.numbers).items():
                 yield of | {"split": "all", "metric": metric, "value": np.array([number])}
@@ -235,6 +255,15 @@ def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
                     for metric in sizes.MEASURES.values():
                         array = result.arrays[f"{side}/{prefix}{metric}"]
                         yield of | {"title": title, "split": str(side), "metric": metric, "value": array}
+
+
+def _of_two_lengths(result: Result) -> dict[str, np.ndarray]:
+    """Return the arrays of a training run on levels with two lengths, where neutrality in bits is that ÷ log2 k."""
+    own = np.array([result.numbers["splits"][TEST]["neutrality_own"]])
+    names = ("usefulness", "neutrality", "p_longest")
+    arrays = [*(result.arrays[f"{TEST}/{name}"] for name in names), own]
+    metrics = ("usefulness", METRICS["neutrality"], rivals.LONGER, METRICS["neutrality_own"])
+    return {f"{TEST}/{metric}": array for metric, array in zip(metrics, arrays, strict=True)}
 
 
 # ------------------------------------------------------------------------------------------ the report
@@ -251,15 +280,20 @@ def report(cfg: Config, done: Done) -> Report:
         if (of.split == split).any()
     ]
     cost = {key.title: result.numbers for key, result in done.items() if "seconds" in result.numbers}
-    means = sizes.size_means(rows[~rows.title.isin(goals)])
+    means = sizes.size_means(rows[rows.split.isin([*map(str, cfg.sides)])])
     parts = {part: [each for each in scores if each.part == part] for part in PARTS}
     parts = {part: several for part, several in parts.items() if several}
     plots: dict[str, Plot] = {part: goals_plot(several, cfg.path) for part, several in parts.items()}
-    tables: dict[str, Table] = {
+    tables: dict[str, Table | Callable[[], Table]] = {
         part: goals_table(several, f"Goals: {PARTS[part]}", cfg.path) for part, several in parts.items()
     }
+    published = {title: goal["published"] for title, goal in all_goals(cfg).items() if "published" in goal}
     if "follow_up" in parts:
-        tables["follow_up"] = follow_up_table(cfg, parts["follow_up"])
+        tables["follow_up"] = follow_up_table(published, parts["follow_up"])
+    beside = rows[rows.title.isin([each.title for each in parts.get("alternatives", ())]) & (rows.split == TEST)]
+    if "alternatives" in parts:
+        plots["alternatives"] = rivals.frontier(parts["alternatives"])
+        tables["alternatives"] = partial(rivals.rivals_table, beside)
     if means:
         plots["sizes"] = sizes.sizes_plot(means)
         tables |= {measure: sizes.size_table(means, measure, cfg.sides) for measure in sizes.MEASURES}
@@ -268,57 +302,65 @@ def report(cfg: Config, done: Done) -> Report:
     kept = {
         "path": None if cfg.path is None else Path(cfg.path).name,
         "goals": [asdict(each) for each in scores],
-        "published": {title: goal["published"] for title, goal in _all_goals(cfg).items() if "published" in goal},
+        "published": published,
         "sizes": means,
         "cost": cost,
     }
-    quotes = [_quote(part, several) for part, several in parts.items() if any(each.wanted for each in several)]
-    return Report(rows, quotes, tables, plots, partial(sentences, cfg, goals, parts), kept, exact=False)
+    return Report(
+        rows,
+        lambda: list(quotes(parts, goals, beside)),
+        tables,
+        plots,
+        lambda: sentences(goals, parts, published) | {"sides": rivals.sides(beside, goals)},
+        kept,
+        exact=False,
+    )
 
 
-def _quote(part: str, made: list[Score]) -> Quote:
-    wanted = [each for each in made if each.wanted]
-    complete = sum(each.complete for each in wanted)
-    agents, reached = sum(len(each.usefulness) for each in wanted), sum(each.reached or 0 for each in wanted)
-    counts = f"{complete} of {len(wanted)} goals by every seed; {reached} of {agents} agents"
-    return Quote(PARTS[part], "", counts)
+def quotes(parts: Mapping[str, list[Score]], goals: Mapping[str, Any], beside: pd.DataFrame) -> Iterator[Quote]:
+    for part, made in parts.items():
+        wanted = [each for each in made if each.wanted]
+        complete = sum(each.complete for each in wanted)
+        agents, reached = sum(len(each.usefulness) for each in wanted), sum(each.reached or 0 for each in wanted)
+        if wanted:
+            counts = f"{complete} of {len(wanted)} goals by every seed; {reached} of {agents} agents"
+            yield Quote(PARTS[part], "", counts)
+    if "alternatives" in parts:
+        yield rivals.rivals_quote(rivals.sides(beside, goals))
 
 
-def sentences(cfg: Config, goals: Mapping[str, Any], parts: Mapping[str, list[Score]]) -> dict[str, Any]:
+def sentences(
+    goals: Mapping[str, Any], parts: Mapping[str, list[Score]], published: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return what the page says."""
     wanted = [each for several in parts.values() for each in several if each.wanted]
-    arguments = {title: goal["arguments"] for title, goal in goals.items()}
+    titles = {part: dict.fromkeys(each.title for each in several) for part, several in parts.items()}
     return {
         "parts": list(parts),
         "words": PARTS,
         "wanted": len(wanted),
         "missed": [each for each in wanted if not each.complete],
         "lines": {
-            part: [
-                line
-                for title in dict.fromkeys(each.title for each in several)
-                for line in (f"# {title}", f"drest train {arguments[title]}")
-            ]
-            for part, several in parts.items()
+            part: [line for title in each for line in (f"# {title}", f"drest train {goals[title]['arguments']}")]
+            for part, each in titles.items()
         },
-        "better": better(cfg, parts.get("follow_up", [])),
+        "better": better(published, parts.get("follow_up", [])),
     }
 
 
-def better(cfg: Config, made: list[Score]) -> list[str]:
+def better(published: Mapping[str, Any], made: list[Score]) -> list[str]:
     """Return the agents above the follow-up's in usefulness and neutrality, in levels that were not trained on."""
-    theirs = {title: goal["published"][TEST] for title, goal in cfg.goals.items() if "published" in goal}
     ours = {each.title: (fmean(each.usefulness), fmean(each.neutrality)) for each in made if each.split == FILE}
-    return [title for title, pair in ours.items() if pair[0] > theirs[title][0] and pair[1] > theirs[title][1]]
+    return [title for title, pair in ours.items() if all(np.greater(pair, published[title][TEST]))]
 
 
-def follow_up_table(cfg: Config, made: list[Score]) -> Table:
+def follow_up_table(published: Mapping[str, Any], made: list[Score]) -> Table:
     """Return the agents trained on the follow-up's levels alone, beside what it reports."""
     measured = {(each.title, each.split): each for each in made}
     rows = []
     for title in dict.fromkeys(each.title for each in made):
         ours = [_pair(measured.get((title, name))) for name in (TRAIN, FILE)]
-        theirs = ["{:.3f}, {:.3f}".format(*cfg.goals[title]["published"][name]) for name in (TRAIN, TEST)]
+        theirs = ["{:.3f}, {:.3f}".format(*published[title][name]) for name in (TRAIN, TEST)]
         training = measured[title, TRAIN]
         rows.append([literal(title), training.training, f"{training.seconds:.0f}", *ours, *theirs])
     header = [

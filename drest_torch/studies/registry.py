@@ -16,6 +16,7 @@ from drest_torch.config.checks import check_limits
 from drest_torch.config.compose import compose, register
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError, StudyError
+from drest_torch.limits import limited
 from drest_torch.own_code import search_here
 
 ENTRY_POINTS = "drest_torch.studies"
@@ -23,13 +24,7 @@ ENTRY_POINTS = "drest_torch.studies"
 TAKES = {
     **dict.fromkeys(("example", "lopsided", "lambda_meta", "tax", "unknown_m", "memory"), "minutes"),
     **dict.fromkeys(("lotteries", "misspecified", "shutdownability", "language"), "hours"),
-    **{
-        "theorem": "a minute",
-        "neural": "an hour",
-        "alternatives": "2 hours",
-        "goals": "10 hours",
-        "paper": "an hour or two",
-    },
+    **{"theorem": "a minute", "neural": "an hour", "goals": "12 hours", "paper": "an hour or two"},
 }
 """How long the studies of this project take on two cores, roughly. With ``quick=true`` each takes a minute or two."""
 
@@ -49,13 +44,13 @@ class StudyCommand:
     study: Any = MISSING
     quick: bool = False
     """A small version of the study, which takes seconds and shows no more than that everything works."""
-    executor: str = "local"
+    executor: str = limited(choices=("local", "ray"), default="local")
     """local (a pool of processes) or ray (a Ray cluster; the extra `ray`)."""
-    workers: int | None = None
+    workers: int | None = limited(at_least=1, default=None)
     """Runs that go on at the same time; null: one for each core."""
     address: str | None = None
     """Address of the Ray cluster, for instance auto; null: one is started on this machine."""
-    runs_per_gpu: int = 1
+    runs_per_gpu: int = limited(at_least=1, default=1)
     """Runs with device=cuda that share one GPU of the Ray cluster."""
     out: str = "results"
     """Folder of the finished runs and the reports. Runs that are there are not repeated."""

@@ -9,14 +9,15 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from drest_torch.errors import ConfigError, shown
+from drest_torch.config.checks import check_limits
+from drest_torch.errors import shown
 from drest_torch.files import write_json, write_whole
 from drest_torch.jobs.executor import Executor, run_jobs
 from drest_torch.jobs.job import Failure, Job
@@ -31,7 +32,6 @@ from drest_torch.report.template import render_template
 from drest_torch.studies.engine import Done, Published, Quote, publish
 from drest_torch.studies.registry import StudyCommand, check_study, find_study, values_of
 
-EXECUTORS = ("local", "ray")
 _TITLE_OF_PAPER = "The paper, reproduced"
 _QUESTION_OF_PAPER = (
     "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them."
@@ -43,31 +43,17 @@ _QUICK = (
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 
 
-@dataclass
-class Settings(StudyCommand):
-    """Where and how studies are run: the values of the command."""
-
-    @classmethod
-    def of(cls, cfg: Any) -> Settings:
-        if cfg.executor not in EXECUTORS:
-            raise ConfigError(f"executor={cfg.executor}; expected one of {', '.join(EXECUTORS)}")
-        if cfg.workers is not None and cfg.workers < 1:
-            raise ConfigError(f"workers={cfg.workers}; expected at least 1, or null for one for each core")
-        if cfg.runs_per_gpu < 1:
-            raise ConfigError(f"runs_per_gpu={cfg.runs_per_gpu}; expected at least 1")
-        return cls(**{key: cfg[key] for key in cfg if key != "study"})
-
-    @property
-    def folder(self) -> Path:
-        """The quick version of a study has a folder of its own: it is no substitute for the study."""
-        return Path(self.out, "quick") if self.quick else Path(self.out)
+def folder_of(settings: StudyCommand) -> Path:
+    """Return the folder of results; the quick version of a study has one of its own, as it is no substitute for it."""
+    return Path(settings.out, "quick") if settings.quick else Path(settings.out)
 
 
-def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
+def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     """Do the runs of these studies that are not done yet, and write the reports; return the runs that failed."""
+    check_limits(settings)
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
     studies = {cfg.name: find_study(cfg.name) for cfg in configs}
-    store = Store(settings.folder / "runs")
+    store = Store(folder_of(settings) / "runs")
     done = {cfg.name: Done(studies[cfg.name].jobs(cfg), store) for cfg in configs}
     began = time.monotonic()
     named = [replace(job, name=f"{name}/{job.name}") for name, each in done.items() for job in each.planned.values()]
@@ -84,7 +70,7 @@ def run_studies(chosen: Sequence[Any], settings: Settings) -> list[Failure]:
         quotes += found.quotes
         published.append(Section(study.TITLE, [*found.blocks, made], lead=study.QUESTION))
     if len(configs) > 1:
-        path = settings.folder / "report.html"
+        path = folder_of(settings) / "report.html"
         glance = Section("At a glance", [overview(quotes)])
         footer = f"The runs took {_duration(seconds)}."
         page = Page(_TITLE_OF_PAPER, _QUESTION_OF_PAPER, [glance, *published], footer=footer)
@@ -101,9 +87,9 @@ def changed(cfg: Any, study: ModuleType) -> list[str]:
     return [str(key) for key in cfg if cfg[key] != own[key]]
 
 
-def _write(cfg: Any, study: ModuleType, found: Published, made: Sequence[Block], settings: Settings) -> Path:
+def _write(cfg: Any, study: ModuleType, found: Published, made: Sequence[Block], settings: StudyCommand) -> Path:
     """Write a study's summary, results and page."""
-    folder = settings.folder / cfg.name
+    folder = folder_of(settings) / cfg.name
     quotes = [asdict(quote) for quote in found.quotes]
     summary = {**found.kept, "claims": dict(found.claims), "quotes": quotes, "changed": changed(cfg, study)}
     write_json(folder / "summary.json", summary)
@@ -129,7 +115,7 @@ def _effective(cfg: Any, quick: bool) -> Any:
     return merged
 
 
-def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
+def _run(jobs: Any, store: Store, settings: StudyCommand) -> list[Failure]:
     jobs = list(jobs)
     workers = settings.workers or os.cpu_count() or 1
     executor: Executor = Local(workers)
@@ -142,7 +128,7 @@ def _run(jobs: Any, store: Store, settings: Settings) -> list[Failure]:
 
 
 def _how_it_was_made(
-    cfg: Any, found: Published, done: Done, failures: Sequence[Failure], store: Store, settings: Settings
+    cfg: Any, found: Published, done: Done, failures: Sequence[Failure], store: Store, settings: StudyCommand
 ) -> list[Block]:
     digests = {job.digest() for job in done.planned.values()}
     failed = [failure for failure in failures if failure.job.digest() in digests]

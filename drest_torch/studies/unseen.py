@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,26 +12,18 @@ import torch
 
 from drest_torch.building.parts import observation
 from drest_torch.config.schema import shown_features
-from drest_torch.effort import NUMBERS
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import PAPER_WORLDS, Level, read_levels, world
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
-from drest_torch.metrics import share_of_best
 from drest_torch.training.gridworlds import trained_levels_reported
 from drest_torch.training.run import Run
 
 TEST, TRAIN, PAPER, FILE = "test", "train", "paper", "file"
 """The sets of every run: two of its own split, the paper's worlds, and the levels of a file, where one is given."""
 RUNNER = "drest_torch.studies.unseen:train"
-_CURVES = ("steps", "eval/selection/", "eval/train/")
-"""The evaluations during training that are kept: none on test levels."""
-
-
-# --------------------------------------------------------------------------------------------- sets
 
 
 def describe(path: str | None) -> dict[str, Any]:
@@ -57,66 +48,41 @@ def hash_file(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def sets_of_levels(sets: dict[str, Any], split: splits.Split | None) -> dict[str, list[Level]]:
-    """Return the levels of every set but the training levels; test levels only where a run has generated ones."""
-    levels = {} if split is None else {TEST: split.test}
-    levels[PAPER] = [world(name) for name in PAPER_WORLDS]
-    if sets["path"] is not None:
-        if hash_file(Path(sets["path"])) != sets["sha256"]:
-            raise ConfigError(f"{sets['path']} has changed since the study was started; start it again")
-        levels[FILE] = read_levels(sets["path"])
-    return levels
-
-
 def without(levels: Sequence[Level], known: frozenset[str]) -> list[Level]:
     """Return the levels whose canonical key is not known."""
     return [level for level in levels if canonical_key(level) not in known]
 
 
-# --------------------------------------------------------------------------------------------- runs
-
-
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train as `drest_torch.jobs.training_job.train` does, then evaluate the policy once on the sets of the spec.
 
-    numbers and arrays: those of `evaluate_sets`; ``env_steps``, ``mini_episodes``, ``wall_seconds`` and, of exact
-    gradients, what they took (`drest_torch.effort.NUMBERS`); and, over training
-    at ``steps`` [T], ``eval/selection/<metric>`` and ``eval/train/<metric>`` [T].
+    The numbers are those of the training, the arrays those of `evaluate_sets`.
     """
     run, result = trained(spec, folder)
-    numbers, arrays = evaluate_sets(run, spec["sets"])
-    took = ("env_steps", "mini_episodes", "wall_seconds", *NUMBERS)
-    numbers |= {name: result.numbers[name] for name in took if name in result.numbers}
-    curves = {name: array for name, array in result.arrays.items() if name.startswith(_CURVES)}
-    return Result(numbers, arrays | curves)
+    return Result(result.numbers, evaluate_sets(run, spec["sets"]))
 
 
-def evaluate_sets(run: Run, sets: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Evaluate a run's policy on every set, and return numbers and arrays.
+def evaluate_sets(run: Run, sets: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Evaluate a run's policy on every set that it can see, and return `outcome` as ``<set>/<name>``.
 
-    numbers: for each set how many ``levels`` it has, how many were ``left_out`` because the run has trained on them
-    or selected by them, whether the policy can see them (``seen``), and the ``sha256`` of their canonical keys.
-
-    arrays: see `outcome`, as ``<set>/<name>`` for the sets that are seen.
+    Levels that the run has trained on, or selected by, are left out of all sets but that of training levels.
     """
     own = run.gridworlds.levels
+    others = {} if own.split is None else {TEST: own.split.test}
+    others[PAPER] = [world(name) for name in PAPER_WORLDS]
+    if sets["path"] is not None:
+        if hash_file(Path(sets["path"])) != sets["sha256"]:
+            raise ConfigError(f"{sets['path']} has changed since the study was started; start it again")
+        others[FILE] = read_levels(sets["path"])
     known = frozenset(canonical_key(level) for level in (*own.train, *own.selection))
-    numbers: dict[str, Any] = {"sets": {}}
-    arrays: dict[str, np.ndarray] = {}
-    whole = sets_of_levels(sets, run.gridworlds.levels.split)
-    kept = {name: without(levels, known) for name, levels in whole.items()}
-    whole[TRAIN] = kept[TRAIN] = own.train[: trained_levels_reported(run.cfg)]
-    for name, levels in kept.items():
-        seen = bool(levels) and can_see(run, levels)
-        numbers["sets"][name] = {
-            "levels": len(levels),
-            "left_out": len(whole[name]) - len(levels),
-            "seen": seen,
-            "sha256": _hash_levels(levels),
-        }
-        if seen:
-            arrays |= {f"{name}/{what}": value for what, value in outcome(run, levels).items()}
-    return numbers, arrays
+    kept = {name: without(levels, known) for name, levels in others.items()}
+    kept[TRAIN] = own.train[: trained_levels_reported(run.cfg)]
+    return {
+        f"{name}/{what}": value
+        for name, levels in kept.items()
+        if levels and can_see(run, levels)
+        for what, value in outcome(run, levels).items()
+    }
 
 
 def can_see(run: Run, levels: Sequence[Level]) -> bool:
@@ -134,32 +100,19 @@ def can_see(run: Run, levels: Sequence[Level]) -> bool:
 
 
 def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
-    """Return for each level ``usefulness``, ``neutrality`` (bits), ``neutrality_normalised``,
-    ``neutrality_own_normalised`` (given the private bits), ``usefulness_at_<γ>`` for the γ of the paper, the ``design``
-    that the level is a symmetry of, by its number, the number of lengths ``k``, ``coins`` E[C], and ``most``,
-    the largest m(l) [n]; for each length ``p_length`` and ``share_of_best`` [n, K], 0 where there is none."""
+    """Return for each level ``usefulness``, ``neutrality_normalised`` (÷ log2 k), ``neutrality_own_normalised`` (given
+    the private bits), ``usefulness_at_<γ>`` for the γ of the paper, and the ``design`` that the level is a symmetry of,
+    by its number [n]."""
     ready = run.gridworlds.evaluator(list(levels))
     evaluation = ready.evaluate(run.learner.policy)
-    lengths, best = evaluation.found, ready.optima.best_return
     keys = [canonical_key(level) for level in levels]
     designs = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     most = evaluation.num_lengths.double().log2()
     tensors = {
         "usefulness": evaluation.usefulness,
-        "neutrality": evaluation.neutrality,
         "neutrality_normalised": evaluation.neutrality_normalised,
         "neutrality_own_normalised": torch.where(most > 0, evaluation.neutrality_own / most.clamp_min(1), 0),
-        "k": evaluation.num_lengths,
-        "coins": (lengths.probability * lengths.coins).sum(-1),
-        "most": best.max(-1).values,
         "design": torch.tensor([designs[key] for key in keys]),
         **{f"usefulness_at_{gamma:g}": value for gamma, value in ready.usefulness_at(run.learner.policy).items()},
-        "p_length": lengths.probability,
-        "share_of_best": share_of_best(lengths.coins, best),
     }
     return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-
-
-def _hash_levels(levels: Sequence[Level]) -> str:
-    text = json.dumps([canonical_key(level) for level in levels])
-    return hashlib.sha256(text.encode()).hexdigest()

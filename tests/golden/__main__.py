@@ -23,7 +23,7 @@ from drest_torch import agent as saved
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose, register
 from drest_torch.studies.registry import study_schemas
-from drest_torch.studies.runner import Settings, run_studies
+from drest_torch.studies.runner import folder_of, run_studies
 from drest_torch.training.run import start
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -136,16 +136,15 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
     """Do a study; its arrays stand for weights, and the numbers of its runs for metrics."""
     register(study_schemas())
     cfg = compose(f"out={folder}", *overrides, name="study")
-    settings = Settings.of(cfg)
-    assert not run_studies([cfg.study], settings), "runs of the study have failed"
-    records = [json.loads(path.read_text("utf-8")) for path in settings.folder.glob("runs/*/result.json")]
-    stored = [np.load(path) for path in settings.folder.glob("runs/*/result.npz")]
+    assert not run_studies([cfg.study], cfg), "runs of the study have failed"
+    records = [json.loads(path.read_text("utf-8")) for path in folder_of(cfg).glob("runs/*/result.json")]
+    stored = [np.load(path) for path in folder_of(cfg).glob("runs/*/result.npz")]
     return {
         "weights": digest_arrays(
             arrays[name] for arrays in stored for name in arrays.files if not LEFT_OUT & set(name.split("/"))
         ),
         "metrics": digest_names({record["name"]: record["numbers"] for record in records}),
-        "summary": digest_names(json.loads((settings.folder / cfg.study.name / "summary.json").read_text("utf-8"))),
+        "summary": digest_names(json.loads((folder_of(cfg) / cfg.study.name / "summary.json").read_text("utf-8"))),
     }
 
 

@@ -22,8 +22,15 @@ from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.blocks import Lead, Plot, Prose, Table
 from drest_torch.report.style import LIGHT
 from drest_torch.studies.engine import Done, publish
-from drest_torch.studies.registry import ENTRY_POINTS, TAKES, all_studies, find_study, study_schemas
-from drest_torch.studies.runner import Settings, run_studies, samples
+from drest_torch.studies.registry import (
+    ENTRY_POINTS,
+    TAKES,
+    StudyCommand,
+    all_studies,
+    find_study,
+    study_schemas,
+)
+from drest_torch.studies.runner import run_studies, samples
 from tests.helpers.chromium import BROWSER, check_page
 from tests.helpers.documents import ROOT, blocks, follow
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text
@@ -33,8 +40,7 @@ PAGE = ROOT / "docs" / "howto" / "studies.md"
 
 
 def settings(folder, **changes):
-    values = {"quick": True, "executor": "local", "workers": 1, "address": None, "runs_per_gpu": 1, "progress": False}
-    return Settings(**values | {"out": folder} | changes)
+    return StudyCommand(**{"quick": True, "workers": 1, "progress": False, "out": str(folder)} | changes)
 
 
 def test_every_study_is_an_option_with_its_sentence_and_part_of_all_unless_it_takes_long():
@@ -120,9 +126,9 @@ def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
 
 @pytest.mark.parametrize(("key", "value"), [("executor", "slurm"), ("workers", 0), ("runs_per_gpu", 0)])
 def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path, key, value):
-    cfg = OmegaConf.create(vars(settings(tmp_path)) | {"out": str(tmp_path), key: value})
     with pytest.raises(ConfigError, match=rf"^{key}={value}; expected"):
-        Settings.of(cfg)
+        run_studies([composed_study("tax")], settings(tmp_path, **{key: value}))
+    assert not (tmp_path / "quick").exists()
 
 
 REFUSED = [
@@ -132,9 +138,6 @@ REFUSED = [
     *(("lambda_meta", f"training.{wrong}", "^study[.=].*expected") for wrong in ("gamma=1.1", "decay_episodes=0")),
     ("lambda_meta", "world=atlantis", "^study[.=].*expected"),
     ("lambda_meta", "sizes=[8,60]", "60"),
-    ("alternatives", "with_bit=[nobody]", "study.with_bit with 'nobody'; expected some of DReST"),
-    ("alternatives", "rivals.DReST.at=5", "'DReST' with at=5; expected one of its values"),
-    ("alternatives", "rivals.DReST.colour=red", "'DReST' has the key 'colour'"),
     *(("lotteries", f"arms={arms}", "expected D, B and others of A, A'") for arms in ("[D,B,Z]", "[D]")),
 ]
 
@@ -234,7 +237,7 @@ def test_an_installed_study_is_found_by_the_name_of_its_entry_point(documented, 
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("lamda_meta", "study=lamda_meta; expected one of alternatives, .*, or the path of a module"),
+        ("lamda_meta", "study=lamda_meta; expected one of example, .*, or the path of a module"),
         ("my_project.lost", "there is no module my_project.lost; put the folder"),
         ("nowhere.lambdas", "there is no module nowhere.lambdas; put the folder"),
     ],

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from drest_torch.envs.levels import world, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.training_job import training_jobs
-from drest_torch.studies import goals, sizes, unseen
+from drest_torch.studies import goals, rivals, sizes, unseen
 from drest_torch.studies.scores import score
 from tests.helpers.studies import composed_study
 
@@ -31,6 +31,41 @@ def test_a_goal_is_trained_by_its_command():
     assert (job.spec["config"], job.spec["sets"]) == (expected.spec["config"], unseen.describe(None))
 
 
+def test_a_goal_like_another_has_all_of_it_but_what_it_says_and_each_strength_is_a_goal():
+    one = {"part": "alternatives", "arguments": "algo=ppo env_steps=5", "wanted": {"test": {}}}
+    one["strengths"] = {"objective.beta": [0.5, 2.0]}
+    found = goals.all_goals(few(goals={"one": one, "other": {"like": "one", "arguments": "seed=1 algo=a2c"}}))
+    arguments = {title: found[title]["arguments"] for title in ("one", "one, 2", "other")}
+    assert arguments["one"] == "algo=ppo env_steps=5 objective.beta=0.5"
+    assert arguments["one, 2"] == "algo=ppo env_steps=5 objective.beta=2.0"
+    assert arguments["other"] == "algo=a2c env_steps=5 seed=1"
+    assert [found[title].get("seeds") for title in arguments] == [None, 1, None]
+    assert found["other"]["wanted"] == {"test": {}}
+
+
+@pytest.mark.parametrize(
+    ("by", "side"),
+    [
+        ([0.02, 0.021, 0.022], "better"),
+        ([-0.02, -0.021, -0.022], "worse"),
+        ([0.002, 0.0021, 0.0022], "alike"),
+        ([0.1, -0.1, 0.1], "alike"),
+    ],
+)
+def test_an_alternative_is_better_where_it_is_clearly_so_in_every_seed(by, side):
+    """Seed 3 has no counterpart, and the strengths with one seed are not compared."""
+    ends = {"DReST": {0: 0.9, 1: 0.91, 2: 0.92}, "U × N": {2: 0.92 + by[2], 0: 0.9 + by[0], 1: 0.91 + by[1], 3: 0.1}}
+    rows = [
+        {"title": title, "seed": seed, "metric": metric, "value": np.array([end - apart, end + apart])}
+        for title, of_seeds in (ends | {"DReST, 4": {0: 0.1}}).items()
+        for seed, end in of_seeds.items()
+        for metric, apart in (("usefulness", 0.0), ("neutrality_normalised", 0.05))
+    ]
+    found = rivals.sides(pd.DataFrame(rows), {title: goals.all_goals(few())[title] for title in (*ends, "DReST, 4")})
+    assert {name: list(titles) for name, titles in found.items() if titles} == {side: ["U × N"]}
+    assert found[side]["U × N"] == pytest.approx(abs(sum(by)) / 3)
+
+
 def test_in_environments_of_others_the_default_reward_stands_beside():
     runs = goals.jobs(few("CartPole"))
     rewards = {key.title: job.spec["config"]["reward"]["name"] for key, job in runs.items()}
@@ -45,6 +80,10 @@ def test_in_environments_of_others_the_default_reward_stands_beside():
         ({"overrides": ["fast"]}, r"^study: the argument 'fast' of a run; expected key=value"),
         ({"overrides": ["algo=dqn"]}, r"^algo=dqn; expected one of"),
         ({"colour": "red"}, r"^study.goals: 'default command' has the key 'colour'; expected some of part;"),
+        (
+            {"like": "nobody"},
+            r"^study.goals: 'default command' is like 'nobody'; expected some of REINFORCE on example;",
+        ),
         ({"wanted": {"moon": {}}}, r"^study.goals: 'default command' wants something on 'moon'; expected some of"),
         ({"wanted": {"paper": {"speed": 1}}}, r"^study.goals: 'default command' wants 'speed'; expected some of"),
     ],
@@ -71,12 +110,10 @@ def test_the_follow_ups_protocol_is_known_by_the_content_of_its_levels(tmp_path)
 def test_a_run_on_a_level_is_evaluated_on_it_and_on_worlds_that_it_has_not_seen(tmp_path):
     short = ["env_steps=2000", "evaluations=1", "policy.width=8", "policy.depth=1"]
     job, *_ = goals.jobs(few("REINFORCE on example", overrides=short)).values()
-    result = unseen.train(job.spec, tmp_path / "run")
-    sets = result.numbers["sets"]
-    assert list(sets) == ["paper", "train"]  # there are no test levels of one world
-    # The world that it was trained on is one of the paper's nine.
-    assert (sets["train"]["levels"], sets["paper"]["levels"], sets["paper"]["left_out"]) == (1, 8, 1)
-    assert result.arrays["train/usefulness"].shape == (1,)
+    arrays = unseen.train(job.spec, tmp_path / "run").arrays
+    # There are no test levels of one world, and it is one of the paper's nine.
+    sizes_of_sets = {name.partition("/")[0]: array.shape for name, array in arrays.items()}
+    assert sizes_of_sets == {"paper": (8,), "train": (1,)}
 
 
 @pytest.mark.parametrize(

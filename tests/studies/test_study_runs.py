@@ -15,9 +15,6 @@ from drest_torch.config.schema import config_folder
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
-from drest_torch.jobs.executor import run_jobs
-from drest_torch.jobs.local import Local
-from drest_torch.jobs.store import Store
 from drest_torch.jobs.training_job import run_config, train, training_jobs
 from drest_torch.reward import Reward
 from drest_torch.training.run import Run
@@ -74,17 +71,9 @@ def test_a_changed_default_makes_another_run(tmp_path, monkeypatch):
     assert found[0] == found[1] != found[2]
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"algo": {"lr": -1}}, r"^algo.lr=-1.0; expected"),
-        ({"reward": {"group": 7}}, r"^reward.group=7 does not divide algo.episodes"),
-        ({"device": "gpu"}, r"^device=gpu; expected"),
-    ],
-)
-def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run(values, words):
-    with pytest.raises(ConfigError, match=words):
-        training_jobs("one", range(3), values)
+def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run():
+    with pytest.raises(ConfigError, match=r"^reward.group=7 does not divide algo.episodes"):
+        training_jobs("one", range(3), {"reward": {"group": 7}})
 
 
 def test_a_run_for_a_device_that_only_other_machines_have_can_be_described(tmp_path):
@@ -142,16 +131,11 @@ def power_cut():
     raise SystemError
 
 
-@pytest.mark.parametrize(
-    ("what", "seen", "updates"),
-    [(stop, KeyboardInterrupt, 5), (power_cut, SystemError, 5), (power_cut, SystemError, 0)],
-)
-def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
-    whole, tmp_path, monkeypatch, what, seen, updates
-):
+@pytest.mark.parametrize(("what", "seen"), [(stop, KeyboardInterrupt), (power_cut, SystemError)])
+def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(whole, tmp_path, monkeypatch, what, seen):
     update, calls = Run.update, iter(range(100))
     with monkeypatch.context() as patched:
-        patched.setattr(Run, "update", lambda run: (what() if next(calls) == updates else None, update(run))[1])
+        patched.setattr(Run, "update", lambda run: (what() if next(calls) == 5 else None, update(run))[1])
         with pytest.raises(seen):
             train(tiny().spec, tmp_path / "parts")
     assert not (tmp_path / "parts" / "summary.json").exists()
@@ -165,15 +149,3 @@ def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(whol
     again = train(tiny().spec, folder)
     same(again, result)
     assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]
-
-
-def test_what_cannot_be_resumed_is_a_failure_and_takes_no_other_run_with_it(tmp_path):
-    store, job, other = Store(tmp_path), tiny(), tiny(1)
-    checkpoints = store.folder_of(job) / "checkpoints"
-    checkpoints.mkdir(parents=True)
-    (checkpoints / "step-000000002000.safetensors").write_bytes(b"not a checkpoint")
-    (failure,) = run_jobs([job, other], store, Local(0))
-    assert failure.job.name == job.name
-    assert "CheckpointError" in failure.reason
-    assert store.get(job) is None
-    assert store.get(other) is not None

@@ -1,0 +1,119 @@
+"""DReST beside its alternatives (section 8.1 of the paper): a part of the study `goals`, compared seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.style import Style
+from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import t_interval
+from drest_torch.studies.engine import Quote, as_table
+from drest_torch.studies.scores import METRICS, Score
+
+FIRST = "DReST"
+"""What the others are compared with."""
+BIT = "private_bits"
+"""Agents with this among their arguments are no alternative."""
+LONGER = "p_longer"
+"""P(longer) in the tidy table."""
+CLEARLY = 0.005
+"""Differences in the mean of usefulness and neutrality below this count as none."""
+SHORT = 0.9
+"""Levels with less neutrality are counted."""
+CORNER = 0.8
+"""From where on both measures are shown enlarged."""
+MEASURES = ("usefulness", "neutrality")
+SHAPES = "osD^v<>PX*hdp"
+
+
+def seed_means(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over levels by title and seed, a column for each metric, and how many levels are ``short``."""
+    means = rows.assign(value=rows.value.map(np.mean)).set_index(["title", "seed", "metric"]).value.unstack("metric")
+    neutrality = rows[rows.metric == METRICS["neutrality"]].set_index(["title", "seed"]).value
+    means["short"] = neutrality.map(lambda levels: np.mean(levels < SHORT))
+    return means.loc[rows.title.unique()]
+
+
+def differences(means: pd.DataFrame) -> dict[str, Interval]:
+    """Return by title (U + N) / 2 less that of DReST, seed by seed, with its interval."""
+    score = means[["usefulness", METRICS["neutrality"]]].mean(axis=1)
+    apart = score - score.loc[FIRST].reindex(score.index, level="seed")
+    return {title: t_interval(each.dropna()) for title, each in apart.groupby("title", sort=False)}
+
+
+def sides(rows: pd.DataFrame, goals: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, float]]:
+    """Return the alternatives that are better than DReST, alike and worse, and by how much."""
+    found: dict[str, dict[str, float]] = {"better": {}, "alike": {}, "worse": {}}
+    for title, it in differences(seed_means(rows)).items():
+        if title != FIRST and not goals[title].get("seeds") and BIT not in str(goals[title]["arguments"]):
+            clear = abs(it.estimate) >= CLEARLY and not it.low <= 0 <= it.high
+            side = "alike" if not clear else "better" if it.estimate > 0 else "worse"
+            found[side][title] = abs(it.estimate)
+    return found
+
+
+def rivals_quote(found: Mapping[str, Mapping[str, float]]) -> Quote:
+    """Return how many are on each side."""
+    words = [
+        f"{len(titles)} {side}" + (f" (by at most {max(titles.values()):.3f})" if titles else "")
+        for side, titles in found.items()
+    ]
+    return Quote("alternatives to DReST on unseen levels, U and N", "", ", ".join(words))
+
+
+def rivals_table(rows: pd.DataFrame) -> Table:
+    """Return what each has, and its difference to DReST."""
+    means = seed_means(rows)
+    columns = {
+        METRICS["usefulness"]: "usefulness",
+        METRICS["neutrality"]: "neutrality ÷ log2 k",
+        METRICS["neutrality_own"]: "given the bit",
+        "short": f"share of levels with N < {SHORT:g}",
+        LONGER: "P(longer)",
+    }
+
+    def cell(values: pd.Series) -> str:
+        return t_interval(values).within(0, 1).text() if len(values) > 1 else f"{values.iloc[0]:.3f}"
+
+    cells = means.groupby("title", sort=False)[[*columns]].agg(cell)
+    cells["apart"] = [
+        "" if title == FIRST else f"{it.estimate:+.3f} ({it.low:+.3f} to {it.high:+.3f})"
+        for title, it in differences(means).items()
+    ]
+    return as_table(cells, "On unseen levels", ["objective", *columns.values(), "(U + N) / 2, less DReST's"])
+
+
+def frontier(made: Sequence[Score]) -> Plot:
+    """Plot usefulness against neutrality on unseen levels, a curve over strengths for each objective."""
+    plain = [score for score in made if BIT not in score.arguments]
+    curves = [[*curve] for _, curve in groupby(plain, lambda score: score.arguments.rpartition("=")[0])]
+
+    def draw(figure: Figure, style: Style) -> None:
+        whole, corner = figure.subplots(1, 2)
+        for ax in (whole, corner):
+            for index, curve in enumerate(curves):
+                colour = style.series[index % len(style.series)] if index else style.text
+                dashes, sizes = "-" if index <= len(style.series) else "--", [45, *[12] * (len(curve) - 1)]
+                useful, neutral = (np.array([np.mean(getattr(it, name)) for it in curve]) for name in MEASURES)
+                order, shape = neutral.argsort(), SHAPES[index % len(SHAPES)]
+                ax.plot(neutral[order], useful[order], dashes, color=colour, linewidth=1.2)
+                ax.scatter(neutral, useful, sizes, color=colour, marker=shape, label=curve[0].title, zorder=4)
+            ax.set_xlabel("neutrality")
+        whole.set_ylabel("usefulness")
+        whole.set_xlim(-0.03, 1.03)
+        whole.set_ylim(-0.03, 1.03)
+        corner.set_xlim(CORNER, 1.005)
+        corner.set_ylim(CORNER, 1.005)
+        corner.set_xticks(np.linspace(CORNER, 1, 5))
+        corner.set_title("enlarged", fontsize=10)
+        figure.legend(*whole.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+
+    said = "; ".join(f"{it.title} {np.mean(it.usefulness):.3f}, {np.mean(it.neutrality):.3f}" for it, *_ in curves)
+    alt = f"Usefulness against neutrality on unseen levels. At each one's own strength: {said}."
+    return Plot(alt=alt, caption="", draw=draw, size=(9.0, 5.2))
