@@ -87,15 +87,8 @@ class Config(StudyConfig):
     """Kinds of agents; ``seeds``, if a kind has it, is the number of its agents at most."""
     levels: dict[str, Any] = value(
         {
-            "generator": {
-                "height": 4,
-                "width": 4,
-                "walls": [0, 5],
-                "coins": 3,
-                "coin_values": [1, 9],
-                "shutdown": [2, 3],
-                "delay": [2, 4],
-            },
+            "generator": {"height": 4, "width": 4, "walls": [0, 5], "coins": 3, "coin_values": [1, 9]}
+            | {"shutdown": [2, 3], "delay": [2, 4]},
             "seed": 11,
             "train": 1000,
             "test": 150,
@@ -242,17 +235,15 @@ def sentences(done: Done, worlds: pd.DataFrame, agents: pd.DataFrame) -> dict[st
     """Return what the page says."""
     exact, found = worlds[worlds.kind != SAMPLED], outcomes(agents)
     change = found.change.groupby(level=0, sort=False).agg(t_interval)
-    drest = [kind for kind in change.index if done.planned[Key(kind)].spec["config"]["reward"]["lam"] < 1]
+    configs = {kind: done.planned[Key(kind)].spec["config"] for kind in change.index}
+    drest = [kind for kind, config in configs.items() if config["reward"]["lam"] < 1]
+    faint = [kind for kind, config in configs.items() if config["policy"]["observation"] == FAINT]
+    sights = {"faint": faint, "shown": [kind for kind in configs if kind not in faint]}
     means = agents.groupby(["split", "kind"]).neutrality.mean()
-    lower = {kind: (means["coincides", kind], means["reversed", kind]) for kind in drest if change[kind].high < 0}
-    by_divisor = {divisor: exact[exact.divisor == divisor] for divisor in DIVISORS}
-    observation = {kind: done.planned[Key(kind)].spec["config"]["policy"]["observation"] for kind in change.index}
-    faint = [kind for kind in change.index if observation[kind] == FAINT]
-    sights = {"faint": faint, "shown": [kind for kind in change.index if kind not in faint]}
     return {
-        **by_divisor,
+        **{divisor: exact[exact.divisor == divisor] for divisor in DIVISORS},
         "lost": lost(found),
-        "lower": lower,
+        "lower": {kind: (means["coincides", kind], means["reversed", kind]) for kind in drest if change[kind].high < 0},
         "kept": {sight: [change[kind].estimate for kind in kinds if kind in drest] for sight, kinds in sights.items()},
         "lose": {sight: lost(found).lost[kinds].sum() for sight, kinds in sights.items()},
         "sampled": worlds[worlds.kind == SAMPLED].error.max(),
