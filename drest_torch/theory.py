@@ -69,8 +69,6 @@ def value_for(probability: float, lam: float, episodes: int, clip: float | None 
     """Return the value of the longer length at which it is chosen with this probability; the shorter has value 1."""
     p = torch.tensor(probability, dtype=torch.float64)
     target = mean_reward(1 - p, 1.0, lam, episodes, clip)
-    if clip is None:
-        return (target / mean_reward(p, 1.0, lam, episodes)).item()
     low, high = -100.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2

@@ -92,10 +92,10 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     runs = {}
     for key in keys:
         label = f"lambda={key.lam:g}-E={key.size}{'' if key.clipped else '-unclipped'}"
-        where: dict[str, Any] = {"world": cfg.world, "clock": "moves", "reward": "drest", "evaluated_on": CLOCKS}
+        of: dict[str, Any] = {"world": cfg.world, "clock": "moves", "reward": "drest", "evaluated_on": CLOCKS}
         metas, clip = cfg.mini_episodes // key.size, cfg.training.clip if key.clipped else None
-        changes = {"lam": key.lam, "episodes_per_meta": key.size, "meta_episodes": metas, "evaluate_every": metas}
-        runs[key] = tables_job(cfg, label, clip=clip, **where, **changes)
+        of |= {"lam": key.lam, "episodes_per_meta": key.size, "meta_episodes": metas, "evaluate_every": metas}
+        runs[key] = tables_job(cfg, label, clip=clip, **of)
     return runs
 
 

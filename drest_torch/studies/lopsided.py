@@ -242,9 +242,8 @@ def sentences(cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame) -> dict[st
     curve = agents.xs((first_pair(cfg), cfg.lams[0], False), level=KIND).map(np.mean)
     apart = (curve.p_longer - curve.p_longer_predicted).abs()
     (low, high), *others = (predicted_range(cfg, lam, False) for lam in cfg.lams)
-    episodes = cfg.training.episodes_per_meta
+    half = (cfg.training.episodes_per_meta - 1) / 2
     return {
-        "lam": cfg.lams[0],
         "first": main.loc[cfg.lams[0], False],
         "most": apart.max(),
         "most_at": apart.idxmax(),
@@ -254,7 +253,7 @@ def sentences(cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame) -> dict[st
         "unstable": lower[lower.unstable & ~lower.clipped],
         "clipped_apart": clipped.apart.max(),
         "safest": clipped.loc[clipped.lowest.idxmax()],
-        "largest": [f"{lam ** (-(episodes - 1) / 2):.3g} for λ = {lam:g}" for lam in cfg.lams],
+        "largest": [f"{lam**-half:.3g} for λ = {lam:g}" for lam in cfg.lams],
         "papers": papers,
         "same": papers.loc[[f"{clock} / {clock}" for clock in cfg.clocks]],
     }

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drest_torch.choices.archetypes import ARCHETYPES
@@ -318,26 +317,22 @@ def wanted_table(tests: pd.DataFrame) -> Table:
 # --------------------------------------------------------------------------------------------- plots
 
 
-def bands(ax: Axes, style: Style, tests: pd.DataFrame, costs: Sequence[float], measure: str) -> None:
-    for colour, (name, numbers) in zip(style.series, tests.iterrows(), strict=False):
-        rates = np.stack([numbers[f"{measure}/{cost:g}"] for cost in costs])
-        band(ax, np.array(costs), rates, colour, str(name), 0, 100)
-
-
 def price(cfg: Config, climbed: pd.DataFrame, tests: pd.DataFrame, shown: Sequence[str]) -> Plot:
     """Plot how often a shift is paid for against its price: in corridors and by agents in menus."""
     costs = np.linspace(0, 1, 101)
     groups = list(climbed[climbed.part == "corridor, κ"].groupby("episodes_per_meta"))
+    ways = ("shift", *(f"{way}/{RESIST[0]:g}" for way in WAYS))
 
     def draw(figure: Figure, style: Style) -> None:
-        corridors, shift, later, earlier = axes = [*figure.subplots(2, 2, sharey=True).flat]
+        corridors, shift, *_ = axes = [*figure.subplots(2, 2, sharey=True).flat]
         for colour, (episodes, rows) in zip(style.series, groups, strict=False):
             curve = [paid_shift(LEFT, RIGHT, cost, cfg.lam, episodes) for cost in costs]
             corridors.plot(costs, curve, color=colour, label=f"E = {episodes}")
             corridors.plot(rows.setting, rows.found, "o", color=colour)
-        bands(shift, style, tests.loc[shown], SHIFT_COSTS, "shift")
-        bands(later, style, tests.loc[shown], RESIST_COSTS, f"later/{RESIST[0]:g}")
-        bands(earlier, style, tests.loc[shown], RESIST_COSTS, f"earlier/{RESIST[0]:g}")
+        for colour, name in zip(style.series, shown, strict=False):
+            for ax, prices, way in zip(axes[1:], (SHIFT_COSTS, RESIST_COSTS, RESIST_COSTS), ways, strict=True):
+                rates = np.stack([tests.loc[name, f"{way}/{price:g}"] for price in prices])
+                band(ax, np.array(prices), rates, colour, name, 0, 100)
         titles = ("corridors: trained (dots), closed form", "menus", "0.01 to 0.99", "0.99 to 0.01")
         for ax, title in zip(axes, titles, strict=True):
             ax.set_title(title, fontsize=10)

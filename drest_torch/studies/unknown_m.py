@@ -144,15 +144,14 @@ def report(cfg: Config, done: Done) -> Report:
 
 def sentences(cfg: Config, means: pd.DataFrame) -> dict[str, Any]:
     """Return what the page says."""
-    none, most = means.loc["none"], max(cfg.factors)
-    usual, patient = (means.xs(("longer", most, patience)) for patience in (1, cfg.patience))
+    none = means.loc["none"]
+    usual, patient = (means.xs(("longer", max(cfg.factors), patience)) for patience in (1, cfg.patience))
     lowest = means.loc["both"].groupby("factor").min()
     return {
         "seen": means.loc["seen"],
         "undivided": none,
         "undivided_lowest": title(none.neutrality.idxmin()[-1]),
         "undivided_apart": (none.neutrality - none.neutrality_predicted).abs().mean(),
-        "most": most,
         "usual": usual.neutrality.min(),
         "longer": patient.neutrality.min(),
         "predicted": patient.neutrality_predicted.iloc[0],
