@@ -175,7 +175,8 @@ def report(cfg: Config, done: Done) -> Report:
     return Report(
         ends.reset_index().melt(["level", "clocks", "reward", "change"], ENDS, "metric"),
         lambda: quotes(cfg, ends),
-        tables(cfg, ends),
+        {"reported": partial(reported_table, cfg, ends), "cures": partial(cures_table, cfg, ends)}
+        | {reward: partial(reward_table, cfg, ends, reward) for reward in REWARDS},
         plots,
         lambda: sentences(cfg, ends) | {"collapse": collapse(done[Key(cfg.world, "steps", "drest")])},
     )
@@ -282,22 +283,19 @@ def brief(end: pd.Series, agents: int, always: bool = False) -> str:
     return f"N {mean_sd()(end.neutrality[:agents])}, U {mean_sd()(end.usefulness[:agents])}{marks}"
 
 
-def tables(cfg: Config, ends: pd.DataFrame) -> dict[str, Any]:
-    """Return the tables: of each reward a row for each world and pair of clocks."""
+def cures_table(cfg: Config, ends: pd.DataFrame) -> Table:
+    """Return a row for each change to the training that may mend the clock that counts every step, and reward."""
     here = ends[ends.change.isin(list(cfg.cures))].xs(cfg.world, level="level").reset_index("reward")
-    cures = here.set_axis(here.change + ", " + here.reward.map(REWARDS))
     caption = "The running example, trained and evaluated on every step, with a change to the training"
-    made: dict[str, Any] = {
-        "reported": partial(reported_table, cfg, ends),
-        "cures": partial(ends_table, cfg, cures, caption, "change, agents"),
-    }
-    both = pd.MultiIndex.from_product([[cfg.world, *cfg.worlds], pairs(cfg)])
-    for reward, words in REWARDS.items():
-        here = ends.loc[reward].reindex(both).dropna()
-        names = [f"{title(name)}, {pair}" for name, pair in here.index]
-        caption = f"{words[0].upper()}{words[1:]} agents at the end of training, means of {cfg.agents}"
-        made[reward] = partial(ends_table, cfg, here.set_axis(names), caption, "world and clocks")
-    return made
+    return ends_table(cfg, here.set_axis(here.change + ", " + here.reward.map(REWARDS)), caption, "change, agents")
+
+
+def reward_table(cfg: Config, ends: pd.DataFrame, reward: str) -> Table:
+    """Return a row for each world and pair of clocks."""
+    here = ends.loc[reward].reindex(product((cfg.world, *cfg.worlds), pairs(cfg))).dropna()
+    names, words = [f"{title(name)}, {pair}" for name, pair in here.index], REWARDS[reward]
+    caption = f"{words[0].upper()}{words[1:]} agents at the end of training, means of {cfg.agents}"
+    return ends_table(cfg, here.set_axis(names), caption, "world and clocks")
 
 
 def ends_table(cfg: Config, ends: pd.DataFrame, caption: str, first: str) -> Table:
