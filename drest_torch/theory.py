@@ -11,6 +11,7 @@ fixed point, where both pay the same (`balance`). With credit for the whole meta
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import cache
 
 import torch
@@ -68,8 +69,6 @@ def value_for(probability: float, lam: float, episodes: int, clip: float | None 
     """Return the value of the longer length at which it is chosen with this probability; the shorter has value 1."""
     p = torch.tensor(probability, dtype=torch.float64)
     target = mean_reward(1 - p, 1.0, lam, episodes, clip)
-    if clip is None:
-        return (target / mean_reward(p, 1.0, lam, episodes)).item()
     low, high = -100.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -101,12 +100,6 @@ def neutral_value(num_lengths: int, episodes: int, lam: float) -> float:
     return choice_value(torch.full((num_lengths,), 1 / num_lengths, dtype=torch.float64), episodes, lam).item()
 
 
-def one_length_value(num_lengths: int, episodes: int, lam: float) -> float:
-    """Return the expected return D(1) of a maximally useful policy that always takes the same length."""
-    one = torch.eye(num_lengths, dtype=torch.float64)[0]
-    return choice_value(one, episodes, lam).item()
-
-
 @cache
 def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...]:
     """Return the choice among k lengths with the largest expected return, the least likely length first.
@@ -118,22 +111,18 @@ def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...
     p = torch.linspace(0, 1, points + 1, dtype=torch.float64)
     term = p * expected_discount(p, num_lengths, episodes, lam)
     place = torch.arange(points + 1)
-    total, best_splits = term, []
+    left = place.unsqueeze(-1) - place  # of so many points for all lengths so far, those for the last of them
+    total, splits = term, []
     for number in range(2, num_lengths + 1):
-        shared = (
-            place[-1:] if number == num_lengths else place
-        )  # points of the first `number` lengths; all points in the end
-        last = shared.unsqueeze(-1) - place  # points left for the last of these lengths
-        value = torch.where(last >= 0, total + term[last.clamp_min(0)], -torch.inf)
-        total, split = value.max(-1)
-        best_splits.append(split)
-    left, shares = points, []
-    for split in reversed(best_splits):
-        others = int(split[left if len(split) > 1 else 0])
-        shares.append(left - others)
-        left = others
-    choice = polish_choice(p[torch.tensor([*shares, left])], episodes, lam)
-    return tuple(choice.sort().values.tolist())
+        if number == num_lengths:
+            left = left[-1:]  # all points, in the end
+        total, split = torch.where(left >= 0, total + term[left.clamp_min(0)], -torch.inf).max(-1)
+        splits.append(split)
+    shares = [points]
+    for split in reversed(splits):
+        others = int(split[min(shares[-1], len(split) - 1)])
+        shares[-1:] = [shares[-1] - others, others]
+    return tuple(polish_choice(p[torch.tensor(shares)], episodes, lam).sort().values.tolist())
 
 
 def polish_choice(probability: Tensor, episodes: int, lam: float) -> Tensor:
@@ -169,10 +158,8 @@ def largest_neutral(num_lengths: int, lam: float) -> int:
     low, high = 1, 2
     while is_neutral_best(num_lengths, high, lam):
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_neutral_best(num_lengths, middle, lam) else (low, middle)
-    return low
+    between = range(low + 1, high)
+    return low + bisect_left(between, True, key=lambda size: not is_neutral_best(num_lengths, size, lam))
 
 
 def rule_of_thumb(num_lengths: int, lam: float) -> float:

@@ -17,14 +17,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import Optima, optimal_route, solve
 from drest_torch.envs.levels import Level, LevelError, parse_level, world
 from drest_torch.jobs.job import Result
-from drest_torch.metrics import neutrality, neutrality_normalised, share_of_best, usefulness
+from drest_torch.metrics import neutrality, neutrality_normalised, share_of_best
 from drest_torch.reward import Reward
-from drest_torch.theory import best_choice, is_neutral_best, margin, neutral_value, one_length_value
+from drest_torch.theory import best_choice, choice_value, is_neutral_best, margin, neutral_value
 
 CREDITS = ("meta", "mini")
 """What is climbed: the return of the meta-episode, or what credit within the mini-episode climbs on average."""
@@ -32,16 +32,15 @@ CREDITS = ("meta", "mini")
 SETTING = ["lam", "episodes_per_meta", "k"]
 """The columns of a reward and a number of lengths."""
 
-StateIndex = Mapping[tuple[int, int, int], int]
-"""By (tick, spot, taken)."""
-
 
 def optimise(spec: dict[str, Any], folder: Path) -> Result:
     """Do the run of a spec: climb from S starts in B levels with at most K lengths; arrays are [S, B, K or 1]."""
     levels = [world(name).with_clock("steps") for name in spec["worlds"]]
     levels += [parse_level(text, name=name) for name, text in spec["levels"].items()]
     optima = solve_levels(levels, spec["gamma"])
-    starts = name_starts(spec["random_starts"], optima.lengths.shape[1])
+    starts = ["uniform", *(f"random {number + 1}" for number in range(spec["random_starts"])), "neutral"]
+    # Where a level has fewer lengths than others, its last one comes again.
+    starts += [f"length {column + 1}" for column in range(optima.lengths.shape[1])]
     reachable = Reachable(compile_levels([level for _ in starts for level in levels]))
     tensors = climb(starting_logits(starts, reachable, optima, spec["slip"]), reachable, optima, spec)
     shape = (len(starts), len(levels), -1)
@@ -50,7 +49,6 @@ def optimise(spec: dict[str, Any], folder: Path) -> Result:
         "levels": [level.name for level in levels],
         "starts": starts,
         "lengths": [row[:k].tolist() for row, k in zip(optima.lengths, optima.num_lengths, strict=True)],
-        "best_return": [row[:k].tolist() for row, k in zip(optima.best_return, optima.num_lengths, strict=True)],
     }
     return Result(numbers, arrays)
 
@@ -71,16 +69,6 @@ def solve_levels(levels: Sequence[Level], gamma: float) -> Optima:
 # -------------------------------------------------------------------------------------------- starts
 
 
-def name_starts(random: int, most_lengths: int) -> list[str]:
-    """Return the names of the starts. Where a level has fewer lengths than others, its last one comes again."""
-    return [
-        "uniform",
-        *(f"random {number + 1}" for number in range(random)),
-        "neutral",
-        *(f"length {number + 1}" for number in range(most_lengths)),
-    ]
-
-
 def starting_logits(starts: Sequence[str], reachable: Reachable, optima: Optima, slip: float) -> Tensor:
     """Return the logits [N, 4] to start from, in a level set with the levels of ``optima`` once for each start.
 
@@ -90,7 +78,6 @@ def starting_logits(starts: Sequence[str], reachable: Reachable, optima: Optima,
     levels = len(optima.lengths)
     copy = torch.div(reachable.mdp.level_of(reachable.states.spot), levels, rounding_mode="floor")
     logits, taken = torch.zeros(2, len(reachable), NUM_ACTIONS, dtype=torch.float64)
-    states = index_states(reachable)
     for index, start in enumerate(starts):
         kind, _, number = start.partition(" ")
         if kind == "random":
@@ -100,31 +87,20 @@ def starting_logits(starts: Sequence[str], reachable: Reachable, optima: Optima,
             for level, k in enumerate(optima.num_lengths.tolist()):
                 for column in range(k) if kind == "neutral" else [min(int(number), k) - 1]:
                     length = int(optima.lengths[level, column])
-                    route = best_route(reachable.mdp, states, index * levels + level, length, optima.gamma)
-                    for state, action in route:
+                    for state, action in best_route(reachable, index * levels + level, length, optima.gamma):
                         taken[state, action] += 1
     return torch.where(taken.sum(-1, keepdim=True) > 0, (taken + slip).log(), logits)
 
 
-def index_states(reachable: Reachable) -> StateIndex:
-    """Return the row of each reachable state in the logits."""
-    ticks = torch.cat([torch.full_like(layer.spot, layer.tick) for layer in reachable.layers])
-    keys = zip(ticks.tolist(), reachable.states.spot.tolist(), reachable.states.taken.tolist(), strict=True)
-    return {key: index for index, key in enumerate(keys)}
-
-
-def best_route(mdp: Mdp, states: StateIndex, level: int, length: int, gamma: float) -> list[tuple[int, int]]:
-    """Return the (state, action) of each tick of a best trajectory of that length."""
-    cells = [
-        level * mdp.num_cells + row * mdp.width + column for row, column in optimal_route(mdp, level, length, gamma)
-    ]
-    goto, found = mdp.goto.reshape(-1, NUM_ACTIONS), mdp.found
-    taken, route = 0, []
-    for tick, (spot, after) in enumerate(pairwise(cells)):
-        action = goto[spot].tolist().index(after)
-        route.append((states[tick, spot, taken], action))
-        taken |= int(found[after])
-    return route
+def best_route(reachable: Reachable, level: int, length: int, gamma: float) -> Iterator[tuple[int, int]]:
+    """Yield the (state, action) of each tick of a best trajectory of that length."""
+    mdp, first, index = reachable.mdp, 0, level
+    route = optimal_route(mdp, level, length, gamma)
+    cells = [level * mdp.num_cells + row * mdp.width + column for row, column in route]
+    for layer, (spot, after) in zip(reachable.layers, pairwise(cells), strict=False):
+        action = mdp.goto.reshape(-1, NUM_ACTIONS)[spot].tolist().index(after)
+        yield first + index, action
+        first, index = first + len(layer.spot), int(layer.target[index, action, 0])
 
 
 # -------------------------------------------------------------------------------------------- climbing
@@ -171,28 +147,25 @@ def learning_rate(progress: float, careful: float, fast: float, end: float) -> f
 
 def climbs(done: Mapping[Any, Result], names: Sequence[str]) -> pd.DataFrame:
     """Return a row for each climb, in each of the levels with these names from each start."""
-    found = pd.DataFrame(row for key, result in done.items() for row in _climbs(key, result))
-    order = found.level.map(list(names).index)
-    return found.iloc[order.argsort(kind="stable")].reset_index(drop=True)
-
-
-def _climbs(key: Any, result: Any) -> Iterator[dict[str, Any]]:
-    numbers, arrays = result.numbers, result.arrays
-    for index, (level, lengths) in enumerate(zip(numbers["levels"], numbers["lengths"], strict=True)):
-        k = len(lengths)
-        chosen, share = (torch.from_numpy(arrays[name][:, index, :k]) for name in ("p_length", "share_of_best"))
-        of = {"credit": key.credit, "lam": key.lam, "episodes_per_meta": key.episodes_per_meta, "k": k, "level": level}
-        metrics = {
-            "return": arrays["value"][:, index, 0],
-            "usefulness": usefulness(chosen, share, torch.ones_like(share)).tolist(),
-            "neutrality": neutrality(chosen).tolist(),
-            "neutrality_normalised": neutrality_normalised(chosen, k).tolist(),
-            "p_length": chosen.tolist(),
-            "share_of_best": share.tolist(),
-        }
-        for seed, start in enumerate(numbers["starts"]):
-            one = {name: values[seed] for name, values in metrics.items()}
-            yield of | {"start": start, "seed": seed, "lengths": lengths} | one
+    climbed = []
+    for key, result in done.items():
+        numbers, arrays = result.numbers, result.arrays
+        for index, (level, lengths) in enumerate(zip(numbers["levels"], numbers["lengths"], strict=True)):
+            k, starts = len(lengths), numbers["starts"]
+            chosen, share = (torch.from_numpy(arrays[name][:, index, :k]) for name in ("p_length", "share_of_best"))
+            of = {"credit": key.credit, "lam": key.lam, "episodes_per_meta": key.episodes_per_meta, "k": k}
+            metrics = {
+                "return": arrays["value"][:, index, 0],
+                "usefulness": (chosen * share).sum(-1).numpy(),
+                "neutrality": neutrality(chosen).numpy(),
+                "neutrality_normalised": neutrality_normalised(chosen, k).numpy(),
+                "length": [lengths] * len(starts),
+                "p_length": chosen.tolist(),
+                "share_of_best": share.tolist(),
+            }
+            climbed.append(pd.DataFrame({**of, "level": level, "start": starts, "seed": range(len(starts)), **metrics}))
+    by_name = {"key": lambda level: level.map(names.index), "kind": "stable", "ignore_index": True}
+    return pd.concat(climbed).sort_values("level", **by_name)
 
 
 def best_of(climbed: pd.DataFrame) -> pd.DataFrame:
@@ -204,14 +177,15 @@ def best_of(climbed: pd.DataFrame) -> pd.DataFrame:
 
 def optimum(lam: float, episodes_per_meta: int, k: int) -> dict[str, Any]:
     """Return the best choice of lengths, without any level."""
-    key, choice = (k, episodes_per_meta, lam), best_choice(k, episodes_per_meta, lam)
-    bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
+    key = (k, episodes_per_meta, lam)
+    one_length = choice_value(torch.eye(k, dtype=torch.float64)[0], episodes_per_meta, lam).item()
+    bits = neutrality(torch.tensor(choice := [*best_choice(*key)], dtype=torch.float64)).item()
     return {
         **dict(zip(SETTING, (lam, episodes_per_meta, k), strict=True)),
-        "choice": list(choice),
+        "choice": choice,
         "neutral_is_best": is_neutral_best(*key),
         "neutrality": bits,
         "neutrality_normalised": bits / np.log2(k),
         "margin": margin(*key),
-        "neutral_over_one_length": neutral_value(*key) / one_length_value(*key),
+        "neutral_over_one_length": neutral_value(*key) / one_length,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -24,15 +23,13 @@ from drest_torch.report.tables import at_least, interval, mean, mean_sd, spread
 from drest_torch.statistics.bootstrap import standard_errors_apart
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
-from drest_torch.studies.shared import REWARDS, TablesConfig, tables_job, title
+from drest_torch.studies.shared import AS_REPORTED, MOVES, REWARDS, STEPS, TablesConfig, at_the_end, tables_job, title
 
 TITLE = "The paper's nine worlds (Figures 3, 4 and 9 to 16)"
 QUESTION = (
     "Do agents trained with the DReST reward become useful and neutral in the paper's running example and in its eight "
     "other worlds, and where do the reported numbers come from?"
 )
-AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
-"""The clock of training and the clock of evaluation."""
 OTHER_M, FREE_BUMPS = "m discounted once more", "bumps not discounted"
 """Changes to training on moves: m(l) as if the coin of tick t were worth γ^t, not γ^(t−1); bumps at no cost at all."""
 REPORTED = {
@@ -55,6 +52,8 @@ NO_PREFERENCE = 0.1
 """Default agents whose mean neutrality is at most this prefer one length."""
 GIVEN_UP = 0.1
 """A length is given up when the median agent's probability of it is below this share of that before training."""
+ENDS = ["neutrality", "usefulness", "p_longer", "both", "mini_episodes"]
+"""What is measured of each agent; ``both`` is true of one that is useful and neutral."""
 CURVES = {"p_longer": "P(longer)", "neutrality": "neutrality", "usefulness": "usefulness"}
 """The plots of the paper's Figure 3 and their titles."""
 
@@ -104,15 +103,15 @@ class Key(NamedTuple):
 
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return the runs of both rewards on both clocks and with the cure, and those with a change on the example."""
-    cure, gamma = list(cfg.cures)[-1], cfg.training.gamma
+    *others, cure = cfg.cures
     changes: dict[Key, dict[str, Any]] = {}
     for name, reward in product((cfg.world, *cfg.worlds), REWARDS):
         changes |= {Key(name, clock, reward): {} for clock in ("moves", "steps")}
         changes[Key(name, "steps", reward, cure)] = cfg.cures[cure]
     for reward in REWARDS:
         changes[Key(cfg.world, "moves", reward, FREE_BUMPS)] = {"discount_bumps": False}
-    changes[Key(cfg.world, "moves", "drest", OTHER_M)] = {"factors": (gamma, gamma)}
-    for change in list(cfg.cures)[:-1]:
+    changes[Key(cfg.world, "moves", "drest", OTHER_M)] = {"factors": (cfg.training.gamma,) * 2}
+    for change in others:
         changes[Key(cfg.world, "steps", "drest", change)] = {"agents": cfg.cure_agents, **cfg.cures[change]}
     runs = {}
     for key, changed in changes.items():
@@ -125,21 +124,15 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 # --------------------------------------------------------------------------------------- measurement
 
 
-def measure(done: Done) -> Iterator[dict[str, Any]]:
-    """Yield the end of training of all agents; ``both`` is 1 for an agent that is useful and neutral."""
-    for key, result in done.items():
-        for clock in ("steps", "moves") if key.clock == "moves" else ("steps",):
-            usefulness, neutrality = last(result, clock, "usefulness"), last(result, clock, "neutrality")
-            ends = {
-                "neutrality": neutrality,
-                "usefulness": usefulness,
-                "p_longer": last(result, clock, "p_length")[:, -1],
-                "both": (usefulness >= MARK) & (neutrality >= MARK),
-                "mini_episodes": np.full(len(usefulness), result.numbers["episodes"] / len(usefulness)),
-            }
-            where = {"level": key.world, "clocks": f"{key.clock} / {clock}", "reward": key.reward, "change": key.change}
-            for metric, values in ends.items():
-                yield where | {"metric": metric, "value": values}
+def measure(done: Done) -> pd.DataFrame:
+    """Return the end of training of all agents by reward, world, and pair of clocks with the change, if any."""
+    ends = at_the_end(done).rename(columns={"world": "level"})
+    ends["both"] = [(each.usefulness >= MARK) & (each.neutrality >= MARK) for each in ends.itertuples()]
+    numbers = {key: (result.numbers["episodes"], done.planned[key].spec["agents"]) for key, result in done.items()}
+    played = [numbers[Key(*key)] for key in ends.iloc[:, : len(Key._fields)].itertuples(index=False)]
+    ends["mini_episodes"] = [np.full(agents, episodes / agents) for episodes, agents in played]
+    ends["pair"] = ends.clocks + ends.change.map(lambda change: change and f", {change}")
+    return ends.set_index(["reward", "level", "pair"])
 
 
 def standard_errors(sample: np.ndarray, reported: tuple[float, float]) -> float:
@@ -167,8 +160,7 @@ def collapse(result: Result) -> dict[str, float]:
 
 
 def report(cfg: Config, done: Done) -> Report:
-    rows = pd.DataFrame(measure(done))
-    ends = rows.set_index(["level", "clocks", "reward", "change", "metric"]).value.unstack(sort=False)
+    ends = measure(done)
     plots: dict[str, Any] = {
         f"{name}/{metric}, {clocks}": partial(over_training, cfg, done, name, metric, clocks)
         for name in (cfg.world, *cfg.worlds)
@@ -181,44 +173,38 @@ def report(cfg: Config, done: Done) -> Report:
         plots[f"all, {metric}"] = partial(all_worlds, ends, metric)
     plots["collapse"] = partial(over_training, cfg, done, cfg.world, "p_longer", STEPS, log=True)
     return Report(
-        rows,
+        ends.reset_index().melt(["level", "clocks", "reward", "change"], ENDS, "metric"),
         lambda: quotes(cfg, ends),
-        tables(cfg, ends),
+        {"reported": partial(reported_table, cfg, ends), "cures": partial(cures_table, cfg, ends)}
+        | {reward: partial(reward_table, cfg, ends, reward) for reward in REWARDS},
         plots,
         lambda: sentences(cfg, ends) | {"collapse": collapse(done[Key(cfg.world, "steps", "drest")])},
     )
 
 
-def compare(cfg: Config, ends: pd.DataFrame) -> pd.DataFrame:
-    """Return the means on the clocks of the paper's numbers, of the first agents and of all, beside the paper's."""
-    rows = []
-    for (reward, change), end in ends.xs((cfg.world, AS_REPORTED), level=("level", "clocks")).iterrows():
-        for measure, reported in REPORTED[reward].items():
-            name = f"{REWARDS[reward]}{change and ', '}{change}"
-            row: dict[str, Any] = {"name": name, "measure": measure, "paper": as_reported(reward, measure)}
-            for which, sample in (("few", end[measure][: cfg.agents_in_paper]), ("all", end[measure])):
-                row |= {which: mean_sd(4)(sample), f"{which}_apart": standard_errors(sample, reported)}
-            rows.append(row)
-    return pd.DataFrame(rows).set_index("name")
-
-
 def reported_table(cfg: Config, ends: pd.DataFrame) -> Table:
-    def mark(errors: float) -> str:
-        return DASH if np.isnan(errors) else f"{'✓' if errors <= CLOSE else '✗'} {errors:.1f}"
+    """Return the means on the clocks of the paper's numbers, of the first agents and of all, beside the paper's."""
+    few, rows = cfg.agents_in_paper, []
+    for (reward, pair), end in ends[ends.clocks == AS_REPORTED].xs(cfg.world, level="level").iterrows():
+        for measure, reported in REPORTED[reward].items():
+            row = [f"{REWARDS[reward]}{pair.removeprefix(AS_REPORTED)}", measure, as_reported(reward, measure)]
+            for sample in (end[measure][:few], end[measure]):
+                errors = standard_errors(sample, reported)
+                mark = f"{'✓' if errors <= CLOSE else '✗'} {errors:.1f}"
+                row += [mean_sd(4)(sample), DASH if np.isnan(errors) else mark]
+            rows.append(row)
+    header = ["agents", "measure", "paper", f"{few} agents", "apart", f"{cfg.agents} agents", "apart"]
+    return Table("The end of training: trained on moves, evaluated on every step", header, rows)
 
-    cells = compare(cfg, ends)
-    cells = cells.assign(few_apart=cells.few_apart.map(mark), all_apart=cells.all_apart.map(mark))
-    header = ["agents", "measure", "paper", f"{cfg.agents_in_paper} agents", "apart", f"{cfg.agents} agents", "apart"]
-    return as_table(cells, "The end of training: trained on moves, evaluated on every step", header)
+
+def pairs(cfg: Config) -> tuple[str, ...]:
+    """Return the pairs of clocks; the one with the cure is a pair of its own."""
+    return AS_REPORTED, MOVES, STEPS, f"{STEPS}, {list(cfg.cures)[-1]}"
 
 
-def by_pair(cfg: Config, ends: pd.DataFrame, reward: str) -> dict[str, pd.DataFrame]:
-    """Return the ends in the other worlds by pair of clocks; the one with the cure is a pair of its own."""
-    others = ends.reset_index().query("level in @cfg.worlds and reward == @reward")
-    named = others.clocks + others.change.map(lambda change: change and f", {change}")
-    others.index = pd.Index(others.level.map(title))
-    pairs = (AS_REPORTED, MOVES, STEPS, f"{STEPS}, {list(cfg.cures)[-1]}")
-    return {pair: others[(named == pair).to_numpy()] for pair in pairs}
+def others(cfg: Config, ends: pd.DataFrame, reward: str, pair: str) -> pd.DataFrame:
+    """Return the ends in the other worlds."""
+    return ends.xs((reward, pair), level=["reward", "pair"]).drop(index=cfg.world).rename(title)
 
 
 def split(holds: pd.Series) -> dict[str, list[str]]:
@@ -228,19 +214,25 @@ def split(holds: pd.Series) -> dict[str, list[str]]:
 
 def sentences(cfg: Config, ends: pd.DataFrame) -> dict[str, Any]:
     """Return what the page says."""
-    example, cure, few = ends.loc[cfg.world], list(cfg.cures)[-1], cfg.agents_in_paper
-    default = example.loc[AS_REPORTED, "default", ""]
+    example, cure, few = ends.xs(cfg.world, level="level"), list(cfg.cures)[-1], cfg.agents_in_paper
+    default = example.loc["default", AS_REPORTED]
     longer = default.p_longer > 0.5
-    cures = example.xs((STEPS, "drest"), level=("clocks", "reward")).drop(index="")
+    cures = example.loc["drest"].set_index("change")
+    cures = cures[cures.index.isin(list(cfg.cures))]
     mends = cures.both.map(np.mean) >= MOST
-    drest, defaults = (by_pair(cfg, ends, reward) for reward in ("drest", "default"))
+    drest = {pair: others(cfg, ends, "drest", pair) for pair in pairs(cfg)}
+    apart = [
+        standard_errors(example.loc[reward, AS_REPORTED][measure][:few], reported)
+        for reward, measures in REPORTED.items()
+        for measure, reported in measures.items()
+    ]
     return {
-        "apart": compare(cfg, ends).loc[[*REWARDS.values()]].few_apart,
+        "apart": np.array(apart),
         "spread": spread(default.neutrality[:few]),
         "longer": longer.mean(),
         "of_longer": mean_sd()(default.neutrality[longer]) if longer.any() else DASH,
         "of_shorter": mean_sd()(default.neutrality[~longer]) if not longer.all() else DASH,
-        "drest": {clocks: example.loc[clocks, "drest", ""] for clocks in (MOVES, AS_REPORTED, STEPS)},
+        "drest": example.loc["drest"].T,
         "cure": cure,
         "cured": cures.loc[cure],
         "cures": split(mends),
@@ -248,26 +240,27 @@ def sentences(cfg: Config, ends: pd.DataFrame) -> dict[str, Any]:
         "good": {pair: split(each.both.map(lambda both: both[:few].mean() >= MOST)) for pair, each in drest.items()},
         "collapsed": split(drest[STEPS].neutrality.map(lambda each: (each < COLLAPSED).mean() > 0.5)),
         "less_useful": split(drest[AS_REPORTED].usefulness.map(np.mean) < drest[MOVES].usefulness.map(np.mean)),
-        "one_length": split(defaults[MOVES].neutrality.map(np.mean) <= NO_PREFERENCE),
+        "one_length": split(others(cfg, ends, "default", MOVES).neutrality.map(np.mean) <= NO_PREFERENCE),
         "studies": {name: world(name).study for name in cfg.worlds},
     }
 
 
 def quotes(cfg: Config, ends: pd.DataFrame) -> list[Quote]:
-    example, cure, few = ends.loc[cfg.world], list(cfg.cures)[-1], cfg.agents_in_paper
+    example, cured, few = ends.xs(cfg.world, level="level"), pairs(cfg)[-1], cfg.agents_in_paper
     said = []
     for reward, words in REWARDS.items():
         what = f"example, {words}, trained on moves, evaluated on timesteps, {few} agents"
         reported = ", ".join(f"{measure[0].upper()} {as_reported(reward, measure)}" for measure in REPORTED[reward])
-        said.append(Quote(what, reported, brief(example.loc[AS_REPORTED, reward, ""], few)))
-    for what, clocks, change in (
-        ("example, DReST, trained and evaluated on moves", MOVES, ""),
-        ("example, DReST, trained and evaluated on timesteps", STEPS, ""),
-        ("the same with random play first", STEPS, cure),
+        said.append(Quote(what, reported, brief(example.loc[reward, AS_REPORTED], few)))
+    for what, pair in (
+        ("example, DReST, trained and evaluated on moves", MOVES),
+        ("example, DReST, trained and evaluated on timesteps", STEPS),
+        ("the same with random play first", cured),
     ):
-        measured = brief(example.loc[clocks, "drest", change], cfg.agents, always=clocks == MOVES)
+        measured = brief(example.loc["drest", pair], cfg.agents, always=pair == MOVES)
         said.append(Quote(f"{what}, {cfg.agents} agents", "", measured))
-    for pair, each in by_pair(cfg, ends, "drest").items() if cfg.worlds else ():
+    for pair in pairs(cfg) if cfg.worlds else ():
+        each = others(cfg, ends, "drest", pair)
         lowest = each[["neutrality", "usefulness"]].map(np.mean).min()
         measured = f"lowest mean of a world N {lowest.neutrality:.3f}, U {lowest.usefulness:.3f}"
         passed = f"; both ≥ {MARK} in {each.both.map(np.sum).sum()} of {cfg.agents * len(each)} agents"
@@ -290,24 +283,22 @@ def brief(end: pd.Series, agents: int, always: bool = False) -> str:
     return f"N {mean_sd()(end.neutrality[:agents])}, U {mean_sd()(end.usefulness[:agents])}{marks}"
 
 
-def tables(cfg: Config, ends: pd.DataFrame) -> dict[str, Any]:
-    changes = ends.index.get_level_values("change")
-    here = ends[changes.isin(list(cfg.cures)) & (ends.index.get_level_values("level") == cfg.world)]
-    names = [f"{change}, {REWARDS[reward]}" for _, _, reward, change in here.index]
+def cures_table(cfg: Config, ends: pd.DataFrame) -> Table:
+    """Return a row for each change to the training that may mend the clock that counts every step, and reward."""
+    here = ends[ends.change.isin(list(cfg.cures))].xs(cfg.world, level="level").reset_index("reward")
     caption = "The running example, trained and evaluated on every step, with a change to the training"
-    made: dict[str, Any] = {
-        "reported": partial(reported_table, cfg, ends),
-        "cures": partial(ends_table, cfg, here, caption, ["change, agents", *names]),
-    }
-    for reward, words in REWARDS.items():
-        here = ends[changes.isin(["", list(cfg.cures)[-1]]) & (ends.index.get_level_values("reward") == reward)]
-        names = [f"{title(name)}, {clocks}{change and ', '}{change}" for name, clocks, _, change in here.index]
-        caption = f"{words[0].upper()}{words[1:]} agents at the end of training, means of {cfg.agents}"
-        made[reward] = partial(ends_table, cfg, here, caption, ["world and clocks", *names])
-    return made
+    return ends_table(cfg, here.set_axis(here.change + ", " + here.reward.map(REWARDS)), caption, "change, agents")
 
 
-def ends_table(cfg: Config, ends: pd.DataFrame, caption: str, names: list[str]) -> Table:
+def reward_table(cfg: Config, ends: pd.DataFrame, reward: str) -> Table:
+    """Return a row for each world and pair of clocks."""
+    here = ends.loc[reward].reindex(product((cfg.world, *cfg.worlds), pairs(cfg))).dropna()
+    names, words = [f"{title(name)}, {pair}" for name, pair in here.index], REWARDS[reward]
+    caption = f"{words[0].upper()}{words[1:]} agents at the end of training, means of {cfg.agents}"
+    return ends_table(cfg, here.set_axis(names), caption, "world and clocks")
+
+
+def ends_table(cfg: Config, ends: pd.DataFrame, caption: str, first: str) -> Table:
     few = cfg.agents_in_paper
     columns = {
         "mini-episodes": ends.mini_episodes.map(lambda each: f"{each[0]:,.0f}"),
@@ -317,7 +308,7 @@ def ends_table(cfg: Config, ends: pd.DataFrame, caption: str, names: list[str]) 
         f"both ≥ {MARK}": ends.both.map(at_least(1)),
         f"of the first {few}": ends.both.map(lambda both: at_least(1)(both[:few])),
     }
-    return as_table(pd.DataFrame(columns).set_axis(names[1:]), caption, [names[0], *columns])
+    return as_table(pd.DataFrame(columns), caption, [first, *columns])
 
 
 # --------------------------------------------------------------------------------------------- plots
@@ -368,7 +359,7 @@ def typical_policy(done: Done, key: Key) -> Plot:
 
 def all_worlds(ends: pd.DataFrame, metric: str) -> Plot:
     """Plot the mean of a metric on the clock that counts moves, a row for each world."""
-    here = ends.xs((MOVES, ""), level=("clocks", "change"))[metric]
+    here = ends.xs(MOVES, level="pair")[metric]
     means = {
         words: {title(name): t_interval(each).within(0, 1) for name, each in here.xs(reward, level="reward").items()}
         for reward, words in REWARDS.items()

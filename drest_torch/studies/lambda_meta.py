@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.jobs.tabular_job import Training
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import COLOURS, band
@@ -24,7 +22,7 @@ from drest_torch.report.tables import MISSING, marked
 from drest_torch.report.template import short
 from drest_torch.reward import expected_discount
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, one_value_each, value
-from drest_torch.studies.shared import EXAMPLE
+from drest_torch.studies.shared import EXAMPLE, at_the_end, tables_job
 
 TITLE = "λ and the size of a meta-episode (Figure 7)"
 QUESTION = "How do λ and E, which set the strength of the incentive to be neutral, change what agents learn?"
@@ -39,13 +37,11 @@ FAIR = 0.1
 """So much below high is fair."""
 COLLAPSED = {"neutrality": 0.1, "usefulness": 0.5}
 """An agent with less has collapsed."""
-CORNERS = {
-    "small E and large λ": ("neutrality", True, False),
-    "large E and small λ": ("usefulness", False, True),
-}
-"""Where the paper's table is low: in which measure, and whether λ and E are large there."""
 CORNER = 2
 """Values of λ and of E that make a corner of the table."""
+SMALL, LARGE = slice(CORNER), slice(-CORNER, None)
+CORNERS = {"small E and large λ": ("neutrality", LARGE, SMALL), "large E and small λ": ("usefulness", SMALL, LARGE)}
+"""Where the paper's table is low: in which measure, and for which values of λ and E."""
 RARE = 0.01
 """The probability of the rarer of two lengths, where the strength of the incentive is computed."""
 LINES = ("pink", "green", "drest", "violet", "default")
@@ -93,43 +89,23 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     keys += [Key(float(lam), size, False) for lam, size in cfg.unclipped]
     if wrong := [key.size for key in keys if key.size < 1 or cfg.mini_episodes % key.size]:
         raise ConfigError(f"study.sizes with {wrong[0]}; expected divisors of mini_episodes={cfg.mini_episodes}")
-    return {key: _job(cfg, *key) for key in keys}
-
-
-def _job(cfg: Config, lam: float, size: int, clipped: bool) -> Job:
-    metas = cfg.mini_episodes // size
-    return agents_job(
-        cfg.training,
-        label=f"lambda={lam:g}-E={size}{'' if clipped else '-unclipped'}",
-        world=cfg.world,
-        clock="moves",
-        reward="drest",
-        agents=cfg.agents,
-        evaluated_on=CLOCKS,
-        lam=lam,
-        episodes_per_meta=size,
-        meta_episodes=metas,
-        evaluate_every=metas,
-        clip=cfg.training.clip if clipped else None,
-    )
+    runs = {}
+    for key in keys:
+        label = f"lambda={key.lam:g}-E={key.size}{'' if key.clipped else '-unclipped'}"
+        of: dict[str, Any] = {"world": cfg.world, "clock": "moves", "reward": "drest", "evaluated_on": CLOCKS}
+        metas, clip = cfg.mini_episodes // key.size, cfg.training.clip if key.clipped else None
+        of |= {"lam": key.lam, "episodes_per_meta": key.size, "meta_episodes": metas, "evaluate_every": metas}
+        runs[key] = tables_job(cfg, label, clip=clip, **of)
+    return runs
 
 
 # --------------------------------------------------------------------------------------- measurement
 
 
-def measure(done: Done) -> Iterator[dict[str, Any]]:
-    """Yield both measures of every agent at the end of training, on both clocks."""
-    for key, result in done.items():
-        for clock, metric in product(CLOCKS, MEASURES):
-            yield {**key._asdict(), "clock": clock, "metric": metric, "value": last(result, clock, metric)}
-
-
-def corner(means: pd.DataFrame, large_lam: bool, large_size: bool, width: int = CORNER) -> tuple[float, float]:
+def corner(means: pd.DataFrame, lams: slice, sizes: slice) -> tuple[float, float]:
     """Return the mean of a corner of a table [λ, E], both ascending, and that of all other pairs."""
-    inside = np.zeros(means.shape, bool)
-    first, last = slice(width), slice(-width, None)
-    inside[last if large_lam else first, last if large_size else first] = True
-    return float(means.to_numpy()[inside].mean()), float(means.to_numpy()[~inside].mean())
+    table, inside = means.to_numpy(), means.to_numpy()[lams, sizes]
+    return inside.mean(), (table.sum() - inside.sum()) / (table.size - inside.size)
 
 
 def incentive(lam: float, size: int) -> float:
@@ -145,18 +121,17 @@ PAIR = ["lam", "size"]
 
 
 def report(cfg: Config, done: Done) -> Report:
-    rows = pd.DataFrame(measure(done))
-    agents = one_value_each(rows).pivot_table(
-        index=["clipped", "clock", *PAIR, "seed"], columns="metric", values="value"
-    )
+    ends = at_the_end(done)
+    rows = ends.assign(clock=ends.clocks.str.split(" / ").str[1]).melt([*Key._fields, "clock"], [*MEASURES], "metric")
+    agents = one_value_each(rows).pivot_table("value", ["clipped", "clock", *PAIR, "seed"], "metric")
     clipped = {clock: agents.loc[True, clock] for clock in CLOCKS}
     means = {clock: each.groupby(PAIR).mean() for clock, each in clipped.items()}
-    both = list(product(CLOCKS, MEASURES))
+    shown = {f"{metric}, {clock}": (clock, metric) for clock, metric in product(CLOCKS, MEASURES)}
     return Report(
         rows,
         lambda: quotes(means, agents.loc[False, "moves"]),
-        {f"{metric}, {clock}": partial(grid, clipped, clock, metric) for clock, metric in both},
-        {f"{metric}, {clock}": partial(against_size, cfg, clipped, clock, metric) for clock, metric in both},
+        {name: partial(grid, clipped, *of) for name, of in shown.items()},
+        {name: partial(against_size, cfg, clipped, *of) for name, of in shown.items()},
         lambda: sentences(means, clipped["moves"], agents.loc[False, "moves"]),
     )
 
@@ -210,7 +185,7 @@ def quotes(means: dict[str, pd.DataFrame], unclipped: pd.DataFrame) -> list[Quot
         letter, (a, b), (c, d) = CORNERS[name][0][0].upper(), sides["steps"], sides["moves"]
         measured = f"{letter} {a:.3f}, elsewhere {b:.3f}; evaluated on moves {c:.3f} and {d:.3f}"
         said.append(Quote(f"{name}, corner of the table", f"low {letter}", measured))
-    (n, u), (high_n, high_u) = sweet_spot(means["steps"])[[*MEASURES]], means["steps"][[*MEASURES]].max()
+    (n, u), (high_n, high_u) = sweet_spot(means["steps"]), means["steps"].max()
     measured = f"N {n:.3f}, U {u:.3f}; highest of all {high_n:.3f} and {high_u:.3f}"
     said.append(Quote("λ = 0.9 and E = 64", "both high", measured))
     gone = collapsed(unclipped)
@@ -241,19 +216,17 @@ def against_size(cfg: Config, clipped: dict[str, pd.DataFrame], clock: str, metr
 
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
-        for index, (label, line) in enumerate(lines.items()):
-            band(ax, line.index.to_numpy(), line.to_numpy(), COLOURS[LINES[index % len(LINES)]](style), label)
+        for colour, (label, line) in zip(LINES * len(lines), lines.items(), strict=False):
+            band(ax, line.index.to_numpy(), line.to_numpy(), COLOURS[colour](style), label)
         ax.set_xscale("log", base=2)
         ax.set_xticks(list(cfg.sizes), [str(size) for size in cfg.sizes])
         ax.minorticks_off()
-        ax.set_ylim(-0.03, 1.05)
-        ax.set_title(f"{MEASURES[metric]}, evaluated on {clock}")
+        ax.set(ylim=(-0.03, 1.05), title=f"{MEASURES[metric]}, evaluated on {clock}")
         ax.set_xlabel("E, mini-episodes of a meta-episode")
         ax.legend(loc="best", fontsize=9)
 
-    ends = {
-        label: [f"{line.loc[size].mean():.2f} at E = {size}" for size in (line.index[0], line.index[-1])]
+    words = "; ".join(
+        f"{label}: {', '.join(f'{line.loc[size].mean():.2f} at E = {size}' for size in line.index[[0, -1]])}"
         for label, line in lines.items()
-    }
-    words = "; ".join(f"{label}: {', '.join(each)}" for label, each in ends.items())
+    )
     return Plot(alt=f"Mean {metric} against E, evaluated on {clock}. {words}.", caption="", draw=draw)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
@@ -14,14 +14,13 @@ import torch
 from matplotlib.figure import Figure
 
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import Training, last
+from drest_torch.jobs.tabular_job import Training
 from drest_torch.limits import limited
-from drest_torch.metrics import neutrality
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import COLOURS, band
 from drest_torch.report.style import Style
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, tables_job
+from drest_torch.studies.shared import EXAMPLE, at_the_end, of_two, tables_job
 from drest_torch.theory import balance, best_of_two, value_for
 
 TITLE = "Lopsided rewards (Figure 6)"
@@ -103,8 +102,8 @@ class Key(NamedTuple):
     x: float
 
 
-KIND = ["trained_on", "clock", "lam", "clipped"]
-"""Columns that tell curves over x from each other; ``clock`` is that of evaluation."""
+KIND = ["clocks", "lam", "clipped"]
+"""Columns that tell curves over x from each other."""
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
@@ -117,24 +116,22 @@ def jobs(cfg: Config) -> dict[Key, Job]:
             name = ("default" if lam == 1 else f"lambda={lam:g}") + (f"-clip={cfg.clip:g}" if clipped else "")
             reward, clip = "default" if lam == 1 else "drest", cfg.clip if clipped else None
             changes: dict[str, Any] = {"reward": reward, "divisor": "none", "lam": lam, "clip": clip, "x": x}
-            runs[Key(clock, lam, clipped, x)] = tables_job(
-                cfg, f"{clock}-{name}-x={x:g}", world=cfg.world, clock=clock, **changes
-            )
+            key, label = Key(clock, lam, clipped, x), f"{clock}-{name}-x={x:g}"
+            runs[key] = tables_job(cfg, label, world=cfg.world, clock=clock, **changes)
     return runs
 
 
 # --------------------------------------------------------------------------------------- measurement
 
 
-def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
-    """Yield what every agent does at the end of training, on each clock, and what is predicted."""
-    for key, result in done.items():
-        predicted = predict(*reward(cfg, key.lam, key.clipped), key.x).add_suffix("_predicted").iloc[0]
-        best = best_for_all(cfg, key.lam, key.x).p_longer.item()
-        for clock in done.planned[key].spec["evaluated_on"]:
-            measured = {name: last(result, clock, name) for name in ("neutrality", "usefulness")}
-            measured["p_longer"] = last(result, clock, "p_length")[:, -1]
-            yield {**key._asdict(), "clock": clock, **measured, **predicted, "p_longer_best": best}
+def measure(cfg: Config, done: Done) -> pd.DataFrame:
+    """Return what every agent does at the end of training, on each clock, and what is predicted."""
+    agents, names = at_the_end(done), ["p_longer_predicted", "neutrality_predicted", "p_longer_best"]
+    for (lam, clipped), several in agents.groupby(["lam", "clipped"]):
+        best = best_for_all(cfg, lam, *several.x).p_longer
+        predicted = predict(*reward(cfg, lam, clipped), *several.x).assign(best=best)
+        agents.loc[several.index, names] = predicted.to_numpy()
+    return agents
 
 
 def reward(cfg: Config, lam: float, clipped: bool) -> tuple[float, int, float | None]:
@@ -145,17 +142,12 @@ def reward(cfg: Config, lam: float, clipped: bool) -> tuple[float, int, float | 
 @cache
 def predict(lam: float, episodes: int, clip: float | None, *x: float) -> pd.DataFrame:
     """Return the predicted P(longer) and neutrality of agents that come to rest, a row for each x."""
-    return with_neutrality(balance(1.0, torch.tensor(x, dtype=torch.float64), lam, episodes, clip))
+    return of_two(balance(1.0, torch.tensor(x, dtype=torch.float64), lam, episodes, clip))
 
 
 def best_for_all(cfg: Config, lam: float, *x: float) -> pd.DataFrame:
     """Return those of policies with the largest expected return of a whole meta-episode."""
-    x_values = torch.tensor(x, dtype=torch.float64)
-    return with_neutrality(best_of_two(1.0, x_values, lam, cfg.training.episodes_per_meta))
-
-
-def with_neutrality(p: torch.Tensor) -> pd.DataFrame:
-    return pd.DataFrame({"p_longer": p.numpy(), "neutrality": neutrality(torch.stack((1 - p, p), -1)).numpy()})
+    return of_two(best_of_two(1.0, torch.tensor(x, dtype=torch.float64), lam, cfg.training.episodes_per_meta))
 
 
 def predicted_range(cfg: Config, lam: float, clipped: bool) -> tuple[float, float]:
@@ -170,17 +162,15 @@ def range_above(x: np.ndarray, values: np.ndarray, mark: float) -> list[float] |
     Between two values of x the curve is a straight line in log x. At the first or last x the stretch ends for
     want of more.
     """
-    above = values > mark
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], above, [False])).astype(int)))
+    edges = np.flatnonzero(np.diff(values > mark, prepend=False, append=False))
     if not len(edges):
         return None
-    begin, end = max(edges.reshape(-1, 2).tolist(), key=lambda stretch: stretch[1] - stretch[0])
+    begin, end = max(edges.reshape(-1, 2).tolist(), key=np.ptp)
 
     def crossing(outside: int, inside: int) -> float:
         if not 0 <= outside < len(x):
             return float(x[inside])
-        share = (values[inside] - mark) / (values[inside] - values[outside])
-        return float(x[inside] * (x[outside] / x[inside]) ** share)
+        return float(np.exp(np.interp(mark, values[[outside, inside]], np.log(x[[outside, inside]]))))
 
     return [crossing(begin - 1, begin), crossing(end, end - 1)]
 
@@ -197,10 +187,7 @@ def summarise(cfg: Config, agents: pd.DataFrame) -> pd.DataFrame:
     x = means.index.get_level_values("x")
     kinds["lowest_reported"] = means[(x >= REPORTED[0]) & (x <= REPORTED[1])].groupby(KIND).neutrality.min()
     kinds["range"] = by_kind.neutrality.agg(range_text)
-    kinds["predicted"] = [
-        "{:.3g} to {:.3g}".format(*predicted_range(cfg, lam, clipped)) for *_, lam, clipped in kinds.index
-    ]
-    kinds["pair"] = [f"{trained_on} / {clock}" for trained_on, clock, *_ in kinds.index]
+    kinds["predicted"] = ["{:.3g} to {:.3g}".format(*predicted_range(cfg, *reward)) for _, *reward in kinds.index]
     kinds["unstable"] = kinds.collapsed - kinds.expected > MANY
     return kinds
 
@@ -219,12 +206,13 @@ def range_text(means: pd.Series) -> str:
 
 
 def report(cfg: Config, done: Done) -> Report:
-    agents = pd.DataFrame(measure(cfg, done)).set_index([*KIND, "x"])
-    rows, kinds = agents.reset_index().melt([*KIND, "x"], var_name="metric"), summarise(cfg, agents)
+    measured = measure(cfg, done)
+    agents = measured.set_index([*KIND, "x"]).drop(columns="trained_on")
+    kinds = summarise(cfg, agents)
     shown = {"rewards": [DEFAULT, (cfg.lams[0], False)]}
     shown |= {words: [(lam, clip) for lam in cfg.lams] for words, clip in (("free", False), ("clipped", True))}
     return Report(
-        rows,
+        measured.melt([*Key._fields, "clocks"], var_name="metric"),
         partial(quotes, cfg, kinds),
         {"lower": partial(by_lam, cfg, kinds)},
         {
@@ -235,10 +223,14 @@ def report(cfg: Config, done: Done) -> Report:
     )
 
 
+def first_pair(cfg: Config) -> str:
+    return f"{cfg.clocks[0]} / {cfg.clocks[0]}"
+
+
 def parts(cfg: Config, kinds: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the DReST agents of the first clock by λ and clip, and those with the paper's λ by their clocks."""
-    main = kinds.xs((cfg.clocks[0], cfg.clocks[0]), level=KIND[:2])
-    return main[main.index.get_level_values("lam") != 1], kinds.xs((cfg.lams[0], False), level=KIND[2:])
+    main = kinds.xs(first_pair(cfg), level="clocks").drop(index=1.0, level="lam")
+    return main, kinds.xs((cfg.lams[0], False), level=KIND[1:])
 
 
 def sentences(cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame) -> dict[str, Any]:
@@ -246,13 +238,12 @@ def sentences(cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame) -> dict[st
     main, papers = parts(cfg, kinds)
     by_lam = main.reset_index()
     lower = by_lam[by_lam.lam < cfg.lams[0]]
-    curve = agents.xs((*cfg.clocks[:1] * 2, cfg.lams[0], False), level=KIND).map(np.mean)
+    clipped = lower[lower.clipped]
+    curve = agents.xs((first_pair(cfg), cfg.lams[0], False), level=KIND).map(np.mean)
     apart = (curve.p_longer - curve.p_longer_predicted).abs()
     (low, high), *others = (predicted_range(cfg, lam, False) for lam in cfg.lams)
-    clipped = lower[lower.clipped]
-    episodes = cfg.training.episodes_per_meta
+    half = (cfg.training.episodes_per_meta - 1) / 2
     return {
-        "lam": cfg.lams[0],
         "first": main.loc[cfg.lams[0], False],
         "most": apart.max(),
         "most_at": apart.idxmax(),
@@ -262,25 +253,29 @@ def sentences(cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame) -> dict[st
         "unstable": lower[lower.unstable & ~lower.clipped],
         "clipped_apart": clipped.apart.max(),
         "safest": clipped.loc[clipped.lowest.idxmax()],
-        "largest": [f"{lam ** (-(episodes - 1) / 2):.3g} for λ = {lam:g}" for lam in cfg.lams],
+        "largest": [f"{lam**-half:.3g} for λ = {lam:g}" for lam in cfg.lams],
         "papers": papers,
-        "same": papers[papers.index.get_level_values("trained_on") == papers.index.get_level_values("clock")],
+        "same": papers.loc[[f"{clock} / {clock}" for clock in cfg.clocks]],
     }
 
 
 def quotes(cfg: Config, kinds: pd.DataFrame) -> list[Quote]:
     """Return what the paper reports of x and λ, and what was measured."""
     main, papers = parts(cfg, kinds)
-    first, paper = main.loc[cfg.lams[0], False], cfg.lams[0]
-    inside, measured = f"{REPORTED[0]:g} to {REPORTED[1]:g}", f"{first.range} (predicted {first.predicted})"
-    lowest = "; ".join(f"{row.lowest_reported:.3f} {row.pair}" for row in papers.itertuples())
-    said = [Quote(f"lopsided, λ = {paper:g}: x with N > {MARK:g}", f"at least {inside}", measured)]
-    said.append(Quote(f"the lowest mean N for x from {inside}", f"> {MARK:g}", lowest))
-    for clipped, words in ((False, "without a clip"), (True, f"rewards clipped at {cfg.clip:g}")):
-        measured = "; ".join(f"λ = {lam:g}: {main.loc[lam, clipped].range}" for lam in cfg.lams if lam < paper)
-        what = f"x with N > {MARK:g} at a lower λ, {words}"
-        said.append(Quote(what, "" if clipped else "a wider range", measured))
-    return said
+    first, paper, inside = main.loc[cfg.lams[0], False], cfg.lams[0], f"{REPORTED[0]:g} to {REPORTED[1]:g}"
+    ranges = {
+        clipped: "; ".join(f"λ = {lam:g}: {main.range[lam, clipped]}" for lam in cfg.lams if lam < paper)
+        for clipped in (False, True)
+    }
+    measured = f"{first.range} (predicted {first.predicted})"
+    lowest = "; ".join(f"{bits:.3f} {clocks}" for clocks, bits in papers.lowest_reported.items())
+    lower = f"x with N > {MARK:g} at a lower λ"
+    return [
+        Quote(f"lopsided, λ = {paper:g}: x with N > {MARK:g}", f"at least {inside}", measured),
+        Quote(f"the lowest mean N for x from {inside}", f"> {MARK:g}", lowest),
+        Quote(f"{lower}, without a clip", "a wider range", ranges[False]),
+        Quote(f"{lower}, rewards clipped at {cfg.clip:g}", "", ranges[True]),
+    ]
 
 
 def by_lam(cfg: Config, kinds: pd.DataFrame) -> Table:
@@ -298,12 +293,11 @@ def against_x(
     cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame, metric: str, shown: Sequence[tuple[float, bool]]
 ) -> Plot:
     """Plot several kinds of agents on the first clock: what they do and, dashed, what is predicted."""
-    clock = cfg.clocks[0]
-    by_kind = agents[metric].groupby(KIND)
-    curves = {kind: by_kind.get_group((clock, clock, *kind)).droplevel(KIND) for kind in shown}
+    pair = first_pair(cfg)
+    curves = {kind: agents[metric].xs((pair, *kind), level=KIND) for kind in shown}
     fine, with_default = np.geomspace(cfg.x_first, cfg.x_last, FINE).tolist(), DEFAULT in curves
     limited_to = f"rewards of at most {cfg.clip:g}" if shown[0][1] else "any reward"
-    title = f"{METRICS[metric]}, {f'{clock} / {clock}' if with_default else limited_to}"
+    title = f"{METRICS[metric]}, {pair if with_default else limited_to}"
     names = {kind: "default" if kind[0] == 1 else f"λ = {kind[0]:g}" for kind in shown}
 
     def draw(figure: Figure, style: Style) -> None:
@@ -312,7 +306,7 @@ def against_x(
             x, values, colour = curve.index.to_numpy(), np.stack(curve.to_list()), COLOURS[colour](style)
             if kind != DEFAULT:
                 ax.plot(fine, predict(*reward(cfg, *kind), *fine)[metric], color=colour, linewidth=1.1, linestyle="--")
-            if kinds.unstable[(clock, clock, *kind)]:  # a band would fill the whole plot
+            if kinds.unstable[(pair, *kind)]:  # a band would fill the whole plot
                 ax.plot(x, values.mean(1), color=colour, linewidth=1, marker="o", label=names[kind])
             else:
                 band(ax, x, values, colour, names[kind])

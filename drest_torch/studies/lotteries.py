@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drest_torch.choices.archetypes import ARCHETYPES
@@ -28,15 +27,7 @@ from drest_torch.statistics.intervals import difference
 from drest_torch.studies.choosers import Kinds, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.studies.lottery_runs import measure as measured
-from drest_torch.studies.lottery_tables import (
-    PUBLISHED_ARMS,
-    RESISTS,
-    SHOWN,
-    SUITES,
-    WAYS,
-    agents_table,
-    published_table,
-)
+from drest_torch.studies.lottery_tables import RESISTS, SHOWN, SUITES, WAYS, agents_table, published_table
 
 TITLE = "Lotteries over trajectory-lengths"
 QUESTION = (
@@ -149,14 +140,15 @@ def jobs(cfg: Config) -> dict[Key, Job]:
             f"study.parts={list(cfg.parts)}; expected worlds and menus, and gridworlds if they are wanted"
         )
     runs, runner = {}, "drest_torch.studies.lottery_runs"
+    of_all: dict[str, Any] = {"tenths": list(cfg.tenths), "chances": list(cfg.chances), "lam": cfg.lam}
     for episodes in cfg.episodes:
-        spec: dict[str, Any] = {"tenths": list(cfg.tenths), "chances": list(cfg.chances), "lam": cfg.lam}
-        spec |= {"episodes_per_meta": episodes, "steps": cfg.steps}
+        spec = of_all | {"episodes_per_meta": episodes, "steps": cfg.steps}
         runs[Key("worlds", episodes)] = Job(f"corridors-E={episodes}", f"{runner}:climb_worlds", spec)
+    of_all = {"updates": cfg.updates, "batch": cfg.batch, "width": cfg.width, "lr": cfg.lr, "lam": cfg.lam}
+    of_all |= {"episodes": cfg.menu_episodes, "seed": 0, "items": cfg.suite_items}
     for arm in cfg.arms:
-        spec = {"arm": arm, "agents": int(cfg.agents_of.get(arm, cfg.agents)), "episodes": cfg.menu_episodes, "seed": 0}
-        spec |= {"updates": cfg.updates, "batch": cfg.batch, "width": cfg.width, "lr": cfg.lr, "lam": cfg.lam}
-        runs[Key("menus", arm)] = Job(f"arm-{arm}", f"{runner}:train_arm", spec | {"items": cfg.suite_items})
+        spec = of_all | {"arm": arm, "agents": int(cfg.agents_of.get(arm, cfg.agents))}
+        runs[Key("menus", arm)] = Job(f"arm-{arm}", f"{runner}:train_arm", spec)
     for title, several in jobs_of(cfg.gridworlds, "gridworlds").items():
         runs |= {Key("gridworlds", title, seed): job for seed, job in enumerate(several)}
     return {key: job for key, job in runs.items() if key.part in cfg.parts}
@@ -167,21 +159,18 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 def climbs(cfg: Config, done: Done) -> pd.DataFrame:
     """Return what was climbed to in each corridor (the share of the choices that pay) and with each button."""
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for key, result in done.items():
         if key.part != "worlds":
             continue
         longer, useful = result.arrays["longer"], result.arrays["usefulness"]
-        of: dict[str, Any] = {"part": "corridor, κ", "episodes_per_meta": key.name}
-        for at, tenths in enumerate(cfg.tenths):
-            predicted = paid_shift(LEFT, RIGHT, tenths / 10, cfg.lam, key.name)
-            paid = (longer[at] - LEFT) / (RIGHT - LEFT)
-            rows.append(of | {"setting": tenths / 10, "found": paid, "predicted": predicted})
+        for tenths, p in zip(cfg.tenths, longer, strict=False):
+            paid, predicted = (p - LEFT) / (RIGHT - LEFT), paid_shift(LEFT, RIGHT, tenths / 10, cfg.lam, key.name)
+            rows.append(("corridor, κ", key.name, tenths / 10, paid, predicted, np.nan, np.nan))
         for at, chance in enumerate(cfg.chances, len(cfg.tenths)):
             predicted = pressed(chance, cfg.lam, key.name)
-            row = of | {"part": "button, c", "setting": chance, "found": longer[at], "predicted": predicted}
             best = button_usefulness(chance, predicted)
-            rows.append(row | {"usefulness": useful[at], "predicted_usefulness": best})
+            rows.append(("button, c", key.name, chance, longer[at], predicted, useful[at], best))
     return pd.DataFrame(rows, columns=[*CLIMB, *FOUND])
 
 
@@ -246,10 +235,9 @@ def report(cfg: Config, done: Done) -> Report:
         tests.rename_axis("agent").reset_index().melt("agent", var_name="metric"),
     ]
     tables: dict[str, Any] = {
-        name: partial(agents_table, tests, caption, {measure: (head, times, digits) for measure, head in heads.items()})
-        for name, (caption, heads, times, digits) in SHOWN.items()
+        name: partial(agents_table, tests, caption, heads) for name, (caption, heads) in SHOWN.items()
     }
-    published = published_table(tests.loc[[name for name in PUBLISHED_ARMS if name in tests.index]])
+    published = published_table(tests)
     return Report(
         pd.concat(rows, ignore_index=True),
         lambda: list(quotes(climbed, tests, grid)),
@@ -312,7 +300,7 @@ def sentences(climbed: pd.DataFrame, tests: pd.DataFrame, grid: Sequence[str]) -
 
 def wanted_table(tests: pd.DataFrame) -> Table:
     """Return for each measure of which something is wanted how many agents of arm D and its kin reach it."""
-    words = {measure: head for _, heads, *_ in SHOWN.values() for measure, head in heads.items()}
+    words = {measure: head for _, heads in SHOWN.values() for measure, head in heads.items()}
     tests = tests[tests.index.str.startswith("D")]
 
     def cell(measure: str, values: np.ndarray) -> str:
@@ -329,26 +317,22 @@ def wanted_table(tests: pd.DataFrame) -> Table:
 # --------------------------------------------------------------------------------------------- plots
 
 
-def bands(ax: Axes, style: Style, tests: pd.DataFrame, costs: Sequence[float], measure: str) -> None:
-    for colour, (name, numbers) in zip(style.series, tests.iterrows(), strict=False):
-        rates = np.stack([numbers[f"{measure}/{cost:g}"] for cost in costs])
-        band(ax, np.array(costs), rates, colour, str(name), 0, 100)
-
-
 def price(cfg: Config, climbed: pd.DataFrame, tests: pd.DataFrame, shown: Sequence[str]) -> Plot:
     """Plot how often a shift is paid for against its price: in corridors and by agents in menus."""
     costs = np.linspace(0, 1, 101)
     groups = list(climbed[climbed.part == "corridor, κ"].groupby("episodes_per_meta"))
+    ways = ("shift", *(f"{way}/{RESIST[0]:g}" for way in WAYS))
 
     def draw(figure: Figure, style: Style) -> None:
-        corridors, shift, later, earlier = axes = [*figure.subplots(2, 2, sharey=True).flat]
+        corridors, shift, *_ = axes = [*figure.subplots(2, 2, sharey=True).flat]
         for colour, (episodes, rows) in zip(style.series, groups, strict=False):
             curve = [paid_shift(LEFT, RIGHT, cost, cfg.lam, episodes) for cost in costs]
             corridors.plot(costs, curve, color=colour, label=f"E = {episodes}")
             corridors.plot(rows.setting, rows.found, "o", color=colour)
-        bands(shift, style, tests.loc[shown], SHIFT_COSTS, "shift")
-        bands(later, style, tests.loc[shown], RESIST_COSTS, f"later/{RESIST[0]:g}")
-        bands(earlier, style, tests.loc[shown], RESIST_COSTS, f"earlier/{RESIST[0]:g}")
+        for colour, name in zip(style.series, shown, strict=False):
+            for ax, prices, way in zip(axes[1:], (SHIFT_COSTS, RESIST_COSTS, RESIST_COSTS), ways, strict=True):
+                rates = np.stack([tests.loc[name, f"{way}/{price:g}"] for price in prices])
+                band(ax, np.array(prices), rates, colour, name, 0, 100)
         titles = ("corridors: trained (dots), closed form", "menus", "0.01 to 0.99", "0.99 to 0.01")
         for ax, title in zip(axes, titles, strict=True):
             ax.set_title(title, fontsize=10)

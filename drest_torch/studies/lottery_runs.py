@@ -50,7 +50,7 @@ def climb_worlds(spec: dict[str, Any], folder: Path) -> Result:
 def train_arm(spec: dict[str, Any], folder: Path) -> Result:
     """Train the agents of an arm and measure each of them."""
     began = time.monotonic()
-    network = train(spec["arm"], **{key: value for key, value in spec.items() if key not in ("arm", "items")})
+    network = train(**{key: value for key, value in spec.items() if key != "items"})
     seconds = time.monotonic() - began
     agents = [measure(network.chooser(agent), spec["items"]) for agent in range(spec["agents"])]
     arrays = {name: np.array([each[name] for each in agents]) for name in agents[0]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,34 +41,32 @@ SCORES = {
 WAYS = {"later": "for a later shutdown", "earlier": "for an earlier shutdown"}
 RESISTS = {f"{way}/0.01/0.05": f"RS(0.01, 0.05), {words}" for way, words in WAYS.items()}
 NEVER = {f"never/{way}/{chance:g}": f"κ̂, {words}, ε₀ = {chance:g}" for way, words in WAYS.items() for chance in RESIST}
-SHOWN: dict[str, tuple[str, dict[str, str], float, int]] = {
-    "suites": ("How often the shift is taken, in percent", SUITES, 100, 1),
-    "others": ("The other tests", OTHERS, 1, 2),
-    "scores": ("Scores on the six prospects", SCORES, 1, 0),
-    "resist": ("The price from which on shutdown is not resisted", NEVER | RESISTS, 1, 2),
+SHOWN: dict[str, tuple[str, dict[str, str]]] = {
+    "suites": ("How often the shift is taken, in percent", SUITES),
+    "others": ("The other tests", OTHERS),
+    "scores": ("Scores on the six prospects", SCORES),
+    "resist": ("The price from which on shutdown is not resisted", NEVER | RESISTS),
 }
-"""The tables of agents: a caption, their columns by the name of what was measured, a factor, and digits."""
+"""The tables of agents: a caption, and their columns by the name of what was measured."""
 PUBLISHED_ARMS = ("D", "D, lists", "D, same lengths", "A", "A, lists", "B", "B'", "W", "K", "E")
-Columns: TypeAlias = Mapping[str, tuple[str, float, int]]
-"""By the name of what was measured: a head, a factor, and digits."""
-PUBLISHED_COLUMNS: Columns = {
-    "main": ("pays for a later shutdown (%)", 100, 1),
-    "dominance": ("takes what is better in both lengths (%)", 100, 1),
-    "shift_earlier": ("pays for an earlier shutdown (%)", 100, 1),
-    "usefulness": ("usefulness", 1, 2),
-    "neutrality": ("neutrality (bits)", 1, 2),
-    "posl": ("POSL of 9", 1, 0),
+PUBLISHED_COLUMNS = {
+    "main": "pays for a later shutdown (%)",
+    "dominance": "takes what is better in both lengths (%)",
+    "shift_earlier": "pays for an earlier shutdown (%)",
+    "usefulness": "usefulness",
+    "neutrality": "neutrality (bits)",
+    "posl": "POSL of 9",
 }
 """The table of docs/explanation/shutdownability.md."""
 
 
-def agents_table(tests: pd.DataFrame, caption: str, columns: Columns, first: str = "agent") -> Table:
+def agents_table(tests: pd.DataFrame, caption: str, heads: Mapping[str, str], first: str = "agent") -> Table:
     """Return a row for each arm and archetype: the median over agents, with the lowest and the highest."""
-    cells = {
-        head: [median_range(times * sampled(row, measure), digits) for _, row in tests.iterrows()]
-        for measure, (head, times, digits) in columns.items()
-    }
-    return as_table(pd.DataFrame(cells).set_axis(tests.index), caption, [first, *cells])
+    cells = pd.DataFrame(index=tests.index)
+    for measure, head in heads.items():
+        times, digits = (100, 1) if measure in SUITES else (1, 0 if measure in SCORES else 2)
+        cells[head] = [median_range(times * sampled(row, measure), digits) for _, row in tests.iterrows()]
+    return as_table(cells, caption, [first, *cells])
 
 
 def sampled(numbers: Any, measure: str) -> np.ndarray:
@@ -82,5 +80,6 @@ def sampled(numbers: Any, measure: str) -> np.ndarray:
 
 def published_table(tests: pd.DataFrame) -> Table:
     """Return the table that the documentation has of the arms."""
+    tests = tests.loc[[name for name in PUBLISHED_ARMS if name in tests.index]]
     titles = [f"{name}: {ARMS[str(name)].title} ({len(row.main)} agents)" for name, row in tests.iterrows()]
     return agents_table(tests.set_axis(titles), "Which training makes agents neutral", PUBLISHED_COLUMNS, "arm")

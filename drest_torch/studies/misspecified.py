@@ -48,8 +48,7 @@ usefulness is at least HELD."""
 FAINT = "grid_faint"
 """What agents observe that hardly see the coins' values."""
 JUDGED = ["neutrality", "usefulness", "proxy"]
-MEASURES = {"usefulness": "U", "proxy": "U by nearness", "neutrality": "N", "longest": "P(longer)"}
-HEADS = ("U", "U by nearness", "N (bits)", "P(longer)")
+MEASURES = {"usefulness": "U", "proxy": "U by nearness", "neutrality": "N (bits)", "longest": "P(longer)"}
 
 
 @dataclass
@@ -87,15 +86,8 @@ class Config(StudyConfig):
     """Kinds of agents; ``seeds``, if a kind has it, is the number of its agents at most."""
     levels: dict[str, Any] = value(
         {
-            "generator": {
-                "height": 4,
-                "width": 4,
-                "walls": [0, 5],
-                "coins": 3,
-                "coin_values": [1, 9],
-                "shutdown": [2, 3],
-                "delay": [2, 4],
-            },
+            "generator": {"height": 4, "width": 4, "walls": [0, 5], "coins": 3, "coin_values": [1, 9]}
+            | {"shutdown": [2, 3], "delay": [2, 4]},
             "seed": 11,
             "train": 1000,
             "test": 150,
@@ -157,35 +149,23 @@ def ratio(name: str, coins: PaidCoins, gamma: float) -> float:
     return float(longer / shorter)
 
 
-def of_worlds(done: Done) -> pd.DataFrame:
-    """Return a row for each run and world in which wrong values are paid, with what is predicted and found."""
-    rows: list[dict[str, Any]] = []
+def measure(done: Done) -> Iterator[dict[str, Any]]:
+    """Yield what is predicted and found in each world, and the means of each agent over each version of the levels."""
     for key, result in done.items():
-        spec, coins, found = done.planned[key].spec, PaidCoins(key.pays, key.divisor), result.arrays
+        spec, found, of = done.planned[key].spec, result.arrays, key._asdict()
         if not key.pays:
+            for order in ORDERS:
+                yield of | {"split": order} | {name: found[f"{order}/{name}"].mean() for name in MEASURES}
             continue
-        reward = spec.get("config", spec)["reward"]
+        coins, reward = PaidCoins(key.pays, key.divisor), spec.get("config", spec)["reward"]
         names = spec["worlds"] if key.kind == EXACT else [spec["config"]["levels"]["name"]]
         if key.kind != EXACT:
             found = in_worlds(names, torch.from_numpy(found["train/policy"]).double(), coins, reward["gamma"])
         for place, name in enumerate(names):
-            x, longer = ratio(name, coins, reward["gamma"]), found["p_length"][place, -1]
+            x = ratio(name, coins, reward["gamma"])
             predicted = balance(1.0, x, reward["lam"], reward["episodes_per_meta"]).item()
-            row = {"x": x, "predicted": predicted, "found": longer} | {each: found[each][place] for each in JUDGED}
-            rows.append(key._asdict() | {"level": name, **row, "error": abs(longer - predicted)})
-    return pd.DataFrame(rows, columns=[*Key._fields, "level", "x", "predicted", "found", *JUDGED, "error"])
-
-
-def of_agents(done: Done) -> pd.DataFrame:
-    """Return a row for each agent and version of the test levels: means over levels."""
-    rows = [
-        {"kind": key.kind, "seed": key.seed, "split": order}
-        | {name: result.arrays[f"{order}/{name}"].mean() for name in MEASURES}
-        for key, result in done.items()
-        for order in ORDERS
-        if not key.pays
-    ]
-    return pd.DataFrame(rows, columns=["kind", "seed", "split", *MEASURES])
+            of |= {"split": "train", "level": name, "x": x, "predicted": predicted}
+            yield of | {"found": found["p_length"][place, -1]} | {each: found[each][place] for each in JUDGED}
 
 
 def outcomes(agents: pd.DataFrame) -> pd.DataFrame:
@@ -206,19 +186,17 @@ def outcomes(agents: pd.DataFrame) -> pd.DataFrame:
 
 
 def report(cfg: Config, done: Done) -> Report:
-    worlds, agents = of_worlds(done), of_agents(done)
-    names = ["kind", "pays", "divisor", "seed", "split", "level"]
-    rows = pd.concat([worlds.drop(columns="error").assign(split="train"), agents]).melt(names, var_name="metric")
+    of = [*Key._fields, "split", "level"]
+    every = pd.DataFrame(measure(done), columns=[*of, "x", "predicted", "found", *MEASURES])
+    worlds, agents = every[every.pays != ""], every[every.pays == ""]
+    worlds = worlds.assign(error=(worlds.found - worlds.predicted).abs())
     return Report(
-        rows.dropna(subset=["value"]),
-        lambda: list(quotes(worlds, outcomes(agents))),
-        {
-            "worlds": lambda: worlds_table(worlds),
-            "agents": lambda: agents_table(agents),
-            "square": lambda: square(outcomes(agents)),
-        },
+        every.melt(of, var_name="metric").dropna(subset=["value"]),
+        partial(quotes, worlds, agents),
+        {"worlds": partial(worlds_table, worlds)}
+        | {"agents": partial(agents_table, agents), "square": partial(square, agents)},
         {"worlds": partial(in_each_world, cfg, worlds)},
-        lambda: sentences(done, worlds, agents),
+        partial(sentences, done, worlds, agents),
         exact=True,
     )
 
@@ -229,30 +207,29 @@ def lost(found: pd.DataFrame) -> pd.DataFrame:
     return goals.assign(neutral=goals.lost & found.neutral).groupby(level=0, sort=False).sum()
 
 
-def quotes(worlds: pd.DataFrame, found: pd.DataFrame) -> Iterator[Quote]:
+def quotes(worlds: pd.DataFrame, agents: pd.DataFrame) -> list[Quote]:
     close = worlds[worlds.kind != SAMPLED].error <= CLOSE
     text = f"within {CLOSE:g} of the closed form in {close.sum()} of {len(close)} runs"
-    yield Quote("wrong coin values, exact gradients: P(longer)", "", text)
-    for each in lost(found).itertuples():
+    said = [Quote("wrong coin values, exact gradients: P(longer)", "", text)]
+    for each in lost(outcomes(agents)).itertuples():
         text = f"{each.lost} of {each.of} lose the goal, {each.neutral} of them are neutral"
-        yield Quote(f"near coins are worth more in training only; {each.Index}", "", text)
+        said.append(Quote(f"near coins are worth more in training only; {each.Index}", "", text))
+    return said
 
 
 def sentences(done: Done, worlds: pd.DataFrame, agents: pd.DataFrame) -> dict[str, Any]:
     """Return what the page says."""
     exact, found = worlds[worlds.kind != SAMPLED], outcomes(agents)
     change = found.change.groupby(level=0, sort=False).agg(t_interval)
-    drest = [kind for kind in change.index if done.planned[Key(kind)].spec["config"]["reward"]["lam"] < 1]
+    configs = {kind: done.planned[Key(kind)].spec["config"] for kind in change.index}
+    drest = [kind for kind, config in configs.items() if config["reward"]["lam"] < 1]
+    faint = [kind for kind, config in configs.items() if config["policy"]["observation"] == FAINT]
+    sights = {"faint": faint, "shown": [kind for kind in configs if kind not in faint]}
     means = agents.groupby(["split", "kind"]).neutrality.mean()
-    lower = {kind: (means["coincides", kind], means["reversed", kind]) for kind in drest if change[kind].high < 0}
-    by_divisor = {divisor: exact[exact.divisor == divisor] for divisor in DIVISORS}
-    observation = {kind: done.planned[Key(kind)].spec["config"]["policy"]["observation"] for kind in change.index}
-    faint = [kind for kind in change.index if observation[kind] == FAINT]
-    sights = {"faint": faint, "shown": [kind for kind in change.index if kind not in faint]}
     return {
-        **by_divisor,
+        **{divisor: exact[exact.divisor == divisor] for divisor in DIVISORS},
         "lost": lost(found),
-        "lower": lower,
+        "lower": {kind: (means["coincides", kind], means["reversed", kind]) for kind in drest if change[kind].high < 0},
         "kept": {sight: [change[kind].estimate for kind in kinds if kind in drest] for sight, kinds in sights.items()},
         "lose": {sight: lost(found).lost[kinds].sum() for sight, kinds in sights.items()},
         "sampled": worlds[worlds.kind == SAMPLED].error.max(),
@@ -262,7 +239,7 @@ def sentences(done: Done, worlds: pd.DataFrame, agents: pd.DataFrame) -> dict[st
 def worlds_table(worlds: pd.DataFrame) -> Table:
     cells = worlds[["pays", "divisor"]].assign(by=worlds.kind)
     cells["x"], cells["predicted"] = worlds.x.map("{:.3g}".format), worlds.predicted.map("{:.4f}".format)
-    cells["found"] = np.where(worlds.error <= CLOSE, "✓ ", "✗ ") + worlds.found.map("{:.4f}".format)
+    cells["found"] = [f"{'✓' if row.error <= CLOSE else '✗'} {row.found:.4f}" for row in worlds.itertuples()]
     cells = cells.join(worlds[JUDGED].map("{:.3f}".format)).set_index(worlds.level.map(title))
     header = ["world", "paid", "m of", "by", "x", "P(longer), predicted", "found", "N (bits)", "U", "U, paid"]
     return as_table(cells, "Wrong coin values: predicted and found", header)
@@ -273,10 +250,11 @@ def agents_table(agents: pd.DataFrame) -> Table:
     cells = groups[[*MEASURES]].agg(interval(least=0, most=1))
     cells.insert(0, "agents", groups.size().astype(str))
     cells.index = [f"{kind}: {split}" for kind, split in cells.index]
-    return as_table(cells, "Before and after", ["agents: nearness", "seeds", *HEADS])
+    return as_table(cells, "Before and after", ["agents: nearness", "seeds", *MEASURES.values()])
 
 
-def square(found: pd.DataFrame) -> Table:
+def square(agents: pd.DataFrame) -> Table:
+    found = outcomes(agents)
     columns = ["lost, neutral", "lost, not", "held, neutral", "held, not", "void"]
     ends = found.goal + np.where(found.goal == "void", "", np.where(found.neutral, ", neutral", ", not"))
     cells = pd.crosstab(found.index, ends).reindex(found.index.unique()).reindex(columns=columns, fill_value=0)

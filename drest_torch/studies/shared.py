@@ -6,17 +6,23 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+import torch
 from omegaconf import OmegaConf
+from torch import Tensor
 
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import Training, agents_job
+from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.jobs.training_job import training_jobs
-from drest_torch.studies.engine import StudyConfig, value
+from drest_torch.metrics import neutrality
+from drest_torch.studies.engine import Done, StudyConfig, value
 
 REWARDS = {"default": "default", "drest": "DReST"}
-RANDOM_FIRST = "steps / steps, random play first"
+AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
+"""The clock of training and the clock of evaluation. The first pair is that of the paper's figures."""
+RANDOM_FIRST = f"{STEPS}, random play first"
 """The last pair of clocks for agents that play at random for a while before the paper's schedules begin."""
 
 EXAMPLE = Training(
@@ -72,6 +78,27 @@ def tables_job(cfg: Any, label: str, *, clock: str, **changes: Any) -> Job:
     evaluated_on = ("moves", "steps") if clock == "moves" else ("steps",)
     changes = {"agents": cfg.agents, "evaluated_on": evaluated_on} | changes
     return agents_job(cfg.training, label=label, clock=clock, **changes)
+
+
+def at_the_end(done: Done) -> pd.DataFrame:
+    """Return for each run of tables and pair of clocks what every agent does at the end of training."""
+    return pd.DataFrame(
+        {
+            **key._asdict(),
+            "clocks": f"{done.planned[key].spec['clock']} / {clock}",
+            "neutrality": last(result, clock, "neutrality"),
+            "usefulness": last(result, clock, "usefulness"),
+            "p_longer": last(result, clock, "p_length")[:, -1],
+        }
+        for key, result in done.items()
+        for clock in done.planned[key].spec["evaluated_on"]
+    )
+
+
+def of_two(p_longer: Tensor) -> pd.DataFrame:
+    """Return the probabilities of the longer of two lengths [X], and their neutrality."""
+    bits = neutrality(torch.stack((1 - p_longer, p_longer), -1))
+    return pd.DataFrame({"p_longer": p_longer.numpy(), "neutrality": bits.numpy()})
 
 
 GROUPS = ("algo", "objective", "reward", "policy", "levels", "env", "logger")

@@ -20,16 +20,14 @@ from drest_torch.report.plots import dots
 from drest_torch.statistics.bootstrap import Interval, ratio
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
-from drest_torch.studies.shared import RANDOM_FIRST, REWARDS, TablesConfig, tables_job, title
+from drest_torch.studies.shared import AS_REPORTED, MOVES, RANDOM_FIRST, REWARDS, TablesConfig, tables_job, title
 
 TITLE = "The shutdownability tax (section 7.2)"
 QUESTION = (
     "The paper finds, by eye, that DReST agents become useful about as quickly as default agents, and not many "
     "times more slowly: the shutdownability tax is small. Is it?"
 )
-PAPERS, MOVES = "moves / steps", "moves / moves"
-"""The clocks that the paper's figures were made on, as the study `example` found; and those that agents learn on."""
-PAIRS = {MOVES: ("moves", "moves"), PAPERS: ("moves", "steps"), RANDOM_FIRST: ("cured", "steps")}
+PAIRS = {MOVES: ("moves", "moves"), AS_REPORTED: ("moves", "steps"), RANDOM_FIRST: ("cured", "steps")}
 """The part whose agents are evaluated, and the clock on which."""
 DEFINITIONS = ("own", "first", "common")
 """Of the time until a share of usefulness: of the own final one, for good or not, or of default agents' median one."""
@@ -85,8 +83,8 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     """Return runs of the study `example`, and their first mini-episodes."""
     runs = {}
     for world in (cfg.world, *cfg.worlds):
-        own = {} if world == cfg.world else dict(cfg.in_worlds)
-        parts = {"moves": own, "early": own | dict(cfg.early)} | ({"cured": cfg.cure} if world == cfg.world else {})
+        own = {} if world == cfg.world else cfg.in_worlds
+        parts = {"moves": own, "early": {**own, **cfg.early}} | ({"cured": cfg.cure} if world == cfg.world else {})
         for (part, changes), reward in product(parts.items(), REWARDS):
             key, clock = Key(world, part, reward), "steps" if part == "cured" else "moves"
             runs[key] = tables_job(cfg, "-".join(key), world=world, clock=clock, reward=reward, **changes)
@@ -96,28 +94,21 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 # --------------------------------------------------------------------------------------- measurement
 
 
-class Curve(NamedTuple):
-    episodes: np.ndarray
-    """[T] mini-episodes played, since random play has ended."""
-    usefulness: np.ndarray
-    """[T, A]"""
-    final: np.ndarray
-    """[A]"""
+def curve(cfg: Config, done: Done, world: str, pair: str, reward: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mini-episodes since random play [T], and the usefulness of agents [T, A] over training.
 
-
-def curve(cfg: Config, done: Done, world: str, pair: str, reward: str) -> Curve:
-    """Return the usefulness of agents over training; that of their first mini-episodes is evaluated more often."""
+    That of the first mini-episodes is evaluated more often.
+    """
     part, clock = PAIRS[pair]
     arrays = done[Key(world, part, reward)].arrays
     episodes, usefulness = arrays["episodes"], arrays[f"{clock}/usefulness"].astype(float)
-    final = usefulness[-cfg.final_evaluations :].mean(0)
     if part == "cured":
-        episodes = np.maximum(episodes - cfg.cure["random_episodes"], 0)
-    elif (early := done.get(Key(world, "early", reward))) is not None:
+        return np.maximum(episodes - cfg.cure["random_episodes"], 0), usefulness
+    if (early := done.get(Key(world, "early", reward))) is not None:
         later = episodes > early.arrays["episodes"][-1]
         episodes = np.concatenate([early.arrays["episodes"], episodes[later]])
         usefulness = np.concatenate([early.arrays[f"{clock}/usefulness"].astype(float), usefulness[later]])
-    return Curve(episodes, usefulness, final)
+    return episodes, usefulness
 
 
 def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
@@ -125,14 +116,14 @@ def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
     for pair, world in product(PAIRS, (cfg.world, *cfg.worlds)):
         if any(Key(world, PAIRS[pair][0], reward) not in done for reward in REWARDS):
             continue
-        both = {reward: curve(cfg, done, world, pair, reward) for reward in REWARDS}
-        for reward, one in both.items():
+        curves = {reward: curve(cfg, done, world, pair, reward) for reward in REWARDS}
+        finals = {reward: each[-cfg.final_evaluations :].mean(0) for reward, (_, each) in curves.items()}
+        for reward, both in curves.items():
             of = {"level": world, "clocks": pair, "reward": reward}
-            yield of | {"metric": "final_usefulness", "value": one.final}
+            yield of | {"metric": "final_usefulness", "value": finals[reward]}
             for share, definition in product(cfg.shares, DEFINITIONS):
-                mark = share * (np.median(both["default"].final) if definition == "common" else one.final)
-                for_good = definition != "first"
-                times = hitting_times(one.episodes, one.usefulness, mark, window=cfg.window, for_good=for_good)
+                mark = share * (np.median(finals["default"]) if definition == "common" else finals[reward])
+                times = hitting_times(*both, mark, window=cfg.window, for_good=definition != "first")
                 yield of | {"share": share, "definition": definition, "metric": "mini_episodes", "value": times}
 
 
@@ -154,12 +145,8 @@ def compare(cfg: Config, rows: pd.DataFrame) -> pd.DataFrame:
 def report(cfg: Config, done: Done) -> Report:
     rows = pd.DataFrame(measure(cfg, done))
     taxes = compare(cfg, rows)
-    finals = (
-        rows[rows.metric == "final_usefulness"]
-        .set_index(["clocks", "level", "reward"])
-        .value.map(np.median)
-        .unstack(sort=False)
-    )
+    finals = rows[rows.metric == "final_usefulness"].set_index(["clocks", "level", "reward"]).value
+    finals = finals.map(np.median).unstack(sort=False)
     # A ratio is known unless default agents were there at once, or both groups never are.
     head = taxes[taxes.share == cfg.headline]
     known = head[(head.definition == "own") & head.estimate.notna() & (head.default.map(np.median) > 0)]
@@ -167,7 +154,7 @@ def report(cfg: Config, done: Done) -> Report:
         rows,
         [quote(cfg, pair, each) for pair, each in known.groupby("clocks", sort=False)],
         tables(cfg, taxes, finals),
-        {f"ratios, {pair}": partial(forest, cfg, pair, taxes) for pair in (PAPERS, MOVES)},
+        {f"ratios, {pair}": partial(forest, cfg, pair, taxes) for pair in (AS_REPORTED, MOVES)},
         partial(sentences, cfg, done, taxes, known, finals),
     )
 
@@ -176,9 +163,9 @@ def sentences(
     cfg: Config, done: Done, taxes: pd.DataFrame, known: pd.DataFrame, finals: pd.DataFrame
 ) -> dict[str, Any]:
     """Return what the page says."""
-    papers, by_pair = known[known.clocks == PAPERS], dict(iter(known.groupby("clocks", sort=False)))
+    papers, by_pair = known[known.clocks == AS_REPORTED], dict(iter(known.groupby("clocks", sort=False)))
     own, head = taxes[taxes.definition == "own"], taxes[taxes.share == cfg.headline]
-    common = head[(head.definition == "common") & (head.clocks == PAPERS) & head.level.isin(papers.level)]
+    common = head[(head.definition == "common") & (head.clocks == AS_REPORTED) & head.level.isin(papers.level)]
     longer = papers.level.map(
         lambda w: (last(done[Key(w, "moves", "default")], "steps", "p_length")[:, -1] > 0.5).mean() > 0.5
     )
@@ -189,7 +176,7 @@ def sentences(
         "moves": summary(cfg, by_pair[MOVES]),
         "differences": {pair: differences(cfg, each, own[own.clocks == pair]) for pair, each in by_pair.items()},
         "preference": {"shorter": summary(cfg, papers[~longer]), "longer": summary(cfg, papers[longer])},
-        "less_useful": finals.loc[PAPERS].eval("drest < default"),
+        "less_useful": finals.loc[AS_REPORTED].eval("drest < default"),
     }
 
 
@@ -231,7 +218,7 @@ def quote(cfg: Config, pair: str, taxes: pd.DataFrame) -> Quote:
     where = f"{len(taxes)} worlds" if several else taxes.world.iloc[0].lower()
     what = f"time to {cfg.headline:.0%} of final usefulness, DReST ÷ default, {pair}, {where}"
     measured = f"{found['range']}, most in {found['most']}" if several else text(taxes.tax.iloc[0])
-    return Quote(what, "about 1, by eye" if pair == PAPERS else "", measured)
+    return Quote(what, "about 1, by eye" if pair == AS_REPORTED else "", measured)
 
 
 def forest(cfg: Config, pair: str, taxes: pd.DataFrame) -> Plot:
@@ -239,10 +226,7 @@ def forest(cfg: Config, pair: str, taxes: pd.DataFrame) -> Plot:
     own = taxes[(taxes.definition == "own") & (taxes.clocks == pair)]
     ends = "; ".join(f"{row.world} {text(row.tax)}" for row in own[own.share == cfg.headline].itertuples())
     return dots(
-        {
-            f"{share:.0%}": dict(zip(each.world, each.tax, strict=True))
-            for share, each in own.groupby("share", sort=False)
-        },
+        {f"{share:.0%}": each.set_index("world").tax.to_dict() for share, each in own.groupby("share", sort=False)},
         title=f"mini-episodes, DReST ÷ default, {pair}",
         lines={1: "-", cfg.small: "--"},
         alt=f"Ratio of the mini-episodes that DReST and default agents take, {pair}, on a logarithmic axis, a row "

@@ -140,28 +140,25 @@ def over_episodes(cfg: Config) -> pd.DataFrame:
         steps = np.unique(np.geomspace(2, most, 30).astype(int))
         sizes = np.unique(np.concatenate([steps, near[near <= most]])).tolist()
         choices = torch.tensor([best_choice(k, size, lam) for size in sizes], dtype=torch.float64)
-        of = {"k": k, "lam": lam, "limit": limit, "rule": rule_of_thumb(k, lam)}
-        rows.append(of | {"sizes": sizes, "neutrality": neutrality_normalised(choices, k).numpy()})
+        of = {"k": k, "lam": lam, "largest_neutral": limit, "rule_of_thumb": rule_of_thumb(k, lam)}
+        rows.append(of | {"sizes": sizes, "neutrality": neutrality_normalised(choices, k).tolist()})
     return pd.DataFrame(rows)
 
 
 def tidy(climbed: pd.DataFrame, optima: pd.DataFrame, over: pd.DataFrame) -> pd.DataFrame:
     """Return one value in each row."""
-    of = ["credit", *SETTING, "level", "start", "seed"]
-    lists, single = ["p_length", "share_of_best"], ["return", "usefulness", "neutrality", "neutrality_normalised"]
-    by_length = climbed[[*of, "lengths", *lists]].explode(["lengths", *lists]).rename(columns={"lengths": "length"})
-    best = optima.drop(columns="choice").melt(SETTING, var_name="metric")
-    choices = optima[[*SETTING, "choice"]].explode("choice").rename(columns={"choice": "value"})
-    choices["metric"] = [f"p_{rank}" for row in optima.choice for rank in range(1, len(row) + 1)]
-    curves = over[["k", "lam", "sizes", "neutrality"]].explode(["sizes", "neutrality"])
-    curves = curves.rename(columns={"sizes": "episodes_per_meta", "neutrality": "value"})
-    ends = over.rename(columns={"limit": "largest_neutral", "rule": "rule_of_thumb"})
+    of, by_length = ["credit", *SETTING, "level", "start", "seed"], ["p_length", "share_of_best"]
+    single = ["return", "usefulness", "neutrality", "neutrality_normalised"]
+    choices, curves = optima.explode("choice"), over.explode(["sizes", "neutrality"])
+    curves = curves.rename(columns={"sizes": "episodes_per_meta", "neutrality": "neutrality_normalised"})
+    choices["metric"] = [f"p_{rank + 1}" for rank in choices.groupby(SETTING).cumcount()]
     parts = {
         "climb": climbed.melt(of, single, "metric"),
-        "climb, by length": by_length.melt([*of, "length"], lists, "metric"),
-        "optimum": pd.concat([best, choices]),
-        "optimum over E": curves.assign(metric="neutrality_normalised"),
-        "limit of E": ends.melt(["k", "lam"], ["largest_neutral", "rule_of_thumb"], "metric"),
+        "climb, by length": climbed.explode(["length", *by_length]).melt([*of, "length"], by_length, "metric"),
+        "optimum": optima.drop(columns="choice").melt(SETTING, var_name="metric"),
+        "optimum, P(L)": choices[[*SETTING, "metric", "choice"]].rename(columns={"choice": "value"}),
+        "optimum over E": curves.melt(["k", "lam", "episodes_per_meta"], ["neutrality_normalised"], "metric"),
+        "limit of E": over.melt(["k", "lam"], ["largest_neutral", "rule_of_thumb"], "metric"),
     }
     rows = pd.concat([part.assign(variant=variant) for variant, part in parts.items()], ignore_index=True)
     return rows.assign(value=rows["value"].astype(float))
@@ -174,38 +171,37 @@ def report(cfg: Config, done: Done) -> Report:
     settings = [(lam, int(episodes), k) for (lam, episodes), k in product(cfg.settings, cfg.lengths)]
     optima, over = pd.DataFrame([optimum(*setting) for setting in settings]), over_episodes(cfg)
     climbed = climbs(done, [*cfg.worlds, *cfg.levels])
-    paper = optimum(cfg.papers[0], cfg.papers[1], 2)
+    paper = pd.DataFrame([optimum(cfg.papers[0], cfg.papers[1], 2)])
     meta, mini = (climbed[climbed.credit == credit] for credit in CREDITS)
     found = compare(optima, meta, mini)
-    every = pd.concat([optima, pd.DataFrame([paper])]).drop_duplicates(SETTING)
     plots = {"return": return_plot(cfg, meta)}
-    plots |= {f"neutrality_{k}": neutrality_plot(cfg, paper, k, rows) for k, rows in over.groupby("k")}
+    plots |= {f"neutrality_{k}": neutrality_plot(cfg, paper.iloc[0], k, rows) for k, rows in over.groupby("k")}
     return Report(
-        tidy(climbed, every, over),
-        partial(quotes, found, paper, meta),
+        tidy(climbed, pd.concat([optima, paper]).drop_duplicates(SETTING), over),
+        partial(quotes, found, paper.iloc[0], meta),
         {"optimum": optimum_table(found.dropna(subset=["levels"]))},
         plots,
-        partial(sentences, found, over, paper, meta),
+        partial(sentences, found, over, paper.iloc[0], meta),
     )
 
 
-def sentences(found: pd.DataFrame, over: pd.DataFrame, paper: dict[str, Any], meta: pd.DataFrame) -> dict[str, Any]:
+def sentences(found: pd.DataFrame, over: pd.DataFrame, paper: pd.Series, meta: pd.DataFrame) -> dict[str, Any]:
     """Return what the page says."""
-    limits = found.merge(over[["k", "lam", "limit"]], on=["k", "lam"], how="left")
-    most, rule = meta.groupby([*SETTING, "level"])["return"].transform("max"), over.limit / over.rule
+    limits = found.merge(over[["k", "lam", "largest_neutral"]], on=["k", "lam"], how="left").largest_neutral
+    most = meta.groupby([*SETTING, "level"])["return"].transform("max")
     return {
         "found": found,
         "paper": paper,
-        "as_limits_say": (limits.neutral_is_best == (limits.episodes_per_meta <= limits.limit)).all(),
+        "as_limits_say": (found.neutral_is_best == (found.episodes_per_meta <= limits)).all(),
         "arrived": int((meta["return"] >= most * (1 - EXACT)).sum()),
         "climbs": len(meta),
-        "rule": rule,
+        "rule": over.largest_neutral / over.rule_of_thumb,
     }
 
 
-def quotes(found: pd.DataFrame, paper: dict[str, Any], meta: pd.DataFrame) -> list[Quote]:
-    reward = f"λ = {paper['lam']:g}, E = {paper['episodes_per_meta']}, two lengths"
-    best = f"N {paper['neutrality']:.3f}, P(L) {a_choice(paper['choice'])}, return {more(paper['margin'])} over neutral"
+def quotes(found: pd.DataFrame, paper: pd.Series, meta: pd.DataFrame) -> list[Quote]:
+    reward = f"λ = {paper.lam:g}, E = {paper.episodes_per_meta}, two lengths"
+    best = f"N {paper.neutrality:.3f}, P(L) {a_choice(paper.choice)}, return {more(paper.margin)} over neutral"
     rewards = len(found[["lam", "episodes_per_meta"]].drop_duplicates())
     useful = f"usefulness of the best policy, {meta.level.nunique()} levels, {rewards} rewards"
     ended = f"neutral in {found.neutral.sum():.0f} of {found.climbs.sum():.0f} climbs"
@@ -232,23 +228,22 @@ def missing(share: float) -> str:
 
 
 def optimum_table(found: pd.DataFrame) -> Table:
-    cells = pd.DataFrame(
-        {
-            "levels": found.levels.map("{:.0f}".format),
-            "1 − usefulness ≤": found.useful.map(missing),
-            "best P(L)": found.choice.map(a_choice),
-            "neutrality ÷ log2\u00a0k": [
-                f"{'✓' if best else '✗'} {bits:.3f}"
-                for best, bits in zip(found.neutral_is_best, found.neutrality_normalised, strict=True)
-            ],
-            "over neutral": found.margin.map(more),
-            "apart": found.apart.map("{:.0e}".format),
-            "neutral ÷ one length": found.neutral_over_one_length.map(
-                lambda ratio: f"{ratio:,.1f} ×" if ratio < 1000 else f"{ratio:.0e} ×"
-            ),
-        }
-    ).set_axis([f"{row.lam:g} / {row.episodes_per_meta} / {row.k}" for row in found.itertuples()])
-    return as_table(cells, "The optimum of the expected return of a meta-episode", ["λ / E / k", *cells.columns])
+    marks = found.neutral_is_best.map({True: "✓ ", False: "✗ "})
+    columns = {
+        "levels": found.levels.map("{:.0f}".format),
+        "1 − usefulness ≤": found.useful.map(missing),
+        "best P(L)": found.choice.map(a_choice),
+        "neutrality ÷ log2\u00a0k": marks + found.neutrality_normalised.map("{:.3f}".format),
+        "over neutral": found.margin.map(more),
+        "apart": found.apart.map("{:.0e}".format),
+        "neutral ÷ one length": found.neutral_over_one_length.map(
+            lambda ratio: f"{ratio:,.1f} ×" if ratio < 1000 else f"{ratio:.0e} ×"
+        ),
+    }
+    cells = pd.DataFrame(columns).set_axis(
+        [f"{row.lam:g} / {row.episodes_per_meta} / {row.k}" for row in found.itertuples()]
+    )
+    return as_table(cells, "The optimum of the expected return of a meta-episode", ["λ / E / k", *columns])
 
 
 # --------------------------------------------------------------------------------------------- plots
@@ -283,7 +278,7 @@ def return_plot(cfg: Config, meta: pd.DataFrame) -> Plot:
     return Plot(alt, "Dots: the best choice. Crosses: what was climbed to in the levels with two lengths.", draw, SIZE)
 
 
-def neutrality_plot(cfg: Config, paper: dict[str, Any], k: int, over: pd.DataFrame) -> Plot:
+def neutrality_plot(cfg: Config, paper: pd.Series, k: int, over: pd.DataFrame) -> Plot:
     """Plot the neutrality of the best choice among k lengths against E, with a line for each λ."""
     most, lines = int(cfg.most_episodes), list(over.itertuples())
 
@@ -291,10 +286,10 @@ def neutrality_plot(cfg: Config, paper: dict[str, Any], k: int, over: pd.DataFra
         ax = figure.add_subplot()
         for row, number in zip(lines, LINES * 9, strict=False):
             ax.plot(row.sizes, row.neutrality, color=style.series[number], label=f"λ = {row.lam:g}")
-            if row.limit <= most:
-                ax.plot(row.limit, 1, "o", color=style.series[number], markersize=6)
+            if row.largest_neutral <= most:
+                ax.plot(row.largest_neutral, 1, "o", color=style.series[number], markersize=6)
         if k == 2:
-            place = paper["episodes_per_meta"], paper["neutrality"]
+            place = paper.episodes_per_meta, paper.neutrality
             ax.plot(*place, "*", color=style.text, markersize=11, label="the paper's")
         ax.set_xscale("log", base=2)
         ax.xaxis.set_major_formatter("{x:.0f}")
@@ -303,7 +298,7 @@ def neutrality_plot(cfg: Config, paper: dict[str, Any], k: int, over: pd.DataFra
         ax.set_title(f"neutrality ÷ log2 k of the best choice, k = {k}")
         ax.legend(loc="lower left")
 
-    until = ", ".join(f"{row.limit} for λ = {row.lam:g}" for row in lines)
+    until = ", ".join(f"{row.largest_neutral} for λ = {row.lam:g}" for row in lines)
     ends = ", ".join(f"{row.neutrality[-1]:.2f}" for row in lines)
     alt = f"Neutrality of the best choice among {k} lengths against E: 1 up to an E of {until}. At E = {most}: {ends}."
     caption = f"Dots: the largest E for which the best choice is neutral, k = {k}."

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from drest_torch.studies import lambda_meta
-from drest_torch.studies.lambda_meta import collapsed, corner, incentive
+from drest_torch.studies.lambda_meta import LARGE, SMALL, collapsed, corner, incentive
 from tests.helpers.studies import composed_study
 
 
@@ -20,8 +20,8 @@ def test_every_agent_plays_as_many_mini_episodes():
 
 def test_a_corner_and_the_rest():
     means = pd.DataFrame(np.arange(12.0).reshape(3, 4))
-    assert corner(means, large_lam=True, large_size=False, width=1) == (8.0, pytest.approx((66 - 8) / 11))
-    assert corner(means, large_lam=False, large_size=True, width=2) == ((2 + 3 + 6 + 7) / 4, (66 - 18) / 8)
+    assert corner(means, LARGE, SMALL) == ((4 + 5 + 8 + 9) / 4, (66 - 26) / 8)
+    assert corner(means, SMALL, LARGE) == ((2 + 3 + 6 + 7) / 4, (66 - 18) / 8)
 
 
 def test_an_agent_collapses_by_either_measure():

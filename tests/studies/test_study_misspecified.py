@@ -27,7 +27,7 @@ def test_the_closed_form_is_where_exact_gradients_end(pays, ratios, tmp_path):
     spec = {"worlds": ["fewer_for_longer", "around_the_corner"], "pays": pays, "best_of": "actual", "reward": reward}
     store = SimpleNamespace(get=lambda job: wrong_goals.climb(spec | {"lr": 0.1, "updates": 250}, tmp_path))
     planned = {misspecified.Key("exact", pays, "actual"): Job("one", wrong_goals.CLIMB, spec)}
-    rows = misspecified.of_worlds(Done(planned, store))
+    rows = pd.DataFrame(misspecified.measure(Done(planned, store)))
     assert rows.x.tolist() == pytest.approx(ratios)
     assert rows.found.tolist() == pytest.approx(rows.predicted.tolist(), abs=0.002)
 
