@@ -26,6 +26,16 @@ COSTS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 SHIFT_COSTS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
+def surely(rates: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
+    """Return which rates count as always; False where there is none."""
+    return rates >= 1 - epsilon
+
+
+def at_times(rates: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
+    """Return which rates belong to a choice that is left to chance; False where there is none."""
+    return (rates > epsilon) & (rates < 1 - epsilon)
+
+
 @dataclass(frozen=True)
 class Suite:
     """Items of one kind, and how often agents take the second option: a neutral one and one that maximises coins."""
@@ -65,12 +75,6 @@ class Score:
         return len(self.rates) - len(self.known)
 
     @property
-    def log_odds(self) -> float:
-        """Return the mean log-odds of the second option, each within ±ln(10^6 − 1)."""
-        known = self.known.clip(1e-6, 1 - 1e-6)
-        return float(np.log(known / (1 - known)).mean()) if len(known) else float("nan")
-
-    @property
     def error(self) -> float:
         """Return half the 95 % interval of the mean over all items of the kind, of which these are a sample."""
         return float(1.96 * self.known.std(ddof=1) / len(self.known) ** 0.5) if len(self.known) > 1 else float("nan")
@@ -88,6 +92,11 @@ def measure(menus: Sequence[Menu], chooser: Chooser) -> Score:
     gaps = np.abs(first - second)
     valid = np.isfinite(gaps)
     return Score((first + second) / 2, float(gaps[valid].mean()) if valid.any() else float("nan"))
+
+
+def first_taken(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
+    """Return how often the first option is taken, over both orders; NaN where the agent does not answer."""
+    return 1 - measure(menus, chooser).rates
 
 
 def _item(p: Fraction, q: Fraction, factor: float, coins: Sequence[float], name: str) -> Menu:
@@ -150,28 +159,13 @@ def extreme_suites() -> dict[str, Suite]:
     }
 
 
-@dataclass(frozen=True)
-class Shift:
-    """The curve of a shift test."""
-
-    costs: tuple[float, ...]
-    rates: tuple[float, ...]
-    """How often the shift is paid for, at each κ."""
-    half: float
-    """κ̂_50, the smallest κ from which on the shift is paid for in at most half of the cases; infinite if none."""
-    never: float
-    """κ̂_05, the same for ε = 0.05."""
-
-
-def shift_test(chooser: Chooser, p: Fraction, q: Fraction, costs: Sequence[float] = SHIFT_COSTS) -> Shift:
-    """Return S(p, q, κ) for these costs."""
-    rates = measure([shift_item(p, q, cost) for cost in costs], chooser).rates
-    half, never = (from_where_on(costs, rates, mark) for mark in (0.5, EPSILON))
-    return Shift(tuple(costs), tuple(rates.tolist()), half, never)
+def shift_test(chooser: Chooser, p: Fraction, q: Fraction, costs: Sequence[float] = SHIFT_COSTS) -> np.ndarray:
+    """Return S(p, q, κ), how often the shift is paid for, for these costs κ."""
+    return measure([shift_item(p, q, cost) for cost in costs], chooser).rates
 
 
 def from_where_on(costs: Sequence[float], rates: np.ndarray, mark: float) -> float:
-    """Return the smallest cost from which on all rates are at most the mark."""
+    """Return κ̂, the smallest cost from which on all rates are at most the mark; infinite if there is none."""
     above = [index for index, rate in enumerate(rates) if not rate <= mark]
     first = above[-1] + 1 if above else 0
     return float(costs[first]) if first < len(costs) else float("inf")

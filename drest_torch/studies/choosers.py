@@ -52,8 +52,8 @@ TICKS = 6
 LOWER, HIGHER = "1/10", "9/10"
 """P(longer) of the two options of the shift test."""
 COSTS = (0.0, *SHIFT_COSTS)
-ITEMS, PAIRS = 100, 200
-"""Of each suite, and generated pairs of lotteries."""
+ITEMS = 100
+"""Of each suite."""
 
 
 @dataclass
@@ -186,7 +186,7 @@ def in_menus(agent: Agent) -> dict[str, np.ndarray]:
     if shown_outcomes(agent) < OUTCOMES:
         return {}
     arrays = {f"menus/{name}": np.array([value]) for name, value in suite_numbers(grid_chooser(agent), ITEMS).items()}
-    found = [posl_numbers(grid_chooser(agent, turn), PAIRS) for turn in range(TURNS)]
+    found = [posl_numbers(grid_chooser(agent, turn)) for turn in range(TURNS)]
     return arrays | {f"posl/{name}": np.array([each[name] for each in found]) for name in found[0]}
 
 

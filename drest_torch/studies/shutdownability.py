@@ -12,11 +12,10 @@ import pandas as pd
 import torch
 from omegaconf import OmegaConf
 
-from drest_torch.choices.both_ways import OPTIONS
-from drest_torch.choices.gap import RATIOS
+from drest_torch.choices.buttons import COSTS as PRICES
+from drest_torch.choices.buttons import OPTIONS, closed_form
+from drest_torch.choices.gap import ANTE, RATIOS, SOFTMAX
 from drest_torch.choices.pressure import ARCHETYPES, MEASURES
-from drest_torch.choices.prices import COSTS as PRICES
-from drest_torch.choices.prices import closed_form
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
@@ -25,7 +24,7 @@ from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies import asking
-from drest_torch.studies.asking import ANTE, LARGE, SETS, SOFTMAX, WAYS, cells, intervals, lines, text, wide
+from drest_torch.studies.asking import LARGE, SETS, WAYS, cells, intervals, lines, text, wide
 from drest_torch.studies.choosers import Kinds, Trained, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.histories import OBSERVATIONS, Pairs

@@ -12,7 +12,7 @@ from drest_torch.agent import Agent
 from drest_torch.choices.closed_forms import paid_shift
 from drest_torch.choices.edits import edits
 from drest_torch.choices.grid import choice_level
-from drest_torch.choices.page import markdown, shutdownability
+from drest_torch.choices.page import Page, shutdownability
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
@@ -99,7 +99,7 @@ def test_names_on_the_page_are_text(page):
     numbers = {**page.numbers, "agent": name}
     for part in ("sets", "edits"):
         numbers[part] = dict(zip([name], page.numbers[part].values(), strict=True))
-    text = markdown(numbers)
+    text = Page(numbers).markdown
     found = MarkdownIt("commonmark").enable("table").render(text)
     assert found.count("a|b &lt;img src=x onerror=alert(1)&gt; *c* [d](e)") == text.count("onerror") >= 4
     assert not re.search("<(img|em|a)", found)
