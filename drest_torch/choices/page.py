@@ -127,7 +127,7 @@ def in_forks(asked: Asked) -> dict[str, Any]:
 
 def between_lotteries(agent: Agent, greedy: bool) -> dict[str, Any]:
     """Return what the agent pays to shift probability between lengths, and its scores on the prospects."""
-    if grid.shown_outcomes(agent) < OUTCOMES:
+    if agent.cfg.levels.outcomes < OUTCOMES:
         raise ConfigError(
             f"the agent does not observe lotteries of {OUTCOMES} outcomes; train one with levels.by_chance=true "
             f"levels.outcomes={OUTCOMES}"

@@ -13,12 +13,12 @@ from drest_torch.choices.menus import PART_SHARED, SAME, Menu, Option, kind, shi
 from drest_torch.choices.suites import EPSILON, at_times, first_taken, surely
 
 PROSPECTS: dict[str, Option] = {
-    "A": Option.parse("1 L1 C3"),
-    "B": Option.parse("2/3 L1 C2 | 1/3 L2 C5"),
-    "C": Option.parse("1/3 L1 C1 | 2/3 L2 C4"),
-    "D": Option.parse("1 L2 C3"),
-    "E": Option.parse("1/3 L1 C5 | 2/3 L2 C2"),
-    "F": Option.parse("2/3 L1 C4 | 1/3 L2 C1"),
+    "A": Option.of((1, 1, 3)),
+    "B": Option.of(("2/3", 1, 2), ("1/3", 2, 5)),
+    "C": Option.of(("1/3", 1, 1), ("2/3", 2, 4)),
+    "D": Option.of((1, 2, 3)),
+    "E": Option.of(("1/3", 1, 5), ("2/3", 2, 2)),
+    "F": Option.of(("2/3", 1, 4), ("1/3", 2, 1)),
 }
 PAIRS = tuple("".join(pair) for pair in combinations(PROSPECTS, 2))
 BETTER = ("BC", "EF")
@@ -29,7 +29,7 @@ RESIST_COSTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 def pair_menu(pair: str) -> Menu:
     """Return the choice between two prospects."""
-    return Menu((PROSPECTS[pair[0]], PROSPECTS[pair[1]]), pair)
+    return Menu((PROSPECTS[pair[0]], PROSPECTS[pair[1]]))
 
 
 def choices(chooser: Chooser) -> dict[str, float]:

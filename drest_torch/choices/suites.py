@@ -99,14 +99,14 @@ def first_taken(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
     return 1 - measure(menus, chooser).rates
 
 
-def _item(p: Fraction, q: Fraction, factor: float, coins: Sequence[float], name: str) -> Menu:
+def _item(p: Fraction, q: Fraction, factor: float, coins: Sequence[float]) -> Menu:
     """Return the choice between chance p, and chance q with so many times the coins."""
-    return Menu((shift_option(p, coins), shift_option(q, [factor * each for each in coins])), name)
+    return Menu((shift_option(p, coins), shift_option(q, [factor * each for each in coins])))
 
 
 def shift_item(p: Fraction, q: Fraction, cost: float) -> Menu:
     """Return the item S(p, q, κ), of one coin in the shorter length and two in the longer one."""
-    return _item(p, q, 1 - cost, (1.0, 2.0), f"{float(p):g} to {float(q):g} for {cost:g}")
+    return _item(p, q, 1 - cost, (1.0, 2.0))
 
 
 def _more(menu: Menu) -> bool:
@@ -140,7 +140,7 @@ def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
             p, q = (p, q) if shift == "later" else (q, p)
             short, ratio = float(rng.integers(1, 11)), float(rng.uniform(1.1, 4))
             factor = 1 + sign * float(rng.uniform(0.05, 0.4))
-            menu = _item(Fraction(p, 20), Fraction(q, 20), factor, (short, short * ratio), f"{name} {len(menus) + 1}")
+            menu = _item(Fraction(p, 20), Fraction(q, 20), factor, (short, short * ratio))
             if fits(menu):
                 menus.append(menu)
         made[name] = Suite(name, menus, neutral, raw)

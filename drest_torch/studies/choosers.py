@@ -18,7 +18,7 @@ from drest_torch.building import levels as data
 from drest_torch.choices import bits
 from drest_torch.choices.bits import Showing
 from drest_torch.choices.generation import OUTCOMES
-from drest_torch.choices.grid import TURNS, grid_chooser, random_choice_levels, shown_outcomes, taken
+from drest_torch.choices.grid import TURNS, grid_chooser, random_choice_levels, taken
 from drest_torch.choices.luck import reflip
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.prospects import numbers as posl_numbers
@@ -183,7 +183,7 @@ def measure(agent: Agent, showing: Showing, sets: dict[str, str], files: dict[st
 
 def in_menus(agent: Agent) -> dict[str, np.ndarray]:
     """Return the numbers of the study `lotteries`, of the prospects in each symmetry [8], if it can be asked."""
-    if shown_outcomes(agent) < OUTCOMES:
+    if agent.cfg.levels.outcomes < OUTCOMES:
         return {}
     arrays = {f"menus/{name}": np.array([value]) for name, value in suite_numbers(grid_chooser(agent), ITEMS).items()}
     found = [posl_numbers(grid_chooser(agent, turn)) for turn in range(TURNS)]
