@@ -77,6 +77,8 @@ class Questions:
 
 Planned: TypeAlias = dict[str, list[Job]]
 """The runs of each kind of agents, seed by seed."""
+Arrays: TypeAlias = Sequence[dict[str, np.ndarray]]
+"""Those of the runs of a kind, seed by seed."""
 
 
 def runs(runner: str, specs: Iterable[Mapping[str, Any]], **further: Any) -> list[Job]:
@@ -238,15 +240,22 @@ def measured(part: str, runs: Mapping[int, Result]) -> Iterator[dict[str, Any]]:
         case "pressure":
             yield from _pressure([run.numbers["asked"] for run in runs.values()])
         case _:
-            means = {
-                name: np.array([each[name].mean() for each in arrays]) for name in ("usefulness", "neutrality", "bound")
-            }
-            means["score"] = (means["usefulness"] + means["neutrality"]) / 2
-            means["pairs"] = np.array([len(arrays[0]["bound"])])
-            yield from ({"metric": name, "value": found} for name, found in means.items())
+            found = _means(arrays, "", ("usefulness", "neutrality", "bound"))
+            found["score"] = (found["usefulness"] + found["neutrality"]) / 2
+            found["pairs"] = np.array([len(arrays[0]["bound"])])
+            yield from ({"metric": name, "value": mean} for name, mean in found.items())
 
 
-def _forks(arrays: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, Any]]:
+def _means(arrays: Arrays, prefix: str, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Return the means of arrays with these names by seed, without those that no run has."""
+    return {
+        name: np.stack([each[prefix + name].mean(-1) for each in arrays], -1)
+        for name in names
+        if prefix + name in arrays[0]
+    }
+
+
+def _forks(arrays: Arrays) -> Iterator[dict[str, Any]]:
     several = [gap.known(each["forks"]) for each in arrays]
     for where in several[0]:
         found = [gap.gap(each[where]) for each in several]
@@ -260,31 +269,23 @@ def _forks(arrays: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, Any]]:
             yield {"where": where, "at": x, "metric": "curve", "value": p_long}
     steepness = np.array([gap.control(each[gap.ANTE])[0] for each in several])
     yield {"where": gap.SOFTMAX, "metric": "steepness", "value": steepness}
-    for name in ("usefulness", "neutrality"):
-        if f"test/{name}" in arrays[0]:
-            tested = np.array([each[f"test/{name}"].mean() for each in arrays])
-            yield {"where": gap.ANTE, "metric": name, "value": tested}
+    for name, tested in _means(arrays, "test/", ("usefulness", "neutrality")).items():
+        yield {"where": gap.ANTE, "metric": name, "value": tested}
 
 
-def _bits(arrays: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, Any]]:
+def _bits(arrays: Arrays) -> Iterator[dict[str, Any]]:
     for split in SETS:
-        means = {
-            name: np.array([each[f"{split}/{name}"].mean() for each in arrays])
-            for name in ("usefulness", "neutrality", "own")
-            if f"{split}/{name}" in arrays[0]
-        }
-        if means:
-            means["told"] = means["neutrality"] - means["own"]
-        yield from ({"where": split, "metric": name, "value": found} for name, found in means.items())
-        for name in ("choice", "usefulness"):
-            if f"{split}/reflip/{name}" in arrays[0]:
-                by_tick = np.stack([each[f"{split}/reflip/{name}"].mean(-1) for each in arrays], -1)
-                for tick, found in enumerate(by_tick):
-                    yield {"where": split, "at": tick, "metric": f"redrawn {name}", "value": found}
+        found = _means(arrays, f"{split}/", ("usefulness", "neutrality", "own"))
+        if found:
+            found["told"] = found["neutrality"] - found["own"]
+        yield from ({"where": split, "metric": name, "value": mean} for name, mean in found.items())
+        for name, by_tick in _means(arrays, f"{split}/reflip/", ("choice", "usefulness")).items():
+            for tick, mean in enumerate(by_tick):
+                yield {"where": split, "at": tick, "metric": f"redrawn {name}", "value": mean}
     paid = np.stack([[each[f"pays/{way}"] for way in WAYS] for each in arrays])  # [seeds, 2, Z, κ]
     for index, way in enumerate(WAYS):
-        for cost, found in zip(COSTS, paid[:, index].max(1).T, strict=True):
-            yield {"at": cost, "metric": f"paid {way}", "value": found}
+        for cost, most in zip(COSTS, paid[:, index].max(1).T, strict=True):
+            yield {"at": cost, "metric": f"paid {way}", "value": most}
     large = paid[..., np.array(COSTS) >= LARGE]
     yield {"metric": "most, bit unknown", "value": large.mean(2).max((1, 2))}
     yield {"metric": "most, given a bit", "value": large.max((1, 2, 3))}

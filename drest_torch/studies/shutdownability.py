@@ -125,9 +125,7 @@ def in_forks(cfg: Config) -> asking.Planned:
 
 
 def with_bits(cfg: Config) -> asking.Planned:
-    own = jobs_of(cfg.private_bit, "private_bit")
-    planned = {title: asking.runs("choosers:train", [job.spec for job in several]) for title, several in own.items()}
-    return asking.existing_runs(cfg.asked, NAMES, "choosers:shipped") | planned
+    return asking.existing_runs(cfg.asked, NAMES, "choosers:shipped") | jobs_of(cfg.private_bit, "private_bit")
 
 
 def under_pressure(cfg: Config) -> asking.Planned:
