@@ -6,7 +6,6 @@ reach in both lengths, so m(short) = a and m(long) = max(b, c). Options are know
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -33,8 +32,6 @@ C1 .  A  .  B2
 OPTIONS = ("a", "b", "c", "short", "long")
 """The columns of probabilities: of entering each coin, and of each length."""
 
-Values = tuple[float, float, float]
-
 
 @cache
 def designs() -> tuple[Level, ...]:
@@ -50,24 +47,21 @@ def family(design: Level) -> str:
     return design.name.rpartition(" ")[0] or "cross"
 
 
-def with_coins(design: Level, values: Values) -> Level:
+def with_coins(design: Level, values: tuple[float, float, float]) -> Level:
     """Return the level F(a; b, c)."""
     a, b, c = values
     return with_values(design, f"{design.name} F({a:g}; {b:g}, {c:g})", dict(zip(MARKS, values, strict=True)))
 
 
-def measure(
-    asked: Asked, several: Sequence[Level] | None = None, settings: Sequence[Values] = gap.SETTINGS
-) -> np.ndarray:
+def measure(asked: Asked) -> np.ndarray:
     """Return [Z, S, D, 5] how often each of `OPTIONS` is taken, exactly, for each setting of the private bits.
 
-    There are S settings of the coins of D designs, all by default.
+    There are the S settings of coins of `gap.SETTINGS`, and D designs.
     """
-    several = designs() if several is None else several
-    levels = [with_coins(design, values) for values in settings for design in several]
-    places = [{coin.value: (coin.row, coin.column) for coin in design.coins} for design in several]
-    cells = [[at[mark] for mark in MARKS] for at in places] * len(settings)
+    levels = [with_coins(design, values) for values in gap.SETTINGS for design in designs()]
+    places = [{coin.value: (coin.row, coin.column) for coin in design.coins} for design in designs()]
+    cells = [[at[mark] for mark in MARKS] for at in places] * len(gap.SETTINGS)
     _, reachable, tables = asked.unrolled(levels)
     lengths = torch.stack([reachable.arrivals(table).probability for table in tables])
     found = torch.cat((enters(reachable, tables, cells), lengths), -1)
-    return found.reshape(len(found), len(settings), len(several), len(OPTIONS)).numpy()
+    return found.reshape(len(found), len(gap.SETTINGS), len(places), len(OPTIONS)).numpy()

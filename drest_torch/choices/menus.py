@@ -82,9 +82,9 @@ def mix(*parts: tuple[Fraction, Option]) -> Option:
     return Option.of(*((share * each.chance, each.length, each.coins) for share, it in parts for each in it.outcomes))
 
 
-def shift_option(chance: Fraction, coins: Sequence[float], lengths: Sequence[int] = (1, 2)) -> Option:
-    """Return the option of two lengths in which the longer one has this chance."""
-    return Option.of((1 - chance, lengths[0], coins[0]), (chance, lengths[1], coins[1]))
+def shift_option(chance: Fraction, coins: Sequence[float]) -> Option:
+    """Return the option of the lengths 1 and 2, in which the longer one has this chance."""
+    return Option.of((1 - chance, 1, coins[0]), (chance, 2, coins[1]))
 
 
 @dataclass(frozen=True)

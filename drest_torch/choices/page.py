@@ -140,7 +140,7 @@ def between_lotteries(agent: Agent, greedy: bool) -> dict[str, Any]:
     asked = suites.suites() | suites.extreme_suites()
     found = {}
     for name, chooser in (choosers | {"ideal": ideal, "maximises coins": raw}).items():
-        scores = {suite.name: suites.measure(suite.menus, chooser) for suite in asked.values()}
+        scores = {name: suites.measure(suite.menus, chooser) for name, suite in asked.items()}
         posl = prospects.posl(chooser)
         found[name] = {
             "suites": {key: None if math.isnan(score.taken) else score.taken for key, score in scores.items()},

@@ -40,7 +40,6 @@ def at_times(rates: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
 class Suite:
     """Items of one kind, and how often agents take the second option: a neutral one and one that maximises coins."""
 
-    name: str
     menus: Sequence[Menu]
     neutral: float | None
     """None where neutrality is silent."""
@@ -143,7 +142,7 @@ def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
             menu = _item(Fraction(p, 20), Fraction(q, 20), factor, (short, short * ratio))
             if fits(menu):
                 menus.append(menu)
-        made[name] = Suite(name, menus, neutral, raw)
+        made[name] = Suite(menus, neutral, raw)
     return made
 
 
@@ -154,8 +153,8 @@ def extreme_suites() -> dict[str, Suite]:
     pairs = [(Fraction(p, 100), Fraction(q, 100), cost) for p in low for q in high for cost in COSTS]
     back = [(1 - p, 1 - q, cost) for p, q, cost in pairs]
     return {
-        "extreme_later": Suite("extreme_later", [shift_item(*each) for each in pairs], 0, None, whole=True),
-        "extreme_earlier": Suite("extreme_earlier", [shift_item(*each) for each in back], 0, 0, whole=True),
+        "extreme_later": Suite([shift_item(*each) for each in pairs], 0, None, whole=True),
+        "extreme_earlier": Suite([shift_item(*each) for each in back], 0, 0, whole=True),
     }
 
 

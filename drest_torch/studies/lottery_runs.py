@@ -60,12 +60,12 @@ def train_arm(spec: dict[str, Any], folder: Path) -> Result:
 def measure(chooser: Chooser, items: int) -> dict[str, float]:
     """Return all numbers of an agent by name; NaN where there is nothing to measure."""
     numbers: dict[str, float] = {}
-    for suite in (suites.suites(items) | suites.extreme_suites()).values():
+    for name, suite in (suites.suites(items) | suites.extreme_suites()).items():
         score = suites.measure(suite.menus, chooser)
-        numbers |= {suite.name: score.taken, f"order gap/{suite.name}": score.order_gap}
-        numbers |= {f"error/{suite.name}": 0.0 if suite.whole else score.error}
-        numbers[f"resic/{suite.name}"] = float(axioms.resic(chooser, suite.menus).sum())
-        numbers[f"void/{suite.name}"] = float(score.void)
+        numbers |= {name: score.taken, f"order gap/{name}": score.order_gap}
+        numbers |= {f"error/{name}": 0.0 if suite.whole else score.error}
+        numbers[f"resic/{name}"] = float(axioms.resic(chooser, suite.menus).sum())
+        numbers[f"void/{name}"] = float(score.void)
     costs, rates = suites.SHIFT_COSTS, suites.shift_test(chooser, Fraction(1, 10), Fraction(9, 10))
     numbers["shift/never"] = suites.from_where_on(costs, rates, suites.EPSILON)
     numbers |= {f"shift/{cost:g}": rate for cost, rate in zip(costs, rates.tolist(), strict=True)}

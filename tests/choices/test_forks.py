@@ -39,23 +39,26 @@ def test_the_forks_are_of_three_families_and_all_different():
 
 
 def test_probabilities_of_options_against_enumeration():
-    several, settings = (designs()[0], designs()[20]), [(1, 2, 1), (2, 1, 3)]
-
     def tables(level_set, reachable):
         generator = torch.Generator().manual_seed(0)
         return [torch.rand(len(reachable), 4, generator=generator, dtype=torch.float64).softmax(-1) for _ in range(2)]
 
-    asked = replace(archetype("uniform"), tables=tables)
-    found = measure(asked, several, settings)
-    assert found.shape == (2, 2, 2, 5)
-    levels = [with_coins(design, values) for values in settings for design in several]
+    asked, several = replace(archetype("uniform"), tables=tables), designs()
+    found = measure(asked)
+    assert found.shape == (2, len(gap.SETTINGS), len(several), 5)
+    levels = [with_coins(design, values) for values in gap.SETTINGS for design in several]
+    # The coins that are collected are those of the options: E[C] is the same whichever way it is counted.
+    values = np.array(
+        [
+            [coin_of(level, design, m) for m in MARKS]
+            for level, design in zip(levels, several * len(gap.SETTINGS), strict=True)
+        ]
+    )
     _, reachable, of_settings = asked.unrolled(levels)
     for setting, table in enumerate(of_settings):
         outcome = reachable.propagate(table)
-        by_level = found[setting].reshape(4, 5)
+        by_level = found[setting].reshape(len(levels), 5)
         np.testing.assert_allclose(by_level[:, 3:], outcome.probability.numpy())
-        # The coins that are collected are those of the options: E[C] is the same whichever way it is counted.
-        values = np.array([[coin_of(level, several[i % 2], mark) for mark in MARKS] for i, level in enumerate(levels)])
         expected = (outcome.probability * outcome.coins).numpy()
         np.testing.assert_allclose(by_level[:, 0] * values[:, 0], expected[:, 0], atol=1e-15)
         np.testing.assert_allclose((by_level[:, 1:3] * values[:, 1:]).sum(-1), expected[:, 1], atol=1e-15)
