@@ -133,7 +133,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 def train_on_menus(spec: dict[str, Any], folder: Path) -> Result:
     """The same for an agent that is trained on menus, too (`drest_torch.studies.choosers`)."""
-    agent, numbers, _ = trained_agent(spec, folder)
+    agent, numbers = trained_agent(spec, folder)
     return Result(numbers | {"asked": ask(of_agent(agent), spec["pressure"])})
 
 

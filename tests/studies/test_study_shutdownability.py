@@ -8,7 +8,7 @@ from drest_torch.agent import Agent
 from drest_torch.choices import aliased, bits
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.levels import parse_level
+from drest_torch.envs.levels import find_levels, parse_level
 from drest_torch.jobs.job import Result
 from drest_torch.studies import choosers, histories
 from drest_torch.studies.asking import of_bits
@@ -51,7 +51,7 @@ def test_only_who_sees_the_state_alone_stays_below_the_bound():
 
 
 def test_an_agent_with_a_bit_is_neutral_before_it_is_drawn_and_pays_the_worst_of_its_settings():
-    arrays = choosers.measure(Agent.load("generalist-bit"), bits.always(), {"paper": "paper"}, {})
+    arrays = choosers.measure(Agent.load("generalist-bit"), bits.always(), {"paper": find_levels("paper")})
     arrays["pays/later"] = np.where(np.array(choosers.COSTS) == 0.2, [[0.0], [0.4]], 0)
     arrays["pays/earlier"] = np.where(np.array(choosers.COSTS) < 0.05, 1.0, 0) * np.ones((2, 1))
     found = of_bits([Result({}, arrays)])
