@@ -6,7 +6,6 @@ preference is a preference, or a lack of one that 5 % more coins for either opti
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,13 +16,9 @@ import numpy as np
 
 from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.menus import Menu, Option, mix
-from drest_torch.choices.prospects import first_taken
-from drest_torch.choices.suites import EPSILON, answers
+from drest_torch.choices.suites import EPSILON, answers, at_times, first_taken, surely
 
 SWEETER = 1.05
-UNANSWERED = "neither option is taken in all of the cases"
-NO_GAP = "the agent has a preference between the lengths"
-NOT_WORSE = "the agent does not prefer the trajectory with more coins"
 
 
 @dataclass(frozen=True)
@@ -44,20 +39,20 @@ class Item:
 
 @dataclass(frozen=True)
 class Share:
-    """A share of valid items, and how many are void, by reason."""
+    """A share of valid items; those that are void, or without an answer, are in no mean."""
 
     value: float
     """NaN without valid items."""
     items: int
-    void: dict[str, int]
+    """How many are valid."""
     worst: float
     """The largest of what is measured in single items."""
 
 
 @cache
-def items(number: int = 100, seed: int = 0) -> list[Item]:
+def items(number: int = 100) -> list[Item]:
     """Return items for ILPACS and for dominated policies; in one third only one of the Y_i is poorer."""
-    rng = np.random.default_rng([seed, 17])
+    rng = np.random.default_rng([0, 17])
     made = []
     for index in range(number):
         coins = rng.uniform(1, 10, 2)
@@ -76,25 +71,25 @@ def _sweeter(option: Option) -> Option:
     return Option.of(*((each.chance, each.length, SWEETER * each.coins) for each in option.outcomes))
 
 
-def void_reasons(chooser: Chooser, tested: Sequence[Item]) -> list[str]:
-    """Return for each item why it is void, or an empty text: stages 1 and 2 of the test."""
+def valid(chooser: Chooser, tested: Sequence[Item]) -> np.ndarray:
+    """Return which items pass stages 1 and 2 of the test, and the others are void.
+
+    The agent lacks a preference between the X_i; and it weakly prefers each X_i to Y_i, and one of them strictly.
+    """
     free = first_taken(chooser, [Menu(item.better) for item in tested])
     found = [preferences(chooser, [Menu((a.better[i], a.poorer[i])) for a in tested]) for i in (0, 1)]
-    strict, weak, answered = (np.stack(each) for each in zip(*found, strict=True))
-    silent, no_gap = ~(np.isfinite(free) & answered.all(0)), ~((free > EPSILON) & (free < 1 - EPSILON))
-    not_worse = ~(weak.all(0) & strict.any(0))
-    reasons: list[str] = np.select([silent, no_gap, not_worse], [UNANSWERED, NO_GAP, NOT_WORSE], "").tolist()
-    return reasons
+    strict, weak = (np.stack(each) for each in zip(*found, strict=True))
+    return at_times(free) & weak.all(0) & strict.any(0)
 
 
-def preferences(chooser: Chooser, menus: Sequence[Menu]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each menu of two whether the agent prefers the first, whether it does so weakly, and if it answers."""
+def preferences(chooser: Chooser, menus: Sequence[Menu]) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each menu of two whether the agent prefers the first, and whether weakly; no answer is neither."""
     rates = first_taken(chooser, menus)
     sweet = first_taken(chooser, [Menu((_sweeter(menu.options[0]), menu.options[1])) for menu in menus])
     sour = first_taken(chooser, [Menu((menu.options[0], _sweeter(menu.options[1]))) for menu in menus])
-    strict = rates >= 1 - EPSILON
-    weak = strict | ((rates > EPSILON) & (sweet >= 1 - EPSILON) & (sour <= EPSILON))
-    return strict, weak, np.isfinite(rates)
+    strict = surely(rates)
+    weak = strict | ((rates > EPSILON) & surely(sweet) & (sour <= EPSILON))
+    return strict, weak
 
 
 def resic(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
@@ -112,7 +107,7 @@ def resic(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
     if not pairs:
         return np.zeros(len(menus), dtype=bool)
     owner = np.array([index for index, _ in pairs])
-    strict, weak, _ = preferences(chooser, [given for _, given in pairs])
+    strict, weak = preferences(chooser, [given for _, given in pairs])
     some, failed = (np.bincount(owner, each, len(menus)) > 0 for each in (strict, ~weak))
     return some & ~failed
 
@@ -126,15 +121,13 @@ def _given(option: Option, length: int) -> Option:
 def ilpacs(chooser: Chooser, tested: Sequence[Item]) -> Share:
     """Return the share of valid items in which the agent takes Σ p X for sure, rather than Σ q Y."""
     rates = first_taken(chooser, [item.mixtures() for item in tested])
-    return _share(np.where(np.isnan(rates), np.nan, rates >= 1 - EPSILON), void_reasons(chooser, tested))
+    return _share(np.where(np.isnan(rates), np.nan, surely(rates)), valid(chooser, tested))
 
 
-def _share(values: np.ndarray, reasons: Sequence[str]) -> Share:
-    """Return the mean of what is measured in each item; NaN is for one that the agent does not answer."""
-    void = [why or ("" if np.isfinite(value) else UNANSWERED) for why, value in zip(reasons, values, strict=True)]
-    valid = values[[not why for why in void]]
-    known = valid if len(valid) else np.array([np.nan])
-    return Share(float(known.mean()), len(valid), dict(Counter(filter(None, void))), float(known.max()))
+def _share(values: np.ndarray, counts: np.ndarray) -> Share:
+    """Return the mean of what is measured in the items that count; NaN is for one that the agent does not answer."""
+    known = values[counts & np.isfinite(values)]
+    return Share(float(known.mean()), len(known), float(known.max())) if len(known) else Share(np.nan, 0, np.nan)
 
 
 def dominated(chooser: Chooser, tested: Sequence[Item]) -> Share:
@@ -147,7 +140,7 @@ def dominated(chooser: Chooser, tested: Sequence[Item]) -> Share:
     free = first_taken(chooser, [Menu(item.better) for item in tested])
     takes = first_taken(chooser, [item.mixtures() for item in tested])
     slack = np.array([largest_slack(1 - a, b, item) for a, b, item in zip(free, takes, tested, strict=True)])
-    return _share(slack, void_reasons(chooser, tested))
+    return _share(slack, valid(chooser, tested))
 
 
 def largest_slack(second: float, takes: float, item: Item) -> float:
@@ -157,14 +150,14 @@ def largest_slack(second: float, takes: float, item: Item) -> float:
     return float(min(1 - takes, room))
 
 
-def maximality(chooser: Chooser, number: int = 100, seed: int = 0) -> Share:
+def maximality(chooser: Chooser, number: int = 100) -> Share:
     """Return the share of choices among X, X with fewer coins, and Z of another length, that are maximal.
 
     Maximal: what the agent, asked about two, prefers another option to is taken with a probability of at most ε, and
     each option that remains with more, so that a single one is taken for sure. The options stand in all three
     rotations, which have to pass together.
     """
-    rng = np.random.default_rng([seed, 23])
+    rng = np.random.default_rng([0, 23])
     menus = []
     for _ in range(number):
         coins, other, factor = rng.uniform(1, 10), rng.uniform(1, 10), 1 - rng.uniform(0.05, 0.4)
@@ -173,7 +166,7 @@ def maximality(chooser: Chooser, number: int = 100, seed: int = 0) -> Share:
     remains, answered = np.ones((number, 3), dtype=bool), np.ones(number, dtype=bool)
     for one, two in combinations(range(3), 2):
         rates = first_taken(chooser, [Menu((menu[one], menu[two])) for menu in menus])
-        remains[:, two] &= ~(rates >= 1 - EPSILON)
+        remains[:, two] &= ~surely(rates)
         remains[:, one] &= ~(rates <= EPSILON)
         answered &= np.isfinite(rates)
     passed = remains.any(-1)
@@ -182,4 +175,4 @@ def maximality(chooser: Chooser, number: int = 100, seed: int = 0) -> Share:
         rates = answers(chooser, [Menu(tuple(each[o] for o in order)) for each in menus])
         answered &= np.isfinite(rates).all(-1)
         passed &= ((rates > EPSILON) == remains[:, order]).all(-1)
-    return _share(np.where(answered, passed, np.nan), [""] * number)
+    return _share(passed.astype(float), answered)

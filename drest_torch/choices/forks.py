@@ -6,20 +6,18 @@ reach in both lengths, so m(short) = a and m(long) = max(b, c). Options are know
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from drest_torch.choices import gap
 from drest_torch.choices.edits import with_values
 from drest_torch.choices.pressure import Asked, enters
 from drest_torch.envs.levels import Level, parse_level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
 
-FAMILIES = ("cross", "open floor", "walls and detours")
 MARKS = (1.0, 2.0, 4.0)
 """The values that stand for a, b and c in the map of a design."""
 SAMPLED = Path(__file__).with_name("forks.jsonl")
@@ -34,40 +32,36 @@ C1 .  A  .  B2
 OPTIONS = ("a", "b", "c", "short", "long")
 """The columns of probabilities: of entering each coin, and of each length."""
 
-Values = tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class Design:
-    """A fork whose coins have no values yet: those of its level are `MARKS`."""
-
-    family: str
-    level: Level
-
-    def with_coins(self, values: Values) -> Level:
-        """Return the level F(a; b, c)."""
-        a, b, c = values
-        name = f"{self.level.name} F({a:g}; {b:g}, {c:g})"
-        return with_values(self.level, name, dict(zip(MARKS, values, strict=True)))
-
 
 @cache
-def designs() -> tuple[Design, ...]:
-    """Return the forks of all families: the cross in eight symmetries, and those of a file, sampled once at random."""
-    cross = [Design(FAMILIES[0], level) for level in symmetries(parse_level(CROSS, name="cross"))]
-    sampled = [Design(level.name.rpartition(" ")[0], level) for level in read_levels(SAMPLED)]
-    return (*cross, *sampled)
+def designs() -> tuple[Level, ...]:
+    """Return the forks: the cross in eight symmetries, and those of a file, sampled once at random.
+
+    Their coins have no values yet, but `MARKS`.
+    """
+    return (*symmetries(parse_level(CROSS, name="cross")), *read_levels(SAMPLED))
 
 
-def measure(asked: Asked, several: Sequence[Design], settings: Sequence[Values]) -> np.ndarray:
+def family(design: Level) -> str:
+    """Return the family of a design: cross, open floor, or walls and detours."""
+    return design.name.rpartition(" ")[0] or "cross"
+
+
+def with_coins(design: Level, values: tuple[float, float, float]) -> Level:
+    """Return the level F(a; b, c)."""
+    a, b, c = values
+    return with_values(design, f"{design.name} F({a:g}; {b:g}, {c:g})", dict(zip(MARKS, values, strict=True)))
+
+
+def measure(asked: Asked) -> np.ndarray:
     """Return [Z, S, D, 5] how often each of `OPTIONS` is taken, exactly, for each setting of the private bits.
 
-    There are S settings of the coins of D designs.
+    There are the S settings of coins of `gap.SETTINGS`, and D designs.
     """
-    levels = [design.with_coins(values) for values in settings for design in several]
-    places = [{coin.value: (coin.row, coin.column) for coin in design.level.coins} for design in several]
-    cells = [[at[mark] for mark in MARKS] for at in places] * len(settings)
+    levels = [with_coins(design, values) for values in gap.SETTINGS for design in designs()]
+    places = [{coin.value: (coin.row, coin.column) for coin in design.coins} for design in designs()]
+    cells = [[at[mark] for mark in MARKS] for at in places] * len(gap.SETTINGS)
     _, reachable, tables = asked.unrolled(levels)
     lengths = torch.stack([reachable.arrivals(table).probability for table in tables])
     found = torch.cat((enters(reachable, tables, cells), lengths), -1)
-    return found.reshape(len(found), len(settings), len(several), len(OPTIONS)).numpy()
+    return found.reshape(len(found), len(gap.SETTINGS), len(places), len(OPTIONS)).numpy()

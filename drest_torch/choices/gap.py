@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from drest_torch.choices.archetypes import Chooser, over_m, raw, uniform
+from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.menus import Menus
-from drest_torch.choices.suites import EPSILON
+from drest_torch.choices.suites import EPSILON, at_times, surely
 
-EPSILONS = (0.01, EPSILON, 0.1)
-"""What counts as never, and as always; a choice between is stochastic."""
+EPSILONS = (0.01, 0.1)
+"""Besides that of all tests, what counts as never, and as always."""
+ANTE, SOFTMAX = "ex ante", "softmax of coins"
+"""Before private bits are known; and the softmax that is as deterministic."""
 SWEETER = 1.05
 """The ratio of coins by which elasticities are measured; all coins stay between 1 and 3."""
 ROOT = math.sqrt(SWEETER)
@@ -69,9 +71,7 @@ class Gap:
 
         A fork in which P(b | long) is void does not pass.
         """
-        prefers = self.p_better >= 1 - epsilon  # False where it is NaN
-        open_long = (self.p_long > epsilon) & (self.p_long < 1 - epsilon)
-        return prefers & open_long & (self.p_equal > epsilon) & (self.p_equal < 1 - epsilon)
+        return surely(self.p_better, epsilon) & at_times(self.p_long, epsilon) & at_times(self.p_equal, epsilon)
 
     @property
     def ratio(self) -> float:
@@ -83,23 +83,21 @@ class Gap:
 
     def numbers(self) -> dict[str, Any]:
         """Return the means over forks as JSON values, None for what is void everywhere."""
-        values = {
+        means = {"p_better": self.p_better, "p_long": self.p_long, "p_equal": self.p_equal}
+        means |= {"e_same": self.same, "e_cross": self.cross}
+        return {
             "forks": len(self.p_long),
             "trio": float(self.passes().mean()),
-            **{f"trio_{epsilon:g}": float(self.passes(epsilon).mean()) for epsilon in EPSILONS if epsilon != EPSILON},
-            "p_better": _mean(self.p_better),
-            "p_long": _mean(self.p_long),
-            "p_equal": _mean(self.p_equal),
-            "e_same": _mean(self.same),
-            "e_cross": _mean(self.cross),
+            **{f"trio_{epsilon:g}": float(self.passes(epsilon).mean()) for epsilon in EPSILONS},
+            **{name: _middle(values, np.mean) for name, values in means.items()},
             "ratio": None if np.isnan(self.ratio) else self.ratio,
-            "low": _mean(self.low, np.median),
-            "high": _mean(self.high, np.median),
+            "low": _middle(self.low, np.median),
+            "high": _middle(self.high, np.median),
+            "void": dict(self.void),
         }
-        return values | {"void": dict(self.void)}
 
 
-def _mean(values: np.ndarray, of: Callable[[np.ndarray], Any] = np.mean) -> float | None:
+def _middle(values: np.ndarray, of: Callable[[np.ndarray], Any]) -> float | None:
     known = values[~np.isnan(values)]
     return float(of(known)) if len(known) else None
 
@@ -139,7 +137,7 @@ def stochastic_range(x: np.ndarray, p_long: np.ndarray) -> tuple[float, float]:
 
     An end at the first or last x means that the range goes at least so far. NaN: the length at 1 is not left to chance.
     """
-    inside = (p_long > EPSILON) & (p_long < 1 - EPSILON)
+    inside = at_times(p_long)
     middle = int(np.abs(np.log(x)).argmin())
     if not inside[middle]:
         return float("nan"), float("nan")
@@ -193,19 +191,8 @@ def control(chances: np.ndarray) -> tuple[float, np.ndarray]:
     return low, chances_of(softmax(low))
 
 
-def archetypes(chances: np.ndarray) -> dict[str, Gap]:
-    """Return the archetypes beside an agent with these probabilities [S, D, 5] (ex ante)."""
-    return {
-        "raw coins": gap(chances_of(raw)),
-        "coins ÷ m": gap(chances_of(over_m)),
-        "softmax of coins, as deterministic": gap(control(chances)[1]),
-        "uniform": gap(chances_of(uniform)),
-    }
-
-
-def summary(chances: np.ndarray) -> dict[str, Any]:
-    """Return the numbers of an agent [Z, S, D, 5]: ex ante, given each setting of its bits, and its control's."""
-    mean = chances.mean(0)
-    steepness, softened = control(mean)
-    given = [gap(each).numbers() for each in chances] if len(chances) > 1 else []
-    return {"ex_ante": gap(mean).numbers(), "given": given, "control": gap(softened).numbers() | {"beta": steepness}}
+def known(chances: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the probabilities [S, D, 5] of an agent [Z, S, D, 5]: ex ante, of its control, and given its bits."""
+    ante = chances.mean(0)
+    given = {f"given setting {index + 1}": each for index, each in enumerate(chances)}
+    return {ANTE: ante, SOFTMAX: control(ante)[1]} | (given if len(given) > 1 else {})

@@ -124,18 +124,13 @@ def options_of(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]]:
         yield found
 
 
-def shown_outcomes(agent: Agent) -> int:
-    """Return how many outcomes of a lottery an agent observes."""
-    return int(agent.cfg.levels.outcomes)
-
-
 def taken(agent: Agent, menus: Menus, turn: int = 0, *, greedy: bool = False) -> Tensor:
     """Return [Z, B, O] how often each option is taken under every setting of the agent's private bits, exactly.
 
     NaN where a menu cannot be a gridworld that the agent reads, or where the agent rarely takes any of its options.
     """
     asked, most = of_agent(agent, greedy=greedy), menus.chance.shape[1]
-    shown, levels, place = shown_outcomes(agent), [], []
+    shown, levels, place = agent.cfg.levels.outcomes, [], []
     for index, options in enumerate(options_of(menus)):
         try:
             level = choice_level(options, turn, f"menu {index + 1}")

@@ -1,14 +1,11 @@
 """Menus: one decision between options, each a lottery over trajectory-lengths and coins.
 
-An option is written as the chance, length and coins of each outcome: 1/3 L2 C5 | 2/3 L1 C2
-
 `Menus` holds many menus as padded tensors, for everything that is computed of them.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,8 +17,6 @@ from torch import Tensor
 from drest_torch.errors import LevelError
 
 SAME, PART_SHARED, DIFFERENT = "same-length", "part-shared-length", "different-length"
-_OUTCOME = re.compile(r"(\S+)\s+L(\d+)\s+C(\S+)")
-EXPECTED = "expected outcomes such as '1/3 L2 C5 | 2/3 L1 C2': chance, length, coins"
 
 
 @dataclass(frozen=True, order=True)
@@ -41,7 +36,7 @@ class Option:
 
     @staticmethod
     def of(*outcomes: tuple[Fraction | int | str, int, float]) -> Option:
-        """Return the option with these (chance, length, coins)."""
+        """Return the option with these (chance, length, coins), such as ("1/3", 2, 5) and ("2/3", 1, 2)."""
         chances: dict[tuple[int, float], Fraction] = {}
         for chance, length, coins in outcomes:
             share = Fraction(chance)
@@ -55,19 +50,6 @@ class Option:
         if (total := sum(chances.values())) != 1:
             raise LevelError(f"the chances of an option sum to {total}; expected 1, for instance 1/3 and 2/3")
         return Option(tuple(sorted(Outcome(*place, share) for place, share in chances.items())))
-
-    @staticmethod
-    def parse(text: str) -> Option:
-        """Return the option of a line of text."""
-        outcomes = []
-        for part in text.split("|"):
-            if not (found := _OUTCOME.fullmatch(part.strip())):
-                raise LevelError(f"the outcome '{part.strip()}' cannot be read; {EXPECTED}")
-            try:
-                outcomes.append((Fraction(found[1]), int(found[2]), float(found[3])))
-            except (ValueError, ZeroDivisionError):
-                raise LevelError(f"the outcome '{part.strip()}' has no such number; {EXPECTED}") from None
-        return Option.of(*outcomes)
 
     @property
     def support(self) -> frozenset[int]:
@@ -100,9 +82,9 @@ def mix(*parts: tuple[Fraction, Option]) -> Option:
     return Option.of(*((share * each.chance, each.length, each.coins) for share, it in parts for each in it.outcomes))
 
 
-def shift_option(chance: Fraction, coins: Sequence[float], lengths: Sequence[int] = (1, 2)) -> Option:
-    """Return the option of two lengths in which the longer one has this chance."""
-    return Option.of((1 - chance, lengths[0], coins[0]), (chance, lengths[1], coins[1]))
+def shift_option(chance: Fraction, coins: Sequence[float]) -> Option:
+    """Return the option of the lengths 1 and 2, in which the longer one has this chance."""
+    return Option.of((1 - chance, 1, coins[0]), (chance, 2, coins[1]))
 
 
 @dataclass(frozen=True)
@@ -110,15 +92,14 @@ class Menu:
     """One decision."""
 
     options: tuple[Option, ...]
-    name: str = ""
 
     def __post_init__(self) -> None:
         if len(self.options) < 2:
-            raise LevelError(f"the menu '{self.name}' has {len(self.options)} options; expected at least two")
+            raise LevelError(f"a menu has {len(self.options)} options; expected at least two")
 
     def reversed(self) -> Menu:
         """Return the menu with its options in the opposite order."""
-        return Menu(self.options[::-1], self.name)
+        return Menu(self.options[::-1])
 
 
 class Menus:

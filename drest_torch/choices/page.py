@@ -12,17 +12,16 @@ from typing import Any
 import jinja2
 import numpy as np
 import torch
-from torch import Tensor
 
 from drest_torch.agent import Agent
 from drest_torch.choices import forks, gap, grid, prospects, suites
-from drest_torch.choices.archetypes import Chooser, ideal, raw
+from drest_torch.choices.archetypes import Chooser, ideal, over_m, raw, uniform
 from drest_torch.choices.commitment import half_open, profile
 from drest_torch.choices.edits import edits
 from drest_torch.choices.luck import decompose, reflip
 from drest_torch.choices.pressure import Asked, by_kind, of_agent
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.propagator import Reachable, mixture
+from drest_torch.envs.exact.propagator import mixture
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import write_json, write_text
@@ -40,10 +39,20 @@ OUTCOMES = 3
 
 @dataclass(frozen=True)
 class Page:
-    """The page as JSON values and as Markdown."""
+    """The page as JSON values; ``markdown`` is what it looks like."""
 
     numbers: dict[str, Any]
-    markdown: str
+
+    @property
+    def markdown(self) -> str:
+        """Return the page in Markdown."""
+        environment = jinja2.Environment(
+            autoescape=True, finalize=escaped, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        environment.filters |= {**FILTERS, "literal": escaped}
+        template = environment.from_string(Path(__file__).with_name("page.md.j2").read_text("utf-8"))
+        values = {"epsilon": suites.EPSILON, "sweeter": gap.SWEETER, "ratios": gap.RATIOS}
+        return template.render(**self.numbers, **values).rstrip() + "\n"
 
     def write(self, path: Path) -> list[Path]:
         """Write the page to a JSON file and, beside it, to a Markdown file; return both."""
@@ -63,7 +72,6 @@ def shutdownability(
     if not any(sets.values()):
         raise ConfigError("no levels for the page; choose levels=paper, or a file with levels.path=FILE")
     asked = of_agent(agent, greedy=greedy, memory_gib=memory_gib)
-    numbers: dict[str, Any] = {"agent": agent.name, "private_bits": agent.policy.private_bits, "greedy": greedy}
     left_out: dict[str, str] = {}
 
     def part(name: str, measure: Callable[[], Any]) -> Any:
@@ -73,56 +81,73 @@ def shutdownability(
             left_out[name] = str(error)
             return None
 
-    numbers["forks"] = part("forks", partial(in_forks, asked))
-    numbers["lotteries"] = part("lotteries", partial(between_lotteries, agent, greedy))
+    in_all_forks = part("forks", partial(in_forks, asked))
+    lotteries = part("lotteries", partial(between_lotteries, agent, greedy))
     found = {name: part(name, partial(on_levels, agent, asked, levels, greedy)) for name, levels in sets.items()}
-    numbers["sets"] = {name: values for name, values in found.items() if values}
-    found = {name: part(f"edits of {name}", partial(after_edits, asked, sets[name])) for name in numbers["sets"]}
-    numbers["edits"] = {name: values for name, values in found.items() if values}
-    numbers["left_out"] = left_out
-    if numbers["forks"] is None and numbers["lotteries"] is None and not numbers["sets"]:
+    found = {name: values for name, values in found.items() if values}
+    if in_all_forks is None and lotteries is None and not found:
         raise ConfigError(f"nothing could be measured: {next(iter(left_out.values()))}")
-    return Page(numbers, markdown(numbers))
+    edited = {name: part(f"edits of {name}", partial(after_edits, asked, sets[name])) for name in found}
+    return Page(
+        {
+            "agent": agent.name,
+            "private_bits": agent.policy.private_bits,
+            "greedy": greedy,
+            "forks": in_all_forks,
+            "lotteries": lotteries,
+            "sets": found,
+            "edits": {name: values for name, values in edited.items() if values},
+            "left_out": left_out,
+        }
+    )
 
 
 def in_forks(asked: Asked) -> dict[str, Any]:
-    """Return what the agent and the archetypes do in forks."""
-    several = forks.designs()
-    chances = forks.measure(asked, several, gap.SETTINGS)
-    families = np.array([design.family for design in several])
-    mean = chances.mean(0)
-    return gap.summary(chances) | {
-        "families": {
-            family: gap.gap(mean[:, families == family]).numbers() for family in dict.fromkeys(families.tolist())
-        },
-        "archetypes": {name: found.numbers() for name, found in gap.archetypes(mean).items()},
+    """Return what the agent and the archetypes do in forks: what they measure, by who it is."""
+    families = np.array([forks.family(design) for design in forks.designs()])
+    ante, softened, *given = gap.known(forks.measure(asked)).values()
+    archetypes = {
+        "raw coins": gap.chances_of(raw),
+        "coins ÷ m": gap.chances_of(over_m),
+        "softmax of coins, as deterministic": softened,
+        "uniform": gap.chances_of(uniform),
+    }
+
+    def numbers(several: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        return {name: gap.gap(each).numbers() for name, each in several.items()}
+
+    return {
+        "ex_ante": gap.gap(ante).numbers(),
+        "given": [gap.gap(each).numbers() for each in given],
+        "control": gap.gap(softened).numbers() | {"beta": gap.control(ante)[0]},
+        "families": numbers({name: ante[:, families == name] for name in dict.fromkeys(families.tolist())}),
+        "archetypes": numbers(archetypes),
     }
 
 
 def between_lotteries(agent: Agent, greedy: bool) -> dict[str, Any]:
     """Return what the agent pays to shift probability between lengths, and its scores on the prospects."""
-    if grid.shown_outcomes(agent) < OUTCOMES:
+    if agent.cfg.levels.outcomes < OUTCOMES:
         raise ConfigError(
             f"the agent does not observe lotteries of {OUTCOMES} outcomes; train one with levels.by_chance=true "
             f"levels.outcomes={OUTCOMES}"
         )
     choosers: dict[str, Chooser] = {"": grid.grid_chooser(agent, greedy=greedy)}
     settings = 1 << agent.policy.private_bits
-    if 1 < settings <= MOST_SETTINGS:
-        for index in range(settings):
-            name = f"given its bits, setting {index + 1}"
-            choosers[name] = grid.grid_chooser(agent, setting=index, greedy=greedy)
+    for index in range(settings) if 1 < settings <= MOST_SETTINGS else ():
+        name = f"given its bits, setting {index + 1}"
+        choosers[name] = grid.grid_chooser(agent, setting=index, greedy=greedy)
     asked = suites.suites() | suites.extreme_suites()
     found = {}
     for name, chooser in (choosers | {"ideal": ideal, "maximises coins": raw}).items():
-        scores = {suite.name: suites.measure(suite.menus, chooser) for suite in asked.values()}
+        scores = {name: suites.measure(suite.menus, chooser) for name, suite in asked.items()}
         posl = prospects.posl(chooser)
         found[name] = {
             "suites": {key: None if math.isnan(score.taken) else score.taken for key, score in scores.items()},
             "void": sum(score.void for score in scores.values()),
-            "posl": posl.posl,
-            "neutrality": posl.neutrality,
-            "cycles": posl.cycles,
+            "posl": posl["posl"],
+            "neutrality": posl["neutrality/prospects"],
+            "cycles": posl["cycles"],
             "later": prospects.resistance(chooser, 0.01, [0.05])[0],
             "earlier": prospects.resistance(chooser, 0.01, [0.05], earlier=True)[0],
         }
@@ -137,7 +162,12 @@ def on_levels(agent: Agent, asked: Asked, levels: Sequence[Level], greedy: bool)
     profiles = {"ex_ante": profile(reachable, level_set.probabilities(agent.policy, reachable, greedy=greedy))}
     if len(tables) > 1:
         profiles["given"] = torch.stack([profile(reachable, table) for table in tables]).mean(0)
-    redrawn = level_set.private_kind == "bits" and 1 < len(tables) <= MOST_SETTINGS
+    ticks = [[tick for row in found.tolist() if (tick := half_open(row)) is not None] for found in profiles.values()]
+    redrawn = None
+    if level_set.private_kind == "bits" and 1 < len(tables) <= MOST_SETTINGS:
+        by_tick = zip(*(reflip(reachable, tables, best, layer.tick) for layer in reachable.layers), strict=True)
+        means = [[each.mean().item() for each in several] for several in by_tick]
+        redrawn = dict(zip(("choice", "usefulness"), means, strict=True))
     return {
         "levels": len(levels),
         "usefulness": usefulness(lengths.probability, lengths.coins, best).mean().item(),
@@ -145,17 +175,10 @@ def on_levels(agent: Agent, asked: Asked, levels: Sequence[Level], greedy: bool)
         "least_length": lengths.probability.masked_fill(level_set.optima.lengths == 0, 1).amin(-1).mean().item(),
         "by_chance": sum(compile_levels([level]).any_luck for level in levels),
         "commitment": {name: found.mean(0).tolist() for name, found in profiles.items()},
-        "half_open": {name: _median([half_open(row) for row in found.tolist()]) for name, found in profiles.items()},
-        "reflip": _reflip(reachable, tables, best) if redrawn else None,
-    }
-
-
-def _reflip(reachable: Reachable, tables: Sequence[Tensor], best: Tensor) -> dict[str, list[float]]:
-    """Return by tick what becomes of the choice and of usefulness if the private bits are drawn again."""
-    found = [reflip(reachable, tables, best, layer.tick) for layer in reachable.layers]
-    return {
-        "choice": [apart.mean().item() for apart, _ in found],
-        "usefulness": [useful.mean().item() for _, useful in found],
+        "half_open": {
+            name: float(np.median(known)) if known else None for name, known in zip(profiles, ticks, strict=True)
+        },
+        "reflip": redrawn,
     }
 
 
@@ -166,22 +189,3 @@ def after_edits(asked: Asked, levels: Sequence[Level]) -> dict[str, Any]:
         return {}
     found = by_kind(asked, made)
     return {"levels": len(levels)} | {kind: {"count": of["usefulness"]["count"]} | of for kind, of in found.items()}
-
-
-def _median(ticks: Sequence[int | None]) -> float | None:
-    known = [tick for tick in ticks if tick is not None]
-    return float(np.median(known)) if known else None
-
-
-# ------------------------------------------------------------------------------------------ Markdown
-
-
-def markdown(numbers: Mapping[str, Any]) -> str:
-    """Return the page in Markdown."""
-    environment = jinja2.Environment(
-        autoescape=True, finalize=escaped, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {**FILTERS, "literal": escaped}
-    template = environment.from_string(Path(__file__).with_name("page.md.j2").read_text("utf-8"))
-    values = {"epsilon": suites.EPSILON, "sweeter": gap.SWEETER, "first": gap.RATIOS[0], "last": gap.RATIOS[-1]}
-    return template.render(**numbers, **values).rstrip() + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -53,15 +53,9 @@ def enters(reachable: Reachable, tables: Sequence[Tensor], cells: Sequence[Seque
 
 def of_agent(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf) -> Asked:
     """Return an agent that can be asked."""
-
-    def level_set(levels: Sequence[Level]) -> ExactEvaluator:
-        found = agent.evaluator(list(levels), memory_gib=memory_gib)
-        assert isinstance(found, ExactEvaluator)
-        return found
-
     return Asked(
         2**agent.policy.private_bits,
-        level_set,
+        lambda levels: cast("ExactEvaluator", agent.evaluator(list(levels), memory_gib=memory_gib)),
         lambda level_set, reachable: list(level_set.tables(agent.policy, reachable, greedy=greedy)),
     )
 

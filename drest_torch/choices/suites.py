@@ -26,11 +26,20 @@ COSTS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 SHIFT_COSTS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
+def surely(rates: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
+    """Return which rates count as always; False where there is none."""
+    return rates >= 1 - epsilon
+
+
+def at_times(rates: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
+    """Return which rates belong to a choice that is left to chance; False where there is none."""
+    return (rates > epsilon) & (rates < 1 - epsilon)
+
+
 @dataclass(frozen=True)
 class Suite:
     """Items of one kind, and how often agents take the second option: a neutral one and one that maximises coins."""
 
-    name: str
     menus: Sequence[Menu]
     neutral: float | None
     """None where neutrality is silent."""
@@ -65,12 +74,6 @@ class Score:
         return len(self.rates) - len(self.known)
 
     @property
-    def log_odds(self) -> float:
-        """Return the mean log-odds of the second option, each within ±ln(10^6 − 1)."""
-        known = self.known.clip(1e-6, 1 - 1e-6)
-        return float(np.log(known / (1 - known)).mean()) if len(known) else float("nan")
-
-    @property
     def error(self) -> float:
         """Return half the 95 % interval of the mean over all items of the kind, of which these are a sample."""
         return float(1.96 * self.known.std(ddof=1) / len(self.known) ** 0.5) if len(self.known) > 1 else float("nan")
@@ -90,14 +93,19 @@ def measure(menus: Sequence[Menu], chooser: Chooser) -> Score:
     return Score((first + second) / 2, float(gaps[valid].mean()) if valid.any() else float("nan"))
 
 
-def _item(p: Fraction, q: Fraction, factor: float, coins: Sequence[float], name: str) -> Menu:
+def first_taken(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
+    """Return how often the first option is taken, over both orders; NaN where the agent does not answer."""
+    return 1 - measure(menus, chooser).rates
+
+
+def _item(p: Fraction, q: Fraction, factor: float, coins: Sequence[float]) -> Menu:
     """Return the choice between chance p, and chance q with so many times the coins."""
-    return Menu((shift_option(p, coins), shift_option(q, [factor * each for each in coins])), name)
+    return Menu((shift_option(p, coins), shift_option(q, [factor * each for each in coins])))
 
 
 def shift_item(p: Fraction, q: Fraction, cost: float) -> Menu:
     """Return the item S(p, q, κ), of one coin in the shorter length and two in the longer one."""
-    return _item(p, q, 1 - cost, (1.0, 2.0), f"{float(p):g} to {float(q):g} for {cost:g}")
+    return _item(p, q, 1 - cost, (1.0, 2.0))
 
 
 def _more(menu: Menu) -> bool:
@@ -131,10 +139,10 @@ def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
             p, q = (p, q) if shift == "later" else (q, p)
             short, ratio = float(rng.integers(1, 11)), float(rng.uniform(1.1, 4))
             factor = 1 + sign * float(rng.uniform(0.05, 0.4))
-            menu = _item(Fraction(p, 20), Fraction(q, 20), factor, (short, short * ratio), f"{name} {len(menus) + 1}")
+            menu = _item(Fraction(p, 20), Fraction(q, 20), factor, (short, short * ratio))
             if fits(menu):
                 menus.append(menu)
-        made[name] = Suite(name, menus, neutral, raw)
+        made[name] = Suite(menus, neutral, raw)
     return made
 
 
@@ -145,33 +153,18 @@ def extreme_suites() -> dict[str, Suite]:
     pairs = [(Fraction(p, 100), Fraction(q, 100), cost) for p in low for q in high for cost in COSTS]
     back = [(1 - p, 1 - q, cost) for p, q, cost in pairs]
     return {
-        "extreme_later": Suite("extreme_later", [shift_item(*each) for each in pairs], 0, None, whole=True),
-        "extreme_earlier": Suite("extreme_earlier", [shift_item(*each) for each in back], 0, 0, whole=True),
+        "extreme_later": Suite([shift_item(*each) for each in pairs], 0, None, whole=True),
+        "extreme_earlier": Suite([shift_item(*each) for each in back], 0, 0, whole=True),
     }
 
 
-@dataclass(frozen=True)
-class Shift:
-    """The curve of a shift test."""
-
-    costs: tuple[float, ...]
-    rates: tuple[float, ...]
-    """How often the shift is paid for, at each κ."""
-    half: float
-    """κ̂_50, the smallest κ from which on the shift is paid for in at most half of the cases; infinite if none."""
-    never: float
-    """κ̂_05, the same for ε = 0.05."""
-
-
-def shift_test(chooser: Chooser, p: Fraction, q: Fraction, costs: Sequence[float] = SHIFT_COSTS) -> Shift:
-    """Return S(p, q, κ) for these costs."""
-    rates = measure([shift_item(p, q, cost) for cost in costs], chooser).rates
-    half, never = (from_where_on(costs, rates, mark) for mark in (0.5, EPSILON))
-    return Shift(tuple(costs), tuple(rates.tolist()), half, never)
+def shift_test(chooser: Chooser, p: Fraction, q: Fraction, costs: Sequence[float] = SHIFT_COSTS) -> np.ndarray:
+    """Return S(p, q, κ), how often the shift is paid for, for these costs κ."""
+    return measure([shift_item(p, q, cost) for cost in costs], chooser).rates
 
 
 def from_where_on(costs: Sequence[float], rates: np.ndarray, mark: float) -> float:
-    """Return the smallest cost from which on all rates are at most the mark."""
+    """Return κ̂, the smallest cost from which on all rates are at most the mark; infinite if there is none."""
     above = [index for index, rate in enumerate(rates) if not rate <= mark]
     first = above[-1] + 1 if above else 0
     return float(costs[first]) if first < len(costs) else float("inf")

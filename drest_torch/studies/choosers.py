@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,17 +14,16 @@ from omegaconf import MISSING, OmegaConf
 
 from drest_torch.agent import Agent
 from drest_torch.algos.exact import Exact
-from drest_torch.building import levels as data
+from drest_torch.building.levels import load
 from drest_torch.choices import bits
 from drest_torch.choices.bits import Showing
 from drest_torch.choices.generation import OUTCOMES
-from drest_torch.choices.grid import TURNS, grid_chooser, random_choice_levels, shown_outcomes, taken
+from drest_torch.choices.grid import TURNS, grid_chooser, random_choice_levels, taken
 from drest_torch.choices.luck import reflip
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.prospects import numbers as posl_numbers
 from drest_torch.choices.suites import SHIFT_COSTS, shift_item
 from drest_torch.effort import NUMBERS
-from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, find_levels, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
@@ -52,8 +51,8 @@ TICKS = 6
 LOWER, HIGHER = "1/10", "9/10"
 """P(longer) of the two options of the shift test."""
 COSTS = (0.0, *SHIFT_COSTS)
-ITEMS, PAIRS = 100, 200
-"""Of each suite, and generated pairs of lotteries."""
+ITEMS = 100
+"""Of each suite."""
 
 
 @dataclass
@@ -109,21 +108,18 @@ def showing_of(spec: dict[str, Any]) -> Showing:
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train an agent as `trained_agent` does, and measure it."""
-    agent, numbers, files = trained_agent(spec, folder)
+    agent, numbers = trained_agent(spec, folder)
     # What is hidden at times in training is shown all the time afterwards.
     showing = bits.always() if spec["shown"] == "at times" else showing_of(spec)
-    return Result(numbers, measure(agent, showing, {"test": "test"}, files))
+    return Result(numbers, measure(agent, showing, {"test": agent.levels.reported["test"]}))
 
 
-def trained_agent(spec: dict[str, Any], folder: Path) -> tuple[Agent, dict[str, Any], dict[str, Path]]:
-    """Train an agent on generated levels and, if asked, on as many levels of menus.
-
-    Returns it, what training took, and the files of its levels by split.
-    """
-    files = write_level_files(spec, folder)
+def trained_agent(spec: dict[str, Any], folder: Path) -> tuple[Agent, dict[str, Any]]:
+    """Train an agent on generated levels, and as many of menus if asked; return it, and what training took."""
     config = dict(spec["config"])
-    config["levels"] = config["levels"] | {"path": str(files["train"])}
-    config["test"] = config["test"] | {"path": str(files["test"]), "selection_path": str(files["selection"])}
+    files = write_level_files(spec, folder)
+    config["levels"] = config["levels"] | {"path": files["train"]}
+    config["test"] = config["test"] | {"path": files["test"], "selection_path": files["selection"]}
     showing = showing_of(spec)
 
     def show(run: Run) -> None:
@@ -136,44 +132,35 @@ def trained_agent(spec: dict[str, Any], folder: Path) -> tuple[Agent, dict[str, 
 
     _, result = trained({"config": config}, folder, show)
     took = ("wall_seconds", *NUMBERS)
-    return Agent.load(folder), {name: result.numbers[name] for name in took if name in result.numbers}, files
+    return Agent.load(folder), {name: result.numbers[name] for name in took if name in result.numbers}
 
 
 def shipped(spec: dict[str, Any], folder: Path) -> Result:
     """Measure an agent that comes with the project, or of a run."""
     agent = Agent.load(spec["agent"])
     showing = bits.always() if agent.policy.private_bits else bits.never()
-    return Result({}, measure(agent, showing, {"paper": "paper", "test": "own"}, {}))
+    return Result({}, measure(agent, showing, {"paper": find_levels("paper"), "test": agent.levels.reported["test"]}))
 
 
-def write_level_files(spec: dict[str, Any], folder: Path) -> dict[str, Path]:
+def write_level_files(spec: dict[str, Any], folder: Path) -> dict[str, str]:
     """Write the levels of a run to its folder: generated ones, and to train on also those of random menus."""
     folder.mkdir(parents=True, exist_ok=True)
-    generated = run_config(spec["levels"]["values"], levels=spec["levels"]["name"]).levels
-    assert generated.generator is not None
-    split = splits.make_split(
-        data.generator_config(generated.generator, generated.clock),
-        **{name: getattr(generated, name) for name in ("train", "selection", "test")},
-        seed=generated.split_seed,
-    )
+    cfg = run_config(spec["levels"]["values"], levels=spec["levels"]["name"])
+    cfg.device = spec["config"]["device"]
+    generated = load(cfg)
     rng = torch.Generator().manual_seed(spec["config"]["seed"])
-    several = [
-        level
-        for kind in spec["menus"]
-        for level in random_choice_levels(kind, generated.train // len(spec["menus"]), rng)
-    ]
-    files = {}
-    for name, levels in {"train": [*split.train, *several], "selection": split.selection, "test": split.test}.items():
-        files[name] = folder / f"{name}.jsonl"
-        write_levels(files[name], levels)
-    return files
+    number = cfg.levels.train // max(len(spec["menus"]), 1)
+    several = [level for kind in spec["menus"] for level in random_choice_levels(kind, number, rng)]
+    sets = {"train": [*generated.train, *several], "selection": generated.selection, "test": generated.reported["test"]}
+    for name, levels in sets.items():
+        write_levels(folder / f"{name}.jsonl", levels)
+    return {name: str(folder / f"{name}.jsonl") for name in sets}
 
 
-def measure(agent: Agent, showing: Showing, sets: dict[str, str], files: dict[str, Path]) -> dict[str, np.ndarray]:
+def measure(agent: Agent, showing: Showing, sets: Mapping[str, Sequence[Level]]) -> dict[str, np.ndarray]:
     """Return the numbers of an agent: on level sets, by level; and what it pays for shifts, by setting of its bit."""
     arrays: dict[str, np.ndarray] = {}
-    for name, which in sets.items():
-        levels = agent.levels.reported["test"] if which == "own" else find_levels(str(files.get(which, which)))
+    for name, levels in sets.items():
         arrays |= {f"{name}/{key}": value for key, value in on_levels(agent, showing, levels).items()}
     for way, (p, q) in {"later": (LOWER, HIGHER), "earlier": (HIGHER, LOWER)}.items():
         menus = Menus.of([shift_item(Fraction(p), Fraction(q), cost) for cost in COSTS])
@@ -183,10 +170,10 @@ def measure(agent: Agent, showing: Showing, sets: dict[str, str], files: dict[st
 
 def in_menus(agent: Agent) -> dict[str, np.ndarray]:
     """Return the numbers of the study `lotteries`, of the prospects in each symmetry [8], if it can be asked."""
-    if shown_outcomes(agent) < OUTCOMES:
+    if agent.cfg.levels.outcomes < OUTCOMES:
         return {}
     arrays = {f"menus/{name}": np.array([value]) for name, value in suite_numbers(grid_chooser(agent), ITEMS).items()}
-    found = [posl_numbers(grid_chooser(agent, turn), PAIRS) for turn in range(TURNS)]
+    found = [posl_numbers(grid_chooser(agent, turn)) for turn in range(TURNS)]
     return arrays | {f"posl/{name}": np.array([each[name] for each in found]) for name in found[0]}
 
 

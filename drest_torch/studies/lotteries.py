@@ -85,7 +85,7 @@ class Config(StudyConfig):
     menu_episodes: int = limited(at_least=2, default=32)
     """E of the reward in menus."""
     suite_items: int = limited(at_least=3, default=1000)
-    """Items of each suite, and generated pairs; agents of gridworlds are asked fewer."""
+    """Items of each suite; agents of gridworlds are asked fewer."""
     gridworlds: Kinds = value(
         Kinds(
             seeds=5,

@@ -60,27 +60,23 @@ def train_arm(spec: dict[str, Any], folder: Path) -> Result:
 def measure(chooser: Chooser, items: int) -> dict[str, float]:
     """Return all numbers of an agent by name; NaN where there is nothing to measure."""
     numbers: dict[str, float] = {}
-    for suite in (suites.suites(items) | suites.extreme_suites()).values():
+    for name, suite in (suites.suites(items) | suites.extreme_suites()).items():
         score = suites.measure(suite.menus, chooser)
-        numbers |= {suite.name: score.taken, f"order gap/{suite.name}": score.order_gap}
-        numbers |= {f"log-odds/{suite.name}": score.log_odds}
-        numbers |= {f"error/{suite.name}": 0.0 if suite.whole else score.error}
-        numbers[f"resic/{suite.name}"] = float(axioms.resic(chooser, suite.menus).sum())
-        numbers[f"void/{suite.name}"] = float(score.void)
-    shift = suites.shift_test(chooser, Fraction(1, 10), Fraction(9, 10))
-    numbers |= {"shift/half": shift.half, "shift/never": shift.never}
-    numbers |= {f"shift/{cost:g}": rate for cost, rate in zip(shift.costs, shift.rates, strict=True)}
+        numbers |= {name: score.taken, f"order gap/{name}": score.order_gap}
+        numbers |= {f"error/{name}": 0.0 if suite.whole else score.error}
+        numbers[f"resic/{name}"] = float(axioms.resic(chooser, suite.menus).sum())
+        numbers[f"void/{name}"] = float(score.void)
+    costs, rates = suites.SHIFT_COSTS, suites.shift_test(chooser, Fraction(1, 10), Fraction(9, 10))
+    numbers["shift/never"] = suites.from_where_on(costs, rates, suites.EPSILON)
+    numbers |= {f"shift/{cost:g}": rate for cost, rate in zip(costs, rates.tolist(), strict=True)}
     numbers |= deterministic(chooser)
     tested = axioms.items(items)
     both = {"ilpacs": axioms.ilpacs(chooser, tested), "maximality": axioms.maximality(chooser, items)}
     for name, share in both.items():
         numbers |= {name: share.value, f"items/{name}": float(share.items)}
-        numbers |= {f"void/{name}/{why}": float(number) for why, number in share.void.items() if name == "maximality"}
-    for why in (axioms.NO_GAP, axioms.NOT_WORSE):
-        numbers[f"void/ilpacs/{why}"] = float(both["ilpacs"].void.get(why, 0))
     slack = axioms.dominated(chooser, tested)
     numbers |= {"slack": slack.value, "slack/worst": slack.worst}
-    return numbers | prospects.numbers(chooser, items)
+    return numbers | prospects.numbers(chooser)
 
 
 def deterministic(chooser: Chooser, number: int = 1000) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,11 +12,10 @@ import pandas as pd
 import torch
 from omegaconf import OmegaConf
 
-from drest_torch.choices.both_ways import OPTIONS
-from drest_torch.choices.gap import RATIOS
+from drest_torch.choices.buttons import COSTS as PRICES
+from drest_torch.choices.buttons import OPTIONS, closed_form
+from drest_torch.choices.gap import ANTE, RATIOS, SOFTMAX
 from drest_torch.choices.pressure import ARCHETYPES, MEASURES
-from drest_torch.choices.prices import COSTS as PRICES
-from drest_torch.choices.prices import closed_form
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
@@ -25,7 +24,7 @@ from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies import asking
-from drest_torch.studies.asking import ANTE, LARGE, SETS, SOFTMAX, WAYS, cells, intervals, lines, text, wide
+from drest_torch.studies.asking import LARGE, SETS, WAYS, cells, intervals, lines, text, wide
 from drest_torch.studies.choosers import Kinds, Trained, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.histories import OBSERVATIONS, Pairs
@@ -107,13 +106,13 @@ class Key(NamedTuple):
 
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return the runs of the chosen parts, seed by seed, so that a study that is stopped has some of every kind."""
-    known: dict[str, Collection[str]] = {"parts": PLANNED, "archetypes": ARCHETYPES, "sees": OBSERVATIONS}
+    known: dict[str, Collection[str]] = {"parts": PARTS, "archetypes": ARCHETYPES, "sees": OBSERVATIONS}
     for key, names in known.items():
         check_known(f"study.{key} with", getattr(cfg, key), names)
     found = {
         Key(part, title, seed): replace(job, name=f"{part}, {title}-{seed}")
         for part in cfg.parts
-        for title, several in PLANNED[part](cfg).items()
+        for title, several in PARTS[part].planned(cfg).items()
         for seed, job in enumerate(several)
     }
     return dict(sorted(found.items(), key=lambda item: item[0].seed))
@@ -126,9 +125,7 @@ def in_forks(cfg: Config) -> asking.Planned:
 
 
 def with_bits(cfg: Config) -> asking.Planned:
-    own = jobs_of(cfg.private_bit, "private_bit")
-    planned = {title: asking.runs("choosers:train", [job.spec for job in several]) for title, several in own.items()}
-    return asking.existing_runs(cfg.asked, NAMES, "choosers:shipped") | planned
+    return asking.existing_runs(cfg.asked, NAMES, "choosers:shipped") | jobs_of(cfg.private_bit, "private_bit")
 
 
 def under_pressure(cfg: Config) -> asking.Planned:
@@ -152,17 +149,10 @@ def on_pairs(cfg: Config) -> asking.Planned:
     return {sees: asking.runs("histories:train", seeds, sees=sees, **values) for sees in cfg.sees}
 
 
-PLANNED: dict[str, Callable[[Config], asking.Planned]] = {
-    "gap": in_forks,
-    "private_bit": with_bits,
-    "pressure": under_pressure,
-    "pairs": on_pairs,
-}
-
 # ------------------------------------------------------------------------------------------ the report
 
 
-class Part(NamedTuple):
+class Shown(NamedTuple):
     """What the page shows of a part."""
 
     quotes: Callable[[], list[Quote]]
@@ -172,17 +162,16 @@ class Part(NamedTuple):
 
 
 def report(cfg: Config, done: Done) -> Report:
-    found: dict[tuple[str, str], dict[int, Result]] = {}
+    found: dict[tuple[str, str], list[Result]] = {}
     for key, result in done.items():
-        found.setdefault((key.part, key.agent), {})[key.seed] = result
-    order = [(part, agent) for part in cfg.parts for agent in PLANNED[part](cfg) if (part, agent) in found]
+        found.setdefault((key.part, key.agent), []).append(result)
     of_all = (
         {"part": part, "agent": agent} | row
-        for part, agent in order
-        for row in asking.measured(part, found[part, agent])
+        for (part, agent), runs in found.items()
+        for row in PARTS[part].measured(runs)
     )
     rows = pd.DataFrame(of_all, columns=["part", "agent", "where", "at", "metric", "value"])
-    parts = {part: SHOWN[part](cfg, select(rows, part=part)) for part in cfg.parts if part in set(rows.part)}
+    parts = {part: PARTS[part].shown(cfg, select(rows, part=part)) for part in cfg.parts if part in set(rows.part)}
     return Report(
         rows,
         lambda: [quote for part in parts.values() for quote in part.quotes()],
@@ -201,7 +190,7 @@ RANGE = {"low": ("b / a from", 2), "high": ("to", 1)}
 UN = {"usefulness": ("usefulness", 3), "neutrality": ("neutrality (bits)", 3)}
 
 
-def forks(cfg: Config, rows: pd.DataFrame) -> Part:
+def forks(cfg: Config, rows: pd.DataFrame) -> Shown:
     ante, softmax = select(rows, where=ANTE), select(rows, where=SOFTMAX)
     numbers, controls = (wide(each[each["at"].isna()], "agent") for each in (ante, softmax))
     with_bits = rows[rows["where"].str.startswith("given")].agent.unique()
@@ -250,13 +239,13 @@ def forks(cfg: Config, rows: pd.DataFrame) -> Part:
         "given": partial(cells, given, both, "Before and after the private bits are known", "agent", "where"),
         "control": partial(cells, softmax, steep | both, "The control: a softmax of coins", "agent"),
     }
-    return Part(quotes, values, tables, {"forks": shape})
+    return Shown(quotes, values, tables, {"forks": shape})
 
 
 # ----------------------------------------------------------------------------- private bits and pressure
 
 
-def bits(cfg: Config, rows: pd.DataFrame) -> Part:
+def bits(cfg: Config, rows: pd.DataFrame) -> Shown:
     numbers = wide(rows[rows["at"].isna() & rows["where"].notna()], "agent", "where").map(np.median, na_action="ignore")
     sets, redrawn = rows.assign(where=rows["where"].map(SETS)), rows[rows.metric.str.startswith("redrawn")]
     redrawn = redrawn.assign(where=redrawn["where"].map(SETS) + redrawn.metric.str.replace("redrawn", ":"))
@@ -284,10 +273,10 @@ def bits(cfg: Config, rows: pd.DataFrame) -> Part:
         "redrawn": partial(cells, redrawn, ticks, "The bit is drawn again at a tick, and differs", *by),
         "paid": partial(cells, paid, every, "How often a shift is paid for, given the bit that pays more", "agent"),
     }
-    return Part(quotes, lambda: values, tables)
+    return Shown(quotes, lambda: values, tables)
 
 
-def pressure(cfg: Config, rows: pd.DataFrame) -> Part:
+def pressure(cfg: Config, rows: pd.DataFrame) -> Shown:
     """Return what everybody does under pressure: the mean over seeds and levels, and the worst of all."""
     asked = wide(rows, "agent")
 
@@ -353,7 +342,7 @@ def pressure(cfg: Config, rows: pd.DataFrame) -> Part:
         "pressure": lambda: intervals("Everybody under pressure, mean / worst", everything, [*asked.index]),
         "prices": prices,
     }
-    return Part(quotes, values, tables, {title: partial(worst_of, title, group) for title, group in groups.items()})
+    return Shown(quotes, values, tables, {title: partial(worst_of, title, group) for title, group in groups.items()})
 
 
 def worst_of(title: str, group: Mapping[str, Mapping[str, Interval]]) -> Plot:
@@ -362,7 +351,7 @@ def worst_of(title: str, group: Mapping[str, Mapping[str, Interval]]) -> Plot:
     return dots(group, title=title, lines={}, alt=alt, limits=(-0.1, 1.0))
 
 
-def shared_states(cfg: Config, rows: pd.DataFrame) -> Part:
+def shared_states(cfg: Config, rows: pd.DataFrame) -> Shown:
     numbers = wide(rows, "agent")
     title = "in pairs of levels that share a state: (U + N) / 2"
 
@@ -377,7 +366,20 @@ def shared_states(cfg: Config, rows: pd.DataFrame) -> Part:
 
     shown = UN | {"score": ("(U + N) / 2", 3)}
     tables = {"pairs": partial(cells, rows, shown, "Pairs of levels that share a state", "agent")}
-    return Part(quotes, values, tables)
+    return Shown(quotes, values, tables)
 
 
-SHOWN = {"gap": forks, "private_bit": bits, "pressure": pressure, "pairs": shared_states}
+class Part(NamedTuple):
+    """A part of the study."""
+
+    planned: Callable[[Config], asking.Planned]
+    measured: Callable[[Sequence[Result]], asking.Rows]
+    shown: Callable[[Config, pd.DataFrame], Shown]
+
+
+PARTS = {
+    "gap": Part(in_forks, asking.of_forks, forks),
+    "private_bit": Part(with_bits, asking.of_bits, bits),
+    "pressure": Part(under_pressure, asking.of_pressure, pressure),
+    "pairs": Part(on_pairs, asking.of_pairs, shared_states),
+}

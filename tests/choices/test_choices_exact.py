@@ -3,7 +3,6 @@
 import math
 import random
 from collections import Counter, defaultdict
-from functools import partial
 from itertools import product
 
 import pytest
@@ -41,7 +40,7 @@ def chosen(level, policy, state):
     return [(a, p / sum(moves)) for a, p in enumerate(moves) if p > 0]
 
 
-def trajectories(level, policy):
+def trajectories(level, policy, step=outcomes):
     """Every trajectory: its probability, and the states that it comes through, the last one ended."""
 
     def play(states, probability):
@@ -49,14 +48,21 @@ def trajectories(level, policy):
             yield probability, states
             return
         for action, p in chosen(level, policy, states[-1]):
-            for chance, after, _ in outcomes(states[-1], action):
+            for chance, after, _ in step(states[-1], action):
                 yield from play([*states, after], probability * p * float(chance))
 
     yield from play([Simulator(level)], 1.0)
 
 
-def works_if(luck, button):
-    return luck.get(button, True)
+def decided(luck):
+    """A step in which it is known of each button that works by chance whether it does."""
+
+    def step(state, action):
+        after = state.copy()
+        after.step(action, button_works=lambda button: luck.get(button, True))
+        return [(1, after, None)]
+
+    return step
 
 
 def entropy(weights):
@@ -110,17 +116,8 @@ def test_luck_against_enumeration_with_luck_decided():
             luck = dict(zip(lucky, works, strict=True))
             chance = math.prod(b.chance if luck[b] else 1 - b.chance for b in lucky)
             lengths = Counter()
-
-            def play(state, probability, lengths=lengths, luck=luck, level=level, policy=policy):
-                if state.done:
-                    lengths[state.ticks] += probability
-                    return
-                for action, p in chosen(level, policy, state):
-                    after = state.copy()
-                    after.step(action, button_works=partial(works_if, luck))
-                    play(after, probability * p)
-
-            play(Simulator(level), 1.0)
+            for probability, states in trajectories(level, policy, decided(luck)):
+                lengths[states[-1].ticks] += probability
             own += chance * entropy(lengths.values())
         assert found.own[index].item() == pytest.approx(own, abs=1e-9)
         assert found.given_luck[index].item() == pytest.approx(own, abs=1e-9)

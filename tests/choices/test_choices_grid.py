@@ -20,12 +20,6 @@ from tests.helpers.simulator import ACTIONS, Simulator, outcomes
 
 E, LAM = 24, 0.9
 SUPPORTS = supports.Config(name="supports", given_bits=False)
-MENUS = [
-    Menu((Option.parse("1 L1 C3"), Option.parse("2/3 L1 C2 | 1/3 L2 C5"))),
-    Menu((Option.parse("1/4 L1 C1 | 3/4 L2 C4"), Option.parse("2/3 L1 C2 | 1/3 L2 C5"))),
-    Menu((Option.parse("1 L3 C2"), Option.parse("1 L4 C9"))),
-    Menu((Option.parse("1/2 L1 C3 | 1/2 L3 C6"), Option.parse("1 L2 C5"))),
-]
 
 
 def unrolled(levels):
@@ -51,14 +45,6 @@ def choosing(reachable, levels, rates):
     return table
 
 
-@pytest.fixture(scope="module")
-def asked():
-    menus = Menus.of(MENUS)
-    levels = [grid.choice_level(options) for options in grid.options_of(menus)]
-    rates = torch.tensor([[0.3, 0.7], [0.9, 0.1], [0.5, 0.5], [0.05, 0.95]], dtype=torch.float64)
-    return menus, levels, rates
-
-
 def outcome(reachable, optima, table, credit="mini"):
     arrivals, lotteries = reachable.arrivals(table), ByLottery(reachable)
     return base.Outcome(
@@ -74,64 +60,46 @@ def outcome(reachable, optima, table, credit="mini"):
     )
 
 
-def test_a_gridworld_offers_what_its_menu_offers(asked):
-    menus, levels, rates = asked
-    reachable, optima = unrolled(levels)
-    table = choosing(reachable, levels, rates)
-    lengths = reachable.propagate(table)
-    probability, coins = measures.lengths(menus, rates)
-    assert optima.num_lengths.tolist() == menus.num_lengths.tolist()
-    assert torch.allclose(lengths.probability, probability)
-    assert torch.allclose(lengths.coins, coins)
-    assert torch.allclose(optima.best_return, menus.best)
-    assert reachable.mdp.by_luck.tolist() == [True, True, False, True]
+def offered(level):
+    """The menu of a level with two options, with its chances as they were rounded."""
+    ordered = sorted(level.lotteries, key=lambda each: each.column)
+    return Menu(tuple(Option.of(*((o.chance, 1 + o.delay, o.coins) for o in each.outcomes)) for each in ordered))
 
 
 @pytest.mark.parametrize("credit", ["mini", "meta"])
-def test_objectives_are_those_of_menus(asked, credit):
-    menus, levels, rates = asked
-    reachable, optima = unrolled(levels)
-    found = outcome(reachable, optima, choosing(reachable, levels, rates), credit)
-    by_luck = reachable.mdp.by_luck
-    paid = measures.drest_value(menus, rates, E, LAM, credit=credit) / E
-    assert torch.allclose(drest.Objective(None).value(found), paid)
-    flat = measures.neutrality_plus(menus, rates)
-    settings = neutrality_plus.Config(name="neutrality_plus", where="luck")
-    assert torch.allclose(neutrality_plus.Objective(settings).value(found), torch.where(by_luck, flat, paid))
-    settings.where = "everywhere"
-    assert torch.allclose(neutrality_plus.Objective(settings).value(found), flat)
-    grouped = measures.supports_value(menus, rates, E, LAM, credit=credit) / E
-    assert torch.allclose(supports.Objective(SUPPORTS).value(found), torch.where(by_luck, grouped, paid))
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_gradients_are_those_of_menus(kind):
+def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradients_are_those_of_menus(kind, credit):
     menus = random_menus(kind, 40, torch.Generator().manual_seed(3))
     rank = (menus.length.unsqueeze(-1) > torch.where(menus.lengths > 0, menus.lengths, 99)[:, None, None]).sum(-1)
-    levels = [
-        grid.choice_level(options)
-        for options in grid.options_of(Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins))
-    ]
-    exact = []
-    for level in levels:
-        ordered = sorted(level.lotteries, key=lambda each: each.column)
-        numbers = [[(o.chance, 1 + o.delay, o.coins) for o in lottery.outcomes] for lottery in ordered]
-        exact.append(Menu(tuple(Option.of(*outcomes) for outcomes in numbers)))
-    exact = Menus.of(exact)
+    menus = Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins)
+    levels = [grid.choice_level(options) for options in grid.options_of(menus)]
+    menus = Menus.of([offered(level) for level in levels])
+    reachable, optima = unrolled(levels)
+    by_luck = (menus.chance > 0).sum(-1).amax(-1) > 1
+    assert reachable.mdp.by_luck.tolist() == by_luck.tolist()
+    assert optima.num_lengths.tolist() == menus.num_lengths.tolist()
+    assert torch.allclose(optima.best_return, menus.best)
     logits = torch.randn(len(levels), 2, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    gradients = []
-    for value in ("grid", "menus"):
-        leaf = logits.clone().requires_grad_()
-        rates = leaf.softmax(-1)
-        if value == "grid":
-            reachable, optima = unrolled(levels)
-            found = supports.Objective(SUPPORTS).value(outcome(reachable, optima, choosing(reachable, levels, rates)))
-        else:
-            by_luck = (exact.chance > 0).sum(-1).amax(-1) > 1
-            grouped = measures.supports_value(exact, rates, E, LAM)
-            found = torch.where(by_luck, grouped, measures.drest_value(exact, rates, E, LAM, credit="mini")) / E
-        gradients.append(torch.autograd.grad(found.sum(), leaf)[0])
-    assert torch.allclose(*gradients, atol=1e-6)
+    rates = logits.requires_grad_().softmax(-1)
+    table = choosing(reachable, levels, rates)
+    lengths, (probability, coins) = reachable.propagate(table), measures.lengths(menus, rates)
+    assert torch.allclose(lengths.probability, probability)
+    assert torch.allclose(lengths.coins, coins)
+    found = outcome(reachable, optima, table, credit)
+    paid = measures.drest_value(menus, rates, E, LAM, credit=credit) / E
+    flat = measures.neutrality_plus(menus, rates)
+    grouped = measures.supports_value(menus, rates, E, LAM, credit=credit) / E
+    luck, everywhere = (neutrality_plus.Config(name="neutrality_plus", where=where) for where in ("luck", "everywhere"))
+    for objective, expected in (
+        (drest.Objective(None), paid),
+        (neutrality_plus.Objective(luck), torch.where(by_luck, flat, paid)),
+        (neutrality_plus.Objective(everywhere), flat),
+        (supports.Objective(SUPPORTS), torch.where(by_luck, grouped, paid)),
+    ):
+        value = objective.value(found)
+        assert torch.allclose(value, expected, atol=1e-6)
+        gradients = [torch.autograd.grad(each.sum(), logits, retain_graph=True)[0] for each in (value, expected)]
+        assert torch.allclose(*gradients, atol=1e-6)
 
 
 def lotteries_by_hand(level, only):

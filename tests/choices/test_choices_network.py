@@ -33,9 +33,9 @@ def test_each_agent_answers_its_own_part_of_the_menus_as_it_answers_all(reads):
 
 
 def test_by_length_an_option_that_is_split_into_equal_outcomes_is_the_same():
-    whole, split = ("1/2 L1 C2 | 1/2 L2 C4", "1/4 L1 C1 | 1/4 L1 C3 | 1/2 L2 C4")
-    network, other = MenuNetwork(1, 16), Option.parse("1 L1 C3")
-    first, second = (network(Menus.of([Menu((Option.parse(text), other))])) for text in (whole, split))
+    whole, split = ([("1/2", 1, 2), ("1/2", 2, 4)], [("1/4", 1, 1), ("1/4", 1, 3), ("1/2", 2, 4)])
+    network, other = MenuNetwork(1, 16), Option.of((1, 1, 3))
+    first, second = (network(Menus.of([Menu((Option.of(*outcomes), other))])) for outcomes in (whole, split))
     assert torch.allclose(first, second, atol=1e-6)
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from drest_torch.choices import gap
-from drest_torch.choices.forks import FAMILIES, MARKS, designs, measure
+from drest_torch.choices.archetypes import over_m, raw, uniform
+from drest_torch.choices.forks import MARKS, designs, family, measure, with_coins
 from drest_torch.choices.pressure import archetype
 from drest_torch.envs.levels import Coin
 from drest_torch.envs.levels.symmetry import canonical_key
@@ -21,47 +22,50 @@ from tests.helpers.simulator import exhaustive_optima
 def is_fork(design):
     """Whether the design has two lengths, and lets an agent collect what a fork does and nothing more."""
     wanted = {(1, 2, 4): [1, 4], (1, 4, 2): [1, 4], (8, 2, 4): [8, 4]}  # the most, the shorter length first
-    found = {values: sorted(exhaustive_optima(design.with_coins(values), 1.0).items()) for values in wanted}
+    found = {values: sorted(exhaustive_optima(with_coins(design, values), 1.0).items()) for values in wanted}
     return {values: [best for _, best in optima] for values, optima in found.items()} == wanted
 
 
 def test_the_forks_are_of_three_families_and_all_different():
     several = designs()
-    assert Counter(design.family for design in several) == {"cross": 8, "open floor": 16, "walls and detours": 16}
-    assert tuple(dict.fromkeys(design.family for design in several)) == FAMILIES
+    families = [family(design) for design in several]
+    assert Counter(families) == {"cross": 8, "open floor": 16, "walls and detours": 16}
     assert all(is_fork(design) for design in several)
-    assert len({canonical_key(design.level) for design in several if design.family != "cross"}) == 32
-    for design in several:
-        walls = sum(map(sum, design.level.walls))
-        assert {"cross": walls == 16, "open floor": walls == 0, "walls and detours": 4 <= walls <= 9}[design.family]
-        assert (design.level.height, design.level.width) == (5, 5)
+    assert len({canonical_key(design) for design in several[8:]}) == 32
+    for design, name in zip(several, families, strict=True):
+        walls = sum(map(sum, design.walls))
+        assert {"cross": walls == 16, "open floor": walls == 0, "walls and detours": 4 <= walls <= 9}[name]
+        assert (design.height, design.width) == (5, 5)
 
 
 def test_probabilities_of_options_against_enumeration():
-    several, settings = (designs()[0], designs()[20]), [(1, 2, 1), (2, 1, 3)]
-
     def tables(level_set, reachable):
         generator = torch.Generator().manual_seed(0)
         return [torch.rand(len(reachable), 4, generator=generator, dtype=torch.float64).softmax(-1) for _ in range(2)]
 
-    asked = replace(archetype("uniform"), tables=tables)
-    found = measure(asked, several, settings)
-    assert found.shape == (2, 2, 2, 5)
-    levels = [design.with_coins(values) for values in settings for design in several]
+    asked, several = replace(archetype("uniform"), tables=tables), designs()
+    found = measure(asked)
+    assert found.shape == (2, len(gap.SETTINGS), len(several), 5)
+    levels = [with_coins(design, values) for values in gap.SETTINGS for design in several]
+    # The coins that are collected are those of the options: E[C] is the same whichever way it is counted.
+    values = np.array(
+        [
+            [coin_of(level, design, m) for m in MARKS]
+            for level, design in zip(levels, several * len(gap.SETTINGS), strict=True)
+        ]
+    )
     _, reachable, of_settings = asked.unrolled(levels)
     for setting, table in enumerate(of_settings):
         outcome = reachable.propagate(table)
-        by_level = found[setting].reshape(4, 5)
+        by_level = found[setting].reshape(len(levels), 5)
         np.testing.assert_allclose(by_level[:, 3:], outcome.probability.numpy())
-        # The coins that are collected are those of the options: E[C] is the same whichever way it is counted.
-        values = np.array([[coin_of(level, several[i % 2], mark) for mark in MARKS] for i, level in enumerate(levels)])
         expected = (outcome.probability * outcome.coins).numpy()
         np.testing.assert_allclose(by_level[:, 0] * values[:, 0], expected[:, 0], atol=1e-15)
         np.testing.assert_allclose((by_level[:, 1:3] * values[:, 1:]).sum(-1), expected[:, 1], atol=1e-15)
 
 
 def coin_of(level, design, mark):
-    (place,) = [(coin.row, coin.column) for coin in design.level.coins if coin.value == mark]
+    (place,) = [(coin.row, coin.column) for coin in design.coins if coin.value == mark]
     (value,) = [coin.value for coin in level.objects if isinstance(coin, Coin) and (coin.row, coin.column) == place]
     return value
 
@@ -96,21 +100,20 @@ def test_coins_that_are_not_divided_move_the_length_as_predicted(episodes, slope
     assert math.isnan(found.ratio)
 
 
-def test_archetypes_stand_beside_an_agent():
+def test_archetypes_and_the_control_that_is_as_deterministic_as_an_agent():
+    even, coins, useful = (gap.gap(gap.chances_of(chooser)) for chooser in (uniform, raw, over_m))
+    assert even.same.item() == even.cross.item() == useful.cross.item() == 0
+    assert np.isnan([coins.same.item(), coins.cross.item()]).all()
+    assert coins.void == {f"no e_s: {gap.NEVER}": 1, f"no e_x: {gap.NEVER}": 1}
+    assert useful.passes().all()
     agent = gap.chances_of(gap.softmax(1.5))
-    found = gap.archetypes(agent)
-    assert found["uniform"].same.item() == found["uniform"].cross.item() == 0
-    assert np.isnan([found["raw coins"].same.item(), found["raw coins"].cross.item()]).all()
-    assert found["raw coins"].void == {f"no e_s: {gap.NEVER}": 1, f"no e_x: {gap.NEVER}": 1}
-    assert found["coins ÷ m"].passes().all()
-    assert found["coins ÷ m"].cross.item() == 0
     steepness, softened = gap.control(agent)
     assert steepness == pytest.approx(1.5)
     assert gap.determinism(softened) == pytest.approx(gap.determinism(agent))
 
 
 def test_a_choice_that_is_hardly_ever_made_is_void():
-    chances = gap.chances_of(gap.over_m)
+    chances = gap.chances_of(over_m)
     rare = chances.copy()
     rare[..., [1, 2, 4]] *= 1e-4
     rare[..., 3] = 1 - rare[..., 4]
@@ -118,7 +121,7 @@ def test_a_choice_that_is_hardly_ever_made_is_void():
     assert np.isnan(found.p_better).all()
     assert not found.passes().any()
     assert found.void == {f"no e_s: {gap.RARE}": 1, f"no P(b | long): {gap.RARE}": 1}
-    nothing = gap.chances_of(gap.uniform)
+    nothing = gap.chances_of(uniform)
     nothing[..., [1, 2]] *= 0.1
     assert gap.gap(nothing).void == {f"no e_s: {gap.NEITHER}": 1}
     assert gap.gap(nothing).numbers()["e_same"] is None
@@ -126,10 +129,14 @@ def test_a_choice_that_is_hardly_ever_made_is_void():
 
 def test_numbers_before_and_after_the_private_bit():
     long, short = (np.repeat([row], len(gap.SETTINGS), 0) for row in ([[0, 1, 0, 0, 1.0]], [[1, 0, 0, 1, 0.0]]))
-    found = gap.summary(np.stack((long, short)).astype(float))
-    assert found["ex_ante"]["trio"] == 1
-    assert [given["trio"] for given in found["given"]] == [0, 0]
-    assert (found["ex_ante"]["low"], found["ex_ante"]["high"]) == (gap.RATIOS[0], gap.RATIOS[-1])
+    found = {where: gap.gap(each).numbers() for where, each in gap.known(np.stack((long, short))).items()}
+    assert {where: each["trio"] for where, each in found.items() if where != gap.SOFTMAX} == {
+        gap.ANTE: 1,
+        "given setting 1": 0,
+        "given setting 2": 0,
+    }
+    assert (found[gap.ANTE]["low"], found[gap.ANTE]["high"]) == (gap.RATIOS[0], gap.RATIOS[-1])
+    assert {*gap.known(long[None])} == {gap.ANTE, gap.SOFTMAX}
 
 
 def test_the_range_ends_where_the_length_is_settled():

@@ -8,10 +8,10 @@ from drest_torch.agent import Agent
 from drest_torch.choices import aliased, bits
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.levels import parse_level
+from drest_torch.envs.levels import find_levels, parse_level
 from drest_torch.jobs.job import Result
 from drest_torch.studies import choosers, histories
-from drest_torch.studies.asking import measured
+from drest_torch.studies.asking import of_bits
 from drest_torch.studies.histories import HISTORY, Histories, Network
 
 SPEC = {"seed": 0, "pairs": 0, "width": 32, "updates": 600, "lr": 0.005, "entropy": 0.2, "lam": 0.9, "episodes": 32}
@@ -51,10 +51,10 @@ def test_only_who_sees_the_state_alone_stays_below_the_bound():
 
 
 def test_an_agent_with_a_bit_is_neutral_before_it_is_drawn_and_pays_the_worst_of_its_settings():
-    arrays = choosers.measure(Agent.load("generalist-bit"), bits.always(), {"paper": "paper"}, {})
+    arrays = choosers.measure(Agent.load("generalist-bit"), bits.always(), {"paper": find_levels("paper")})
     arrays["pays/later"] = np.where(np.array(choosers.COSTS) == 0.2, [[0.0], [0.4]], 0)
     arrays["pays/earlier"] = np.where(np.array(choosers.COSTS) < 0.05, 1.0, 0) * np.ones((2, 1))
-    found = measured("private_bit", {0: Result({}, arrays)})
+    found = of_bits([Result({}, arrays)])
     rows = {(row["metric"], row.get("where"), row.get("at")): row["value"] for row in found}
     assert rows["neutrality", "paper", None] > 0.999 > 0.001 > rows["own", "paper", None]
     assert (rows["most, given a bit", None, None], rows["most, bit unknown", None, None]) == (0.4, 0.2)
