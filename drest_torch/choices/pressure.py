@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -55,7 +55,7 @@ def of_agent(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf
     """Return an agent that can be asked."""
     return Asked(
         2**agent.policy.private_bits,
-        lambda levels: cast("ExactEvaluator", agent.evaluator(list(levels), memory_gib=memory_gib)),
+        lambda levels: agent.evaluator(list(levels), memory_gib=memory_gib),
         lambda level_set, reachable: list(level_set.tables(agent.policy, reachable, greedy=greedy)),
     )
 

@@ -32,7 +32,7 @@ KNOWN_AS = {
     "algo": {"algo", "config"},
     "reward": {"reward", "self"},  # `Reward` reads its own fields
     "levels": {"levels", "chosen"},
-    "policy": {"policy"},
+    "policy": {"policy", "chosen"},
     "env": {"env", "chosen"},
     "logger": {"logger", "config"},
     "test": {"test"},
@@ -221,7 +221,7 @@ def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(command
         ("train", ["env.base=[5,9]"], "env.base=[5,9] (whole number, a list of them, or null) Steps until shutdown;"),
         ("train", [], "threads=null (whole number from 1 to 1024, or null) Threads that torch may use"),
         ("evaluate", [], "pictures=null (path, or null) Folder for pictures"),
-        ("study", [], "workers=null (whole number, or null) Runs that go on at the same time"),
+        ("study", [], "workers=null (whole number at least 1, or null) Runs that go on at the same time"),
         ("study", ["study=lambda_meta"], "study.agents=8 (whole number at least 1) For each pair of λ and E."),
     ],
 )
@@ -245,7 +245,14 @@ def read(sources):
     for path in sources:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
-                yield node.value.id if isinstance(node.value, ast.Name) else node.value.attr, node.attr
+                yield name_of(node.value), node.attr
+            match node:
+                case ast.Call(ast.Name("getattr"), [ast.Name() | ast.Attribute() as part, ast.Constant(key), *_]):
+                    yield name_of(part), key
+
+
+def name_of(part):
+    return part.id if isinstance(part, ast.Name) else part.attr
 
 
 def test_every_key_is_read_by_something():

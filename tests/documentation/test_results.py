@@ -62,7 +62,7 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     assert "U ≥ 0.95, N ≤ 0.3 | 0.960 (0.900 to 0.970) | 0.100 (0.000 to 0.200) | ◐ 2 of 3 |" in page
     assert "| `one` | a\\|b |  | U 0.9 |" in page
     assert json.loads((folder / "one.json").read_text("utf-8")) == {"quotes": [quote]}
-    assert json.loads((folder / "goals.json").read_text("utf-8")) == {"goals": [SCORE]}
+    assert json.loads((folder / "goals.json").read_text("utf-8")) == {"quotes": [quote], "goals": [SCORE]}
 
 
 def test_the_follow_ups_means_stand_beside_means_with_their_range(keep):

@@ -151,7 +151,7 @@ def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):
     def broken(cfg):
         raise AssertionError("one of ours")
 
-    monkeypatch.setattr("drest_torch.training.from_python.start", broken)
+    monkeypatch.setattr("drest_torch.training.run.start", broken)
     with pytest.raises(AssertionError, match="one of ours"):
         call(train.main, *SAMPLED)
 
