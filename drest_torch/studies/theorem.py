@@ -25,14 +25,7 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.style import Style
 from drest_torch.studies.climbing import CREDITS, SETTING, best_of, climbs, optimum
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.theory import (
-    best_choice,
-    choice_value,
-    largest_neutral,
-    margin,
-    neutral_value,
-    rule_of_thumb,
-)
+from drest_torch.theory import best_choice, choice_value, largest_neutral, margin, neutral_value, rule_of_thumb
 
 TITLE = "Theorem 5.1, checked numerically"
 QUESTION = (
