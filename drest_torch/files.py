@@ -94,6 +94,16 @@ def refuse_to_replace(out: Path, inputs: Iterable[Path]) -> None:
             raise FileError(f"{out}: would replace what is read ({path}); expected another path")
 
 
+def unused(name: str, pattern: str, used: set[str]) -> str:
+    """Return a name that is not used yet, whatever its case, and add it: ``pattern`` has a place for a number, too."""
+    number, free = 1, name
+    while free.casefold() in used:
+        number += 1
+        free = pattern.format(name, number)
+    used.add(free.casefold())
+    return free
+
+
 MOST_NAMES = 2000
 """The most metrics that a line may have; ours have some dozens."""
 

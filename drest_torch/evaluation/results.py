@@ -96,24 +96,21 @@ class Results:
             >>> agent.evaluate("example").plot("pictures")  # doctest: +SKIP
             [PosixPath('pictures/example.png')]
         """
-        from drest_torch.plots import policies as figures  # an agent is evaluated without matplotlib
+        from drest_torch.plots.policies import caption, policy_pictures  # an agent is evaluated without matplotlib
 
-        level_set, evaluation = self.evaluator, self.evaluation
+        level_set, found = self.evaluator, self.evaluation
         indices = level_set.room_for(most)
         if not indices or memory_of(self.policy):
             return []
-        reachable = level_set.unrolled(indices)
-        numbers = [
-            figures.LevelNumbers(
-                evaluation.usefulness[i].item(),
-                evaluation.neutrality[i].item(),
-                evaluation.length_probabilities(i),
-                sampled=isinstance(evaluation, SampledEvaluation),
+        reachable, sampled = level_set.unrolled(indices), isinstance(found, SampledEvaluation)
+        captions = [
+            caption(
+                found.usefulness[i].item(), found.neutrality[i].item(), found.length_probabilities(i), sampled=sampled
             )
             for i in indices
         ]
         policies = level_set.policies_by_private_bits(self.policy, reachable, greedy=self.greedy)
-        return figures.policy_pictures(reachable, policies, indices, Path(folder), numbers=numbers, agent=self.agent)
+        return policy_pictures(reachable, policies, indices, Path(folder), captions, self.agent)
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""

@@ -22,6 +22,7 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Button, Coin, Door, Lottery
 from drest_torch.envs.view.rendering import Panel, cell_side, render, render_arrow, render_object, write
+from drest_torch.files import unused
 from drest_torch.plots.style import TEXT, write_figure
 
 MOST_ACROSS = 13.0
@@ -39,38 +40,24 @@ RARELY = 0.01
 """Cells in which the agent takes fewer actions per mini-episode than this, on average, are left empty."""
 
 
-@dataclass(frozen=True)
-class LevelNumbers:
-    """The numbers in the caption of a level's picture."""
-
-    usefulness: float
-    neutrality: float
-    length_probabilities: Mapping[int, float]
-    """P(L = l) for each length l."""
-    sampled: bool = False
-    """Whether the numbers are estimates."""
-
-
 def policy_pictures(
     reachable: Reachable,
     policies: Mapping[str, Tensor],
     indices: Sequence[int],
     folder: Path,
-    *,
-    numbers: Sequence[LevelNumbers],
+    captions: Sequence[str],
     agent: str = "",
 ) -> list[Path]:
     """Write one PNG per level with its policies, each under its title and P(L = l); return the files.
 
     ``policies`` are action probabilities [N, 4] in reachable states, by title; a single policy needs no title.
-    ``indices`` select levels of the level set, ``numbers`` has an entry for each level of the set, and ``agent`` is the
-    name in the title.
+    ``indices`` select levels of the level set, each with its `caption`; ``agent`` is the name in the title.
     """
     probabilities = {title: reachable.propagate(table).probability for title, table in policies.items()}
     visits = {title: reachable.visits(table) for title, table in policies.items()}
     levels = [reachable.mdp.levels[index] for index in indices]
     paths = [folder / name for name in _file_names(levels)]
-    for index, level, path in zip(indices, levels, paths, strict=True):
+    for index, level, words, path in zip(indices, levels, captions, paths, strict=True):
         lengths = reachable.lengths[index, : reachable.num_lengths[index]].tolist()
         rows = []
         for title, table in policies.items():
@@ -78,7 +65,7 @@ def policy_pictures(
             panels = policy_panels(level, reachable, table, visits[title], index)
             rows.append(PolicyRow(title and f"{title}:   {_length_probabilities(known)}", panels))
         name = f"{agent} on {level.name}" if agent else level.name
-        write_figure(_policy_figure(level, rows, name, _caption(numbers[index])), path)
+        write_figure(_policy_figure(level, rows, name, words), path)
     return paths
 
 
@@ -146,12 +133,10 @@ def _always_taken(level: Level, reachable: Reachable, visits: Tensor, level_inde
     return sum(1 << bit for bit in range(len(level.objects)) if weight[(taken >> bit & 1) == 0].sum() < RARELY)
 
 
-def _caption(numbers: LevelNumbers) -> str:
-    lengths = _length_probabilities(numbers.length_probabilities)
-    measures = f"usefulness {numbers.usefulness:.2f}   neutrality {numbers.neutrality:.2f} bits"
-    if numbers.sampled:
-        measures += "   (sampled)"
-    return f"{measures}\n{textwrap.fill(lengths, 70, replace_whitespace=False)}"
+def caption(usefulness: float, neutrality: float, chances: Mapping[int, float], sampled: bool = False) -> str:
+    """Return what stands below a level: the metrics there, estimates or not, and P(L = l) for each length l."""
+    measures = f"usefulness {usefulness:.2f}   neutrality {neutrality:.2f} bits" + "   (sampled)" * sampled
+    return f"{measures}\n{textwrap.fill(_length_probabilities(chances), 70, replace_whitespace=False)}"
 
 
 def _length_probabilities(probabilities: Mapping[int, float]) -> str:
@@ -249,12 +234,6 @@ def _key_arrows(ax: Axes) -> None:
 
 def _file_names(levels: Sequence[Level]) -> list[str]:
     """Return a file name for each level: plain, short, and unique also on file systems that ignore case."""
-    names: list[str] = []
-    for level in levels:
-        plain = re.sub(r"[^A-Za-z0-9._-]+", "_", level.name).strip("._-")[:80] or "level"
-        name, number = plain, 1
-        while name.casefold() in (other.casefold() for other in names):
-            number += 1
-            name = f"{plain}-{number}"
-        names.append(name)
-    return [f"{name}.png" for name in names]
+    plain = (re.sub(r"[^A-Za-z0-9._-]+", "_", level.name).strip("._-")[:80] or "level" for level in levels)
+    used = set[str]()
+    return [f"{unused(name, '{}-{}', used)}.png" for name in plain]

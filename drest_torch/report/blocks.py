@@ -17,23 +17,11 @@ from drest_torch.report.style import Style
 
 @dataclass(frozen=True)
 class Prose:
-    """Paragraphs and lists in Markdown."""
+    """Paragraphs and lists in Markdown, or a single paragraph of another look."""
 
     markdown: str
-
-
-@dataclass(frozen=True)
-class Lead:
-    """A paragraph that sums up what follows, set larger."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Note:
-    """A paragraph in smaller type that says how to read what stands beside it, such as a definition."""
-
-    text: str
+    look: str = ""
+    """``lead`` sums up what follows, set larger; ``note`` says how to read what stands beside it, set smaller."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +92,9 @@ class Section:
 
     title: str
     blocks: Sequence[Block]
-    lead: str = ""
-    """The section in a sentence or two, set larger."""
 
 
-Block: TypeAlias = "Prose | Lead | Note | Commands | Table | Plot | Gallery | Details | Section"
-BLOCKS = (Prose, Lead, Note, Commands, Table, Plot, Gallery, Details, Section)
+Block: TypeAlias = Prose | Commands | Table | Plot | Gallery | Details | Section
 
 
 @dataclass(frozen=True)
@@ -118,9 +103,8 @@ class Page:
 
     title: str
     subtitle: str
-    sections: Sequence[Section]
-    intro: Sequence[Block] = ()
-    """The answer and its picture, above the contents."""
+    blocks: Sequence[Block]
+    """Sections, and others that stand above the contents: the answer and its picture."""
     footer: str = ""
     banner: str = ""
     """A warning above everything else."""

@@ -20,10 +20,10 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from drest_torch.files import write_whole
+from drest_torch.files import unused, write_whole
 from drest_torch.report import markdown
-from drest_torch.report.blocks import BLOCKS, Block, Gallery, Page, Plot, Table
-from drest_torch.report.style import DARK, LIGHT, PLACEHOLDERS, board_variables, variables_of_plots
+from drest_torch.report.blocks import Block, Page, Plot, Table
+from drest_torch.report.style import PLACEHOLDERS, VARIABLES, variables
 
 
 def write_page(page: Page, path: Path) -> None:
@@ -37,23 +37,21 @@ def render(page: Page) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("drest_torch.report", ""), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.globals["region"] = names.region
+    environment.globals |= {"region": names.region, "marks": _MARKS}
     environment.filters |= {
         "kind": _kind,
         "id": names.id,
-        "inline": lambda text: Markup(markdown.inline(text)),
-        "markdown": lambda text: Markup(markdown.blocks(text).strip()),
+        "inline": lambda text: Markup(markdown.PARSER.renderInline(text)),
+        "markdown": lambda text: Markup(markdown.PARSER.render(text).strip()),
         "plain": markdown.plain,
         "split_mark": _split_mark,
         "layout": _layout,
         "cell_class": _cell_class,
-        "column_width": _column_width,
         "picture": lambda plot: plot_picture(plot, f"plot-{next(numbers)}"),
     }
     css = files("drest_torch.report").joinpath("report.css").read_text("utf-8")
-    themes = zip(("light", "dark"), (LIGHT, DARK), strict=True)
-    colours = {name: f"{style.variables()} {board_variables(at)}" for at, (name, style) in enumerate(themes)}
-    return environment.get_template("page.html.j2").render(page=page, css=Markup(css), **colours)
+    template = environment.get_template("page.html.j2")
+    return template.render(page=page, css=Markup(css), light=variables(0), dark=variables(1))
 
 
 class _Names:
@@ -65,24 +63,15 @@ class _Names:
     def id(self, title: str) -> str:
         """Return an address for a heading."""
         address = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
-        return _unused(address, "{}-{}", self._ids)
+        return unused(address, "{}-{}", self._ids)
 
     def region(self, label: str) -> Markup:
         """Return the attributes of an element that scrolls, so that the keyboard reaches it and it has a name."""
-        return Markup('tabindex="0" role="region" aria-label="{}"').format(_unused(label, "{} ({})", self._labels))
-
-
-def _unused(name: str, pattern: str, used: set[str]) -> str:
-    number, unused = 1, name
-    while unused in used:
-        number += 1
-        unused = pattern.format(name, number)
-    used.add(unused)
-    return unused
+        return Markup('tabindex="0" role="region" aria-label="{}"').format(unused(label, "{} ({})", self._labels))
 
 
 def _kind(block: Block) -> str:
-    if not isinstance(block, BLOCKS):
+    if not isinstance(block, Block):
         raise TypeError(f"a page has no block of this kind: {block!r}")
     return type(block).__name__
 
@@ -98,21 +87,13 @@ _FITS = 84
 _NUMBER = re.compile(r"[-+−–±≈~<>≤≥(\[]*\s*(?:[\d.]|∞|nan\b|inf\b)")
 
 
-@dataclass(frozen=True)
-class Mark:
-    """The sign before a cell: its colour, and what a screen reader says in its place."""
-
-    sign: str
-    kind: str
-    spoken: str
+_MARKS = {"✓": ("good", "yes"), "◐": ("fair", "partly"), "✗": ("bad", "no")}
+"""Of the sign before a cell: its colour, and what a screen reader says in its place."""
 
 
-_MARKS = {mark.sign: mark for mark in (Mark("✓", "good", "yes"), Mark("◐", "fair", "partly"), Mark("✗", "bad", "no"))}
-
-
-def _split_mark(cell: str) -> tuple[Mark | None, str]:
+def _split_mark(cell: str) -> tuple[str, str]:
     has_mark = cell[:1] in _MARKS and cell[1:2] in ("", " ")
-    return (_MARKS[cell[0]], cell[1:].strip()) if has_mark else (None, cell.strip())
+    return (cell[0], cell[1:].strip()) if has_mark else ("", cell.strip())
 
 
 def _layout(table: Table) -> tuple[list[bool], bool]:
@@ -145,11 +126,8 @@ def _cell_class(text: str, numeric: bool) -> str:
 
 _INCH, _POINTS = 96, 72
 """A browser's pixels an inch, where its own have the ordinary size, and the units an inch inside a plot."""
-_MEASURE = 640
-"""Pixels; a plot that is wider may stand beyond the text's edges, and is not made unreadably small on a phone."""
 _DIGITS = 2
 """Digits behind the point of a coordinate: a hundredth of a point cannot be seen."""
-_COLOURS = variables_of_plots()
 _REFERENCE = re.compile(r'(url\(#|href="#)([^)"]+)')
 _PARTS = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>|(?<=>)\s+(?=<)", re.DOTALL)
 """What matplotlib writes and a page has no use for; its style sheet would hold for the whole page."""
@@ -163,11 +141,6 @@ class Picture:
     points: tuple[float, float]
     width: int
     height: int
-
-    @property
-    def wide(self) -> bool:
-        """Return whether the picture is wider than the text."""
-        return self.width > _MEASURE
 
 
 def plot_picture(plot: Plot, name: str) -> Picture:
@@ -195,10 +168,6 @@ def _cleaned(tag: str, name: str, used: Set[str]) -> str:
     """Return a tag of a plot with the page's colours and font, short numbers, and identifiers that are its own."""
     tag = re.sub(r' id="([^"]*)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", tag)
     tag = _REFERENCE.sub(rf"\g<1>{name}-\2", tag)
-    tag = re.sub(r"#[0-9a-f]{6}\b", lambda match: _COLOURS.get(match[0], match[0]), tag)
+    tag = re.sub(r"#[0-9a-f]{6}\b", lambda match: VARIABLES.get(match[0], match[0]), tag)
     tag = re.sub(r"(font(?:-family)?:[^;\"]*?)'DejaVu Sans'[^;\"]*", r"\1var(--sans)", tag)
     return re.sub(r"-?\d+\.\d{3,}", lambda match: f"{round(float(match[0]), _DIGITS) + 0.0:g}", tag)
-
-
-def _column_width(gallery: Gallery) -> str:
-    return f"{max((plot.size[0] for plot in gallery.plots), default=0) * _INCH * 0.8:.0f}"

@@ -41,16 +41,6 @@ def code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}" if text else ""
 
 
-def inline(text: str) -> str:
-    """Return the HTML of a sentence or a cell."""
-    return str(PARSER.renderInline(text))
-
-
-def blocks(text: str) -> str:
-    """Return the HTML of paragraphs and lists."""
-    return str(PARSER.render(text))
-
-
 def plain(text: str) -> str:
     """Return a sentence or a cell without its markup, for an attribute or a title."""
     return "".join(words(token) for token in PARSER.parseInline(text))

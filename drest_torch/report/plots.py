@@ -55,14 +55,13 @@ def training_plot(
     xlabel: str,
     alt: str,
     window: int = 1,
-    limits: tuple[float, float] | None = (-0.03, 1.03),
     log: bool = False,
     reference: float | None = None,
     size: tuple[float, float] = (4.8, 3.2),
 ) -> Plot:
-    """Means as solid lines, the first agents as faint ones, as in the paper's Figure 3."""
+    """Means as solid lines, the first agents as faint ones, as in the paper's Figure 3; from 0 to 1, or logarithmic."""
 
-    def drawn(figure: Figure, style: Style) -> None:
+    def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
         if reference is not None:
             ax.axhline(reference, color=style.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=1)
@@ -74,8 +73,8 @@ def training_plot(
             ax.plot(x, values.mean(1), color=colour, label=group.label, linewidth=2)
         if log:
             ax.set_yscale("log")
-        if limits is not None:
-            ax.set_ylim(*limits)
+        else:
+            ax.set_ylim(-0.03, 1.03)
         ax.set_title(title)
         ax.set_xlabel(xlabel)
         if len(groups) > _GROUPS_INSIDE:
@@ -83,7 +82,7 @@ def training_plot(
         else:
             ax.legend(loc="best")
 
-    return Plot(alt=alt, caption="", draw=drawn, size=size)
+    return Plot(alt, "", draw, size)
 
 
 def curves(title: str, xlabel: str, x: np.ndarray, groups: Mapping[str, np.ndarray]) -> Plot:
@@ -101,13 +100,12 @@ def dots(
     title: str,
     lines: Mapping[float, str],
     alt: str,
-    most: float = 16,
     limits: tuple[float, float] | None = None,
     colours: Sequence[str] = (),
 ) -> Plot:
     """Plot intervals: a row for each name, and in it a dot for each series.
 
-    The axis is logarithmic, from 1 / ``most`` to ``most`` at the widest, or a linear one with these ``limits``.
+    The axis is logarithmic, from 1/16 to 16 at the widest, or a linear one with these ``limits``.
     ``colours`` are those of the series (see `drest_torch.report.plots.COLOURS`).
     """
     names = list(dict.fromkeys(name for each in series.values() for name in each))
@@ -115,19 +113,14 @@ def dots(
         raise ValueError("a plot of rows needs a row")
     finite = [i for each in series.values() for i in each.values() if np.isfinite(i.estimate)]
     shown = finite if limits else [i for i in finite if i.estimate > 0]
-    end = 1.15 * min(max([2.5, *(max(i.high, 1 / max(i.low, 1e-9)) for i in shown)]), most)
+    end = 1.15 * min(max([2.5, *(max(i.high, 1 / max(i.low, 1e-9)) for i in shown)]), 16)
     left, right = limits or (1 / end, end)
 
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
         for place, line in lines.items():
-            dashed = line == "--"
-            ax.axvline(
-                place,
-                color=style.muted if dashed else style.text,
-                linewidth=1,
-                linestyle=(0, (4, 4)) if dashed else "-",
-            )
+            colour, dashes = (style.muted, (0, (4, 4))) if line == "--" else (style.text, "-")
+            ax.axvline(place, color=colour, linewidth=1, linestyle=dashes)
         for index, (label, each) in enumerate(series.items()):
             colour = COLOURS[colours[index]](style) if colours else style.series[(2, 3, 4, 1, 0, 5)[index % 6]]
             apart = 0.17 * (index - (len(series) - 1) / 2)
@@ -149,7 +142,7 @@ def dots(
         ax.set_title(title, loc="right")
         figure.legend(loc="outside lower right", ncols=len(series) if len(series) < 5 else 3)
 
-    return Plot(alt=alt, caption="", draw=draw, size=(5.2, 0.46 * len(names) + 1.3))
+    return Plot(alt, "", draw, (5.2, 0.46 * len(names) + 1.3))
 
 
 def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:
@@ -158,7 +151,7 @@ def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, cap
     level = reachable.mdp.levels[0]
     panels = policy_panels(level, reachable, probabilities, reachable.visits(probabilities), 0)
 
-    def drawn(figure: Figure, style: Style) -> None:
+    def draw(figure: Figure, style: Style) -> None:
         for index, panel in enumerate(panels):
             ax = figure.add_subplot(1, len(panels), 1 + index)
             render(level, ax, taken=panel.taken, arrows=panel.arrows)
@@ -166,8 +159,7 @@ def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, cap
             ax.set_title(f"{title}: {panel.title}" if index == 0 else panel.title, fontsize=10, loc="left")
 
     side = 2.6
-    size = (side * len(panels), side * level.height / level.width + 0.4)
-    return Plot(alt=alt, caption=caption, draw=drawn, size=size)
+    return Plot(alt, caption, draw, (side * len(panels), side * level.height / level.width + 0.4))
 
 
 def write_plot(plot: Plot, path: Path) -> None:

@@ -5,13 +5,47 @@ A plot is drawn once, in `PLACEHOLDERS`: colours that stand for the page's CSS v
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cycler import cycler
 
-_NAMES = ("background", "surface", "text", "muted", "grid", "link", "good", "fair", "bad")
-_SERIES = tuple(f"series-{number}" for number in range(6))
+COLOURS = {
+    "background": ("#ffffff", "#15181c"),
+    "surface": ("#f4f5f6", "#1e2329"),
+    "text": ("#1b1e22", "#e3e6e9"),
+    "muted": ("#59616b", "#9ba5b0"),
+    "grid": ("#dfe2e6", "#333a42"),
+    "link": ("#0b5cad", "#7db8f7"),
+    "good": ("#1a7236", "#4cc272"),
+    "fair": ("#8a5a00", "#e3b341"),
+    "bad": ("#b3261e", "#ff8a80"),
+    "series-0": ("#1f6fb4", "#58a6e8"),
+    "series-1": ("#d4600a", "#f29339"),
+    "series-2": ("#2f5014", "#c8f0c0"),
+    "series-3": ("#c0709a", "#e0a0c8"),
+    "series-4": ("#7b2fd0", "#9d5be6"),
+    "series-5": ("#9e866e", "#8e6339"),
+    "board-floor": ("#ffffff", "#1e2329"),
+    "board-lines": ("#bdbdbd", "#3a424b"),
+    "board-wall": ("#4d4d4d", "#707a85"),
+    "board-wall-edge": ("#6e6e6e", "#8b949e"),
+    "board-letters": ("#222222", "#e9ecef"),
+    "board-pale": ("#c4c4c4", "#56606b"),
+    "board-arrow": ("#d7191c", "#ff6b66"),
+    "board-route": ("#2c7fb8", "#6fb1e0"),
+    "board-coin": ("#f9d35b", "#66500f"),
+    "board-coin-edge": ("#c8961e", "#e3b341"),
+    "board-button": ("#dcebf5", "#1f3b52"),
+    "board-button-edge": ("#35749f", "#6fb1e0"),
+    "board-door": ("#e3d3e4", "#49344b"),
+    "board-door-edge": ("#7b4f80", "#b98abf"),
+}
+"""The colours of the light and of the dark theme, by the names of their CSS variables.
+
+``board-…`` are the colours in which `drest_torch.envs.view.rendering` draws gridworlds, with the light ones everywhere.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,17 +75,8 @@ class Style:
         """Return orange, the colour of DReST agents in the paper's figures."""
         return self.series[1]
 
-    def variables(self) -> str:
-        """Return the colours as the variables that `report.css` and the plots use."""
-        return " ".join(f"--{name}: {colour};" for name, colour in self.colours().items())
-
-    def colours(self) -> dict[str, str]:
-        """Return the colours by the names of their variables."""
-        return {name: getattr(self, name) for name in _NAMES} | dict(zip(_SERIES, self.series, strict=True))
-
     def matplotlib(self) -> dict[str, Any]:
         """Return matplotlib's settings for plots in these colours."""
-        parts = ("boxprops", "whiskerprops", "capprops", "medianprops", "flierprops")
         return {
             "figure.facecolor": self.background,
             "figure.constrained_layout.use": True,
@@ -73,7 +98,6 @@ class Style:
             "lines.linewidth": 1.8,
             "lines.solid_capstyle": "round",
             "patch.edgecolor": self.text,
-            "hatch.color": self.text,
             "legend.facecolor": self.background,
             "legend.edgecolor": "none",
             "legend.framealpha": 0.85,
@@ -81,64 +105,24 @@ class Style:
             **{f"{axis}tick.{what}": self.muted for axis in "xy" for what in ("color", "labelcolor")},
             **{f"{axis}tick.labelsize": 10 for axis in "xy"},
             **{f"{axis}tick.major.width": 0.8 for axis in "xy"},
-            **{f"boxplot.{part}.color": self.text for part in parts},
         }
 
 
-LIGHT = Style(
-    background="#ffffff",
-    surface="#f4f5f6",
-    text="#1b1e22",
-    muted="#59616b",
-    grid="#dfe2e6",
-    link="#0b5cad",
-    good="#1a7236",
-    fair="#8a5a00",
-    bad="#b3261e",
-    series=("#1f6fb4", "#d4600a", "#2f5014", "#c0709a", "#7b2fd0", "#9e866e"),
-)
-DARK = Style(
-    background="#15181c",
-    surface="#1e2329",
-    text="#e3e6e9",
-    muted="#9ba5b0",
-    grid="#333a42",
-    link="#7db8f7",
-    good="#4cc272",
-    fair="#e3b341",
-    bad="#ff8a80",
-    series=("#58a6e8", "#f29339", "#c8f0c0", "#e0a0c8", "#9d5be6", "#8e6339"),
-)
-PLACEHOLDERS = Style(
-    **{name: f"#fe00{number:02x}" for number, name in enumerate(_NAMES)},
-    series=tuple(f"#fe01{number:02x}" for number in range(len(_SERIES))),
-)
+def _style(colours: Mapping[str, str]) -> Style:
+    series = tuple(colour for name, colour in colours.items() if name.startswith("series-"))
+    return Style(series=series, **{name: colour for name, colour in colours.items() if "-" not in name})
 
-BOARD = {
-    "floor": ("#ffffff", "#1e2329"),
-    "lines": ("#bdbdbd", "#3a424b"),
-    "wall": ("#4d4d4d", "#707a85"),
-    "wall-edge": ("#6e6e6e", "#8b949e"),
-    "letters": ("#222222", "#e9ecef"),
-    "pale": ("#c4c4c4", "#56606b"),
-    "arrow": ("#d7191c", "#ff6b66"),
-    "route": ("#2c7fb8", "#6fb1e0"),
-    "coin": ("#f9d35b", "#66500f"),
-    "coin-edge": ("#c8961e", "#e3b341"),
-    "button": ("#dcebf5", "#1f3b52"),
-    "button-edge": ("#35749f", "#6fb1e0"),
-    "door": ("#e3d3e4", "#49344b"),
-    "door-edge": ("#7b4f80", "#b98abf"),
+
+LIGHT, DARK = (_style({name: themes[at] for name, themes in COLOURS.items()}) for at in (0, 1))
+_PLACES = {
+    name: light if name.startswith("board-") else f"#fe00{number:02x}"
+    for number, (name, (light, _)) in enumerate(COLOURS.items())
 }
-"""The colours in which `drest_torch.envs.view.rendering` draws gridworlds, in the light and in the dark theme."""
+PLACEHOLDERS = _style(_PLACES)
+VARIABLES = {colour: f"var(--{name})" for name, colour in _PLACES.items()}
+"""The variable for each colour that a plot is drawn in."""
 
 
-def board_variables(theme: int) -> str:
-    """Return the colours of gridworlds as variables, for the light theme (0) or the dark one (1)."""
-    return " ".join(f"--board-{name}: {colours[theme]};" for name, colours in BOARD.items())
-
-
-def variables_of_plots() -> dict[str, str]:
-    """Return the variable of each colour that a plot is drawn in."""
-    board = {light: f"var(--board-{name})" for name, (light, _) in BOARD.items()}
-    return board | {colour: f"var(--{name})" for name, colour in PLACEHOLDERS.colours().items()}
+def variables(theme: int) -> str:
+    """Return the colours of the light theme (0) or the dark one (1) as variables for `report.css` and the plots."""
+    return " ".join(f"--{name}: {themes[theme]};" for name, themes in COLOURS.items())

@@ -74,12 +74,15 @@ def _with_range(numbers: Iterable[float], middle_of: Callable[[list[float]], Any
     known = [number for number in numbers if not np.isnan(number)]
     if not known:
         return MISSING
-    low, middle, high = (_number(number, digits) for number in (min(known), float(middle_of(known)), max(known)))
+    low, middle, high = (num(number, digits) for number in (min(known), middle_of(known), max(known)))
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
-def _number(number: float, digits: int) -> str:
-    return "∞" if math.isinf(number) else f"{round(number, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
+def num(value: float | None, digits: int = 3) -> str:
+    """``0.951``; a dash for what is missing."""
+    if value is None or math.isnan(value):
+        return MISSING
+    return "∞" if math.isinf(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
 
 
 def spread(values: np.ndarray) -> float:

@@ -7,24 +7,24 @@ macro or ``{% set %}…{% endset %}`` made it. A line that has nothing but ``{% 
 
 from __future__ import annotations
 
+import math
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 from markupsafe import Markup
 
 from drest_torch.errors import StudyError
 from drest_torch.report import markdown
-from drest_torch.report.blocks import Block, Commands, Details, Gallery, Lead, Note, Plot, Prose, Section, Table
+from drest_torch.report.blocks import Block, Commands, Details, Gallery, Plot, Prose, Section, Table
+from drest_torch.report.tables import MISSING, num
 from drest_torch.statistics.bootstrap import Interval
 
 _ALONE = re.compile(r"^[ \t]*((?:\{%(?:(?!%\}).)*%\}[ \t]*)+)\n", re.MULTILINE)
-MISSING = "–"
 
 
 def render_template(
@@ -41,15 +41,16 @@ def render_template(
     return _Template(path, tables, plots, {} if claims is None else claims).render(values)
 
 
+@dataclass
 class _Template:
     """A template, with the blocks that it has asked for so far; `BLOCK_MARK` stands for them in its text."""
 
-    def __init__(
-        self, path: Path, tables: Mapping[str, Table], plots: Mapping[str, Plot], claims: dict[str, bool]
-    ) -> None:
-        self.path, self.tables, self.plots, self.claims = path, tables, plots, claims
-        self.blocks: list[Block] = []
-        self.placed: set[int] = set()
+    path: Path
+    tables: Mapping[str, Table]
+    plots: Mapping[str, Plot]
+    claims: dict[str, bool]
+    blocks: list[Block] = field(default_factory=list)
+    placed: set[int] = field(default_factory=set)
 
     def render(self, values: Mapping[str, Any]) -> list[Block]:
         functions = {
@@ -57,8 +58,8 @@ class _Template:
             "plot": self.plot,
             "gallery": self.gallery,
             "details": self.details,
-            "lead": self.lead,
-            "note": self.note,
+            "lead": lambda caller: self._mark(Prose(_sentence(caller), "lead")),
+            "note": lambda caller: self._mark(Prose(_sentence(caller), "note")),
             "claim": self.claim,
             "commands": lambda lines: self._mark(Commands(list(lines))),
         }
@@ -105,14 +106,6 @@ class _Template:
     def details(self, summary: str, caller: Callable[[], str]) -> Markup:
         """Fold the content of ``{% call details("summary") %}`` away."""
         return self._mark(Details(_shown(summary), self._parse(caller())))
-
-    def lead(self, caller: Callable[[], str]) -> Markup:
-        """Set the content of ``{% call lead() %}`` larger."""
-        return self._mark(Lead(_sentence(caller)))
-
-    def note(self, caller: Callable[[], str]) -> Markup:
-        """Set the content of ``{% call note() %}`` smaller: a definition, or how to read what stands beside it."""
-        return self._mark(Note(_sentence(caller)))
 
     def claim(self, holds: Any, caller: Callable[[], str]) -> Markup:
         """Say the content of ``{% call claim(condition) %}``, or that it does not hold."""
@@ -178,21 +171,14 @@ def _shown(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------- filters
 
 
-def num(value: float | None, digits: int = 3) -> str:
-    """``0.951``; a dash for what is missing."""
-    if value is None or np.isnan(value):
-        return MISSING
-    return f"{round(value, digits) + 0.0:.{digits}f}"  # adding 0 turns −0.000 into 0.000
-
-
 def percent(value: float | None, digits: int = 0) -> str:
     """``95 %``"""
-    return MISSING if value is None or np.isnan(value) else f"{num(100 * value, digits)} %"
+    return MISSING if value is None or math.isnan(value) else f"{num(100 * value, digits)} %"
 
 
 def thousands(value: float | None) -> str:
     """``131,072``"""
-    return MISSING if value is None or np.isnan(value) else f"{value:,.0f}"
+    return MISSING if value is None or math.isnan(value) else f"{value:,.0f}"
 
 
 def short(value: float) -> str:
@@ -238,16 +224,7 @@ def listed(values: Sequence[Any], last: str = "and") -> Markup:
     return Markup(f" {last} ").join([Markup(", ").join(others), end]) if others else end
 
 
-FILTERS: dict[str, Callable[..., Any]] = {
-    "num": num,
-    "percent": percent,
-    "thousands": thousands,
-    "short": short,
-    "general": general,
-    "mean_sd": mean_sd,
-    "interval": interval,
-    "verdict": verdict,
-    "plural": plural,
-    "listed": listed,
-    "code": lambda value: Markup(markdown.code(str(value))),
+_NAMED = (num, percent, thousands, short, general, mean_sd, interval, verdict, plural, listed)
+FILTERS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _NAMED} | {
+    "code": lambda value: Markup(markdown.code(str(value)))
 }

@@ -331,7 +331,6 @@ def over_training(cfg: Config, done: Done, name: str, metric: str, clocks: str, 
         alt=f"{CURVES[metric]} over training, {clocks}: "
         f"{'; '.join(f'{group.label} ends at {group.values[-1].mean():.2f}' for group in groups)}.",
         window=1 if log else cfg.window,
-        limits=None if log else (-0.03, 1.03),
         log=log,
         reference=0.5 if p_longer else 1.0,
         size=THREE_ABREAST,

@@ -25,7 +25,7 @@ from drest_torch.jobs.local import Local
 from drest_torch.jobs.progress import JobProgress
 from drest_torch.jobs.ray_cluster import RayCluster
 from drest_torch.jobs.store import Store
-from drest_torch.report.blocks import Block, Details, Page, Section, Table
+from drest_torch.report.blocks import Block, Details, Page, Prose, Section, Table
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import render_template
@@ -68,7 +68,7 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
         path = _write(cfg, study, found, made.blocks, settings)
         print(shown(f"{study.TITLE}: {path}"))
         quotes += found.quotes
-        published.append(Section(study.TITLE, [*found.blocks, made], lead=study.QUESTION))
+        published.append(Section(study.TITLE, [Prose(study.QUESTION, "lead"), *found.blocks, made]))
     if len(configs) > 1:
         path = folder_of(settings) / "report.html"
         glance = Section("At a glance", [overview(quotes)])
@@ -94,11 +94,8 @@ def _write(cfg: Any, study: ModuleType, found: Published, made: Sequence[Block],
     summary = {**found.kept, "claims": dict(found.claims), "quotes": quotes, "changed": changed(cfg, study)}
     write_json(folder / "summary.json", summary)
     write_whole(folder / "results.csv", found.results.to_csv(index=False).encode())
-    sections = [block for block in found.blocks if isinstance(block, Section)]
-    intro = [block for block in found.blocks if not isinstance(block, Section)]
-    if found.quotes:
-        sections.insert(0, Section("In numbers", [overview(found.quotes)]))
-    page = Page(study.TITLE, study.QUESTION, [*sections, Section("How this was made", made)], intro)
+    numbers = [Section("In numbers", [overview(found.quotes)])] if found.quotes else []
+    page = Page(study.TITLE, study.QUESTION, [*numbers, *found.blocks, Section("How this was made", made)])
     write_page(_marked_quick(page) if settings.quick else page, folder / "report.html")
     return folder / "report.html"
 

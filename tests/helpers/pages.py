@@ -70,7 +70,7 @@ def read(path):
 
 def written(tmp_path, *blocks, **parts):
     """The tree of a page with these blocks in its one section."""
-    page = Page(**{"title": "T", "subtitle": "", "sections": [Section("S", blocks)], **parts})
+    page = Page(**{"title": "T", "subtitle": "", "blocks": [Section("S", blocks)], **parts})
     write_page(page, tmp_path / "page.html")
     return read(tmp_path / "page.html")
 
@@ -132,7 +132,8 @@ def sample():
         f"What we measure, {LONG}, and what the paper reports",
         [
             Section(
-                "What was asked", [Prose(f"`{LONG}` and https://example.org/{LONG}"), Prose(f"- {LONG}\n- b")], LONG
+                "What was asked",
+                [Prose(LONG, "lead"), Prose(f"`{LONG}` and https://example.org/{LONG}"), Prose(f"- {LONG}\n- b")],
             ),
             Section(f"Results {LONG}", [compared, Gallery(plots), wide, Plot("Wide.", "Wide.", curves, (10, 3))]),
             Section(

@@ -32,10 +32,8 @@ def published(study, cfg, get):
 
 def page_text(blocks):
     """Return the words of a page of these blocks, without markup, pictures and line breaks."""
-    sections = [block for block in blocks if isinstance(block, Section)]
-    intro = [block for block in blocks if not isinstance(block, Section)]
     with patch("drest_torch.report.html.plot_picture", lambda plot, name: Picture(Markup(), (1, 1), 1, 1)):
-        page = render(Page("", "", sections, intro))
+        page = render(Page("", "", blocks))
     body = re.sub(r"(?s).*<main[^>]*>|</main>.*", "", page)
     words = re.sub(r"<[^>]*>", " ", re.sub(r"</?(?:strong|em|code|a|span)\b[^>]*>", "", body))
     return " ".join(unescape(words).split())

@@ -20,10 +20,10 @@ from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import optimal_route
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.plots.curves import learning_curves
-from drest_torch.plots.policies import LevelNumbers, policy_arrows, policy_pictures
+from drest_torch.plots.policies import caption, policy_arrows, policy_pictures
 from tests.helpers.simulator import levels
 
-NUMBERS = LevelNumbers(0.9, 0.8, {4: 0.25, 8: 0.75})
+CAPTION = caption(0.9, 0.8, {4: 0.25, 8: 0.75})
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_panels_before_and_after_the_button(tmp_path, drawn):
         parse_level("shutdown: 2\nA C1", name="none"),
     ]
     reachable = Reachable(compile_levels(levels))
-    policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(3), tmp_path, numbers=[NUMBERS] * 3)
+    policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(3), tmp_path, [CAPTION] * 3)
     boards = [boards_of(axes) for axes, _ in drawn]
     assert [[ax.get_title() for ax in each] for each in boards] == [
         ["before B4", "after B4"],
@@ -185,7 +185,7 @@ def test_panels_before_and_after_the_button(tmp_path, drawn):
 def test_policies_stand_side_by_side_with_what_each_does(tmp_path, drawn):
     reachable = Reachable(compile_levels([world("spacious"), world("example")]))
     short, long = (timed(reachable, 1, optimal_route(reachable.mdp, 1, length)) for length in (4, 8))
-    policy_pictures(reachable, {"tails": short, "heads": long}, [1], tmp_path, numbers=[NUMBERS] * 2)
+    policy_pictures(reachable, {"tails": short, "heads": long}, [1], tmp_path, [CAPTION])
     boards = boards_of(drawn[0][0])
     places = [ax.get_position() for ax in boards]
     assert [ax.get_title() for ax in boards] == ["B4 is not pressed", "before B4", "after B4"]
@@ -199,7 +199,7 @@ def test_file_names_are_safe_and_different(tmp_path, drawn):
     names = ["../../etc/passwd", "maze 1", "maze:1", "MAZE_1", "..", "$\\frac$", "ü" * 99, "x" * 300, "maze_1-2"]
     reachable = Reachable(compile_levels([parse_level("shutdown: 1\nA C1", name=name) for name in names]))
     policy = {"": uniform_policy(reachable.states)}
-    policy_pictures(reachable, policy, range(len(names)), tmp_path, numbers=[NUMBERS] * len(names))
+    policy_pictures(reachable, policy, range(len(names)), tmp_path, [CAPTION] * len(names))
     found = [path.relative_to(tmp_path).name for _, path in drawn]
     assert found[:4] == ["etc_passwd.png", "maze_1.png", "maze_1-2.png", "MAZE_1-3.png"]
     assert len({name.lower() for name in found}) == len(names)

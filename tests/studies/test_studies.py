@@ -19,7 +19,7 @@ from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
-from drest_torch.report.blocks import Lead, Plot, Prose, Table
+from drest_torch.report.blocks import Plot, Prose, Table
 from drest_torch.report.style import LIGHT
 from drest_torch.studies.engine import Done, publish
 from drest_torch.studies.registry import (
@@ -75,7 +75,7 @@ class Without:
 
 
 def prose(blocks):
-    return [block for block in all_blocks(blocks) if isinstance(block, Prose | Lead)]
+    return [block for block in all_blocks(blocks) if isinstance(block, Prose)]
 
 
 @pytest.mark.slow
