@@ -4,9 +4,26 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
+
+STOPS = (signal.SIGINT, signal.SIGTERM)
+"""The signals that ask a process to stop: Ctrl-C, and that of a scheduler."""
+
+
+@contextmanager
+def handling(handler: Any, *signums: signal.Signals) -> Iterator[None]:
+    """Handle these signals in this way meanwhile, if this is the main thread, where signals are handled."""
+    before: dict[signal.Signals, Any] = {}
+    try:
+        with suppress(ValueError):  # in another thread
+            for signum in signums:
+                before[signum] = signal.signal(signum, handler)
+        yield
+    finally:
+        for signum, earlier in before.items():
+            signal.signal(signum, earlier or signal.SIG_DFL)
 
 
 @contextmanager
@@ -23,12 +40,5 @@ def interruptible() -> Iterator[Any]:
             raise KeyboardInterrupt
         requested = True
 
-    try:
-        before = {signum: signal.signal(signum, handle) for signum in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread, where signals are handled
-        before = {}
-    try:
+    with handling(handle, *STOPS):
         yield lambda: requested
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)

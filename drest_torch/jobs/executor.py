@@ -13,18 +13,19 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 from drest_torch.errors import UserError
+from drest_torch.interruption import STOPS, handling
 from drest_torch.jobs.job import Failure, Job, JobError, Result
 from drest_torch.jobs.store import Store
 
 OUTPUT = "output.txt"
-"""The file in a run's folder with its output, if it has a process of its own, and its stack if it crashed."""
+"""The file in a run's folder with its output, and its stack if its process crashed."""
 _OUTPUT_SHOWN = 4000
 _REASON_LENGTH = 300
 SECONDS_TO_SAVE = 5.0
@@ -95,9 +96,10 @@ def run_jobs(
         else:
             say(Done(job, result, None, 0.0, existed=True))
     if missing:
-        store.mention_older_results()
         tasks = [(job, store.folder_of(job)) for job in missing]
-        with store.claimed(missing), _stoppable(), closing(executor.run(tasks)) as events:
+        # SIGTERM is treated as Ctrl-C, which is handled also in a study that a script started in the background.
+        stoppable = handling(signal.default_int_handler, *STOPS)
+        with store.claimed(missing), stoppable, closing(executor.run(tasks)) as events:
             for event in events:
                 if isinstance(event, Done):
                     if event.failure:
@@ -121,31 +123,20 @@ def _distinct(jobs: Sequence[Job]) -> list[Job]:
     return list(first.values())
 
 
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C, and handle SIGINT also in a study that a script started in the background."""
-    before: dict[signal.Signals, Any] = {}
-    try:
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            with suppress(ValueError):  # not in the main thread, where signals are handled
-                before[signum] = signal.signal(signum, signal.default_int_handler)
-        yield
-    finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler or signal.SIG_DFL)
-
-
-def run_job(job: Job, folder: Path, *, own_output: bool = False) -> Done:
-    """Execute one run; any error in it becomes its failure. ``own_output`` writes its output to its folder."""
+def run_job(job: Job, folder: Path) -> Done:
+    """Execute one run, with its output in a file of its folder; any error in it becomes its failure."""
     began = perf_counter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _output_to(folder / OUTPUT) if own_output else nullcontext():
+        with _output_to(folder / OUTPUT):
             module, _, name = job.runner.partition(":")
             runner = getattr(importlib.import_module(module), name)
-            with _one_thread():
-                began = perf_counter()  # imports do not count as part of the run
-                result = runner(copy.deepcopy(job.spec), folder)
+            # The last digits of a sum can depend on the number of threads, which another run may have set.
+            for library in ("torch", "numba"):
+                if library in sys.modules:
+                    sys.modules[library].set_num_threads(1)
+            began = perf_counter()  # imports do not count as part of the run
+            result = runner(copy.deepcopy(job.spec), folder)
             if not isinstance(result, Result):
                 raise JobError(f"{job.runner} returned a value of type {type(result).__name__}; expected a Result")
             return Done(job, result.checked(), None, perf_counter() - began)
@@ -158,23 +149,6 @@ def reason_of(error: BaseException) -> str:
     """Return the text of an error as one line."""
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Set the loaded libraries to one thread, whatever the previous run has set.
-
-    The last digits of a sum can depend on the number of threads, so it is the same everywhere.
-    """
-    libraries = [sys.modules[name] for name in ("torch", "numba") if name in sys.modules]
-    before = [library.get_num_threads() for library in libraries]
-    try:
-        for library in libraries:
-            library.set_num_threads(1)
-        yield
-    finally:
-        for library, threads in zip(libraries, before, strict=True):
-            library.set_num_threads(threads)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Execute runs in processes on this machine, or in this process.
+"""Execute runs in processes on this machine.
 
 We have our own pool because the libraries do not fit. In pebble, a run that calls os._exit(0) never ends, and workers
 are stopped one after the other, which leaves a large pool no time to save. In concurrent.futures and joblib, one dead
@@ -39,22 +39,13 @@ ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", 
 
 
 class Local:
-    """A pool of processes on this machine, each with one thread; with 0 workers, this process.
-
-    If a worker dies, only its own run fails. In this process a run can end the whole study, but nothing is
-    imported twice.
-    """
+    """A pool of processes on this machine, each with one thread. If one dies, only its own run fails."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         """Execute the runs, in at most as many workers as there are runs; stop all workers at the end."""
-        if not self.workers:
-            for job, folder in tasks:
-                yield Started(job)
-                yield run_job(job, folder)
-            return
         waiting = deque(tasks)
         workers: list[_Worker] = []
         try:
@@ -189,7 +180,7 @@ def _work(connection: Connection) -> None:
         connection.send(None)
         while True:
             job, folder = connection.recv()
-            connection.send(run_job(job, folder, own_output=True))
+            connection.send(run_job(job, folder))
     except (EOFError, OSError):  # the driver has closed the pipe
         pass
     except KeyboardInterrupt:  # the run was stopped and has saved

@@ -15,11 +15,11 @@ import signal
 import socket
 from collections import Counter, deque
 from collections.abc import Generator, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from drest_torch.interruption import handling
 from drest_torch.jobs.executor import (
     SECONDS_BETWEEN_LOOKS,
     SECONDS_TO_SAVE,
@@ -77,18 +77,16 @@ class RayCluster:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics are sent
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
         local = {"num_cpus": self.workers, "include_dashboard": False} if address == "local" else {}
-        sigterm = signal.getsignal(signal.SIGTERM)
         try:
             _check_address(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
+            # Ray sets a handler of its own.
+            with handling(signal.getsignal(signal.SIGTERM) or signal.SIG_DFL, signal.SIGTERM):
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
         except (OSError, RuntimeError, ValueError) as error:
             raise ExecutorError(
                 f"no Ray cluster at '{address}' ({reason_of(error)}); start one with `ray start --head`, "
                 "or leave the address out for one on this machine"
             ) from None
-        finally:
-            with suppress(ValueError):  # not in the main thread: nothing was changed
-                signal.signal(signal.SIGTERM, sigterm or signal.SIG_DFL)  # Ray sets its own
 
     def _run(self, ray: Any, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         on_gpu = [task for task in tasks if _is_on_gpu(task[0])]
@@ -177,11 +175,8 @@ def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
             "all machines share"
         )
     # A node that is shut down sends SIGTERM to its processes. Ray's own handler would look like a failure of the run.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return run_job(job, folder, own_output=True)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with handling(signal.default_int_handler, signal.SIGTERM):
+        return run_job(job, folder)
 
 
 @cache

@@ -52,20 +52,20 @@ class Store:
     def get(self, job: Job) -> Result | None:
         """Return the run's result, or None if it has no usable one."""
         folder = self.folder_of(job)
+        if not (folder / _RESULT).exists():
+            return None
         try:
             record = _read_record(folder / _RESULT, job)
-            if record is None:
-                return None
             return Result(record["numbers"], _read_arrays(folder / _ARRAYS, record["arrays"]))
         except _Damaged as error:
-            self._warn(folder, f"{error}; the run counts as not done")
+            if folder not in self._warned:
+                self._warned.add(folder)
+                print(f"{error}; the run counts as not done", file=sys.stderr)
             return None
 
     def put(self, job: Job, result: Result, seconds: float) -> None:
-        """Store a finished run; ``seconds`` is the duration of the session that finished it."""
-        folder = self.folder_of(job)
-        result = result.checked()
-        checksum = None
+        """Store a finished run, whose result is ``checked``; ``seconds`` is the duration of its last session."""
+        folder, checksum = self.folder_of(job), None
         if result.arrays:
             data = _arrays_as_bytes(result.arrays)
             checksum = hashlib.sha256(data).hexdigest()
@@ -75,42 +75,13 @@ class Store:
         (folder / _FAILURE).unlink(missing_ok=True)
 
     def seconds(self, job: Job) -> float:
-        """Return the duration of the session that finished the run."""
-        record = _read_record(self.folder_of(job) / _RESULT, job)
-        if record is None:
-            raise JobError(f"run '{job.name}' has no result in {self.folder}; run its study first")
-        return float(record["seconds"])
-
-    def mention_older_results(self) -> None:
-        """Print once how many results have an earlier format and are therefore not used."""
-        older = sum(_format(path) in range(FORMAT) for path in self.folder.glob(f"*/{_RESULT}"))
-        if older:
-            results = "1 result is" if older == 1 else f"{older} results are"
-            sentence = f"{self.folder}: {results} of an older version of the project and cannot be used"
-            self._warn(self.folder, f"{sentence}; the runs are done again, in folders beside them")
-
-    def _warn(self, folder: Path, sentence: str) -> None:
-        """Print a sentence about a folder, the first time only."""
-        if folder not in self._warned:
-            self._warned.add(folder)
-            print(sentence, file=sys.stderr)
+        """Return the duration of the session that finished a run."""
+        return float(_read_record(self.folder_of(job) / _RESULT, job)["seconds"])
 
     def record_failure(self, failure: Failure) -> None:
         """Store the reason for which a run failed, until it succeeds."""
         record = _describe(failure.job) | {"reason": failure.reason, "traceback": failure.traceback}
         write_json(self.folder_of(failure.job) / _FAILURE, record)
-
-    def failures(self) -> list[Failure]:
-        """Return the failures of all runs whose last attempt failed, sorted by name."""
-        failures = []
-        for path in self.folder.glob(f"*/{_FAILURE}"):
-            if (path.parent / _RESULT).exists():
-                continue
-            with suppress(ValueError, KeyError, TypeError):  # damaged: the run is tried again anyway
-                record = json.loads(path.read_bytes())
-                job = Job(record["name"], record["runner"], record["spec"])
-                failures.append(Failure(job, record["reason"], record["traceback"]))
-        return sorted(failures, key=lambda failure: failure.job.name)
 
     @contextmanager
     def claimed(self, jobs: Iterable[Job]) -> Iterator[None]:
@@ -153,19 +124,10 @@ def _describe(job: Job) -> dict[str, Any]:
     return {"format": FORMAT, "name": job.name, "runner": job.runner, "spec": job.spec, "when": now}
 
 
-def _format(path: Path) -> Any:
-    """Return the format of a ``result.json``, or None if it is unknown."""
-    with suppress(ValueError, OSError, AttributeError):
-        return json.loads(path.read_bytes()).get("format")
-    return None
-
-
-def _read_record(path: Path, job: Job) -> dict[str, Any] | None:
-    """Return the content of a run's ``result.json``, or None if there is none."""
+def _read_record(path: Path, job: Job) -> dict[str, Any]:
+    """Return the content of a run's ``result.json``."""
     try:
-        record = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
+        record: dict[str, Any] = json.loads(path.read_bytes())
     except ValueError as error:
         raise _Damaged(path, f"it is damaged or cut off ({error})") from None
     match record:

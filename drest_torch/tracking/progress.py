@@ -44,7 +44,7 @@ class LiveLines(ABC):
     def __init__(self, title: str, total: int, stream: TextIO | None, *, done: int = 0) -> None:
         self.title, self.total = title, total
         self.done = self.done_before = done
-        self._began = monotonic()
+        self._began = self._written = monotonic()
         stream = stream or sys.stderr
         self._console = Console(file=stream, force_terminal=stream.isatty())
         self.is_live = self._console.is_terminal and not self._console.is_dumb_terminal
@@ -58,7 +58,8 @@ class LiveLines(ABC):
         )
 
     def __rich__(self) -> Group:
-        return Group(self._head(), *self._lines())
+        state = Text(self._state(), no_wrap=True, overflow="ellipsis")
+        return Group(self._head(), state, *self._further())
 
     def __enter__(self: _Self) -> _Self:
         self.begin()
@@ -74,10 +75,14 @@ class LiveLines(ABC):
         """Start the clock now."""
         self._began = monotonic()
 
-    def refresh(self) -> None:
-        """Write the current lines."""
-        if self.is_live:
-            self._live.refresh()
+    def refresh(self, seconds: float = 0.0) -> None:
+        """Write the current lines if they are so old, or, where there is no terminal, a plain line each minute."""
+        if monotonic() - self._written >= (seconds if self.is_live else SECONDS_BETWEEN_LINES):
+            self._written = monotonic()
+            if self.is_live:
+                self._live.refresh()
+            else:
+                self.note(self._plain())
 
     def note(self, text: str) -> None:
         """Write a line for the user, above the live lines."""
@@ -104,8 +109,16 @@ class LiveLines(ABC):
         return timedelta(seconds=round(max(self.total - self.done, 0) / self.rate))
 
     @abstractmethod
-    def _lines(self) -> list[RenderableType]:
-        """Return the current lines below the head."""
+    def _state(self) -> str:
+        """Return the line below the head."""
+
+    def _plain(self) -> str:
+        """Return a line for where there is no terminal."""
+        return f"{self.title}: {self._state()}"
+
+    @abstractmethod
+    def _further(self) -> list[RenderableType]:
+        """Return what stands below it."""
 
     def _head(self) -> Table:
         """Return the title and a progress bar."""
@@ -129,26 +142,23 @@ class Progress(LiveLines):
         super().__init__(title, total_steps, stream, done=done)
         self.pace = pace or Pace()
         self._metrics: dict[str, float] = {}
-        self._written = monotonic()
 
     def update(self, steps: int, metrics: Mapping[str, float]) -> None:
         """Show that so many steps are done, and the latest value of every metric."""
         self.done = steps
         self._metrics.update(metrics)
-        if monotonic() - self._written >= (_SECONDS_BETWEEN if self.is_live else SECONDS_BETWEEN_LINES):
-            self._written = monotonic()
-            if self.is_live:
-                self.refresh()
-            else:
-                found = (f"{label} {', '.join(cells)}" for label, cells in self._rows().items())
-                self.note(stamped("   ".join([self._state(), *found])))
+        self.refresh(_SECONDS_BETWEEN)
 
-    def _lines(self) -> list[RenderableType]:
+    def _plain(self) -> str:
+        found = (f"{label} {', '.join(cells)}" for label, cells in self._rows().items())
+        return stamped("   ".join([self._state(), *found]))
+
+    def _further(self) -> list[RenderableType]:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True)
         for label, cells in self._rows().items():
             table.add_row(label, *map(Text, cells))
-        return [Text(self._state(), no_wrap=True, overflow="ellipsis"), table]
+        return [table]
 
     def _state(self) -> str:
         pace = self.pace

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from drest_torch.jobs.executor import Started, run_job
 from drest_torch.jobs.job import Job, Result
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,21 @@ def sums(store, jobs):
 
 def names(failures):
     return [failure.job.name for failure in failures]
+
+
+def failed(store):
+    """The reasons of failed runs that are kept in a store, by name."""
+    records = [json.loads(path.read_text()) for path in store.folder.glob("*/failure.json")]
+    return {record["name"]: record["reason"] for record in records}
+
+
+class Here:
+    """Executes runs in this process, where nothing has to start."""
+
+    def run(self, tasks):
+        for each, folder in tasks:
+            yield Started(each)
+            yield run_job(each, folder)
 
 
 def calls(store, job):

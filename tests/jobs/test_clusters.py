@@ -16,7 +16,7 @@ import pytest
 from drest_torch.jobs.executor import Again, Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.ray_cluster import RayCluster, project_checksum, run_on_a_node
-from tests.helpers.job_runners import ROOT, calls, is_alive, job, names, squares, sums, wait_for
+from tests.helpers.job_runners import ROOT, calls, failed, is_alive, job, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
 
@@ -39,7 +39,7 @@ def test_a_cluster_that_is_not_there_or_cannot_do_the_runs(store, monkeypatch, r
     monkeypatch.setitem(sys.modules, "ray", ray)
     with pytest.raises(ExecutorError, match=words):
         run_jobs([cuda("one"), job("two")], store, RayCluster(**how))
-    assert store.failures() == []
+    assert failed(store) == {}
     assert not getattr(ray, "begun", [])
 
 
@@ -139,7 +139,7 @@ def test_a_death_begins_a_run_again_a_few_times(store, monkeypatch, error, reaso
     (failure,), heard = on_stand_in(monkeypatch, ray, [job("always"), job("twice"), job("never")], store, retries=2)
     assert failure.job.name == "always"
     assert failure.reason.startswith(f"{reason}, the last of 3 times ({error.__name__}")
-    assert names(store.failures()) == ["always"]
+    assert [*failed(store)] == ["always"]
     assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["never"] + ["twice"] * 3
     events = [event for event in heard if event.job.name == "twice"]
     assert [type(event) for event in events] == [Started, Again, Started, Again, Started, Done]
@@ -158,7 +158,7 @@ def test_a_node_that_can_do_no_runs_stops_the_study_and_fails_none(store, monkey
     with pytest.raises(ExecutorError) as caught:
         on_stand_in(monkeypatch, StandIn({"one": [RayTaskError(cause)]}), [job("one"), job("two")], store)
     assert words in str(caught.value)
-    assert store.failures() == []
+    assert failed(store) == {}
 
 
 def cuda(name, runner="sum_of_squares", **spec):
@@ -268,8 +268,7 @@ def test_a_node_that_dies_costs_the_other_runs_nothing(cluster, store, tmp_path)
         for each in (kept, lost):
             Path(each.spec["until"]).touch()
     assert process.returncode == 2
-    reasons = {failure.job.name: failure.reason for failure in store.failures()}
-    assert reasons == {"raises": "ValueError: it cannot be done", "exits": "SystemExit: no more"}
+    assert failed(store) == {"raises": "ValueError: it cannot be done", "exits": "SystemExit: no more"}
     assert [len(calls(store, each)) for each in [*squares(2, 3, 10**6), kept, lost]] == [1, 1, 1, 1, 2]
     assert all(store.get(each) for each in runs)
     np.testing.assert_array_equal(store.get(*squares(10**6)).arrays["squares"], np.arange(10**6) ** 2)

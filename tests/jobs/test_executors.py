@@ -12,7 +12,7 @@ from drest_torch.errors import FileError
 from drest_torch.jobs.executor import Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Job, JobError
 from drest_torch.jobs.local import Local
-from tests.helpers.job_runners import calls, is_alive, job, names, quick_path, squares, sums, wait_for
+from tests.helpers.job_runners import Here, calls, failed, is_alive, job, names, quick_path, squares, sums, wait_for
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def quick(tmp_path, monkeypatch):
 
 def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(store):
     jobs = squares(2, 3, 4)
-    assert run_jobs(jobs[:2], store, Local(0)) == []
+    assert run_jobs(jobs[:2], store, Here()) == []
     (store.folder_of(jobs[1]) / "result.npz").write_bytes(b"damaged")
     heard = []
-    run_jobs([*jobs, job("no", "exits")], store, Local(0), report=heard.append)
+    run_jobs([*jobs, job("no", "exits")], store, Here(), report=heard.append)
     assert sums(store, jobs) == [1, 5, 14]
     assert [len(calls(store, each)) for each in jobs] == [1, 2, 1]
     assert [type(event) for event in heard] == [Done] + [Started, Done] * 3
@@ -40,18 +40,18 @@ def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(stor
 
 def test_failed_runs_are_listed_and_tried_again(store, later):
     jobs = [job("b", "fails", until=str(later)), *squares(2), job("a", "exits"), *squares(3)]
-    failures = run_jobs(jobs, store, Local(0))
+    failures = run_jobs(jobs, store, Here())
     assert [(failure.job, failure.reason) for failure in failures] == [
         (jobs[0], "ValueError: it cannot be done"),
         (jobs[2], "SystemExit: no more"),
     ]
     assert 'raise ValueError("it cannot be' in failures[0].traceback
-    assert store.failures() == failures[::-1]  # by name
+    assert failed(store) == {failure.job.name: failure.reason for failure in failures}
     assert sums(store, jobs) == [None, 1, None, 5]
 
     later.touch()
-    assert names(run_jobs(jobs, store, Local(0))) == ["a"]
-    assert names(store.failures()) == ["a"]
+    assert names(run_jobs(jobs, store, Here())) == ["a"]
+    assert [*failed(store)] == ["a"]
     assert [len(calls(store, each)) for each in jobs] == [2, 1, 2, 1]
 
 
@@ -59,74 +59,46 @@ def test_a_run_under_two_names_is_done_once(store, later):
     one, fails = job("one"), job("fails", "fails", until=str(later))
     jobs = [one, Job("two", one.runner, one.spec), fails, Job("fails too", fails.runner, fails.spec)]
     heard = []
-    assert names(run_jobs(jobs, store, Local(0), report=heard.append)) == ["fails"]
+    assert names(run_jobs(jobs, store, Here(), report=heard.append)) == ["fails"]
     assert [event.job.name for event in heard if isinstance(event, Done)] == ["one", "fails"]
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 1, 1]
     assert sums(store, jobs[:2]) == [5, 5]
     with pytest.raises(JobError, match="two runs of the list are called 'one'"):
-        run_jobs([job("one", n=1), job("one", n=2)], store, Local(0))
+        run_jobs([job("one", n=1), job("one", n=2)], store, Here())
 
 
-def test_a_full_disk_stops_the_study(store, monkeypatch):
-    jobs, put = squares(2, 3, 4), store.put
-
-    def until_full(job, *result):
-        if job == jobs[1]:
-            raise FileError("No space left on device")
-        put(job, *result)
-
-    monkeypatch.setattr(store, "put", until_full)
-    with pytest.raises(FileError, match="No space left on device"):
-        run_jobs(jobs, store, Local(0))
-    monkeypatch.undo()
-    assert sums(store, jobs) == [1, None, None]
-    assert store.failures() == []
-    assert run_jobs(jobs, store, Local(0)) == []
-
-
-def test_ctrl_c_in_this_process(store):
-    jobs = [*squares(2), job("stopped", "stops"), *squares(3)]
-    before = signal.getsignal(signal.SIGTERM)
+def test_ctrl_c_and_a_full_disk_stop_a_study(store, monkeypatch):
+    jobs, before = [*squares(2), job("stopped", "stops"), *squares(3)], signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
-        run_jobs(jobs, store, Local(0))
+        run_jobs(jobs, store, Here())
     assert signal.getsignal(signal.SIGTERM) is before
     assert sums(store, jobs) == [1, None, None]
-    assert store.failures() == []
 
+    def full(*_):
+        raise FileError("No space left on device")
 
-@pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("workers", [0, 1])
-def test_every_run_has_one_thread_whatever_the_one_before_has_set(store, workers):
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        jobs = [job(f"threads {i}", "threads") for i in range(2)]
-        assert run_jobs(jobs, store, Local(workers)) == []
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    found = [store.get(each).numbers for each in jobs]
-    assert [each["threads"] for each in found] == [1, 1]
-    assert workers == 0 or [each["environment"] for each in found] == ["1", "1"]
+    monkeypatch.setattr(store, "put", full)
+    with pytest.raises(FileError, match="No space left on device"):
+        run_jobs(squares(3, 4), store, Here())
+    assert calls(store, *squares(4)) == []
+    assert failed(store) == {}
 
 
 def test_a_study_that_runs_already_is_left_alone(store, later, tmp_path):
     jobs = [job("waits", "waits", until=str(later)), *squares(2)]
-    with driver(tmp_path, store, jobs, "Local(0)") as process:
+    with driver(tmp_path, store, jobs, "Local(1)") as process:
         wait_for(lambda: calls(store, jobs[0]))
         with pytest.raises(JobError, match="'waits' is running in another process"):
-            run_jobs(jobs, store, Local(0))
-        assert run_jobs(squares(3), store, Local(0)) == []
+            run_jobs(jobs, store, Here())
+        assert run_jobs(squares(3), store, Here()) == []
         later.touch()
         assert process.wait() == 0
-    assert run_jobs(jobs, store, Local(0)) == []
+    assert run_jobs(jobs, store, Here()) == []
     assert [len(calls(store, each)) for each in jobs] == [1, 1]
 
 
 @pytest.mark.usefixtures("quick")
-def test_workers_do_all_runs(store, monkeypatch):
+def test_workers_do_all_runs_each_with_one_thread_whatever_the_one_before_has_set(store, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     jobs = squares(*range(12))
     assert run_jobs(jobs, store, Local(2)) == []
@@ -137,6 +109,9 @@ def test_workers_do_all_runs(store, monkeypatch):
     assert 1 <= len(processes) <= 2  # each is used for many runs
     assert os.getpid() not in processes
     assert not any(map(is_alive, processes))
+    threads = [job(f"threads {i}", "threads") for i in range(2)]
+    assert run_jobs(threads, store, Local(1)) == []
+    assert [store.get(each).numbers for each in threads] == [{"threads": 1, "environment": "1"}] * 2
     assert "OMP_NUM_THREADS" not in os.environ
 
 
@@ -174,7 +149,7 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store, later, capfd):
     assert "Fatal Python error: Segmentation fault" in failures[-2].traceback
     assert "in dies" in failures[-2].traceback
     assert capfd.readouterr() == ("", "")
-    assert names(store.failures()) == sorted(names(failures))
+    assert {*failed(store)} == {*names(failures)}
 
 
 def test_workers_that_do_not_start(store, tmp_path, monkeypatch, capfd):
@@ -183,7 +158,7 @@ def test_workers_that_do_not_start(store, tmp_path, monkeypatch, capfd):
     with pytest.raises(ExecutorError, match="a worker process could not be started"):
         run_jobs(squares(1, 2, 3), store, Local(2))
     assert "a broken installation" in capfd.readouterr().err
-    assert store.failures() == []
+    assert failed(store) == {}
 
 
 def driver(tmp_path, store, jobs, executor, patience=5.0):
@@ -228,12 +203,12 @@ def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, t
     wait_for(lambda: not any(is_alive(*calls(store, each)) for each in saving))
     saved = [store.folder_of(each) / "saved" for each in saving]
     assert [path.exists() and path.read_text() for path in saved] == [saves and f"[{int(signal.SIGTERM)}]"] * 2
-    assert store.failures() == []
+    assert failed(store) == {}
     assert list(store.folder.rglob("*.partial")) == []
     assert [store.get(each) is not None for each in jobs] == [True, True, False, False, False]
 
     later.touch()
-    assert run_jobs(jobs, store, Local(0)) == []
+    assert run_jobs(jobs, store, Here()) == []
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 2, 1]
     assert [store.get(each).numbers for each in saving] == [{"saved": saves}] * 2
 
