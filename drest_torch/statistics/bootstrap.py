@@ -49,7 +49,7 @@ def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2
     The ratio is inf if only a is inf (never), and 0 if only b is. If both are inf, or both are 0, it is NaN and
     can be any number from 0 to inf: such resamples widen the interval to both sides.
     """
-    samples = [_sample(values) for values in (a, b)]
+    samples = [sample_of(values, infinite=True) for values in (a, b)]
     if any((sample < 0).any() for sample in samples):
         raise ValueError("A ratio is taken of times, and a time is not negative.")
     if not 0 < level < 1 or resamples < 1:
@@ -80,11 +80,11 @@ def standard_errors_apart(mean_a: float, sd_a: float, n_a: int, mean_b: float, s
     return distance / error
 
 
-def _sample(values: ArrayLike) -> Array:
-    """Check values and return them as [n]."""
+def sample_of(values: ArrayLike, axes: int = 1, *, infinite: bool = False) -> Array:
+    """Check values and return them as [n], or, with two axes, as [seeds, levels]; +inf is known if ``infinite``."""
     sample = np.asarray(values, np.float64)
-    if sample.ndim != 1 or sample.size == 0:
-        raise ValueError(f"Expected [n] values, got shape {sample.shape}.")
-    if np.isnan(sample).any() or np.isneginf(sample).any():
-        raise ValueError("A value is NaN or -inf.")
+    if sample.ndim != axes or sample.size == 0:
+        raise ValueError(f"Expected {'[n]' if axes == 1 else '[seeds, levels]'} values, got shape {sample.shape}.")
+    if not (np.isfinite(sample) | (infinite & np.isposinf(sample))).all():
+        raise ValueError(f"A value is NaN or {'-inf' if infinite else 'not finite'}.")
     return sample

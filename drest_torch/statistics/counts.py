@@ -109,10 +109,7 @@ def _edge(accepted: Callable[[Tensor], Tensor], *, inside: Tensor, outside: Tens
 
 def _chi_square(degrees: Tensor) -> Tensor:
     """Return the 95 % quantile of the χ² distribution; 0 for no degree of freedom."""
-    shape = degrees.double() / 2
-    low, high = torch.zeros_like(shape), 20 + 4 * degrees.double()
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        below = torch.special.gammainc(shape.clamp_min(0.5), middle / 2) < 0.95
-        low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-    return torch.where(degrees > 0, high, 0)
+    k = degrees.double()
+    shape = (k / 2).clamp_min(0.5)
+    quantile = _edge(lambda x: torch.special.gammainc(shape, x / 2) >= 0.95, inside=20 + 4 * k, outside=0 * k)
+    return torch.where(degrees > 0, quantile, 0)

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drest_torch.statistics.bootstrap import Array, Interval
+from drest_torch.statistics.bootstrap import Array, Interval, sample_of
 
 POINTS = 20_001
 """Of the numerical integral of the density of t."""
@@ -47,7 +47,7 @@ def t_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
 
     One value, or equal values, give an interval of width 0. It says nothing about other seeds.
     """
-    sample = _finite(values, axes=1)
+    sample = sample_of(values)
     return _interval(float(sample.mean()), [_over_rows(sample)], level)
 
 
@@ -56,7 +56,7 @@ def runs_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
 
     Each entry is a separate run. How levels differ is no noise, because they stay the same.
     """
-    sample = _finite(values, axes=2)
+    sample = sample_of(values, axes=2)
     columns = [_over_rows(column) for column in sample.T]
     parts = [(variance / len(columns) ** 2, freedom) for variance, freedom in columns]
     return _interval(float(sample.mean()), parts, level)
@@ -64,7 +64,7 @@ def runs_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
 
 def difference(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Interval:
     """Return mean(a) − mean(b) of the values [n] of different seeds, with its interval (Welch 1947)."""
-    first, second = _finite(a, axes=1), _finite(b, axes=1)
+    first, second = sample_of(a), sample_of(b)
     return _interval(float(first.mean() - second.mean()), [_over_rows(first), _over_rows(second)], level)
 
 
@@ -82,12 +82,3 @@ def _over_rows(values: Array) -> Part:
     """Return the variance of the mean of independent values [n]."""
     n = len(values)
     return (float(values.var(ddof=1)) / n, n - 1) if n > 1 else (0.0, 1.0)
-
-
-def _finite(values: ArrayLike, *, axes: int) -> Array:
-    sample = np.asarray(values, np.float64)
-    if sample.ndim != axes or sample.size == 0:
-        raise ValueError(f"Expected {'[n]' if axes == 1 else '[seeds, levels]'} values, got shape {sample.shape}.")
-    if not np.isfinite(sample).all():
-        raise ValueError("A mean needs finite values.")
-    return sample
