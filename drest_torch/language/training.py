@@ -27,7 +27,7 @@ from drest_torch.language.objective import INVALID, REWARDS, as_menus, expected_
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 from drest_torch.tracking.progress import Progress
-from drest_torch.tracking.sinks import Loggers
+from drest_torch.tracking.sinks import Loggers, RunInfo
 
 SELECTION_SEED = 987654
 
@@ -133,7 +133,7 @@ class Training:
         sinks = {} if cfg.logger == "none" else {cfg.logger: None}
         shown = None if cfg.progress else io.StringIO()
         with (
-            Loggers(LoggerConfig(sinks=sinks), self.folder, asdict(cfg), continue_from=self.done) as loggers,
+            Loggers(RunInfo(self.folder, LoggerConfig(sinks=sinks), asdict(cfg)), self.done) as loggers,
             Progress(self.total, done=self.done, title=self.folder.name, stream=shown) as progress,
             interruptible() as interrupted,
         ):

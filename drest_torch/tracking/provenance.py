@@ -85,20 +85,18 @@ def git_state(checkout: Path) -> dict[str, Any] | None:
     # Git may have been what called us, as in a hook, and may then mean another repository by these variables.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
-        commit, changes = (
-            subprocess.run(
-                ["git", "--no-optional-locks", "-C", str(checkout), *words],
-                capture_output=True,
-                check=True,
-                env=environment,
-                text=True,
-                timeout=10,
-            ).stdout
-            for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
-        )
+        status = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(checkout), "status", "--porcelain=v2", "--branch"],
+            capture_output=True,
+            check=True,
+            env=environment,
+            text=True,
+            timeout=10,
+        ).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"commit": commit.strip(), "dirty": bool(changes.strip())}
+    heads = [line for line in status if line.startswith("# ")]  # the first is "# branch.oid COMMIT"
+    return {"commit": heads[0].split()[-1], "dirty": len(heads) < len(status)}
 
 
 def _version(package: str) -> str | None:

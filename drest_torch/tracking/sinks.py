@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ class RunInfo:
     """What a sink needs to know about a run when it is opened."""
 
     folder: Path
-    values: Mapping[str, Any]
-    """The configuration of the run."""
     logger: LoggerConfig
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The configuration of the run."""
     run_id: str | None = None
     """The `Sink.run_id` of a resumed run."""
     earlier: Sequence[Mapping[str, float]] = ()
@@ -70,24 +70,14 @@ class Loggers(AbstractContextManager["Loggers"]):
     To resume a run, pass its ``run_id`` and the step of its checkpoint as ``continue_from``.
     """
 
-    def __init__(
-        self,
-        config: LoggerConfig,
-        run_folder: Path,
-        run_config: Mapping[str, Any],
-        run_id: str | None = None,
-        *,
-        continue_from: int = 0,
-        provenance: Mapping[str, Any] | None = None,
-    ) -> None:
-        run_folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, run: RunInfo, continue_from: int = 0) -> None:
         self._step = continue_from
-        self._lines = JsonLines(run_folder / "metrics.jsonl", continue_from)
-        run = RunInfo(run_folder, run_config, config, run_id, self._lines.earlier, provenance or {})
+        logged = read_metrics(run.folder / JsonLines.name) if continue_from else []
+        run = replace(run, earlier=[row for row in logged if row["step"] <= continue_from])
         with ExitStack() as opened:  # if a sink cannot be opened, the earlier ones are closed
-            self._sinks: list[Sink] = [
-                opened.enter_context(SINKS[name].Logger(run, options or {})) for name, options in config.sinks.items()
-            ]
+            self._sinks: list[Sink] = [opened.enter_context(JsonLines(run, {}))]
+            for name, options in run.logger.sinks.items():
+                self._sinks.append(opened.enter_context(SINKS[name].Logger(run, options or {})))
             self._opened = opened.pop_all()
 
     @property
@@ -98,7 +88,6 @@ class Loggers(AbstractContextManager["Loggers"]):
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log metrics after ``step`` environment steps."""
         self._step = step
-        self._lines.log(step, metrics)
         for sink in self._sinks:
             sink.log(step, metrics)
 
@@ -116,25 +105,33 @@ class Loggers(AbstractContextManager["Loggers"]):
         self._opened.__exit__(kind, error, trace)
 
 
-class JsonLines:
-    """A file with one JSON object per line, ``step`` first; a value that is not finite is written as null.
+class Lines(Sink):
+    """A file in the run's folder to which each row adds its text at once, after what a resumed run keeps.
 
-    The file is closed after each line, so a kill costs at most the line being written. With ``continue_from`` an
-    existing file is continued. Only its complete lines up to that step are kept (``earlier``): a resumed run writes
-    the later ones again.
+    The file is closed after each row, so a kill costs at most the row being written: only lines with an end are valid.
     """
 
-    def __init__(self, path: Path, continue_from: int = 0) -> None:
-        self.path = path
-        self.earlier = [row for row in read_metrics(path) if row["step"] <= continue_from] if continue_from else []
-        write_text(path, "".join(map(_line, self.earlier)))
+    name: str
+    head = ""
+
+    def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
+        self.path = run.folder / self.name
+        write_text(self.path, self.head + "".join(map(self.text, run.earlier)))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Append a line."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(_line({"step": step, **metrics}))
+        with self.path.open("ab", buffering=0) as file:
+            file.write(self.text({"step": step, **metrics}).encode())
+
+    def text(self, row: Mapping[str, float]) -> str:
+        """Return the lines of a row, which has a ``step`` besides its metrics."""
+        raise NotImplementedError
 
 
-def _line(row: Mapping[str, float]) -> str:
-    values = {name: float(value) if math.isfinite(value) else None for name, value in row.items() if name != "step"}
-    return json.dumps({"step": int(row["step"])} | values, allow_nan=False) + "\n"
+class JsonLines(Lines):
+    """A file with one JSON object per line, ``step`` first; a value that is not finite is written as null."""
+
+    name = "metrics.jsonl"
+
+    def text(self, row: Mapping[str, float]) -> str:
+        values = {name: float(value) if math.isfinite(value) else None for name, value in row.items()}
+        return json.dumps(values | {"step": int(row["step"])}, allow_nan=False) + "\n"

@@ -42,7 +42,7 @@ from drest_torch.interruption import interruptible
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
-from drest_torch.tracking.sinks import LoggerError, Loggers
+from drest_torch.tracking.sinks import LoggerError, Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, lengthen, resume_command, withdraw
 from drest_torch.training.gridworlds import Gridworlds
@@ -113,10 +113,9 @@ class Run:
         if cfg.algo.name != "tabular" and (cut := cut_rewards(self.reward)):
             print(f"drest_torch: {cut}", file=sys.stderr)
         began, stream = time.monotonic() - state.wall_seconds, sys.stderr if cfg.progress else io.StringIO()
+        info = RunInfo(self.folder, cfg.logger, run_config, state.wandb_id, provenance=session)
         with (
-            Loggers(
-                cfg.logger, self.folder, run_config, state.wandb_id, continue_from=state.steps, provenance=session
-            ) as loggers,
+            Loggers(info, state.steps) as loggers,
             Progress(cfg.env_steps, pace, done=state.steps, title=self.folder.name, stream=stream) as progress,
             interruptible() as interrupted,
         ):
