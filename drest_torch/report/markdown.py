@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
 
 PARSER = MarkdownIt("commonmark", {"html": False})
@@ -43,10 +42,5 @@ def code(text: str) -> str:
 
 def plain(text: str) -> str:
     """Return a sentence or a cell without its markup, for an attribute or a title."""
-    return "".join(words(token) for token in PARSER.parseInline(text))
-
-
-def words(token: Token) -> str:
-    """Return the text of an inline token without its markup."""
-    parts = [" " if child.type.endswith("break") else child.content for child in token.children or []]
-    return "".join(parts)
+    parts = [child for token in PARSER.parseInline(text) for child in token.children or []]
+    return "".join(" " if part.type.endswith("break") else part.content for part in parts)

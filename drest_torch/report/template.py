@@ -24,6 +24,8 @@ from drest_torch.report.blocks import Block, Commands, Details, Gallery, Plot, P
 from drest_torch.report.tables import MISSING, num
 from drest_torch.statistics.bootstrap import Interval
 
+_PARTS = re.compile(r"^(```[^\n]*\n.*?^```|#{1,6} +\S[^\n]*|\ue000\d+\ue001)$", re.MULTILINE | re.DOTALL)
+"""The lines that divide a page: code, headings, and marks of blocks."""
 _ALONE = re.compile(r"^[ \t]*((?:\{%(?:(?!%\}).)*%\}[ \t]*)+)\n", re.MULTILINE)
 
 
@@ -127,27 +129,23 @@ class _Template:
 
     def _parse(self, text: str) -> list[Block]:
         """Return the blocks of rendered Markdown; headings of two and three ``#`` begin sections."""
-        lines, tokens = text.split("\n"), markdown.PARSER.parse(text)
         root: list[Block] = []
         section = blocks = root
-        for index, token in enumerate(tokens):
-            if token.level or token.map is None:  # not the beginning of a block of this text
-                continue
-            inside = tokens[index + 1] if token.nesting == 1 else token
-            mark = markdown.BLOCK_MARK.fullmatch(inside.content) if token.type == "paragraph_open" else None
-            if mark:
+        for index, part in enumerate(_PARTS.split(text)):
+            if index % 2 == 0:  # what stands between those lines
+                blocks += [Prose(part.strip("\n").rstrip())] if part.strip() else []
+            elif mark := markdown.BLOCK_MARK.fullmatch(part):
                 self.placed.add(int(mark[1]))
                 blocks.append(self.blocks[int(mark[1])])
-            elif token.type == "heading_open" and token.tag in ("h2", "h3"):
-                parent, blocks = root if token.tag == "h2" else section, []
-                parent.append(Section(markdown.words(inside), blocks))
-                section = blocks if token.tag == "h2" else section
-            elif token.type == "heading_open":
-                raise StudyError(f"{self.path}: '{inside.content}' is no heading of two or three #, the only kinds")
-            elif token.type == "fence":
-                blocks.append(Commands(token.content.rstrip("\n").split("\n")))
+            elif part.startswith("```"):
+                blocks.append(Commands(part.split("\n")[1:-1]))
             else:
-                blocks.append(Prose("\n".join(lines[token.map[0] : token.map[1]]).rstrip()))
+                level, title = part.strip().split(maxsplit=1)
+                if level not in ("##", "###"):
+                    raise StudyError(f"{self.path}: '{title}' is no heading of two or three #, the only kinds")
+                parent, blocks = root if level == "##" else section, []
+                parent.append(Section(markdown.plain(title), blocks))
+                section = blocks if level == "##" else section
         return root
 
 
