@@ -108,23 +108,17 @@ def test_a_result_comes_back(store, job):
     assert (store.get(bare).numbers, store.get(bare).arrays) == ({"a": 1}, {})
 
 
-def test_studies_share_a_run_whatever_they_call_it(store, job):
-    store.put(job, RESULT, 1)
-    another = Job("of another study", RUNNER, SPEC)
-    assert store.get(another) is not None
-    assert store.folder_of(another) == store.folder_of(job)
-    assert store.folder_of(job).name == f"tabular.example-{DIGEST}"
-    assert store.get(Job(job.name, RUNNER, SPEC | {"seed": 4})) is None
-
-
 @pytest.mark.parametrize(
     ("name", "folder"),
-    [("../../etc", "etc"), ("λ=0.9 γ=1", "-=0.9-=1"), ("x" * 300, "x" * 100), ("...", "run"), ("a\nb\\c", "a-b-c")],
+    [
+        *[("tabular/example", "tabular.example"), ("../../etc", "etc"), ("λ=0.9 γ=1", "-=0.9-=1")],
+        *[("x" * 300, "x" * 100), ("...", "run"), ("a\nb\\c", "a-b-c")],
+    ],
 )
-def test_every_name_makes_a_folder(store, name, folder):
-    job = Job(name, RUNNER, SPEC)
-    store.put(job, RESULT, 1)
+def test_every_name_makes_a_folder_and_studies_share_a_run_whatever_they_call_it(store, name, folder):
+    store.put(Job(name, RUNNER, SPEC), RESULT, 1)
     assert [path.name for path in store.folder.iterdir()] == [f"{folder}-{DIGEST}"]
+    assert store.get(Job("of another study", RUNNER, SPEC)) is not None
 
 
 def edit(path, **changes):
