@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from drest_torch.building.checkpoints import PRETRAINED, step_checkpoints
 from drest_torch.building.levels import generator_config
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.training_job import IN_A_STUDY, run_config
+from drest_torch.jobs.training_job import IN_A_STUDY, over, run_config
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
@@ -138,7 +138,8 @@ def all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
         if "like" in own:
             check_known(f"study.goals: '{title}' is like", [own["like"]], given)
             other = given[own["like"]]
-            own |= {**other, "strengths": {}, **own, "arguments": _over(own.get("arguments", ""), other["arguments"])}
+            several = [each.get("arguments", "").split() for each in (other, own)]
+            own |= {**other, "strengths": {}, **own, "arguments": " ".join(over(*several))}
         check_known(f"study.goals: '{title}' wants something on", own["wanted"], [*SETS, FILE])
         for marks in own["wanted"].values():
             check_known(f"study.goals: '{title}' wants", marks, MARKS)
@@ -146,14 +147,9 @@ def all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
         for argument, values in own.get("strengths", {}).items():
             for strength in values:
                 goal = own | {"arguments": f"{own['arguments']} {argument}={strength}"}
-                several = strength == values[0]
-                made[title if several else f"{title}, {strength:g}"] = goal if several else goal | {"seeds": 1}
+                is_own = strength == values[0]
+                made[title if is_own else f"{title}, {strength:g}"] = goal if is_own else goal | {"seeds": 1}
     return made
-
-
-def _over(arguments: str, others: str) -> str:
-    """Return the other arguments with these over them."""
-    return " ".join({word.partition("=")[0]: word for word in (*others.split(), *arguments.split())}.values())
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
@@ -221,9 +217,7 @@ def _cost_jobs(cfg: Config) -> dict[Key, Job]:
         }
         configs = {}
         for network in cfg.cost_networks:
-            run: Any = run_config(
-                OmegaConf.merge(IN_A_STUDY, own), algo="ppo", levels="large", policy=network, logger="none"
-            )
+            run: Any = run_config(own, IN_A_STUDY, algo="ppo", levels="large", policy=network)
             configs[network] = cast("dict[str, Any]", OmegaConf.to_container(run, resolve=True)) | {"run_dir": ""}
         spec = {"record": record, "levels": cfg.cost_levels, "seed": cfg.levels_seed}
         spec |= {"updates": cfg.cost_updates, "configs": configs}
