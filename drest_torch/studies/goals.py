@@ -284,8 +284,9 @@ def report(cfg: Config, done: Done) -> Report:
     published = {title: goal["published"] for title, goal in all_goals(cfg).items() if "published" in goal}
     if "follow_up" in parts:
         tables["follow_up"] = follow_up_table(published, parts["follow_up"])
-    beside = rows[rows.title.isin([each.title for each in parts.get("alternatives", ())]) & (rows.split == TEST)]
-    if "alternatives" in parts:
+    titles = [each.title for each in parts.get("alternatives", ())]
+    beside = rows[rows.title.isin(titles) & (rows.split == TEST)]
+    if rivals.FIRST in titles:
         plots["alternatives"] = rivals.frontier(parts["alternatives"])
         tables["alternatives"] = partial(rivals.rivals_table, beside)
     if means:
@@ -302,7 +303,7 @@ def report(cfg: Config, done: Done) -> Report:
     }
     return Report(
         rows,
-        lambda: list(quotes(parts, goals, beside)),
+        lambda: [*quotes(parts), *rivals.quotes(beside, goals)],
         tables,
         plots,
         lambda: sentences(goals, parts, published) | {"sides": rivals.sides(beside, goals)},
@@ -311,7 +312,7 @@ def report(cfg: Config, done: Done) -> Report:
     )
 
 
-def quotes(parts: Mapping[str, list[Score]], goals: Mapping[str, Any], beside: pd.DataFrame) -> Iterator[Quote]:
+def quotes(parts: Mapping[str, list[Score]]) -> Iterator[Quote]:
     for part, made in parts.items():
         wanted = [each for each in made if each.wanted]
         complete = sum(each.complete for each in wanted)
@@ -319,8 +320,6 @@ def quotes(parts: Mapping[str, list[Score]], goals: Mapping[str, Any], beside: p
         if wanted:
             counts = f"{complete} of {len(wanted)} goals by every seed; {reached} of {agents} agents"
             yield Quote(PARTS[part], "", counts)
-    if "alternatives" in parts:
-        yield rivals.rivals_quote(rivals.sides(beside, goals))
 
 
 def sentences(
@@ -331,7 +330,6 @@ def sentences(
     titles = {part: dict.fromkeys(each.title for each in several) for part, several in parts.items()}
     return {
         "parts": list(parts),
-        "words": PARTS,
         "wanted": len(wanted),
         "missed": [each for each in wanted if not each.complete],
         "lines": {
