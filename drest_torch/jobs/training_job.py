@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,35 +18,48 @@ from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import trust_modules_of
 from drest_torch.effort import NUMBERS, is_exact
+from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
 from drest_torch.training.run import Run, resume
 
-IN_A_STUDY: dict[str, Any] = {
-    "test": {"paper": False},
-    "device": "cpu",
-    "threads": 1,
-    "keep_last": 1,
-    "pictures": 0,
-    "progress": False,
-}
-"""What the runs of studies have in place of the values in `configs/config.yaml`, unless a study says otherwise."""
+IN_A_STUDY = (
+    *("logger=none", "test.paper=false", "device=cpu", "threads=1"),
+    *("keep_last=1", "pictures=0", "progress=false"),
+)
+"""The arguments of all runs of studies, unless a study says otherwise."""
 
 
-def run_config(values: Any = None, **options: str) -> Config:
-    """Return the configuration of a run: ``options`` choose from groups (``algo="ppo"``), ``values`` are set last."""
-    cfg: Config = compose(*(f"{group}={name}" for group, name in options.items()), values=values)
+def run_config(values: Any = None, arguments: Iterable[str] = (), **options: str) -> Config:
+    """Return the configuration of a run of `drest train` with these arguments.
+
+    ``options`` choose from groups (``algo="ppo"``), and are over those among the arguments. ``values`` are set last.
+    """
+    cfg: Config = compose(*over(arguments, (f"{group}={name}" for group, name in options.items())), values=values)
     return cfg
 
 
-def training_jobs(label: str, seeds: Iterable[int], values: Any = None, **options: str) -> list[Job]:
-    """Return training runs with these options and values (see `run_config`), one for each seed.
+def over(*several: Iterable[str]) -> list[str]:
+    """Return all of these arguments, of which a later one takes the place of one with the same key."""
+    by_key = {}
+    for argument in chain(*several):
+        key, equals, _ = argument.partition("=")
+        if not equals:
+            raise ConfigError(f"study: the argument '{argument}' of a run; expected key=value")
+        by_key[key] = argument
+    return [*by_key.values()]
+
+
+def training_jobs(
+    label: str, seeds: Iterable[int], values: Any = None, arguments: Iterable[str] = (), **options: str
+) -> list[Job]:
+    """Return training runs of this configuration (see `run_config`), one for each seed.
 
     The spec of a run holds every value there is, so that a run with another default is another run.
     """
-    cfg = run_config(OmegaConf.merge(IN_A_STUDY, values or {}), **{"logger": "none"} | options)
+    cfg = run_config(values, over(IN_A_STUDY, arguments), **options)
     cfg.run_dir = ""  # its folder is no part of what the run is
     check_run(cfg)
     config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))

@@ -40,7 +40,7 @@ from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies.choosers import COSTS, Trained, trained_agent
 from drest_torch.studies.engine import as_table, value
-from drest_torch.studies.shared import chosen_of, command_jobs, parse
+from drest_torch.studies.shared import chosen_of, command_jobs
 
 TOOK = ("env_steps", "wall_seconds", *NUMBERS)
 
@@ -212,8 +212,7 @@ def other_levels(asked: Asked, spec: dict[str, Any]) -> dict[str, Any]:
 
 def level_set(arguments: str, number: int) -> list[Level]:
     """Return so many test levels of the set that arguments of the command choose."""
-    options, values = parse(arguments.split())
-    cfg = run_config(values, **options)
+    cfg = run_config(arguments=arguments.split())
     cfg.levels.test = number
     return named(cfg.levels)
 

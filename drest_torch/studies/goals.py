@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from drest_torch.building.checkpoints import PRETRAINED, step_checkpoints
 from drest_torch.building.levels import generator_config
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.training_job import IN_A_STUDY, run_config
+from drest_torch.jobs.training_job import IN_A_STUDY, over, run_config
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
@@ -138,7 +138,8 @@ def all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
         if "like" in own:
             check_known(f"study.goals: '{title}' is like", [own["like"]], given)
             other = given[own["like"]]
-            own |= {**other, "strengths": {}, **own, "arguments": _over(own.get("arguments", ""), other["arguments"])}
+            several = [each.get("arguments", "").split() for each in (other, own)]
+            own |= {**other, "strengths": {}, **own, "arguments": " ".join(over(*several))}
         check_known(f"study.goals: '{title}' wants something on", own["wanted"], [*SETS, FILE])
         for marks in own["wanted"].values():
             check_known(f"study.goals: '{title}' wants", marks, MARKS)
@@ -146,14 +147,9 @@ def all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
         for argument, values in own.get("strengths", {}).items():
             for strength in values:
                 goal = own | {"arguments": f"{own['arguments']} {argument}={strength}"}
-                several = strength == values[0]
-                made[title if several else f"{title}, {strength:g}"] = goal if several else goal | {"seeds": 1}
+                is_own = strength == values[0]
+                made[title if is_own else f"{title}, {strength:g}"] = goal if is_own else goal | {"seeds": 1}
     return made
-
-
-def _over(arguments: str, others: str) -> str:
-    """Return the other arguments with these over them."""
-    return " ".join({word.partition("=")[0]: word for word in (*others.split(), *arguments.split())}.values())
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
@@ -221,9 +217,7 @@ def _cost_jobs(cfg: Config) -> dict[Key, Job]:
         }
         configs = {}
         for network in cfg.cost_networks:
-            run: Any = run_config(
-                OmegaConf.merge(IN_A_STUDY, own), algo="ppo", levels="large", policy=network, logger="none"
-            )
+            run: Any = run_config(own, IN_A_STUDY, algo="ppo", levels="large", policy=network)
             configs[network] = cast("dict[str, Any]", OmegaConf.to_container(run, resolve=True)) | {"run_dir": ""}
         spec = {"record": record, "levels": cfg.cost_levels, "seed": cfg.levels_seed}
         spec |= {"updates": cfg.cost_updates, "configs": configs}
@@ -290,8 +284,9 @@ def report(cfg: Config, done: Done) -> Report:
     published = {title: goal["published"] for title, goal in all_goals(cfg).items() if "published" in goal}
     if "follow_up" in parts:
         tables["follow_up"] = follow_up_table(published, parts["follow_up"])
-    beside = rows[rows.title.isin([each.title for each in parts.get("alternatives", ())]) & (rows.split == TEST)]
-    if "alternatives" in parts:
+    titles = [each.title for each in parts.get("alternatives", ())]
+    beside = rows[rows.title.isin(titles) & (rows.split == TEST)]
+    if rivals.FIRST in titles:
         plots["alternatives"] = rivals.frontier(parts["alternatives"])
         tables["alternatives"] = partial(rivals.rivals_table, beside)
     if means:
@@ -308,7 +303,7 @@ def report(cfg: Config, done: Done) -> Report:
     }
     return Report(
         rows,
-        lambda: list(quotes(parts, goals, beside)),
+        lambda: [*quotes(parts), *rivals.quotes(beside, goals)],
         tables,
         plots,
         lambda: sentences(goals, parts, published) | {"sides": rivals.sides(beside, goals)},
@@ -317,7 +312,7 @@ def report(cfg: Config, done: Done) -> Report:
     )
 
 
-def quotes(parts: Mapping[str, list[Score]], goals: Mapping[str, Any], beside: pd.DataFrame) -> Iterator[Quote]:
+def quotes(parts: Mapping[str, list[Score]]) -> Iterator[Quote]:
     for part, made in parts.items():
         wanted = [each for each in made if each.wanted]
         complete = sum(each.complete for each in wanted)
@@ -325,8 +320,6 @@ def quotes(parts: Mapping[str, list[Score]], goals: Mapping[str, Any], beside: p
         if wanted:
             counts = f"{complete} of {len(wanted)} goals by every seed; {reached} of {agents} agents"
             yield Quote(PARTS[part], "", counts)
-    if "alternatives" in parts:
-        yield rivals.rivals_quote(rivals.sides(beside, goals))
 
 
 def sentences(
@@ -337,7 +330,6 @@ def sentences(
     titles = {part: dict.fromkeys(each.title for each in several) for part, several in parts.items()}
     return {
         "parts": list(parts),
-        "words": PARTS,
         "wanted": len(wanted),
         "missed": [each for each in wanted if not each.complete],
         "lines": {

@@ -48,7 +48,9 @@ def differences(means: pd.DataFrame) -> dict[str, Interval]:
 
 
 def sides(rows: pd.DataFrame, goals: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, float]]:
-    """Return the alternatives that are better than DReST, alike and worse, and by how much."""
+    """Return the alternatives that are better than DReST, alike and worse, and by how much; {} without DReST."""
+    if FIRST not in {*rows.title}:
+        return {}
     found: dict[str, dict[str, float]] = {"better": {}, "alike": {}, "worse": {}}
     for title, it in differences(seed_means(rows)).items():
         if title != FIRST and not goals[title].get("seeds") and BIT not in str(goals[title]["arguments"]):
@@ -58,13 +60,13 @@ def sides(rows: pd.DataFrame, goals: Mapping[str, Mapping[str, object]]) -> dict
     return found
 
 
-def rivals_quote(found: Mapping[str, Mapping[str, float]]) -> Quote:
+def quotes(rows: pd.DataFrame, goals: Mapping[str, Mapping[str, object]]) -> list[Quote]:
     """Return how many are on each side."""
     words = [
         f"{len(titles)} {side}" + (f" (by at most {max(titles.values()):.3f})" if titles else "")
-        for side, titles in found.items()
+        for side, titles in sides(rows, goals).items()
     ]
-    return Quote("alternatives to DReST on unseen levels, U and N", "", ", ".join(words))
+    return [Quote("alternatives to DReST on unseen levels, U and N", "", ", ".join(words))] if words else []
 
 
 def rivals_table(rows: pd.DataFrame) -> Table:

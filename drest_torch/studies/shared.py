@@ -8,14 +8,13 @@ from typing import Any
 
 import pandas as pd
 import torch
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
-from drest_torch.jobs.training_job import training_jobs
+from drest_torch.jobs.training_job import over, training_jobs
 from drest_torch.metrics import neutrality
 from drest_torch.studies.engine import Done, StudyConfig, value
 
@@ -101,30 +100,11 @@ def of_two(p_longer: Tensor) -> pd.DataFrame:
     return pd.DataFrame({"p_longer": p_longer.numpy(), "neutrality": bits.numpy()})
 
 
-GROUPS = ("algo", "objective", "reward", "policy", "levels", "env", "logger")
-"""Groups of yaml files, from which the arguments of a run may choose."""
-
-
-def parse(arguments: Sequence[str]) -> tuple[dict[str, str], Any]:
-    """Return what arguments of `python -m drest_torch.train` choose from groups of yaml files, and their values."""
-    chosen, values = {}, []
-    for argument in arguments:
-        key, equals, given = argument.partition("=")
-        if not equals:
-            raise ConfigError(f"study: the argument '{argument}' of a run; expected key=value")
-        if key in GROUPS:
-            chosen[key] = given
-        else:
-            values.append(argument)
-    return chosen, OmegaConf.from_dotlist(values)
-
-
 def command_jobs(
     label: str, seeds: int, arguments: str, overrides: Sequence[str] = (), values: Any = None, **options: str
 ) -> list[Job]:
-    """Return the runs of `python -m drest_torch.train` with these arguments, by seed; ``values`` are over theirs."""
-    chosen, given = parse([*arguments.split(), *overrides])
-    return training_jobs(label, range(seeds), OmegaConf.merge(given, values or {}), **chosen | options)
+    """Return the runs of `drest train` with these arguments, by seed; ``values`` are over theirs."""
+    return training_jobs(label, range(seeds), values, over(arguments.split(), overrides), **options)
 
 
 def check_known(beginning: str, names: Iterable[str], known: Collection[str]) -> None:

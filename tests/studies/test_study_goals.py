@@ -7,10 +7,11 @@ from omegaconf import OmegaConf
 
 from drest_torch.envs.levels import world, write_levels
 from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.studies import goals, rivals, sizes, unseen
 from drest_torch.studies.scores import score
-from tests.helpers.studies import composed_study
+from tests.helpers.studies import composed_study, page_text, published
 
 
 def few(*chosen, **values):
@@ -64,6 +65,32 @@ def test_an_alternative_is_better_where_it_is_clearly_so_in_every_seed(by, side)
     found = rivals.sides(pd.DataFrame(rows), {title: goals.all_goals(few())[title] for title in (*ends, "DReST, 4")})
     assert {name: list(titles) for name, titles in found.items() if titles} == {side: ["U × N"]}
     assert found[side]["U × N"] == pytest.approx(abs(sum(by)) / 3)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "measured"),
+    [
+        (["REINFORCE on example"], "1 of 1 goals by every seed; 2 of 2 agents"),
+        (["U × N"], None),
+        (["DReST", "U × N"], "1 better (by at most 0.050), 0 alike, 0 worse"),
+    ],
+)
+def test_a_part_is_published_without_the_others(chosen, measured):
+    """Of an alternative, whose levels have two lengths, the neutrality in bits is that ÷ log2 k."""
+
+    def result(job):
+        ends = {"usefulness": 1.0, "neutrality": 0.8 if "DReST" in job.name else 0.9, "p_longest": 0.3}
+        arrays = {f"{split}/{name}": np.full(3, end) for name, end in ends.items() for split in ("train", "test")}
+        own = {name: np.ones(3) for name in ("train/neutrality_normalised", "train/neutrality_own_normalised")}
+        took = {"wall_seconds": 2.0, "env_steps": 5, "splits": {"test": {"neutrality_own": 0.1}}}
+        return Result(took, arrays | own)
+
+    cfg = few(*chosen, parts=["learning", "alternatives"])
+    found = published(goals, cfg, result)
+    assert [quote.measured for quote in found.quotes] == ([] if measured is None else [measured])
+    text = page_text(found.blocks)
+    assert ("U × N 1.000 (1.000-1.000) 0.900 (0.900-0.900) 0.100" in text) == ("DReST" in chosen)
+    assert ("+0.050 (+0.050 to +0.050)" in text, "(U × N)" in text) == ("DReST" in chosen,) * 2
 
 
 def test_in_environments_of_others_the_default_reward_stands_beside():

@@ -131,11 +131,16 @@ def power_cut():
     raise SystemError
 
 
-@pytest.mark.parametrize(("what", "seen"), [(stop, KeyboardInterrupt), (power_cut, SystemError)])
-def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(whole, tmp_path, monkeypatch, what, seen):
+@pytest.mark.parametrize(
+    ("what", "seen", "updates"),
+    [(stop, KeyboardInterrupt, 5), (power_cut, SystemError, 5), (power_cut, SystemError, 0)],
+)
+def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
+    whole, tmp_path, monkeypatch, what, seen, updates
+):
     update, calls = Run.update, iter(range(100))
     with monkeypatch.context() as patched:
-        patched.setattr(Run, "update", lambda run: (what() if next(calls) == 5 else None, update(run))[1])
+        patched.setattr(Run, "update", lambda run: (what() if next(calls) == updates else None, update(run))[1])
         with pytest.raises(seen):
             train(tiny().spec, tmp_path / "parts")
     assert not (tmp_path / "parts" / "summary.json").exists()
