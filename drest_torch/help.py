@@ -9,14 +9,15 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Collection, Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
+from collections.abc import Collection
+from dataclasses import Field, dataclass
+from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin
 
-import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
+from drest_torch.config.reading import GROUPS, settings, typed
 from drest_torch.limits import kind_of, limits_of
 
 COLUMNS = 80
@@ -40,7 +41,7 @@ COMMANDS = {
         "Train an agent, and evaluate exactly what it learned.",
         "drest train algo=ppo levels=paper algo.lr=0.0005 seed=1",
         "config",
-        ("algo", "objective", "reward", "levels", "env", "policy", "logger"),
+        GROUPS,
         "docs/howto/running.md",
     ),
     "evaluate": Command(
@@ -116,7 +117,13 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
         cfg = _study(overrides)
     else:
         cfg = compose(*overrides, name=COMMANDS[command].config)
-    return sorted(_walk(cfg, ""), key=lambda key: "." in key.name)
+    found = []
+    for key, field, hint, within in settings(cfg):
+        if key not in ("study", "study.quick", "study.name"):
+            value = typed(OmegaConf.to_container(within, resolve=False)[field.name])
+            meaning = _docstrings(OmegaConf.get_type(within)).get(field.name, "")
+            found.append(Key(key, value, _type(field, hint), meaning, _choices(field, hint)))
+    return found
 
 
 def _study(overrides: Collection[str]) -> Any:
@@ -129,30 +136,6 @@ def _study(overrides: Collection[str]) -> Any:
         register(study_schemas([f"study={names[-1]}"]))
         return compose_study(names[-1], *(word for word in overrides if not word.startswith("study=")))
     return OmegaConf.merge(OmegaConf.structured(StudyCommand), {"study": None})
-
-
-def _walk(cfg: Any, prefix: str) -> Iterator[Key]:
-    """Yield the keys of a structured configuration, those within others after them."""
-    kind: Any = OmegaConf.get_type(cfg)
-    raw: Any = OmegaConf.to_container(cfg, resolve=False)
-    said, hints = _docstrings(kind), get_type_hints(kind)
-    inner = []
-    for each in fields(kind):
-        name = f"{prefix}{each.name}"
-        node = cfg._get_node(each.name)
-        if isinstance(node, DictConfig) and is_dataclass(OmegaConf.get_type(node)) and not node._is_none():
-            inner.append((node, f"{name}."))
-        elif name not in ("study", "study.quick", "study.name"):
-            kinds = _type(each, hints[each.name]), said.get(each.name, ""), _choices(each, hints)
-            yield Key(name, _text(raw[each.name]), *kinds)
-    for node, start in inner:
-        yield from _walk(node, start)
-
-
-def _text(value: Any) -> str:
-    """Return a value as it is typed on the command line."""
-    line = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
-    return line.removesuffix("...\n").strip().replace(", ", ",")
 
 
 def _type(each: Field[Any], hint: Any) -> str:
@@ -171,16 +154,17 @@ def _type(each: Field[Any], hint: Any) -> str:
     return f"{word}, or null" if len(several) > 1 else word
 
 
-def _choices(each: Field[Any], hints: dict[str, Any]) -> tuple[str, ...]:
+def _choices(each: Field[Any], hint: Any) -> tuple[str, ...]:
     limits = limits_of(each)
     if limits is not None and limits.choices is not None:
         return tuple(limits.choices)
-    return ("true", "false") if hints[each.name] is bool else ()
+    return ("true", "false") if hint is bool else ()
 
 
 # --------------------------------------------------------------------------------------- meanings
 
 
+@lru_cache
 def _docstrings(kind: Any) -> dict[str, str]:
     """Return what a dataclass and its bases say of their fields, in a text below one, or below several together."""
     said: dict[str, str] = {}

@@ -19,26 +19,26 @@ class Limits:
     above: float = -math.inf
     at_most: float = math.inf
     finite: bool = True
+    whole: bool = False
     choices: Collection[str] | None = None
 
     def allow(self, value: Any) -> bool:
         """Return whether a value is within the limits."""
         if self.choices is not None:
             return value in self.choices
-        if not isinstance(value, int | float):
-            return False
-        if self.finite and not math.isfinite(value):
+        if not isinstance(value, int if self.whole else int | float) or (self.finite and not math.isfinite(value)):
             return False
         return bool(self.at_least <= value <= self.at_most and value > self.above)
 
     def __str__(self) -> str:
         if self.choices is not None:
             return f"one of {', '.join(self.choices)}"
+        number = "a whole number" if self.whole else "a number"
         if self.at_least > -math.inf and self.at_most < math.inf:
-            return f"a number from {_text(self.at_least)} to {_text(self.at_most)}"
+            return f"{number} from {_text(self.at_least)} to {_text(self.at_most)}"
         bounds = {"at least": self.at_least, "above": self.above, "at most": self.at_most}
         words = [f"{word} {_text(bound)}" for word, bound in bounds.items() if math.isfinite(bound)]
-        return f"a number {', '.join(words)}"
+        return f"{number} {', '.join(words)}"
 
 
 def limited(*, kind: str = "", default: Any = "???", **bounds: Any) -> Any:

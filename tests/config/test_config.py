@@ -311,7 +311,7 @@ TABULAR = {"gradient", "epsilon", "epsilon_end", "decay_episodes", "random_episo
 def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong):
     key = wrong.partition("=")[0]
     algo = "tabular" if key.removeprefix("algo.") in TABULAR else "ppo"
-    with pytest.raises(ConfigError, match=rf"^{key}=.*(expected|use at most)"):
+    with pytest.raises(ConfigError, match=rf"^{key}=.*(expected|use {key}=10$)"):
         check_run(compose(f"algo={algo}", wrong, "run_dir=x"))
 
 
@@ -323,28 +323,25 @@ class Inner:
 
 @dataclass
 class Outer:
-    count: int = limited(at_least=1)
+    count: Any = limited(at_least=1, whole=True)
     norm: float = limited(above=0, finite=False)
     shares: list[float] = limited(above=0, at_most=1)
-    by_name: dict[str, float] = limited(at_least=0)
     seed: int | None = limited(at_least=0, at_most=2**62 - 1)
     inner: Inner = field(default_factory=Inner)
-    several: list[Inner] = field(default_factory=list)
     anything: Any = "???"
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"count": 0}, "count=0; expected a number at least 1"),
+        ({"count": 0}, "count=0; expected a whole number at least 1"),
+        ({"count": 1.5}, "count=1.5; expected a whole number at least 1"),
         ({"norm": 0.0}, "norm=0.0; expected a number above 0"),
         ({"norm": float("nan")}, "norm=nan; expected a number above 0"),
         ({"shares": [0.5, 2.0]}, "shares=[0.5, 2.0]; expected a number above 0, at most 1"),
-        ({"by_name": {"a": -1.0}}, "by_name={'a': -1.0}; expected a number at least 0"),
         ({"seed": -1}, "seed=-1; expected a number from 0 to 2^62 - 1"),
         ({"inner": {"share": 1.5}}, "inner.share=1.5; expected a number from 0 to 1"),
         ({"inner": {"kind": "three"}}, "inner.kind=three; expected one of one, two"),
-        ({"several": [{"share": 0}, {"share": 7}]}, "several[1].share=7.0; expected a number from 0 to 1"),
     ],
 )
 def test_limits_are_told_in_words_however_deep_the_key_lies(values, sentence):
@@ -354,7 +351,7 @@ def test_limits_are_told_in_words_however_deep_the_key_lies(values, sentence):
 
 
 def test_what_is_within_limits_null_or_missing_is_left_alone():
-    good = {"count": 1, "norm": float("inf"), "shares": [1.0], "seed": None, "several": [{"share": 1}]}
+    good = {"count": 1, "norm": float("inf"), "shares": [1.0], "seed": None}
     check_limits(OmegaConf.merge(OmegaConf.structured(Outer), good))
     check_limits(Inner(share=0.0, kind="two"))
 
