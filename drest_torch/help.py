@@ -120,9 +120,9 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
     found = []
     for key, field, hint, within in settings(cfg):
         if key not in ("study", "study.quick", "study.name"):
-            value = typed(OmegaConf.to_container(within, resolve=False)[field.name])
-            meaning = _docstrings(OmegaConf.get_type(within)).get(field.name, "")
-            found.append(Key(key, value, _type(field, hint), meaning, _choices(field, hint)))
+            plain: Any = OmegaConf.to_container(within, resolve=False)
+            meaning = _docstrings(OmegaConf.get_type(within) or object).get(field.name, "")
+            found.append(Key(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
     return found
 
 
@@ -165,7 +165,7 @@ def _choices(each: Field[Any], hint: Any) -> tuple[str, ...]:
 
 
 @lru_cache
-def _docstrings(kind: Any) -> dict[str, str]:
+def _docstrings(kind: type) -> dict[str, str]:
     """Return what a dataclass and its bases say of their fields, in a text below one, or below several together."""
     said: dict[str, str] = {}
     for base in (*reversed(kind.__mro__), getattr(kind, "documented_by", object)):

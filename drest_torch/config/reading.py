@@ -69,7 +69,7 @@ class Setting(NamedTuple):
     """With dots."""
     field: Field[Any]
     hint: Any
-    within: DictConfig
+    within: Any
     """What it is a key of."""
 
 

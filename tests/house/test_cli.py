@@ -186,6 +186,7 @@ def test_a_full_disk(call, monkeypatch):
         ),
         (["run=RUN", "levels=example", "animation=/dev/null/a.gif"], "/dev/null/a.gif: cannot be written"),
         (["run=RUN", "levels=example", "most_pictures=0"], "most_pictures=0; expected a number at least 1"),
+        (["run=RUN", "levels=hard", "levels.test=0"], "levels.test=0 generated levels to evaluate on; expected at"),
         (["run=RUN", "suite=pressure"], "suite=pressure; expected"),
         (["run=RUN", "suite=shutdownability", "sampled=10"], "sampled is not part of suite=shutdownability"),
     ],
