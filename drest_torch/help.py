@@ -12,13 +12,13 @@ import textwrap
 from collections.abc import Collection
 from dataclasses import Field, dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple, get_args, get_origin
 
 from omegaconf import OmegaConf
 
 from drest_torch.config.reading import GROUPS, settings, typed
-from drest_torch.limits import kind_of, limits_of
+from drest_torch.limits import limits_of
 
 COLUMNS = 80
 TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text", dict: "mapping", Any: "any value"}
@@ -61,11 +61,6 @@ COMMANDS = {
 }
 
 
-def is_asked(arguments: Collection[str]) -> bool:
-    """Return whether the arguments of a command ask for its help."""
-    return bool({"-h", "--help"} & set(arguments))
-
-
 def help_text(name: str, *overrides: str) -> str:
     """Return what ``--help`` prints of a command, with the values that these further arguments choose."""
     this = COMMANDS[name]
@@ -78,17 +73,12 @@ def help_text(name: str, *overrides: str) -> str:
         lines += [f"\n{group}{taken}", *_options(group, name)]
     lines += ["\nKeys, set with KEY=VALUE, and the values that they have with these arguments:"]
     for _, section in groupby(keys_of(name, *overrides), lambda key: key.name.rpartition(".")[0]):
-        for meaning, shared in groupby(section, lambda key: key.meaning):
-            lines += ["", *(_folded("  ", f"{key.name}={key.value}  ({key.type})") for key in shared)]
-            lines += [_folded("      ", meaning)] if meaning else []
+        for key in section:
+            lines += ["", _folded("  ", f"{key.name}={key.value}  ({key.type})"), _folded("      ", key.meaning)]
     other = {"study": "study=NAME", "train": "algo=NAME or env=NAME"}.get(name, "levels=NAME")
     lines += [
         f"\n{other} before --help shows the keys and values of that choice.",
-        *(
-            ["imports=MODULE,… names modules of your own that a stored run uses."]
-            if name in ("train", "evaluate")
-            else []
-        ),
+        *(["imports=MODULE,… names modules of your own that a stored run uses."] if name != "study" else []),
         f"{this.page} tells more.",
         "-m runs each combination of KEY=A,B: a sweep. --cfg job prints values as YAML.",
     ]
@@ -142,8 +132,8 @@ def _type(each: Field[Any], hint: Any) -> str:
     """Return the type of a field in words, with its limits."""
     from drest_torch.config.checks import PATHS
 
-    if kind := kind_of(each):
-        return kind
+    if kind := each.metadata.get("kind"):
+        return str(kind)
     several = get_args(hint) if type(None) in get_args(hint) else (hint,)
     inner = next(one for one in several if one is not type(None))
     word = "path" if each.name in PATHS and inner is str else TYPES.get(get_origin(inner) or inner, "")
@@ -166,21 +156,16 @@ def _choices(each: Field[Any], hint: Any) -> tuple[str, ...]:
 
 @lru_cache
 def _docstrings(kind: type) -> dict[str, str]:
-    """Return what a dataclass and its bases say of their fields, in a text below one, or below several together."""
+    """Return what a dataclass and its bases say of their fields, in the text below each."""
     said: dict[str, str] = {}
     for base in (*reversed(kind.__mro__), getattr(kind, "documented_by", object)):
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         except (OSError, TypeError, SyntaxError):
             continue  # a class without a source of its own
-        names: list[str] = []
-        for entry in getattr(tree, "body", []):
-            value = getattr(entry, "value", None)
-            if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
-                names.append(entry.target.id)
-            elif isinstance(entry, ast.Expr) and isinstance(value, ast.Constant):
-                said |= dict.fromkeys(names, " ".join(str(value.value).split()))
-                names = []
+        for entry, below in pairwise(getattr(tree, "body", [])):
+            if isinstance(entry, ast.AnnAssign) and isinstance(below, ast.Expr):
+                said[ast.unparse(entry.target)] = " ".join(ast.literal_eval(below.value).split())
     return said
 
 

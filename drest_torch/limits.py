@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import Field, dataclass, field
 from typing import Any
 
-_KEY, _KIND = "limits", "kind"
+_KEY = "limits"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def limited(*, kind: str = "", default: Any = "???", **bounds: Any) -> Any:
     says what a value may be where the type of the field does not.
     """
     limits = Limits(**bounds)
-    metadata = {_KIND: kind, **({} if limits == Limits() else {_KEY: limits})}
+    metadata = {"kind": kind, **({} if limits == Limits() else {_KEY: limits})}
     if isinstance(default, list | dict):
         return field(default_factory=lambda: copy.deepcopy(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -60,12 +60,6 @@ def limits_of(value: Field[Any]) -> Limits | None:
     """Return the limits of a field, or None where it has none."""
     limits: Limits | None = value.metadata.get(_KEY)
     return limits
-
-
-def kind_of(value: Field[Any]) -> str:
-    """Return what is said of the values of a field, or nothing where its type says it."""
-    kind: str = value.metadata.get(_KIND, "")
-    return kind
 
 
 def _text(bound: float) -> str:
