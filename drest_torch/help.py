@@ -111,7 +111,8 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
     for key, field, hint, within in settings(cfg):
         if key not in ("study", "study.quick", "study.name"):
             plain: Any = OmegaConf.to_container(within, resolve=False)
-            meaning = _docstrings(OmegaConf.get_type(within) or object).get(field.name, "")
+            kind: Any = OmegaConf.get_type(within)
+            meaning = _docstrings(kind).get(field.name, "")
             found.append(Key(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
     return found
 
