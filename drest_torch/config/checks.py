@@ -17,7 +17,16 @@ from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import flattened, settings, typed
-from drest_torch.config.schema import Config, copies_of, in_gridworld, learns_from, objective_of, shown_features
+from drest_torch.config.schema import (
+    Config,
+    EnvConfig,
+    LevelsConfig,
+    copies_of,
+    in_gridworld,
+    learns_from,
+    objective_of,
+    shown_features,
+)
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError, shown
@@ -179,21 +188,14 @@ def _check_shares(cfg: Config) -> None:
             raise ConfigError(f"{key}={number} does not divide {of}={total}; use a divisor, or a multiple of {number}")
 
 
-def check_unread(cfg: Config, default: Config) -> None:
-    """Refuse values that a new run does not read: those of `env` in gridworlds, and of `levels` elsewhere.
-
-    ``default`` is the configuration without them.
-    """
-    group = "env" if in_gridworld(cfg) else "levels"
-    given, usual = (
-        flattened(OmegaConf.to_container(getattr(each, group), resolve=True), f"{group}.") for each in (cfg, default)
-    )
-    for key, value in given.items():
-        if (key not in usual or value != usual[key]) and key not in ("env.title", "env.id", "env.factory"):
-            raise ConfigError(
-                f"{key.removesuffix('.name')}={typed(value)} does nothing with env={cfg.env.name}; leave it out, or "
-                "choose another env"
-            )
+def check_unread(cfg: Config) -> None:
+    """Refuse values that a new run does not read: those of `env` in gridworlds, and of `levels` elsewhere."""
+    group, schema = ("env", EnvConfig) if in_gridworld(cfg) else ("levels", LevelsConfig)
+    usual = flattened(OmegaConf.to_container(OmegaConf.structured(schema)), f"{group}.") | {"levels.name": "generated"}
+    for key, value in flattened(OmegaConf.to_container(getattr(cfg, group), resolve=True), f"{group}.").items():
+        if (key not in usual or value != usual[key]) and key not in ("env.name", "env.title", "env.id", "env.factory"):
+            given = f"{key.removesuffix('.name')}={typed(value)}"
+            raise ConfigError(f"{given} does nothing with env={cfg.env.name}; leave it out, or choose another env")
 
 
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:

@@ -46,6 +46,8 @@ REFUSED = [
             ("policy.network=recurrent", "so that it cannot be evaluated exactly; use sampled=256"),
             ("reward.counting=sequential reward.episodes_per_meta=7", "episodes_per_meta=7.*algo.episodes=64"),
             ("reward.counting=sequential reward.episodes_at_start=8", r"^reward\.episodes_at_start"),
+            ("reward.group=1", "whole groups of at least 2; use reward.group=2"),
+            ("policy.observation=vector levels.fresh=true", "levels.fresh asks for more; use policy.observation=grid"),
             ("device=abacus", "device=abacus"),
             ("device=cuda:99", "device=cuda:99"),
             ("levels.name=atlantis", "atlantis.*royal_road"),
@@ -139,6 +141,8 @@ REFUSED = [
             ("env.copies=8", "reward.group=16 does not divide env.copies=8"),
             ("reward.counting=sequential", "use algo.episodes=512"),
             ("objective=weighted", "use objective=drest"),
+            ("reward.pays=count", "no coins on a map; use reward.pays=actual"),
+            ("device=cuda", "which env=gymnasium does not offer; use device=cpu"),
         )
     ),
     ((*CARTPOLE[:3], "algo=generalist"), "knows the model of a gridworld, and env=gymnasium has none; use algo=ppo"),
