@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, cast, get_args
 
@@ -81,7 +82,7 @@ def check_run(cfg: Config) -> None:
     if not is_list and best not in (None, "reference"):
         raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or reference, or null")
     of_place = _of_gridworlds if in_gridworld(cfg) else _of_environments
-    for key, needed, why in (*of_place(cfg), *_of_learning(cfg)):
+    for key, needed, why in chain(of_place(cfg), _of_learning(cfg)):  # each need supposes those before it
         if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
             name = key.removesuffix(".name")
             raise ConfigError(f"{name}={typed(value)}{why}; use {name}={typed(needed)}")
@@ -159,11 +160,8 @@ def _of_learning(cfg: Config) -> Iterator[Need]:
     elif kind == "mini-episodes" and reward.counting == "sequential":
         yield "reward.episodes_at_start", None, f", but with {counting} a meta-episode is as long as it is"
     elif kind == "mini-episodes":
-        yield (
-            "algo.credit",
-            "mini",
-            f" goes from one mini-episode to the next, which with {counting} are side by side, unlike sequential ones",
-        )
+        beside = f"which with {counting} are side by side, unlike sequential ones"
+        yield "algo.credit", "mini", f" goes from one mini-episode to the next, {beside}"
         yield "reward.group", max(2, reward.group), f", but with {counting} a batch is whole groups of at least 2"
     if policy.private_kind == "bits":
         most = min(policy.private_bits, MAX_PRIVATE_BITS)

@@ -145,7 +145,7 @@ REFUSED = [
             ("device=cuda", "which env=gymnasium does not offer; use device=cpu"),
         )
     ),
-    ((*CARTPOLE[:3], "algo=generalist"), "knows the model of a gridworld, and env=gymnasium has none; use algo=ppo"),
+    ((*CARTPOLE[:3], "algo=generalist", "reward.counting=sequential"), "^algo=exact knows the model .*; use algo=ppo"),
     (
         ("env=queue", "start_from=generalist"),
         "start_from=generalist, but only runs in gridworlds can begin with another agent",
