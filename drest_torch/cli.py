@@ -19,7 +19,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from drest_torch.errors import UserError, shown
 from drest_torch.files import flush_output, open_streams
-from drest_torch.help import COMMANDS, help_text, is_asked
+from drest_torch.help import COMMANDS, help_text
 from drest_torch.own_code import leave_here, use
 from drest_torch.tracking.stages import announce
 
@@ -46,7 +46,7 @@ def command(
             with streams(), one_sentence():
                 leave_here()
                 announce(sys.argv[1:])
-                if is_asked(sys.argv[1:]):
+                if {"-h", "--help"} & {*sys.argv[1:]}:
                     print(help_text(name, *(word for word in sys.argv[1:] if "=" in word and word[0] != "-")))
                     return
                 if prepare is not None:

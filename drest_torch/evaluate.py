@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drest_torch.cli import command
-from drest_torch.errors import shown
+from drest_torch.errors import ConfigError, shown
+from drest_torch.tracking.stages import stage
 
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
@@ -21,7 +22,6 @@ def main(cfg: EvaluateConfig) -> None:
     from drest_torch.config.schema import in_gridworld
     from drest_torch.files import refuse_to_replace
     from drest_torch.tracking.console import print_table
-    from drest_torch.tracking.stages import stage
     from drest_torch.training.folder import READ
 
     check_limits(cfg)
@@ -63,8 +63,6 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     from drest_torch.building.checkpoints import PRETRAINED
     from drest_torch.choices.page import shutdownability
     from drest_torch.envs.levels import find_levels
-    from drest_torch.errors import ConfigError
-    from drest_torch.tracking.stages import stage
 
     for key in ("sampled", "pictures", "animation"):
         if getattr(cfg, key):
@@ -84,9 +82,7 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
 
 def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
     """Evaluate a run in an environment that is no gridworld, by sampling."""
-    from drest_torch.errors import ConfigError
     from drest_torch.tracking.console import print_table
-    from drest_torch.tracking.stages import stage
 
     trained = agent.cfg
     for key in ("pictures", "suite"):

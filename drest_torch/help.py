@@ -9,15 +9,16 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Collection, Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
-from itertools import groupby
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from collections.abc import Collection
+from dataclasses import Field, dataclass
+from functools import lru_cache
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple, get_args, get_origin
 
-import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from drest_torch.limits import kind_of, limits_of
+from drest_torch.config.reading import GROUPS, settings, typed
+from drest_torch.limits import limits_of
 
 COLUMNS = 80
 TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text", dict: "mapping", Any: "any value"}
@@ -40,7 +41,7 @@ COMMANDS = {
         "Train an agent, and evaluate exactly what it learned.",
         "drest train algo=ppo levels=paper algo.lr=0.0005 seed=1",
         "config",
-        ("algo", "objective", "reward", "levels", "env", "policy", "logger"),
+        GROUPS,
         "docs/howto/running.md",
     ),
     "evaluate": Command(
@@ -60,11 +61,6 @@ COMMANDS = {
 }
 
 
-def is_asked(arguments: Collection[str]) -> bool:
-    """Return whether the arguments of a command ask for its help."""
-    return bool({"-h", "--help"} & set(arguments))
-
-
 def help_text(name: str, *overrides: str) -> str:
     """Return what ``--help`` prints of a command, with the values that these further arguments choose."""
     this = COMMANDS[name]
@@ -77,17 +73,12 @@ def help_text(name: str, *overrides: str) -> str:
         lines += [f"\n{group}{taken}", *_options(group, name)]
     lines += ["\nKeys, set with KEY=VALUE, and the values that they have with these arguments:"]
     for _, section in groupby(keys_of(name, *overrides), lambda key: key.name.rpartition(".")[0]):
-        for meaning, shared in groupby(section, lambda key: key.meaning):
-            lines += ["", *(_folded("  ", f"{key.name}={key.value}  ({key.type})") for key in shared)]
-            lines += [_folded("      ", meaning)] if meaning else []
+        for key in section:
+            lines += ["", _folded("  ", f"{key.name}={key.value}  ({key.type})"), _folded("      ", key.meaning)]
     other = {"study": "study=NAME", "train": "algo=NAME or env=NAME"}.get(name, "levels=NAME")
     lines += [
         f"\n{other} before --help shows the keys and values of that choice.",
-        *(
-            ["imports=MODULE,… names modules of your own that a stored run uses."]
-            if name in ("train", "evaluate")
-            else []
-        ),
+        *(["imports=MODULE,… names modules of your own that a stored run uses."] if name != "study" else []),
         f"{this.page} tells more.",
         "-m runs each combination of KEY=A,B: a sweep. --cfg job prints values as YAML.",
     ]
@@ -116,7 +107,14 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
         cfg = _study(overrides)
     else:
         cfg = compose(*overrides, name=COMMANDS[command].config)
-    return sorted(_walk(cfg, ""), key=lambda key: "." in key.name)
+    found = []
+    for key, field, hint, within in settings(cfg):
+        if key not in ("study", "study.quick", "study.name"):
+            plain: Any = OmegaConf.to_container(within, resolve=False)
+            kind: Any = OmegaConf.get_type(within)
+            meaning = _docstrings(kind).get(field.name, "")
+            found.append(Key(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
+    return found
 
 
 def _study(overrides: Collection[str]) -> Any:
@@ -131,36 +129,12 @@ def _study(overrides: Collection[str]) -> Any:
     return OmegaConf.merge(OmegaConf.structured(StudyCommand), {"study": None})
 
 
-def _walk(cfg: Any, prefix: str) -> Iterator[Key]:
-    """Yield the keys of a structured configuration, those within others after them."""
-    kind: Any = OmegaConf.get_type(cfg)
-    raw: Any = OmegaConf.to_container(cfg, resolve=False)
-    said, hints = _docstrings(kind), get_type_hints(kind)
-    inner = []
-    for each in fields(kind):
-        name = f"{prefix}{each.name}"
-        node = cfg._get_node(each.name)
-        if isinstance(node, DictConfig) and is_dataclass(OmegaConf.get_type(node)) and not node._is_none():
-            inner.append((node, f"{name}."))
-        elif name not in ("study", "study.quick", "study.name"):
-            kinds = _type(each, hints[each.name]), said.get(each.name, ""), _choices(each, hints)
-            yield Key(name, _text(raw[each.name]), *kinds)
-    for node, start in inner:
-        yield from _walk(node, start)
-
-
-def _text(value: Any) -> str:
-    """Return a value as it is typed on the command line."""
-    line = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
-    return line.removesuffix("...\n").strip().replace(", ", ",")
-
-
 def _type(each: Field[Any], hint: Any) -> str:
     """Return the type of a field in words, with its limits."""
     from drest_torch.config.checks import PATHS
 
-    if kind := kind_of(each):
-        return kind
+    if kind := each.metadata.get("kind"):
+        return str(kind)
     several = get_args(hint) if type(None) in get_args(hint) else (hint,)
     inner = next(one for one in several if one is not type(None))
     word = "path" if each.name in PATHS and inner is str else TYPES.get(get_origin(inner) or inner, "")
@@ -171,32 +145,28 @@ def _type(each: Field[Any], hint: Any) -> str:
     return f"{word}, or null" if len(several) > 1 else word
 
 
-def _choices(each: Field[Any], hints: dict[str, Any]) -> tuple[str, ...]:
+def _choices(each: Field[Any], hint: Any) -> tuple[str, ...]:
     limits = limits_of(each)
     if limits is not None and limits.choices is not None:
         return tuple(limits.choices)
-    return ("true", "false") if hints[each.name] is bool else ()
+    return ("true", "false") if hint is bool else ()
 
 
 # --------------------------------------------------------------------------------------- meanings
 
 
-def _docstrings(kind: Any) -> dict[str, str]:
-    """Return what a dataclass and its bases say of their fields, in a text below one, or below several together."""
+@lru_cache
+def _docstrings(kind: type) -> dict[str, str]:
+    """Return what a dataclass and its bases say of their fields, in the text below each."""
     said: dict[str, str] = {}
     for base in (*reversed(kind.__mro__), getattr(kind, "documented_by", object)):
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         except (OSError, TypeError, SyntaxError):
             continue  # a class without a source of its own
-        names: list[str] = []
-        for entry in getattr(tree, "body", []):
-            value = getattr(entry, "value", None)
-            if isinstance(entry, ast.AnnAssign) and isinstance(entry.target, ast.Name):
-                names.append(entry.target.id)
-            elif isinstance(entry, ast.Expr) and isinstance(value, ast.Constant):
-                said |= dict.fromkeys(names, " ".join(str(value.value).split()))
-                names = []
+        for entry, below in pairwise(getattr(tree, "body", [])):
+            if isinstance(entry, ast.AnnAssign) and isinstance(below, ast.Expr):
+                said[ast.unparse(entry.target)] = " ".join(ast.literal_eval(below.value).split())
     return said
 
 

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import Field, dataclass, field
 from typing import Any
 
-_KEY, _KIND = "limits", "kind"
+_KEY = "limits"
 
 
 @dataclass(frozen=True)
@@ -19,26 +19,26 @@ class Limits:
     above: float = -math.inf
     at_most: float = math.inf
     finite: bool = True
+    whole: bool = False
     choices: Collection[str] | None = None
 
     def allow(self, value: Any) -> bool:
         """Return whether a value is within the limits."""
         if self.choices is not None:
             return value in self.choices
-        if not isinstance(value, int | float):
-            return False
-        if self.finite and not math.isfinite(value):
+        if not isinstance(value, int if self.whole else int | float) or (self.finite and not math.isfinite(value)):
             return False
         return bool(self.at_least <= value <= self.at_most and value > self.above)
 
     def __str__(self) -> str:
         if self.choices is not None:
             return f"one of {', '.join(self.choices)}"
+        number = "a whole number" if self.whole else "a number"
         if self.at_least > -math.inf and self.at_most < math.inf:
-            return f"a number from {_text(self.at_least)} to {_text(self.at_most)}"
+            return f"{number} from {_text(self.at_least)} to {_text(self.at_most)}"
         bounds = {"at least": self.at_least, "above": self.above, "at most": self.at_most}
         words = [f"{word} {_text(bound)}" for word, bound in bounds.items() if math.isfinite(bound)]
-        return f"a number {', '.join(words)}"
+        return f"{number} {', '.join(words)}"
 
 
 def limited(*, kind: str = "", default: Any = "???", **bounds: Any) -> Any:
@@ -50,7 +50,7 @@ def limited(*, kind: str = "", default: Any = "???", **bounds: Any) -> Any:
     says what a value may be where the type of the field does not.
     """
     limits = Limits(**bounds)
-    metadata = {_KIND: kind, **({} if limits == Limits() else {_KEY: limits})}
+    metadata = {"kind": kind, **({} if limits == Limits() else {_KEY: limits})}
     if isinstance(default, list | dict):
         return field(default_factory=lambda: copy.deepcopy(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -60,12 +60,6 @@ def limits_of(value: Field[Any]) -> Limits | None:
     """Return the limits of a field, or None where it has none."""
     limits: Limits | None = value.metadata.get(_KEY)
     return limits
-
-
-def kind_of(value: Field[Any]) -> str:
-    """Return what is said of the values of a field, or nothing where its type says it."""
-    kind: str = value.metadata.get(_KIND, "")
-    return kind
 
 
 def _text(bound: float) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ from drest_torch.own_code import search_here
 
 
 @dataclass(frozen=True)
-class Registry(Collection[str]):
+class Registry:
     """The modules of one kind by name; iteration yields the names that need no module path."""
 
     key: str
@@ -36,7 +36,10 @@ class Registry(Collection[str]):
 
     def __getitem__(self, name: str) -> ModuleType:
         """Return the module with this name; the error for an unknown name lists the known ones."""
-        module = self._find(name)
+        if name.isidentifier() and self._is_own(name):
+            return importlib.import_module(self.modules.format(name))
+        paths = [entry.module for entry in entry_points(group=self.group, name=name)]
+        module = importlib.import_module(paths[0]) if paths else _imported(name)
         if module is None:
             raise ConfigError(
                 f"{self.key}={name}; expected one of {', '.join(self)}, or the path of a module that can be imported"
@@ -52,15 +55,8 @@ class Registry(Collection[str]):
         """Refuse a name without such a module."""
         self.__getitem__(name)
 
-    def __contains__(self, name: object) -> bool:
-        module = self._find(name) if isinstance(name, str) else None
-        return module is not None and not self._absent(module)
-
     def __iter__(self) -> Iterator[str]:
         yield from dict.fromkeys((*self.own(), *sorted(entry_points(group=self.group).names)))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
     def is_known(self, name: str) -> bool:
         """Return whether a name needs no module path; nothing is imported to find out."""
@@ -78,13 +74,6 @@ class Registry(Collection[str]):
     def _is_own(self, name: str) -> bool:
         module = _imported(self.modules.format(name))
         return module is not None and not self._absent(module)
-
-    def _find(self, name: str) -> ModuleType | None:
-        if name.isidentifier() and self._is_own(name):
-            return importlib.import_module(self.modules.format(name))
-        for entry in entry_points(group=self.group, name=name):
-            return importlib.import_module(entry.module)
-        return _imported(name)
 
     def _absent(self, module: ModuleType) -> list[str]:
         return [attribute for attribute in self.attributes if not hasattr(module, attribute)]

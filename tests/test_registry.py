@@ -29,18 +29,15 @@ def shapes(tmp_path, monkeypatch):
 
 def test_own_modules_come_first_then_entry_points_then_any_module():
     assert list(SHAPES) == ["round", "star"]
-    assert len(SHAPES) == 2
     assert SHAPES["round"].__name__ == "shapes.round_shape"
     assert SHAPES["star"].__name__ == "elsewhere.star"
     assert SHAPES["shapes.other"].AREA == 2
-    assert "shapes.other" in SHAPES
 
 
 @pytest.mark.parametrize(
     "name", ["square", "no_package.square", "elsewhere.star.tip", "", "elsewhere.", "../star", "1"]
 )
 def test_an_unknown_name_is_refused_with_the_choices(name):
-    assert name not in SHAPES
     with pytest.raises(ConfigError) as raised:
         SHAPES[name]
     assert str(raised.value).startswith(f"shape={name}; expected one of round, star, or the path of a module")
@@ -48,7 +45,6 @@ def test_an_unknown_name_is_refused_with_the_choices(name):
 
 @pytest.mark.parametrize("name", ["json", "shapes.half_shape"])
 def test_a_module_that_lacks_something_is_refused_with_what_it_lacks(name):
-    assert name not in SHAPES
     with pytest.raises(ConfigError, match=rf"^shape={name}, but the module {name} has no draw"):
         SHAPES[name]
 

@@ -1,4 +1,4 @@
-"""The pay-master against the paper's formulas, with and without the normalising factor; the kernel against it."""
+"""What is paid, expected and averaged, against the paper's formulas and against a discount of a user's own."""
 
 import itertools
 import math
@@ -11,17 +11,25 @@ from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward, largest_reward
+from tests.helpers import rules
 
 
 def double(*values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-def discounts(lengths, k, lam, normalise):
-    """Return the discounts of a meta-episode played in this order, word for word as the paper has them."""
-    return [
-        lam ** (lengths[:place].count(length) - (place / k if normalise else 0)) for place, length in enumerate(lengths)
-    ]
+def discounts(lengths, k, lam, kind):
+    """Return the discounts of a meta-episode played in this order, word for word as the paper or the rule has them."""
+    befores = [lengths[:place].count(length) for place, length in enumerate(lengths)]
+    if "rule" in kind:
+        return [rules.odd(double(before), place, k, lam).item() for place, before in enumerate(befores)]
+    return [lam ** (before - (place / k if kind["normalise"] else 0)) for place, before in enumerate(befores)]
+
+
+RULES = "tests.helpers.rules:"
+each_kind = pytest.mark.parametrize(
+    "kind", [{"normalise": True}, {"normalise": False}, {"rule": f"{RULES}odd"}], ids=str
+)
 
 
 def test_exponents_by_hand():
@@ -33,33 +41,47 @@ def test_exponents_by_hand():
     assert without.discount(chosen_before, 7, 2).tolist() == [1, 0.5, 0.125, 1]
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@each_kind
 @pytest.mark.parametrize(("k", "episodes", "lam"), [(2, 1, 0.9), (2, 6, 0.7), (3, 5, 0.6)])
-def test_expectations_against_full_enumeration(k, episodes, lam, normalise):
+def test_expectations_against_full_enumeration(k, episodes, lam, kind):
     """Every sequence of lengths with its probability: the discounts of each length, and the return of them all."""
-    reward = Reward(lam, episodes_per_meta=episodes, normalise=normalise)
+    reward = Reward(lam, episodes_per_meta=episodes, **kind)
     probability, share = double(0.5, 0.3, 0.2)[:k], double(1.0, 0.4, 0.7)[:k]
     probability = probability / probability.sum()
     of_length, total = [0.0] * k, 0.0
     for lengths in itertools.product(range(k), repeat=episodes):
         chance = math.prod(probability[length].item() for length in lengths)
-        for length, discount in zip(lengths, discounts(lengths, k, lam, normalise), strict=True):
+        for length, discount in zip(lengths, discounts(lengths, k, lam, kind), strict=True):
             of_length[length] += chance * discount
             total += chance * discount * share[length].item()
     assert (probability * reward.expected_discount(probability, k)).tolist() == pytest.approx(of_length)
     assert reward.expected_return(probability, probability * share, k).item() == pytest.approx(total)
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@each_kind
 @pytest.mark.parametrize(("k", "lengths", "lam"), [(3, (0, 0, 1, 0, 2), 0.8), (2, (0, 0, 1, 0, 1, 0), 0.5)])
-def test_a_group_side_by_side_is_the_mean_over_orders(k, lengths, lam, normalise):
+def test_a_group_side_by_side_is_the_mean_over_orders(k, lengths, lam, kind):
+    """The sum of what a group is paid, and what each of its mini-episodes is."""
     episodes = len(lengths)
-    reward = Reward(lam, episodes_per_meta=episodes, counting="averaged", normalise=normalise)
-    orders = [discounts(order, k, lam, normalise) for order in itertools.permutations(lengths)]
-    mean = sum(map(sum, orders)) / len(orders)
+    reward = Reward(lam, episodes_per_meta=episodes, counting="averaged", **kind)
+    orders = [(order, discounts(order, k, lam, kind)) for order in itertools.permutations(lengths)]
     paid = reward.group_discounts(k, episodes)[k, [lengths.count(length) - 1 for length in lengths]]
-    assert paid.sum().item() == pytest.approx(mean, rel=1e-6)
-    assert paid[0] == paid[1] == paid[3] < paid[2]
+    for length in set(lengths):
+        own = [d for order, paid_there in orders for at, d in zip(order, paid_there, strict=True) if at == length]
+        mean = pytest.approx(sum(own) / len(own), rel=1e-6)
+        assert all(each == mean for each, at in zip(paid.tolist(), lengths, strict=True) if at == length)
+
+
+def test_the_papers_rule_written_by_a_user_pays_what_the_closed_forms_pay():
+    drest, paper = Reward(episodes_per_meta=16, rule=f"{RULES}drest"), Reward(episodes_per_meta=16)
+    torch.testing.assert_close(drest.group_discounts(3, 16), paper.group_discounts(3, 16), rtol=1e-6, atol=0)
+    torch.testing.assert_close(drest.group_discounts(3, 8)[1:], paper.group_discounts(3, 8)[1:], rtol=1e-6, atol=0)
+    p, k = torch.linspace(0, 1, 9, dtype=torch.float64), torch.tensor([[2], [3]])
+    torch.testing.assert_close(drest.expected_discount(p, k), paper.expected_discount(p, k), rtol=1e-9, atol=0)
+    before, index = double(0, 2, 3), torch.tensor([0, 2, 5])
+    torch.testing.assert_close(drest.discount(before, index, 2), paper.discount(before, index, 2))
+    assert torch.autograd.gradcheck(lambda p: drest.expected_discount(p, 2), p[1:-1].clone().requires_grad_())
+    assert drest.log10_of_largest() > 0
 
 
 def test_the_normalising_factor_is_all_that_is_left_out_of_other_groups():
@@ -124,6 +146,19 @@ def test_values_that_nothing_can_be_paid_by_are_refused(field, value):
         Reward(**{field: value})
     with pytest.raises(ConfigError, match=r"or counting=.sequential"):  # where mini-episodes are played in order
         DReSTReward.of(Reward(counting="averaged"), num_lengths=2)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"rule": f"{RULES}wrong"}, "must return a tensor"),
+        ({"rule": f"{RULES}none"}, r"reward\.rule=.* cannot be imported"),
+        ({"rule": f"{RULES}drest", "episodes_per_meta": 1001}, r"reward\.episodes_per_meta=1001"),
+    ],
+)
+def test_a_rule_of_which_nothing_can_be_made_is_refused(values, words):
+    with pytest.raises(ConfigError, match=words):
+        Reward(**values).expected_discount(double(0.5), 2)
 
 
 def test_the_reward_of_a_configuration_has_all_its_values():

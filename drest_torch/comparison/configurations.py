@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NOT_COMPARED = ("run_dir", "resume", "progress")
 """Values of a configuration that say nothing about what is learned."""
-_MAIN = ("algo.name", "reward.name", "levels.name", "levels.path", "policy.network", "seed")
+_MAIN = ("algo.name", "reward.name", "levels.name", "levels.path", "policy.network")
 """The values that name a run; others are told if runs with the same main values differ in them."""
 
 
@@ -103,19 +103,15 @@ def differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[int]]]:
 def labels(compared: Sequence[Configuration]) -> list[str]:
     """Return a short name for each configuration: the numbers of its runs, and what tells it from the others."""
     first = [configuration.runs[0] for configuration in compared]
+    kinds = [tuple(run.value(key) for key in _MAIN) for run in first]
     differing = differences(first)
-    main = [key for key in _MAIN if key in differing and key != "seed"]
-    kinds = [tuple(run.value(key) for key in _MAIN if key != "seed") for run in first]
-
-    def varies(key: str) -> bool:
-        seen = {(kind, run.value(key)) for kind, run in zip(kinds, first, strict=True)}
-        return len(seen) > len(set(kinds))
-
-    further = [key for key in differing if key not in _MAIN and varies(key)][:3]
+    main = [key for key in _MAIN if key in differing]
+    others = {key: {*zip(kinds, (run.value(key) for run in first), strict=True)} for key in differing if key != "seed"}
+    further = [key for key, found in others.items() if key not in _MAIN and len(found) > len(set(kinds))][:3]
     names = []
     for configuration, run in zip(compared, first, strict=True):
-        words = [run.value(key) if key.endswith(".name") else f"{key.split('.')[-1]} {run.value(key)}" for key in main]
-        words += [f"{key.split('.')[-1]} {run.value(key)}" for key in further]
+        last = {key: key.rpartition(".")[2] for key in (*main, *further)}
+        words = [run.value(key) if end == "name" else f"{end} {run.value(key)}" for key, end in last.items()]
         if (seeds := len(configuration.runs)) > 1:
             words.append(f"{seeds} seeds")
         elif "seed" in differing:

@@ -17,7 +17,6 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import OverrideType
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
@@ -26,7 +25,7 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
-from drest_torch.config.reading import flattened
+from drest_torch.config.reading import GROUPS, flattened
 from drest_torch.config.schema import Config, EvaluateConfig, config_folder
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
@@ -79,14 +78,13 @@ def register(
     store = ConfigStore.instance()
     if not isinstance(store.repo, _Shared):
         store.repo = _Shared(store.repo)
-    for (group, name), schema in {**_schemas(of_training), **_recipes(), **further}.items():
-        if _registered.get((group, name)) is not schema:  # to tell Hydra takes a fifth of the time to compose
-            if _registered.get((group, name), schema) != schema:
-                _with_options.cache_clear()  # what is kept was composed of the values before
-            is_recipe, is_kind = str(group).startswith("recipe/"), group == "levels/kind"
-            package = "_global_" if is_recipe else "levels" if is_kind else None
+    for key, schema in {**_schemas(of_training), **_recipes(), **further}.items():
+        if key not in _registered or _registered[key] != schema:  # to tell Hydra takes a fifth of the time to compose
+            _with_options.cache_clear()  # what is kept was composed of the values before
+            group, name = key
+            package = "_global_" if str(group).startswith("recipe/") else "levels" if group == "levels/kind" else None
             store.store(group=group, name=name, node=schema, package=package)
-            _registered[group, name] = schema
+            _registered[key] = schema
 
 
 class _Shared(dict[str, Any]):
@@ -150,23 +148,15 @@ def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
     """
     register(of_training=name == "config")
     with suppress(HydraException, OmegaConfBaseException, AssertionError):
-        given = OverridesParser.create().parse_overrides(list(overrides))
-        if all(
-            each.type is OverrideType.CHANGE and not each.is_sweep_override() and not each.package for each in given
-        ):
-            options = [each for each in given if each.key_or_group.partition("/")[0] in _groups(loader, name)]
+        if all(re.match(r"[\w./]+=", word) for word in overrides):
+            given = OverridesParser.create().parse_overrides(list(overrides))
+            options = [each for each in given if each.key_or_group.partition("/")[0] in (*GROUPS, "study")]
             cfg = copy.deepcopy(_with_options(loader, name, tuple(str(each.input_line) for each in options)))
             for each in given:
                 if each not in options:
                     OmegaConf.update(cfg, each.key_or_group, each.value(), merge=True)
             return cfg
     return hydra.compose(name, list(overrides))
-
-
-@lru_cache(maxsize=16)
-def _groups(loader: Any, name: str) -> list[str]:
-    """Return the groups of options, by the command, as `register` does not tell all of them of each."""
-    return GlobalHydra.instance().config_loader().list_groups("")
 
 
 @lru_cache(maxsize=256)

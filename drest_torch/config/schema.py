@@ -104,8 +104,7 @@ class LevelsConfig:
     clock: str | None = None
     """Clock to put all levels on: steps or moves; null: each level's own."""
     generator: GeneratorConfig | None = field(default_factory=GeneratorConfig)
-    """Distribution of generated levels; null: none are generated. docs/reference/generated-levels.md shows what comes
-    of it."""
+    """Distribution of generated levels (docs/reference/generated-levels.md); null: none are generated."""
     train: int = limited(at_least=0, at_most=MOST_LEVELS, default=20000)
     """Generated levels to train on."""
     selection: int = limited(at_least=0, at_most=MOST_LEVELS, default=200)
@@ -117,14 +116,11 @@ class LevelsConfig:
     symmetries: bool = False
     """Whether levels are rotated and reflected at random whenever they are played."""
     by_chance: bool = False
-    """Whether observations show the chance of each button though every button works, so that the policy can be
-    evaluated on levels with buttons that work by chance."""
+    """Whether observations show the chance of each button: evaluation can then be on buttons that work by chance."""
     outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES, default=0)
-    """Outcomes of lotteries that observations show though no level has one, so that the policy can be evaluated on
-    levels with lotteries."""
+    """Outcomes of lotteries that observations show though no level has one: evaluation can then be on lotteries."""
     split_seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
-    """Seed of the generated levels: runs of different seeds share them. Each set has a seed of its own, as one seed
-    places the same cells for all sets."""
+    """Seed of the generated levels, which runs of different seeds share; each level set has one of its own."""
 
 
 @dataclass
@@ -143,7 +139,9 @@ class EnvConfig:
     """Copies that play side by side; null: as many as meta-episodes in a batch."""
     workers: int = limited(at_least=0, at_most=1024, default=0)
     """Processes that share the copies; 0: all are in this process."""
-    base: Any = limited(at_least=1, at_most=MOST_STEPS, kind="whole number, a list of them, or null", default=100)
+    base: Any = limited(
+        at_least=1, at_most=MOST_STEPS, whole=True, kind="whole number, a list of them, or null", default=100
+    )
     """Steps until shutdown; a list: the environment has a timer of its own, and ends after one of these numbers of
     steps; null: it has mini-episodes and lengths of its own (docs/tutorials/environment.md)."""
     delays: list[int] = limited(default=[100])
@@ -244,13 +242,11 @@ class Config:
     evaluations: int = limited(at_least=1, default=16)
     """Exact evaluations during training, evenly spread; a checkpoint is saved at each."""
     evaluated_levels: int = limited(at_least=1, default=200)
-    """Training levels that the evaluations during training look at, at most; test levels are evaluated once, at its
-    end."""
+    """Training levels of the evaluations during training, at most; test levels are evaluated once, at the end."""
     sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
     """Mini-episodes that are played on each level to evaluate a policy by sampling; null: it is evaluated exactly."""
     memory_gib: float = limited(above=0, finite=False, default=2)
-    """Memory, in GiB, that exact evaluation may take: a larger set is gone through in parts, a larger level
-    refused."""
+    """Memory of exact evaluation in GiB: a larger set is gone through in parts, a larger level is refused."""
     keep_last: int = limited(at_least=1, default=2)
     """Checkpoints that are kept, besides the best on the selection levels."""
     pictures: int = limited(at_least=0, default=4)
@@ -281,11 +277,9 @@ class EvaluateConfig:
     greedy: bool = False
     """Whether the most likely action is taken, instead of sampling from the policy."""
     sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
-    """Mini-episodes that are played on each level to evaluate the policy by sampling; null: it is evaluated
-    exactly."""
+    """Mini-episodes that are played on each level to evaluate by sampling; null: the policy is evaluated exactly."""
     memory_gib: float = limited(above=0, finite=False, default=2)
-    """Memory, in GiB, that exact evaluation may take: a larger set is gone through in parts, a larger level
-    refused."""
+    """Memory of exact evaluation in GiB: a larger set is gone through in parts, a larger level is refused."""
     suite: str | None = limited(choices=SUITES, default=None)
     """shutdownability: a page on what the agent does where lengths differ in coins, who chooses the length, and when;
     null: none."""

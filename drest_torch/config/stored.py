@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from drest_torch.algos import ALGORITHMS
@@ -15,7 +15,7 @@ from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import SINKS
-from drest_torch.config.reading import read_config
+from drest_torch.config.reading import read_config, settings
 from drest_torch.config.schema import Config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
@@ -41,12 +41,14 @@ def load_config(folder: Path) -> Config:
                 f"{path}: {key} names {module}, a module outside drest_torch, and this file may be a stranger's; if "
                 f"you trust it, add imports={module} to the command, or import it before you load the agent"
             )
-        schema = OmegaConf.structured(Config)
-        schema.algo = OmegaConf.structured(ALGORITHMS[loaded.algo.name].Config)
-        schema.objective = OmegaConf.structured(OBJECTIVES[loaded.objective.name].Config)
+        algo, objective = ALGORITHMS[loaded.algo.name].Config(), OBJECTIVES[loaded.objective.name].Config()
+        schema = OmegaConf.structured(Config(algo, objective))
+        for _, field, _, within in settings(schema):
+            if not within._get_node(field.name)._is_none():  # what is null by default may be missing, in an older run
+                within[field.name] = MISSING
         cfg = cast(Config, OmegaConf.merge(schema, loaded))
-        if missing := _missing(schema, loaded):
-            raise ConfigError(f"{missing[0]} has no value")
+        if missing := OmegaConf.missing_keys(cfg):
+            raise ConfigError(f"{min(missing)} has no value")
         check_limits(cfg)
     except CheckpointError:
         raise
@@ -54,18 +56,6 @@ def load_config(folder: Path) -> Config:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
     return cfg
-
-
-def _missing(schema: Any, loaded: Any, prefix: str = "") -> list[str]:
-    """Return the keys without a value in a file: what is none by default may be missing, in an older run."""
-    found = list[str]()
-    for key in schema:
-        value = schema._get_node(key)
-        if key not in loaded or OmegaConf.is_missing(loaded, key):
-            found += [] if value._is_none() else [f"{prefix}{key}"]
-        elif isinstance(value, DictConfig) and isinstance(inner := loaded[key], DictConfig):
-            found += _missing(value, inner, f"{prefix}{key}.")
-    return found
 
 
 def trust_modules_of(values: Any) -> None:

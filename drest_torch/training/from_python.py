@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from drest_torch.config.compose import compose, options
+from drest_torch.config.reading import GROUPS
 from drest_torch.errors import ConfigError
 from drest_torch.training.run import Callback, start_or_resume
-
-GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")
-"""The groups of values, of which an option is chosen by name."""
 
 
 def train(overrides: Sequence[str], values: Mapping[str, Any], callbacks: Sequence[Callback]) -> Path:

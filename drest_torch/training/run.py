@@ -33,7 +33,6 @@ from drest_torch.building.checkpoints import (
 from drest_torch.building.levels import level_files
 from drest_torch.building.parts import reward_of
 from drest_torch.config.checks import check_run, check_unread, device_of
-from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError, shown
@@ -306,7 +305,7 @@ def _own(folder: Path) -> None:
 def start(cfg: Config) -> Run:
     """Create a run in a new folder; the folder of an earlier run is refused."""
     check_run(cfg)
-    check_unread(cfg, compose("env=gridworld" if in_gridworld(cfg) else "env=gymnasium"))
+    check_unread(cfg)
     if not cfg.run_dir.strip() or "\0" in cfg.run_dir:  # the runs of studies get theirs later
         raise ConfigError(f"run_dir={shown(cfg.run_dir)}; expected a path, or leave it out")
     folder = Path(cfg.run_dir)

@@ -6,7 +6,6 @@ from statistics import mean
 import pytest
 import torch
 
-from drest_torch import agent as saved
 from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -15,10 +14,8 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.generation.splits import check_split, read_split, write_split
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate
 from drest_torch.envs.levels import LevelError
-from drest_torch.errors import ConfigError
 from tests.helpers.configs import preset
 from tests.helpers.documents import ROOT, script
-from tests.helpers.runs import train
 
 FILES = {name: path.read_text("utf-8") for name, path in options("levels").items() if path.is_file()}
 PRESETS = [name for name, text in FILES.items() if "kind: worlds" not in text]
@@ -102,30 +99,11 @@ def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
     assert (again.train, again.selection, again.test) == (levels.train, levels.selection, levels.reported["test"])
     assert json.loads((tmp_path / "split.json").read_text())["preset"] == "three_lengths"
     check_split(tmp_path / "split.json", data.load(cfg).split)
+    evaluated = compose("levels=three_lengths", "levels.test=3", name="evaluate").levels
+    assert data.named(evaluated) == levels.reported["test"]
     other = data.load(compose("levels=three_lengths", "run_dir=x", "levels.split_seed=8", *few))
     with pytest.raises(LevelError, match="the train levels of its generator and seed have SHA-256"):
         check_split(tmp_path / "split.json", other.split)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["three_lengths", "large"])
-def test_a_preset_is_trained_on_and_evaluated(name, tmp_path):
-    few = ("levels.train=20", "levels.selection=3", "levels.test=30")
-    folder = train(tmp_path / "run", f"levels={name}", *few, "algo.episodes=256", "reward.group=16")
-    agent = saved.Agent(folder)
-    own = json.loads((folder / "levels_test.json").read_text())
-    for chosen in (f"levels={name}", "levels=own"):
-        levels = compose(chosen, "run=x", "levels.test=30", name="evaluate").levels
-        assert agent.evaluate(saved.levels_to_evaluate(agent, levels)).record()["levels"] == own
-    other = compose("levels=easy", "run=x", "levels.test=5", name="evaluate").levels
-    record = agent.evaluate(saved.levels_to_evaluate(agent, other)).record()
-    assert [each["name"] for each in record["levels"]] == [level.name for level in data.named(other)]
-
-
-def test_a_preset_that_holds_nothing_out_cannot_be_evaluated_on():
-    chosen = compose("levels=hard", "run=x", "levels.test=0", name="evaluate").levels
-    with pytest.raises(ConfigError, match=r"levels\.test=0 generated levels to evaluate on; expected at least 1"):
-        data.named(chosen)
 
 
 def test_the_page_names_every_set_and_key():
