@@ -204,6 +204,7 @@ def test_archetypes_reproduce_the_answer_key():
 def test_scores_of_archetypes_and_of_a_cycle():
     assert [*prospects.posl(archetypes.ideal).values()] == [9, 2, 0, 0, 0, 0]
     assert prospects.posl(archetypes.raw)["neutrality/prospects"] == 0
+    assert prospects.posl(lambda menus: 0 * archetypes.uniform(menus))["void/prospects"] == len(prospects.PAIRS)
     assert prospects.count_cycles(("AB", "BC", "CA", "CD")) == 1
     assert prospects.count_cycles(("AB", "BC", "CD", "DE", "EF", "FA")) == 1
     most = prospects.posl(archetypes.over_m)
