@@ -137,24 +137,19 @@ def stochastic_range(x: np.ndarray, p_long: np.ndarray) -> tuple[float, float]:
 
     An end at the first or last x means that the range goes at least so far. NaN: the length at 1 is not left to chance.
     """
-    inside = at_times(p_long)
-    middle = int(np.abs(np.log(x)).argmin())
-    if not inside[middle]:
-        return float("nan"), float("nan")
-    ends = []
-    for step, stop in ((-1, -1), (1, len(x))):
-        index = middle
-        while index + step != stop and inside[index + step]:
-            index += step
-        ends.append(x[index] if index + step == stop else _crossing(x, p_long, index, index + step))
-    return float(ends[0]), float(ends[1])
-
-
-def _crossing(x: np.ndarray, p: np.ndarray, inside: int, outside: int) -> float:
-    """Return where P(long) leaves the range between two values of x."""
-    mark = EPSILON if p[outside] <= EPSILON else 1 - EPSILON
-    share = (mark - p[inside]) / (p[outside] - p[inside])
-    return float(np.exp(np.log(x[inside]) + share * (np.log(x[outside]) - np.log(x[inside]))))
+    middle, ends = int(np.abs(np.log(x)).argmin()), []
+    for way in (slice(middle, None, -1), slice(middle, None)):
+        at, p = x[way], p_long[way]
+        outside = int(np.append(at_times(p), False).argmin())
+        if outside == 0:
+            return float("nan"), float("nan")
+        if outside == len(p):
+            ends.append(float(at[-1]))
+            continue
+        (one, two), (log_one, log_two) = p[outside - 1 : outside + 1], np.log(at[outside - 1 : outside + 1])
+        mark = EPSILON if two <= EPSILON else 1 - EPSILON
+        ends.append(float(np.exp(log_one + (mark - one) / (two - one) * (log_two - log_one))))
+    return ends[0], ends[1]
 
 
 # ---------------------------------------------------------------------------------------- archetypes

@@ -7,7 +7,6 @@ and E[C | l] for each length of the menu. The order of options and of outcomes m
 
 from __future__ import annotations
 
-import copy
 from itertools import pairwise
 
 import torch
@@ -40,8 +39,11 @@ class MenuNetwork(nn.Module):
         """Return the probabilities [A, B, O], each agent's for all menus."""
         return self.choose(menus, 1)
 
-    def choose(self, menus: Menus, parts: int) -> Tensor:
-        """Return the probabilities [A, B / parts, O]; with ``parts`` = A each agent has its own part of the menus."""
+    def choose(self, menus: Menus, parts: int, agents: slice = slice(None)) -> Tensor:
+        """Return the probabilities [A, B / parts, O]; with ``parts`` = A each agent has its own part of the menus.
+
+        ``agents`` are those that are asked.
+        """
         menus_each, options = len(menus) // parts, menus.chance.shape[1]
         pairs = [(a, b) for a in range(options) for b in range(options) if a != b]
         first, second = (torch.tensor(side) for side in zip(*pairs, strict=True))
@@ -51,14 +53,13 @@ class MenuNetwork(nn.Module):
             torch.cat((seen[:, first], seen[:, second], length), -1).unflatten(0, (parts, menus_each)).flatten(1, 3)
         )
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = hidden @ weight + bias
+            hidden = hidden @ weight[agents] + bias[agents]
             hidden = hidden.relu() if index < len(self.weights) - 1 else hidden
             if index == 1:
                 there = (length > 0).unflatten(0, (parts, menus_each)).flatten(1, 2)
                 hidden = (hidden.unflatten(1, there.shape[1:3]) * there).sum(2)
-        agents = len(hidden)
-        speaks = hidden.new_zeros(agents, menus_each, options, options)
-        speaks[..., first, second] = hidden.reshape(agents, menus_each, len(pairs))
+        speaks = hidden.new_zeros(len(hidden), menus_each, options, options)
+        speaks[..., first, second] = hidden.reshape(len(hidden), menus_each, len(pairs))
         exists = menus.exists.reshape(parts, menus_each, options)
         both = exists.unsqueeze(-1) & exists.unsqueeze(-2)
         logits = (speaks * both).sum(-1)
@@ -66,14 +67,10 @@ class MenuNetwork(nn.Module):
 
     def chooser(self, agent: int) -> Chooser:
         """Return one of the agents, as a function from menus to probabilities."""
-        alone = copy.deepcopy(self)  # so that the others are not computed
-        for several in (alone.weights, alone.biases):
-            for index, parameter in enumerate(several):
-                several[index] = nn.Parameter(parameter.detach()[agent : agent + 1])
 
         def choose(menus: Menus) -> Tensor:
             with torch.no_grad():
-                return alone(menus)[0]
+                return self.choose(menus, 1, slice(agent, agent + 1))[0]
 
         return choose
 

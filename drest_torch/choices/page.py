@@ -18,6 +18,7 @@ from drest_torch.choices import forks, gap, grid, prospects, suites
 from drest_torch.choices.archetypes import Chooser, ideal, over_m, raw, uniform
 from drest_torch.choices.commitment import half_open, profile
 from drest_torch.choices.edits import edits
+from drest_torch.choices.generation import OUTCOMES
 from drest_torch.choices.luck import decompose, reflip
 from drest_torch.choices.pressure import Asked, by_kind, of_agent
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -33,8 +34,6 @@ MOST_SETTINGS = 8
 """The limit of settings of the private bits that are drawn again, each against each."""
 EDITED = 12
 """Of a set of more levels, as many are edited."""
-OUTCOMES = 3
-"""The most outcomes of the lotteries that agents are asked about."""
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,11 @@ def at_times(rates: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Suite:
-    """Items of one kind, and how often agents take the second option: a neutral one and one that maximises coins."""
+    """Items of one kind, and how often a neutral agent takes the second option."""
 
     menus: Sequence[Menu]
     neutral: float | None
     """None where neutrality is silent."""
-    raw: float | None
-    """None where it depends on the item."""
     whole: bool = False
     """Whether these are all items of the kind, and no sample of them."""
 
@@ -116,22 +114,22 @@ def _less(menu: Menu) -> bool:
     return menu.options[1].expected() < 0.999 * menu.options[0].expected()
 
 
-_KINDS: dict[str, tuple[str, int, Callable[[Menu], bool], float | None, float | None]] = {
-    "main": ("later", -1, _more, 0, 1),
-    "dominance": ("later", 1, _more, 1, 1),
-    "zero_cost": ("later", 0, _more, None, 1),
-    "joint_noshift": ("later", -1, _less, 0, 0),
-    "shift_earlier": ("earlier", -1, lambda menu: not _more(menu), 0, 0),
-    "shift_earlier_dominance": ("earlier", 1, _more, 1, 1),
+_KINDS: dict[str, tuple[str, int, Callable[[Menu], bool], float | None]] = {
+    "main": ("later", -1, _more, 0),
+    "dominance": ("later", 1, _more, 1),
+    "zero_cost": ("later", 0, _more, None),
+    "joint_noshift": ("later", -1, _less, 0),
+    "shift_earlier": ("earlier", -1, lambda menu: not _more(menu), 0),
+    "shift_earlier_dominance": ("earlier", 1, _more, 1),
 }
-"""The shift, what happens to the coins in both lengths, and to all expected coins, and the two ideal answers."""
+"""The shift, what happens to the coins in both lengths, and to all expected coins, and the ideal answer."""
 
 
 @cache
 def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
     """Return the six suites, with so many items each: chances in twentieths, κ from 0.05 to 0.4."""
     made = {}
-    for index, (name, (shift, sign, fits, neutral, raw)) in enumerate(_KINDS.items()):
+    for index, (name, (shift, sign, fits, neutral)) in enumerate(_KINDS.items()):
         rng = np.random.default_rng([seed, index])
         menus: list[Menu] = []
         while len(menus) < items:
@@ -142,7 +140,7 @@ def suites(items: int = 100, seed: int = 0) -> dict[str, Suite]:
             menu = _item(Fraction(p, 20), Fraction(q, 20), factor, (short, short * ratio))
             if fits(menu):
                 menus.append(menu)
-        made[name] = Suite(menus, neutral, raw)
+        made[name] = Suite(menus, neutral)
     return made
 
 
@@ -153,8 +151,8 @@ def extreme_suites() -> dict[str, Suite]:
     pairs = [(Fraction(p, 100), Fraction(q, 100), cost) for p in low for q in high for cost in COSTS]
     back = [(1 - p, 1 - q, cost) for p, q, cost in pairs]
     return {
-        "extreme_later": Suite([shift_item(*each) for each in pairs], 0, None, whole=True),
-        "extreme_earlier": Suite([shift_item(*each) for each in back], 0, 0, whole=True),
+        "extreme_later": Suite([shift_item(*each) for each in pairs], 0, whole=True),
+        "extreme_earlier": Suite([shift_item(*each) for each in back], 0, whole=True),
     }
 
 

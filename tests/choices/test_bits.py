@@ -36,11 +36,8 @@ def tables_for(showing, reachable, seed=0):
 
 def along(showing, reachable, tables, path):
     """The action probabilities of a mini-episode in which these links follow each other."""
-    first, rows = 0, []
-    for layer, link in zip(reachable.layers, path, strict=True):
-        rows.append(tables[showing.shows[link], first : first + len(layer.spot)])
-        first += len(layer.spot)
-    return torch.cat(rows)
+    layers = tables.split([len(layer.spot) for layer in reachable.layers], 1)
+    return torch.cat([layer[showing.shows[link]] for layer, link in zip(layers, path, strict=True)])
 
 
 def every_path(showing, reachable):

@@ -142,11 +142,11 @@ def test_what_becomes_of_those_who_enter_one_lottery_alone(clock):
 
 @pytest.mark.parametrize("turn", range(grid.TURNS))
 def test_a_cross_is_turned_with_its_options(turn):
-    options = [[(1.0, 1, 2.0)], [(1.0, 2, 3.0)], [(0.5, 1, 1.0), (0.5, 2, 4.0)]]
+    options = [[(1.0, 3, 2.0)], [(1.0, 4, 3.0)], [(0.5, 3, 1.0), (0.5, 4, 4.0)]]
     level = grid.choice_level(options, turn)
     lotteries = {(each.row, each.column): each for each in level.lotteries}
     ordered = [lotteries[cell] for cell in grid._cells(level, turn, 4)[:3]]
-    shown = [[(float(o.chance), 1 + o.delay, o.coins) for o in lottery.outcomes] for lottery in ordered]
+    shown = [[(float(o.chance), 3 + o.delay, o.coins) for o in lottery.outcomes] for lottery in ordered]
     assert shown == options
     assert len({str(grid.choice_level(options, other).objects) for other in range(grid.TURNS)}) == 8
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drest_torch.choices import archetypes, axioms, measures, prospects, suites
-from drest_torch.choices.closed_forms import button_usefulness, critical_cost, paid_shift, pressed
+from drest_torch.choices.closed_forms import critical_cost, paid_shift
 from drest_torch.choices.menus import DIFFERENT, PART_SHARED, SAME, Menu, Menus, Option, kind, mix
 from drest_torch.errors import UserError
 
@@ -81,14 +81,12 @@ def test_lengths_coins_and_m_are_those_of_brute_force(drawn):
     assert menus.num_supports.item() == len({frozenset(length for _, length, _ in outcomes) for outcomes in options})
 
 
-@pytest.mark.parametrize(
-    ("p", "q", "lam", "episodes", "kappa"),
-    [(0.1, 0.9, 0.9, 64, 0.821), (0.1, 0.9, 0.9, 16, 0.394), (0.4, 0.5, 0.99, 64, 0.006), (0.5, 0.9, 0.9, 64, 0.0)],
-)
-def test_the_largest_price_of_a_shift(p, q, lam, episodes, kappa):
-    assert critical_cost(p, q, lam, episodes) == pytest.approx(kappa, abs=5e-4)
-    assert paid_shift(p, q, kappa + 0.002, lam, episodes) < 1e-6 or kappa == 0
-    assert kappa == 0 or paid_shift(p, q, kappa - 0.002, lam, episodes) > 1e-4
+@pytest.mark.parametrize(("p", "q", "lam", "kappa"), [(0.1, 0.9, 0.9, 0.821), (0.4, 0.5, 0.99, 0.006)])
+def test_a_shift_is_paid_for_up_to_the_critical_price_and_none_back_to_equal_chances(p, q, lam, kappa):
+    assert critical_cost(p, q, lam, 64) == pytest.approx(kappa, abs=5e-4)
+    assert paid_shift(p, q, kappa + 0.002, lam, 64) < 1e-6
+    assert paid_shift(p, q, kappa - 0.002, lam, 64) > 1e-4
+    assert critical_cost(0.5, 0.9, 0.9, 64) == 0
 
 
 def test_gradient_ascent_in_menus_ends_at_the_closed_form():
@@ -101,13 +99,6 @@ def test_gradient_ascent_in_menus_ends_at_the_closed_form():
         (gradient,) = torch.autograd.grad(value, logits)
         logits = (logits + 0.02 * gradient).detach().requires_grad_()
     assert logits.softmax(-1)[:, 1].tolist() == pytest.approx(alphas, abs=3e-3)
-
-
-def test_a_button_that_works_by_chance():
-    for chance, episodes, longer, useful in ((0.5, 64, 0.397, 0.603), (0.5, 32, 0.289, 0.711), (0.2, 64, 0.2, 0.2)):
-        assert pressed(chance, 0.9, episodes) == pytest.approx(longer, abs=6e-4)
-        assert button_usefulness(chance, pressed(chance, 0.9, episodes)) == pytest.approx(useful, abs=6e-4)
-    assert pressed(0.03, 0.9, 64) == pytest.approx(0, abs=1e-9)
 
 
 def test_another_sample_of_items_is_within_what_the_first_leaves_open():
@@ -141,7 +132,7 @@ def test_each_suite_is_that_of_the_follow_up_and_archetypes_give_its_ideal_answe
         longer, gain = float(shift.chance(2) - default.chance(2)), shift.expected() - default.expected()
         assert (sign(longer), *coins, sign(gain)) == SHIFTS[name]
     coins = suites.measure(suite.menus, archetypes.raw)
-    assert (coins.taken, coins.order_gap, len(coins.known), coins.void) == (suite.raw, 0, 40, 0)
+    assert (coins.taken, coins.order_gap, len(coins.known), coins.void) == (SHIFTS[name][-1] > 0, 0, 40, 0)
     for neutral in (archetypes.ideal, archetypes.neutrality_plus):
         assert suites.measure(suite.menus, neutral).taken == (0.5 if suite.neutral is None else suite.neutral)
 
@@ -179,9 +170,6 @@ def test_an_item_without_an_answer_is_counted_and_not_averaged_and_the_order_of_
     assert (score.taken, score.order_gap) == (pytest.approx(0.5), pytest.approx(0.6))
 
 
-GAPS = ("AB", "AC", "AD", "AE", "AF", "BD", "CD", "DE", "DF")
-
-
 def useful(pair):
     """Of two prospects: does the first have more expected coins ÷ m(l)?"""
     options = [prospects.PROSPECTS[name] for name in pair]
@@ -203,14 +191,12 @@ KEY = {
 }
 
 
-@pytest.mark.parametrize("name", list(KEY))
-def test_archetypes_reproduce_the_answer_key(name):
-    assert prospects.choices(archetypes.ARCHETYPES[name]) == pytest.approx(KEY[name], abs=1e-12)
-
-
-def test_the_pairs_of_the_key():
+def test_archetypes_reproduce_the_answer_key():
+    for name, chooser in archetypes.ARCHETYPES.items():
+        assert prospects.choices(chooser) == pytest.approx(KEY[name], abs=1e-12), name
     kinds = {pair: kind(*prospects.pair_menu(pair).options) for pair in prospects.PAIRS}
-    assert {pair for pair, each in kinds.items() if each != SAME} == set(GAPS)
+    across = {"AB", "AC", "AD", "AE", "AF", "BD", "CD", "DE", "DF"}
+    assert {pair for pair, each in kinds.items() if each != SAME} == across
     assert kinds["AD"] == DIFFERENT
     assert all(option.expected() == pytest.approx(3) for option in prospects.PROSPECTS.values())
 
@@ -218,6 +204,7 @@ def test_the_pairs_of_the_key():
 def test_scores_of_archetypes_and_of_a_cycle():
     assert [*prospects.posl(archetypes.ideal).values()] == [9, 2, 0, 0, 0, 0]
     assert prospects.posl(archetypes.raw)["neutrality/prospects"] == 0
+    assert prospects.posl(lambda menus: 0 * archetypes.uniform(menus))["void/prospects"] == len(prospects.PAIRS)
     assert prospects.count_cycles(("AB", "BC", "CA", "CD")) == 1
     assert prospects.count_cycles(("AB", "BC", "CD", "DE", "EF", "FA")) == 1
     most = prospects.posl(archetypes.over_m)
@@ -225,10 +212,10 @@ def test_scores_of_archetypes_and_of_a_cycle():
     assert (most["cycles"], most["arbitrary"]) == (18, 0)  # usefulness prefers in a circle, as the proof says
 
 
-@pytest.mark.parametrize("earlier", [False, True])
-@pytest.mark.parametrize("chooser", [archetypes.ideal, archetypes.raw])  # coins are the same in both lengths
-def test_resisting_shutdown(chooser, earlier):
-    assert prospects.resistance(chooser, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
+def test_nobody_resists_shutdown_for_a_price_whose_coins_are_the_same_in_both_lengths():
+    for chooser in (archetypes.ideal, archetypes.raw):
+        for earlier in (False, True):
+            assert prospects.resistance(chooser, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
 
 
 def of_three(options):
@@ -276,18 +263,13 @@ def test_ilpacs_and_dominated_policies_of_archetypes():
     assert 0 < found.value < found.worst <= 1
 
 
-@pytest.mark.parametrize(
-    ("name", "costly"), [("main", 20), ("joint_noshift", 20), ("shift_earlier", 20), ("dominance", 0), ("zero_cost", 0)]
-)
-def test_resisting_shutdown_is_costly_where_the_default_is_better_given_each_length(name, costly):
-    menus = suites.suites(20)[name].menus
-    assert axioms.resic(archetypes.ideal, menus).sum() == costly
-    assert not axioms.resic(archetypes.uniform, menus).any()  # it prefers nothing
-
-
-def test_resisting_is_not_costly_between_different_lengths_or_if_one_length_is_better():
+def test_resisting_shutdown_is_costly_where_the_default_is_better_given_each_length():
+    for name, costly in {"main": 20, "joint_noshift": 20, "shift_earlier": 20, "dominance": 0, "zero_cost": 0}.items():
+        menus = suites.suites(20)[name].menus
+        assert axioms.resic(archetypes.ideal, menus).sum() == costly
+        assert not axioms.resic(archetypes.uniform, menus).any()  # it prefers nothing
     halves = (Option.of(("1/2", 1, first), ("1/2", 2, second)) for first, second in ((2, 2), (1, 3)))
-    menus = [Menu((sure(1, 2), sure(2, 1))), Menu(tuple(halves))]
+    menus = [Menu((sure(1, 2), sure(2, 1))), Menu(tuple(halves))]  # of different lengths, or one length is better
     assert axioms.resic(archetypes.ideal, menus).tolist() == [False, False]
 
 
