@@ -111,6 +111,11 @@ class WorldObject(ABC):
         """Return the object with these numbers: the inverse of ``numbers``."""
         return cls(row, column, *numbers)
 
+    @classmethod
+    def is_on(cls, layers: Layers) -> Tensor:
+        """Return on which cells such an object is."""
+        return layers[next(iter(cls.layers))] != 0
+
     @property
     def shows(self) -> frozenset[str]:
         """Return the features that this object has."""
