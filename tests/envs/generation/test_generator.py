@@ -4,10 +4,13 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.exact.earliest import button_distance, properties
@@ -75,12 +78,24 @@ def test_the_levels_are_those_of_the_published_figures(config, seed, sha256):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_fewer_levels_are_the_first_of_more_whatever_the_batch_size(monkeypatch):
-    levels = generate(VARIED, 200, seed=5)
-    assert [generate(VARIED, count, seed=5) for count in (0, 1)] == [[], levels[:1]]
-    for at_once, count in ((1, 5), (100, 199), (5000, 200)):
-        monkeypatch.setattr(generator, "DRAFTS_AT_ONCE", at_once)
-        assert generate(VARIED, count, seed=5) == levels[:count]
+@settings(max_examples=8)
+@given(st.integers(0, 400), st.integers(0, 80), st.sampled_from((50, 700)))
+def test_a_stream_is_the_same_from_any_draft_in_any_batches_and_names_tell_the_draft(first, count, at_once):
+    every = of_seed_5()
+    assert [draft_number(level) for level in every] == sorted({int(level.name[len("gen-5-") :]) for level in every})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generator, "DRAFTS_AT_ONCE", at_once)
+        found = list(islice(stream(VARIED, 5, first=first), count))
+    assert found == [level for level in every if draft_number(level) >= first][:count]
+    assert generate(VARIED, min(count, 20), seed=5) == every[: min(count, 20)]
+    if found:
+        drafts = drafting.draw(VARIED, 5, torch.tensor([draft_number(found[-1])]))
+        assert drafting.to_levels(drafts, VARIED, 5) == found[-1:]
+
+
+@cache
+def of_seed_5():
+    return generate(VARIED, 250, seed=5)
 
 
 def numbers(drafts):
@@ -294,14 +309,6 @@ def test_walled_in_agents_are_drafted_again():
     assert not names & {f"gen-0-{number:06}" for number in drafts.number[walled_in].tolist()}
 
 
-def test_names_tell_the_draft():
-    levels = generate(VARIED, 100, seed=12)
-    assert len({level.name for level in levels}) == 100
-    drafts = drafting.draw(VARIED, 12, torch.tensor([int(levels[-1].name.removeprefix("gen-12-"))]))
-    assert drafts.number.tolist() == [draft_number(levels[-1])]
-    assert drafting.to_levels(drafts, VARIED, 12) == levels[-1:]
-
-
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
@@ -354,26 +361,12 @@ def test_one_number_is_a_range_and_so_is_a_list():
     assert GeneratorConfig(**json.loads(json.dumps(config.to_record()))) == config
 
 
-def test_a_stream_goes_on_from_any_draft():
-    every = list(islice(stream(GeneratorConfig(), 4), 2000))
-    for first in (0, 1, 700, 2000):
-        expected = [level for level in every if draft_number(level) >= first]
-        assert list(islice(stream(GeneratorConfig(), 4, first=first), 300)) == expected[:300]
-
-
 def test_a_stream_leaves_out_what_must_not_be_in_it():
     levels = generate(SMALL, 2000, seed=6)
     without = {canonical_key(transform(level, 6)) for level in levels[100:200]}
     kept = [level for level in levels if canonical_key(level) not in without]
     assert len(kept) <= 1900
     assert list(islice(stream(SMALL, 6, without=without), len(kept))) == kept
-
-
-def test_a_draft_or_a_seed_out_of_range_is_refused():
-    with pytest.raises(LevelError, match="draft -1"):
-        next(stream(SMALL, 0, first=-1))
-    with pytest.raises(LevelError, match="seed -1"):
-        generate(SMALL, 1, seed=-1)
 
 
 def test_ranges_that_no_level_fits_are_given_up(monkeypatch):
@@ -385,6 +378,10 @@ def test_ranges_that_no_level_fits_are_given_up(monkeypatch):
     for config, left_out in ((strip, set()), (longer, without)):
         with pytest.raises(LevelError, match="none of the last 2,000 drafts has 2 lengths with a coin each"):
             next(stream(config, 0, without=left_out))
+    with pytest.raises(LevelError, match="draft -1"):
+        next(stream(SMALL, 0, first=-1))
+    with pytest.raises(LevelError, match="seed -1"):
+        generate(SMALL, 1, seed=-1)
     # A distribution that is merely hard goes on: refused drafts count from the last level.
     monkeypatch.setattr(generator, "DRAFTS_AT_ONCE", 64)
     levels = list(islice(stream(SMALL, 0), 1500))
