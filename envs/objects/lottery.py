@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.objects.base import NUMBER, Layer, Layers, Plane, WorldObject, format_number
-from drest_torch.envs.objects.button import DELAY_UNIT, MAX_TIME, PER_CENT
+from drest_torch.envs.objects.button import MAX_TIME, PER_CENT
 from drest_torch.envs.objects.draws import Draws
 from drest_torch.errors import LevelError
 
@@ -82,13 +82,8 @@ class Outcomes(NamedTuple):
 
 
 def _plane(outcome: int, name: str) -> Plane:
-    layer = _layer(outcome, name)
-    scale, relative = {
-        "chance": (1.0, lambda values, largest_coin: values),
-        "coins": (1 / 4, lambda values, largest_coin: values / largest_coin),
-        "delay": (1 / 4, lambda values, largest_coin: values / DELAY_UNIT),
-    }[name]
-    return Plane(layer, lambda layers: layers[layer], scale, relative, feature=_feature(outcome))
+    layer, unit = _layer(outcome, name), {"coins": "coins", "delay": "time"}.get(name)
+    return Plane(layer, lambda layers: layers[layer], unit, _feature(outcome))
 
 
 def _layer(outcome: int, name: str) -> str:

@@ -12,7 +12,7 @@ def level_of(rows, shutdown, clock="steps"):
     return parse_level("\n".join([f"shutdown: {shutdown}", f"clock: {clock}", *rows.split("/")]))
 
 
-# (rows, shutdown, clock, actions, whether buttons work, coins collected, the state after: row, column, what is left, time)
+# (rows, shutdown, clock, actions, whether buttons work, coins collected, the state after)
 RULES = [
     ("C2 A B3", 4, "steps", "LRRLRLL", True, [2, 0, 0, 0, 0, 0, 0], (0, 0, (False, False), 0)),
     ("A B5 . C1", 3, "steps", "RLR", True, [0, 0, 0], (0, 1, (True, False), 5)),

@@ -11,12 +11,10 @@ import pytest
 import torch
 from gymnasium import spaces
 from tensordict import TensorDict
-from torchrl.envs import TransformedEnv
 from torchrl.envs.utils import check_env_specs
 
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.errors import UserError
-from drest_torch.transforms import ShutdownTimer
 from tests.helpers.counter import Counter, die, leave, stop
 from tests.helpers.job_runners import is_alive, wait_for
 from tests.helpers.rollouts import rollout
@@ -205,11 +203,6 @@ def test_several_choices_at_once():
     shown = td["next", "observation"].flatten(1)
     assert torch.equal(shown, td["action"] + torch.tensor([0.0, 5, -1, 0]))
     assert td["action"].amax(0).tolist() == [2, 1, 1, 3]
-    timed = TransformedEnv(env, ShutdownTimer(3, [4], control="dimension"))
-    assert timed.action_spec.nvec[0].tolist() == [3, 2, 2, 4, 2]
-    ask = torch.zeros(50, 5, dtype=torch.int64)
-    ask[::2, -1] = 1
-    assert timed.step(timed.reset().set("action", ask))["next", "mini_len"].flatten().tolist() == [1, 0] * 25
 
 
 def test_an_id_may_say_which_module_registers_it(tmp_path, monkeypatch):
