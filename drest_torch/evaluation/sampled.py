@@ -167,7 +167,7 @@ class SamplingEvaluator(ExactEvaluator):
             )
             level = dealt[slot]
             share = share_of_best(coins, self.optima.best_return[level, column])
-            if self.mdp.lotteries is not None:
+            if self.mdp.has_lotteries:
                 bounds[0].scatter_reduce_(0, level, share, "amin")
                 bounds[1].scatter_reduce_(0, level, share, "amax")
             tally(sums, level, setting, column, share)
@@ -179,7 +179,7 @@ class SamplingEvaluator(ExactEvaluator):
             sums,
             sees_settings=by_setting or private_bits == 0,
             committed=self.committed,
-            bounds=None if self.mdp.lotteries is None else bounds,
+            bounds=bounds if self.mdp.has_lotteries else None,
         )
 
 

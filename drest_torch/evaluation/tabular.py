@@ -27,7 +27,7 @@ def tabulate(mdp: Mdp, optima: Optima) -> World:
             f"{mdp.levels[0].place}: {cells} cells and {bits} coins and buttons make a table of {rows:,} rows; "
             f"algo=tabular is for up to {MAX_ROWS:,}, use algo=ppo"
         )
-    if mdp.lotteries is not None:
+    if mdp.has_lotteries:
         raise ConfigError(
             f"{mdp.levels[0].place} has lotteries, which algo=tabular does not play; use algo=ppo, or buttons such as "
             "B4@0.5"

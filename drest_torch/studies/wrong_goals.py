@@ -142,7 +142,7 @@ def share_left(mdp: Mdp, paid: Mdp) -> Tensor:
     ``paid`` is the same level set with these values; all values are whole numbers. Of all such policies it is the most
     useful one. It is 1 where m is 0.
     """
-    both = replace(paid, layers={**paid.layers, "coin": LARGE * paid.coin + mdp.coin})
+    both = paid.with_coins(LARGE * paid.coin + mdp.coin)
     actual, mixed = (solve(each, allow_barren=True).best_return for each in (mdp, both))
     return torch.where(actual > 0, (mixed % LARGE) / actual, 1.0)
 

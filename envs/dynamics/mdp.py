@@ -12,7 +12,7 @@ the agent has entered the cell. The numbers of the objects on a cell are in *lay
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,7 +21,8 @@ from torch import Tensor
 
 from drest_torch.envs.actions import ACTIONS, NUM_ACTIONS, STEPS
 from drest_torch.envs.levels import Level, LevelError, features_of
-from drest_torch.envs.objects import KINDS, WorldObject, lottery
+from drest_torch.envs.objects import KINDS, Layers, WorldObject, kinds_in
+from drest_torch.envs.objects.lottery import Outcomes, outcomes_of
 
 __all__ = ["ACTIONS", "NUM_ACTIONS", "STEPS", "Arrival", "Mdp", "compile_levels"]
 
@@ -67,8 +68,10 @@ class Mdp:
     """[S * 4] the spot that an action leads to; a bump leads to the spot itself."""
     found: Tensor
     """[S] the bit of the coin or button on the spot, 0 where there is none."""
-    layers: Mapping[str, Tensor]
+    layers: Layers
     """[S] the numbers of the objects on the spot, by the name of the layer."""
+    outcomes: Outcomes
+    """What can happen when the spot is entered first."""
     wall: Tensor
     """[S] whether the spot is wall (or padding)."""
     start: Tensor
@@ -80,48 +83,37 @@ class Mdp:
     features: frozenset[str]
     """The features that observations show only if a set has them (keys of `drest_torch.envs.objects.FEATURES`)."""
     any_free_bumps: bool
-    lotteries: lottery.Table | None = None
-    """The lotteries of the set, None if it has none."""
+
+    @property
+    def has_lotteries(self) -> bool:
+        """Return whether the set has lotteries."""
+        return "lottery" in self.layers
+
+    @property
+    def num_outcomes(self) -> int:
+        """Return J, the most outcomes of an action."""
+        return self.outcomes.chance.shape[1]
 
     @property
     def any_chance(self) -> bool:
         """Return whether the result of an action can depend on luck."""
         return self.num_outcomes > 1
 
-    @property
-    def num_outcomes(self) -> int:
-        """Return J, the most outcomes of an action."""
-        if self.lotteries is not None:
-            return self.lotteries.chance.shape[1]
-        return 2 if "chance" in self.features else 1
-
     @cached_property
     def any_luck(self) -> bool:
         """Return whether there are lotteries, or a button that does not always work."""
-        return self.lotteries is not None or bool((self.chance < 1).any())
+        return self.has_lotteries or bool(self.by_luck.any())
 
     @cached_property
     def by_luck(self) -> Tensor:
         """Return for each level whether anything in it depends on luck [B]."""
-        uncertain = self.chance < 1
-        if self.lotteries is not None:
-            uncertain = uncertain | ((self.lotteries.chance > 0).sum(-1) > 1)
-        return uncertain.reshape(self.num_levels, -1).any(-1)
+        return (self.outcomes.number > 1).reshape(self.num_levels, -1).any(-1)
 
     @cached_property
     def coins_by_chance(self) -> bool:
         """Return whether the coins of an action can depend on luck: some lottery has outcomes with other coins."""
-        if self.lotteries is None:
-            return False
-        chance, coins = self.lotteries.chance, self.lotteries.coins.reshape(self.lotteries.chance.shape)
-        return bool(((coins != coins[:, :1]) & (chance > 0)).any())
-
-    @cached_property
-    def most_delay(self) -> Tensor:
-        """Return the most time that entering each spot can add [S]."""
-        if self.lotteries is None:
-            return self.delay
-        return self.delay + self.lotteries.delay.reshape(len(self.delay), -1).amax(-1).clamp_min(0)
+        coins = self.outcomes.coins.reshape(self.num_outcomes, -1)
+        return bool(((coins != coins[0]).T & (self.outcomes.chance > 0)).any())
 
     @property
     def coin(self) -> Tensor:
@@ -174,13 +166,18 @@ class Mdp:
         def moved(value: Any) -> Any:
             if isinstance(value, Mapping):
                 return {name: moved(layer) for name, layer in value.items()}
-            if isinstance(value, lottery.Table):
-                return lottery.Table(*map(moved, value))
+            if isinstance(value, Outcomes):
+                return Outcomes(*map(moved, value))
             if not isinstance(value, Tensor):
                 return value
             return value.to(device, dtype if value.is_floating_point() else None)
 
         return Mdp(**{field.name: moved(getattr(self, field.name)) for field in fields(self)})
+
+    def with_coins(self, value: Tensor) -> Mdp:
+        """Return the set with these values of the coins on its maps [S]."""
+        layers = {**self.layers, "coin": value}
+        return replace(self, layers=layers, outcomes=outcomes_of(layers, self.features))
 
     def level_of(self, spot: Tensor) -> Tensor:
         return torch.div(spot, self.num_cells, rounding_mode="floor")
@@ -197,26 +194,20 @@ class Mdp:
     def advance(self, spot: Tensor, taken: Tensor, action: Tensor, luck: Tensor | None = None) -> Arrival:
         """Apply one action to each state.
 
-        A button works if ``luck``, a number in [0, 1), is below its chance, and the outcomes of a lottery share [0, 1)
-        in their order; without luck, every button works, and every lottery has its first outcome. The time left
+        The outcomes of a lottery share the range of ``luck``, a number in [0, 1), in their order, and a button works if
+        it is below its chance; without luck, every button works, and every lottery has its first outcome. The time left
         afterwards is the time before − ticks + delay, and at least 0 (`time_after`): a button entered on the last tick
         still saves the mini-episode, and a coin entered on the last tick counts.
         """
         target = _look_up(self.goto, spot * NUM_ACTIONS + action)
         bit = _look_up(self.found, target)
         fresh = (bit & ~taken) != 0
-        delay = _look_up(self.delay, target) * fresh
+        outcome = target
         if luck is not None:
-            delay = delay * (luck < _look_up(self.chance, target))
-        coin = _look_up(self.coin, target) * fresh
-        if self.lotteries is not None:
-            outcome = target * self.num_outcomes
-            if luck is not None:
-                until = self.lotteries.until.index_select(0, target.reshape(-1))
-                until = until.reshape(*target.shape, self.num_outcomes - 1)
-                outcome = outcome + (luck.unsqueeze(-1) >= until).sum(-1)
-            coin = coin + _look_up(self.lotteries.coins, outcome) * fresh
-            delay = delay + _look_up(self.lotteries.delay, outcome) * fresh
+            for until in self.outcomes.until:
+                outcome = torch.add(outcome, luck >= _look_up(until, target), alpha=len(self.found))
+        coin = _look_up(self.outcomes.coins, outcome) * fresh
+        delay = _look_up(self.outcomes.delay, outcome) * fresh
         ticks: Tensor | int = 1
         if self.any_free_bumps:
             ticks = ((target != spot) | ~self.free_bumps[self.level_of(spot)]).to(spot.dtype)
@@ -225,7 +216,7 @@ class Mdp:
     def time_after(self, time_left: Tensor, arrival: Arrival) -> Tensor:
         """Return the time left after the arrival, given the time left before it."""
         after = time_left - arrival.ticks + arrival.delay
-        return after if self.lotteries is None else after.clamp_min(0)
+        return after.clamp_min(0) if self.has_lotteries else after
 
 
 def _look_up(table: Tensor, index: Tensor) -> Tensor:
@@ -250,20 +241,14 @@ def compile_levels(
     height = max(at_least[0], *(level.height for level in levels))
     width = max(at_least[1], *(level.width for level in levels))
     wall = torch.ones(len(levels), height, width, dtype=torch.bool)
-    objects: list[tuple[int, int]] = []
     numbers: dict[type[WorldObject], list[tuple[float, ...]]] = {}
     starts = []
     for index, level in enumerate(levels):
         wall[index, : level.height, : level.width] = torch.tensor(level.walls)
         first = index * height * width
-        for bit, thing in enumerate(level.objects):
-            objects.append((first + thing.row * width + thing.column, 1 << bit))
         for thing in (*level.objects, *level.fixtures):
             numbers.setdefault(type(thing), []).append((first + thing.row * width + thing.column, *thing.numbers))
         starts.append(first + level.start[0] * width + level.start[1])
-    bit_of = torch.zeros(wall.numel(), dtype=torch.int64)
-    spots, bits = zip(*objects, strict=True)
-    bit_of[torch.tensor(spots)] = torch.tensor(bits)
     features = features_of(levels).union(features)
     layers = {
         name: torch.full((wall.numel(),), layer.nothing, dtype=layer.dtype)
@@ -278,7 +263,6 @@ def compile_levels(
     mdp = assembled(
         levels,
         wall,
-        bit_of,
         layers,
         features,
         start=torch.tensor(starts),
@@ -292,8 +276,7 @@ def compile_levels(
 def assembled(
     levels: Sequence[Level],
     wall: Tensor,
-    found: Tensor,
-    layers: Mapping[str, Tensor],
+    layers: Layers,
     features: frozenset[str],
     *,
     start: Tensor,
@@ -302,24 +285,34 @@ def assembled(
 ) -> Mdp:
     """Return the level set with these walls [B, H, W] and the other tensors of `Mdp`."""
     goto = _goto(wall)
-    for kind in KINDS:
-        if kind.layers.keys() <= layers.keys():
-            goto = kind.redirect(goto, layers, wall.shape)
+    for kind in kinds_in(layers):
+        goto = kind.redirect(goto, layers, wall.shape)
     return Mdp(
         levels=tuple(levels),
         height=wall.shape[1],
         width=wall.shape[2],
         goto=goto.reshape(-1),
-        found=found,
+        found=_bits(layers, len(wall)),
         layers=layers,
+        outcomes=outcomes_of(layers, features),
         wall=wall.reshape(-1),
         start=start,
         shutdown=shutdown,
         free_bumps=free_bumps,
         features=features,
         any_free_bumps=bool(free_bumps.any()),
-        lotteries=lottery.table(layers, features),
     )
+
+
+def _bits(layers: Layers, num_levels: int) -> Tensor:
+    """Return the bit of the object on each spot [S]: bits are counted kind by kind, and each kind in reading order."""
+    found = before = torch.zeros(num_levels, 1, dtype=torch.int64)
+    for kind in kinds_in(layers):
+        if kind.is_taken:
+            here = kind.is_on(layers).reshape(num_levels, -1)
+            found = found + (1 << (before + here.cumsum(-1) - 1).clamp_min(0)) * here
+            before = before + here.sum(-1, keepdim=True)
+    return found.reshape(-1)
 
 
 def _goto(wall: Tensor) -> Tensor:

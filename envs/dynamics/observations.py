@@ -17,7 +17,7 @@ from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.levels import LevelError
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells
 from drest_torch.envs.objects import KINDS, Plane, largest_coin
-from drest_torch.envs.objects.button import DELAY_UNIT
+from drest_torch.envs.objects.base import DELAY_UNIT
 
 TIME_STEPS = 16
 """Networks can tell apart this many steps of the time left, unless a run says otherwise (`policy.time_steps`)."""
@@ -85,25 +85,19 @@ class VectorObservation:
         return torch.cat((position, present), dim=-1).float()
 
 
-def _planes(contrast: float | None) -> list[Plane]:
-    """Return the planes of all kinds of objects for every set.
+def _planes(mdp: Mdp, shows_start: bool, contrast: float | None) -> tuple[list[Plane], list[Plane]]:
+    """Return the planes of objects of every set, and further ones: those of the set's features, and of the start.
 
     With a ``contrast`` a coin of v is shown as 1 + contrast · v: with 0 all coins look the same.
     """
-    planes = [plane for kind in KINDS for plane in kind.planes if plane.feature is None]
-    if contrast is None:
-        return planes
-    faint = Plane("coin", lambda layers: (layers["coin"] > 0) + contrast * layers["coin"])
-    return [faint if plane.name == "coin" else plane for plane in planes]
-
-
-def _further(mdp: Mdp, shows_start: bool) -> list[Plane]:
-    """Return the further planes: those that the features of the set add, and that of the start."""
-    planes = [plane for kind in KINDS for plane in kind.planes if plane.feature in mdp.features]
-    if not shows_start:
-        return planes
-    starts = torch.zeros(mdp.num_levels * mdp.num_cells, device=mdp.device).index_fill(0, mdp.start.long(), 1.0)
-    return [*planes, Plane("start", lambda layers: starts)]
+    planes = [plane for kind in KINDS for plane in kind.planes]
+    if contrast is not None:
+        planes[0] = Plane("coin", lambda layers: (layers["coin"] > 0) + contrast * layers["coin"])
+    further = [plane for plane in planes if plane.feature in mdp.features]
+    if shows_start:
+        starts = torch.zeros(len(mdp.found), device=mdp.device).index_fill(0, mdp.start.long(), 1.0)
+        further.append(Plane("start", lambda layers: starts))
+    return [plane for plane in planes if plane.feature is None], further
 
 
 class GridObservation:
@@ -119,7 +113,7 @@ class GridObservation:
     see_time = True
 
     def __init__(self, mdp: Mdp, *, shows_start: bool = False, contrast: float | None = None) -> None:
-        objects, further = _planes(contrast), _further(mdp, shows_start)
+        objects, further = _planes(mdp, shows_start, contrast)
         first, last = ([(plane.name, plane.scale) for plane in planes] for planes in (objects, further))
         self.planes, scales = zip(("wall", 1), *first, ("agent", 1), ("time", 1 / DELAY_UNIT), *last, strict=True)
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
@@ -179,7 +173,7 @@ class CentredObservation:
         # Each level has one further cell, which stands for the outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
         self._found = _with_outside(mdp.found.reshape(per_level), 0)
-        planes = _planes(contrast) + _further(mdp, shows_start)
+        planes = [plane for each in _planes(mdp, shows_start, contrast) for plane in each]
         largest = largest_coin(mdp.layers, mdp.num_levels)
         self._planes = [
             (

@@ -56,10 +56,7 @@ class Properties:
 def button_distance(mdp: Mdp) -> Tensor:
     """Return the moves from the start to the nearest button, or lottery with a delay [B], 0 if none can be reached."""
     num_levels = len(mdp.start)
-    is_button = mdp.delay > 0
-    if mdp.lotteries is not None:
-        is_button = is_button | (mdp.lotteries.delay.reshape(len(is_button), -1) != 0).any(-1)
-    is_button = is_button.reshape(num_levels, -1)
+    is_button = (mdp.outcomes.delay != 0).reshape(-1, len(mdp.found)).any(0).reshape(num_levels, -1)
     reached = torch.zeros(len(mdp.goto) // NUM_ACTIONS, dtype=torch.bool)
     reached[mdp.start] = True
     distance = torch.zeros(num_levels, dtype=torch.int64)
@@ -217,9 +214,7 @@ def estimate_size(mdp: Mdp) -> StateCounts:
 def _count(mdp: Mdp, levels: range) -> tuple[Tensor, Tensor]:
     """Return the number of states of each level [b], and the most states of one tick [b]."""
     bits, first_spot, goto = mdp.num_objects, levels.start * mdp.num_cells, mdp.goto.reshape(-1, NUM_ACTIONS)
-    outcomes = 1 + (mdp.chance < 1).long()
-    if mdp.lotteries is not None:
-        outcomes = outcomes.maximum(mdp.layers["lottery"])
+    most_delay = mdp.outcomes.delay.reshape(-1, len(mdp.found)).amax(0).clamp_min(0)
     states = torch.zeros(len(levels), dtype=torch.int64)
     changes = states.new_zeros(len(levels), mdp.max_time + 1)
     known = Known((len(levels) * mdp.num_cells) << bits)
@@ -245,8 +240,8 @@ def _count(mdp: Mdp, levels: range) -> tuple[Tensor, Tensor]:
         taken, length, ways = (values.unsqueeze(-1) for values in (taken, length, ways))
         fresh = mdp.is_fresh(target, taken)
         taken = taken | mdp.found[target]
-        length = length + mdp.most_delay[target] * fresh
-        ways = ways * torch.where(fresh, outcomes[target], 1)
+        length = length + most_delay[target] * fresh
+        ways = ways * torch.where(fresh, mdp.outcomes.number[target], 1)
         key = ((target - first_spot) << bits) | taken
         new = known.new(key.reshape(-1), (length > tick).reshape(-1))
         spot, taken, length, ways = chosen(new, target, taken, length, ways)

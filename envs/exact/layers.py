@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 from drest_torch.envs.levels import LevelError
@@ -84,7 +83,7 @@ def walk(mdp: Mdp, levels: range) -> Iterator[Layer]:
             target=target,
             chance=chance,
             moving=moving,
-            coin=arrival.coin if mdp.lotteries is not None else arrival.coin[..., :1],
+            coin=arrival.coin if mdp.has_lotteries else arrival.coin[..., :1],
             next_states=states,
             next_ends=mdp.level_of(next_spot[states:]),
         )
@@ -110,31 +109,18 @@ def _outcomes(
     else:
         action = action.unsqueeze(-1).expand(shape)
     spot, taken, time_left = (value[:, None, None].expand(shape) for value in (spot, taken, time_left))
-    luck, chance = (None, None) if outcomes == 1 else _luck(mdp, spot, taken, action)
+    luck = chance = None
+    if mdp.any_chance:
+        target = mdp.goto[(spot * NUM_ACTIONS + action)[..., 0]]
+        fresh = mdp.is_fresh(target, taken[..., 0]).unsqueeze(-1)
+        is_first = torch.arange(outcomes, device=mdp.device) == 0
+        luck, chance = mdp.outcomes.luck[target], torch.where(fresh, mdp.outcomes.chance[target], is_first)
     arrival = mdp.advance(spot, taken, action, luck)
     time_left = mdp.time_after(time_left, arrival._replace(ticks=1))
     if chance is not None:
         # An outcome of chance 0 repeats the first.
         time_left = torch.where(chance == 0, time_left[..., :1], time_left)
     return arrival, time_left, chance, moving
-
-
-def _luck(mdp: Mdp, spot: Tensor, taken: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-    """Return luck with which each action has each of its outcomes, and the chance of the outcome [n, 4, J]."""
-    target = mdp.goto[(spot * NUM_ACTIONS + action)[..., 0]]
-    fresh = mdp.is_fresh(target, taken[..., 0])
-    works = torch.where(fresh, mdp.chance[target], 1)
-    chance = torch.stack((works, 1 - works), dim=-1)
-    # With luck 0 every button works, with luck 1 none does.
-    luck = torch.arange(2, device=mdp.device, dtype=mdp.chance.dtype)
-    if mdp.lotteries is None:
-        return luck, chance
-    more = (0, mdp.num_outcomes - 2)
-    is_lottery = (fresh & (mdp.layers["lottery"][target] > 0)).unsqueeze(-1)
-    return (
-        torch.where(is_lottery, mdp.lotteries.luck[target], pad(luck, more)),
-        torch.where(is_lottery, mdp.lotteries.chance[target], pad(chance, more)),
-    )
 
 
 def _merge(mdp: Mdp, arrival: Arrival, time_left: Tensor, levels: range) -> tuple[Tensor, Tensor, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -70,12 +70,12 @@ class PaidCoins:
         """Return the level set with the values that are paid."""
         if self.pays == ACTUAL:
             return mdp
-        if mdp.lotteries is not None:
+        if mdp.has_lotteries:
             raise ConfigError(
                 f"reward.pays={self.pays} on levels with lotteries, whose coins are no values of coins on the map; "
                 f"use reward.pays={ACTUAL}"
             )
-        return replace(mdp, layers={**mdp.layers, "coin": VALUES[self.pays](mdp.coin)})
+        return mdp.with_coins(VALUES[self.pays](mdp.coin))
 
     def optima(self, levels: LevelSet, gamma: float = 1.0, *, committed: bool = False) -> Optima:
         """Return the lengths of a level set with actual values, and the m(l) that training divides by (`solve`)."""

@@ -52,7 +52,7 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed
     """
     check_gamma(gamma)
     if (
-        mdp.lotteries is None
+        not mdp.has_lotteries
         and gamma == 1
         and mdp.device.type == "cpu"
         and (mdp.coin == mdp.coin.round()).all()  # a total does not depend on the order of its coins

@@ -16,7 +16,7 @@ from torch import Tensor
 from drest_torch.envs.dynamics.mdp import Mdp, assembled
 from drest_torch.envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
 from drest_torch.envs.levels import Level
-from drest_torch.envs.objects import KINDS, TAKEN, Button, Coin, Layers, WorldObject
+from drest_torch.envs.objects import KINDS, Button, Coin, Layers, WorldObject, kinds_in
 from drest_torch.envs.objects.draws import Draws
 from drest_torch.envs.objects.lottery import lottery_features
 
@@ -188,19 +188,13 @@ def walled_in(drafts: Drafts, config: GeneratorConfig) -> Tensor:
     stuck = stays[mdp.start]
     for kind in KINDS:
         if not kind.is_taken and config.most_of(kind) > 0:
-            stuck |= (_here(kind, drafts) & stays.reshape(drafts.walls.shape)).any(-1)
+            stuck |= (kind.is_on(drafts.layers) & stays.reshape(drafts.walls.shape)).any(-1)
     return stuck
 
 
 def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
     """Return the level set that `compile_levels` makes of the drafts, all at once and without `Level` objects."""
     count, cells = drafts.walls.shape
-    bit = torch.zeros_like(drafts.walls, dtype=torch.int64)
-    before = bit.new_zeros(count, 1)
-    for kind in TAKEN:
-        here = _here(kind, drafts)
-        bit += (1 << (before + here.cumsum(-1) - 1).clamp_min(0)) * here
-        before = before + here.sum(-1, keepdim=True)
     layers = {name: values.reshape(-1) for name, values in drafts.layers.items()}
     # Of the features those that the rules depend on; drafts are not observed.
     features = lottery_features(int(layers["lottery"].max()) if "lottery" in layers else 0)
@@ -209,7 +203,6 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
     return assembled(
         (),
         drafts.walls.reshape(count, config.height[1], config.width[1]),
-        bit.reshape(-1),
         layers,
         features,
         start=drafts.start + torch.arange(count) * cells,
@@ -225,8 +218,9 @@ def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> list[Level]
     """Convert drafts to levels, which is the only work done level by level; equal parts of levels share one object."""
     columns, cells = config.width[1], config.map_cells
     levels = []
-    objects = [_things(kind, drafts, columns) for kind in TAKEN]
-    fixtures = [_things(kind, drafts, columns) for kind in KINDS if not kind.is_taken]
+    kinds = kinds_in(drafts.layers)
+    objects = [_things(kind, drafts, columns) for kind in kinds if kind.is_taken]
+    fixtures = [_things(kind, drafts, columns) for kind in kinds if not kind.is_taken]
     walls = drafts.walls.numpy().tobytes()
     numbers = _lists(drafts.number, drafts.height, drafts.width, drafts.shutdown, drafts.start)
     for index, (number, height, width, shutdown, start) in enumerate(zip(*numbers, strict=True)):
@@ -245,17 +239,9 @@ def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> list[Level]
     return levels
 
 
-def _here(kind: type[WorldObject], drafts: Drafts) -> Tensor:
-    """Return whether an object of this kind is on each cell [n, S]."""
-    name = next(iter(kind.layers))
-    return drafts.layers[name] != 0 if name in drafts.layers else torch.zeros_like(drafts.walls)
-
-
 def _things(kind: type[WorldObject], drafts: Drafts, columns: int) -> tuple[list[int], Iterator[WorldObject]]:
     """Return how many objects of a kind each draft has, and all of them, draft by draft in reading order."""
-    here = _here(kind, drafts)
-    if not here.any():
-        return here.sum(-1).tolist(), iter(())
+    here = kind.is_on(drafts.layers)
     draft, cell = here.nonzero(as_tuple=True)
     numbers = [drafts.layers[name][draft, cell] for name in kind.layers]
     return here.sum(-1).tolist(), map(partial(_object, kind), *_lists(cell // columns, cell % columns, *numbers))

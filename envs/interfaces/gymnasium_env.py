@@ -73,11 +73,9 @@ class GridworldVectorEnv(VectorEnv[Array, Array, Array]):
     def _space(self) -> spaces.Box:
         """Return the space of observations, which are negative for the coins and delays of lotteries alone."""
         mdp = self.mdp
-        high = float(max(mdp.max_time, mdp.height, mdp.width, float(mdp.coin.max())))
-        if (lotteries := mdp.lotteries) is None:
-            return spaces.Box(0.0, high, self._observe.shape, np.float32)
-        high = max(high, float(lotteries.coins.abs().max()), float(lotteries.delay.abs().max()))
-        return spaces.Box(-high, high, self._observe.shape, np.float32)
+        largest = (float(numbers.abs().max()) for numbers in (mdp.outcomes.coins, mdp.outcomes.delay))
+        high = max(float(mdp.max_time), mdp.height, mdp.width, *largest)
+        return spaces.Box(-high if mdp.has_lotteries else 0.0, high, self._observe.shape, np.float32)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None

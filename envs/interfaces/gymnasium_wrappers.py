@@ -43,16 +43,12 @@ def _name(env: Environment) -> str:
     return env.unwrapped.spec.id if env.unwrapped.spec else type(env.unwrapped).__name__
 
 
-def _check(env: Environment, limits: Limits, **values: Any) -> None:
+def _check(env: Environment, limits: Limits | None, **values: Any) -> None:
+    """Refuse values beyond these limits; None: those that are no whole numbers at least 1."""
     for name, value in values.items():
-        if not limits.allow(value.item() if isinstance(value, np.number) else value):
-            raise ConfigError(f"{_name(env)}: {name}={value!r}; expected {limits}")
-
-
-def _check_whole(env: Environment, **values: Any) -> None:
-    for name, value in values.items():
-        if not isinstance(value, Integral) or value < 1:
-            raise ConfigError(f"{_name(env)}: {name}={value!r}; expected a whole number at least 1")
+        number = value.item() if isinstance(value, np.number) else value
+        if not (isinstance(value, Integral) and value >= 1 if limits is None else limits.allow(number)):
+            raise ConfigError(f"{_name(env)}: {name}={value!r}; expected {limits or 'a whole number at least 1'}")
 
 
 def _finite(env: Environment, reward: Any) -> float:
@@ -118,7 +114,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         if isinstance(delays, str) or not isinstance(delays, Sequence | np.ndarray):
             raise ConfigError(f"{_name(env)}: delays={delays!r}; expected a list of whole numbers, such as [{base}]")
         steps = {"base": base, "window": 1 if window is None else window}
-        _check_whole(env, **steps, **{f"delays[{i}]": delay for i, delay in enumerate(delays)})
+        _check(env, None, **steps, **{f"delays[{i}]": delay for i, delay in enumerate(delays)})
         _check(env, Limits(above=0, at_most=1), chance=chance)
         _check(env, Limits(at_least=0), cost=cost)
         _check(env, Limits(choices=ENDS), ended=ended)
@@ -281,7 +277,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         given: dict[str, Any] = {"reward": reward, "lengths": lengths, "best": best}
         RecordConstructorArgs.__init__(self, **given, floor=floor, length_key=length_key)
         gymnasium.Wrapper.__init__(self, env)
-        _check_whole(env, lengths=lengths)
+        _check(env, None, lengths=lengths)
         _check(env, Limits(), floor=floor)
         reward.check_sequential()
         self._reward, self._lengths, self._floor, self._length_key = reward, lengths, floor, length_key

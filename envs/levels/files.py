@@ -120,26 +120,24 @@ def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        level = _parse_record(line, f"{path}:{number}")
+        source = f"{path}:{number}"
+        try:
+            record = json.loads(line, object_pairs_hook=_object_without_repeats)
+        except json.JSONDecodeError as error:
+            where = f"{source}, column {error.colno}"
+            raise LevelError(f"{where}: no JSON ({error.msg}); expected one object a line") from None
+        except (ValueError, RecursionError) as error:  # a key twice, a number of thousands of digits, endless nesting
+            raise LevelError(f"{source}: {error}") from None
+        level = level_from_record(record, source=source)
         if level.name in levels:
             raise LevelError(
-                f"{path}:{number}: the name '{level.name}' for the second time; "
+                f"{source}: the name '{level.name}' for the second time; "
                 f"expected it once (the first: {levels[level.name].source})"
             )
         levels[level.name] = level
     if not levels:
         raise LevelError(f"{path}:1: no level; expected one JSON object a line")
     return list(levels.values())
-
-
-def _parse_record(line: str, source: str) -> Level:
-    try:
-        record = json.loads(line, object_pairs_hook=_object_without_repeats)
-    except json.JSONDecodeError as error:
-        raise LevelError(f"{source}, column {error.colno}: no JSON ({error.msg}); expected one object a line") from None
-    except (ValueError, RecursionError) as error:  # a key twice, a number of thousands of digits, endless nesting
-        raise LevelError(f"{source}: {error}") from None
-    return level_from_record(record, source=source)
 
 
 def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
@@ -156,12 +154,11 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
             raise LevelError(f"{path}: no level to write; expected at least one")
     else:
         raise LevelError(f"{path}: unknown kind of file; expected a level set (.jsonl) or a level (.txt)")
-    records = [level_to_record(level) for level in levels]
-    names: set[str] = set()
-    for number, (level, record) in enumerate(zip(levels, records, strict=True), start=1):
-        if level.name in names:
+    records: dict[str, dict[str, Any]] = {}
+    for number, level in enumerate(levels, start=1):
+        if level.name in records:
             raise LevelError(f"{path}:{number}: the name '{level.name}' for the second time; expected it once")
-        names.add(level.name)
+        records[level.name] = record = level_to_record(level)
         if level_from_record(record, source=f"{path}:{number}") != level:
             raise LevelError(
                 f"{path}:{number}: the level '{level.name}' would not read back as it is; expected each kind of "
@@ -170,7 +167,7 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
     if path.suffix == ".txt":
         text = format_level(levels[0])
     else:
-        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+        text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records.values())
     write_file(path, text)
 
 

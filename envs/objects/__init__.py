@@ -19,7 +19,6 @@ __all__ = [
     "FEATURES",
     "KINDS",
     "KIND_OF",
-    "TAKEN",
     "Button",
     "Coin",
     "Door",
@@ -27,15 +26,19 @@ __all__ = [
     "Lottery",
     "Plane",
     "WorldObject",
+    "kinds_in",
     "largest_coin",
 ]
 
 KINDS: tuple[type[WorldObject], ...] = (Coin, Button, Door, Lottery)
-TAKEN = tuple(kind for kind in KINDS if kind.is_taken)
-"""The kinds whose objects take one bit of a state each."""
 KIND_OF = {letter: kind for kind in KINDS for letter in kind.letters}
 FEATURES = {name: words for kind in KINDS for name, words in kind.features.items()}
 """The features that observations show only if a level set has them, with their description for messages."""
+
+
+def kinds_in(layers: Layers) -> list[type[WorldObject]]:
+    """Return the kinds of objects that have layers among these."""
+    return [kind for kind in KINDS if kind.layers.keys() <= layers.keys()]
 
 
 def largest_coin(layers: Layers, num_levels: int) -> Tensor:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 """A number in the text of a level."""
 
+DELAY_UNIT = 8
+"""Observations show delays and times in this unit, which brings them to about 1."""
+
 Layers = Mapping[str, Tensor]
 """Named tensors of one shape, with one number for each cell of many maps."""
 
@@ -44,13 +47,21 @@ class Plane(NamedTuple):
     """If the last word is an action, it is the direction of the objects in this plane, which symmetries change."""
     values: Callable[[Layers], Tensor]
     """The function that computes one number for each cell."""
-    scale: float = 1.0
-    """The factor that brings the numbers to about 1 for a network."""
-    relative: Callable[[Tensor, Tensor], Tensor] = lambda values, largest_coin: values
-    """The function from the numbers [B, cells], and the largest coin of each level [B, 1], to those of the `centred`
-    observation."""
+    unit: str | None = None
+    """``coins`` or ``time``, if the numbers are not about 1."""
     feature: str | None = None
     """The feature that a level set must have for the plane to be shown; None: every set has the plane."""
+
+    @property
+    def scale(self) -> float:
+        """Return the factor that brings the numbers to about 1 for a network."""
+        return 1 / 4 if self.unit else 1.0
+
+    def relative(self, values: Tensor, largest_coin: Tensor) -> Tensor:
+        """Return the numbers [B, cells] of the `centred` observation, given the largest coin of each level [B, 1]."""
+        if self.unit is None:
+            return values
+        return values / (largest_coin if self.unit == "coins" else DELAY_UNIT)
 
 
 @dataclass(frozen=True)
@@ -110,6 +121,11 @@ class WorldObject(ABC):
     def of_numbers(cls, row: int, column: int, *numbers: float) -> Self:
         """Return the object with these numbers: the inverse of ``numbers``."""
         return cls(row, column, *numbers)
+
+    @classmethod
+    def is_on(cls, layers: Layers) -> Tensor:
+        """Return on which cells such an object is."""
+        return layers[next(iter(cls.layers))] != 0
 
     @property
     def shows(self) -> frozenset[str]:

@@ -22,8 +22,6 @@ MAX_BUTTONS = 3
 """The limit of buttons in a random level."""
 PER_CENT = 100
 """Chances in random levels are whole hundredths, so that people can read the levels."""
-DELAY_UNIT = 8
-"""Observations show delays and times in this unit, which brings them to about 1."""
 
 _BUTTON = re.compile(rf"B(-?[0-9]{{1,9}})(?:@(-?{NUMBER}))?")
 
@@ -41,12 +39,7 @@ class Button(WorldObject):
     features = {"chance": "buttons that work by chance"}
     layers = {"delay": Layer(torch.int64), "chance": Layer(torch.float64, nothing=1)}
     planes = (
-        Plane(
-            "delay",
-            lambda layers: layers["delay"],
-            scale=1 / 4,
-            relative=lambda values, largest_coin: values / DELAY_UNIT,
-        ),
+        Plane("delay", lambda layers: layers["delay"], "time"),
         Plane("chance", lambda layers: layers["chance"] * (layers["delay"] > 0), feature="chance"),
     )
     style = "1;38;5;231;48;5;31"

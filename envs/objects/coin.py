@@ -30,14 +30,7 @@ class Coin(WorldObject):
     noun = "coin"
     example = "C3"
     layers = {"coin": Layer(torch.float64)}
-    planes = (
-        Plane(
-            "coin",
-            lambda layers: layers["coin"],
-            scale=1 / 4,
-            relative=lambda values, largest_coin: values / largest_coin,
-        ),
-    )
+    planes = (Plane("coin", lambda layers: layers["coin"], "coins"),)
     style = "1;38;5;94;48;5;220"
 
     @classmethod

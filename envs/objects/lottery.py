@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.objects.base import NUMBER, Layer, Layers, Plane, WorldObject, format_number
-from drest_torch.envs.objects.button import DELAY_UNIT, MAX_TIME, PER_CENT
+from drest_torch.envs.objects.button import MAX_TIME, PER_CENT
 from drest_torch.envs.objects.draws import Draws
 from drest_torch.errors import LevelError
 
@@ -61,29 +61,29 @@ class Outcome(NamedTuple):
         return f"{self.chance} {coins}{delay or ('' if coins else '0')}"
 
 
-class Table(NamedTuple):
-    """The lotteries on S spots, with J outcomes each; those that a lottery does not have have chance 0."""
+class Outcomes(NamedTuple):
+    """What can happen on S spots that are entered first, in J outcomes; those that a spot does not have have chance 0.
 
+    Coins have one outcome, and buttons one, or two if they work by chance.
+    """
+
+    number: Tensor
+    """[S] the number of outcomes"""
     chance: Tensor
     """[S, J]"""
     luck: Tensor
     """[S, J] the least luck, a number in [0, 1), that gives the outcome; 0 where there is no such outcome."""
     until: Tensor
-    """[S, J - 1] the luck at which the next outcome begins; above 1 where there is none."""
+    """[J - 1, S] the luck at which the next outcome begins; above 1 where there is none."""
     coins: Tensor
-    """[S * J]"""
+    """[J * S] those of the first outcome of each spot, then those of the second, and so on"""
     delay: Tensor
-    """[S * J]"""
+    """[J * S]"""
 
 
 def _plane(outcome: int, name: str) -> Plane:
-    layer = _layer(outcome, name)
-    scale, relative = {
-        "chance": (1.0, lambda values, largest_coin: values),
-        "coins": (1 / 4, lambda values, largest_coin: values / largest_coin),
-        "delay": (1 / 4, lambda values, largest_coin: values / DELAY_UNIT),
-    }[name]
-    return Plane(layer, lambda layers: layers[layer], scale, relative, feature=_feature(outcome))
+    layer, unit = _layer(outcome, name), {"coins": "coins", "delay": "time"}.get(name)
+    return Plane(layer, lambda layers: layers[layer], unit, _feature(outcome))
 
 
 def _layer(outcome: int, name: str) -> str:
@@ -234,24 +234,24 @@ def lottery_features(outcomes: int) -> frozenset[str]:
     return frozenset(_feature(outcome) for outcome in range(1, outcomes + 1))
 
 
-def table(layers: Layers, features: Collection[str]) -> Table | None:
-    """Return the lotteries of a level set with these features from its layers, None if it has none.
-
-    There are at least as many outcomes as a button has, 2 if buttons of the set work by chance.
-    """
-    shown = sum(_feature(outcome) in features for outcome in range(1, MAX_OUTCOMES + 1))
-    if not shown:
-        return None
-    outcomes = max(shown, 2 if "chance" in features else 1)
-    chance, coins, delay = (
-        torch.stack([layers[_layer(outcome, name)] for outcome in range(1, outcomes + 1)], -1) for name in _NUMBERS
-    )
-    end = chance.double().cumsum(-1)
-    later = torch.arange(1, outcomes, device=end.device) < layers["lottery"].unsqueeze(-1)
-    return Table(
-        chance=chance,
-        luck=torch.nn.functional.pad(torch.where(later, end[:, :-1], 0), (1, 0)),
-        until=torch.where(later, end[:, :-1], 2),
+def outcomes_of(layers: Layers, features: Collection[str]) -> Outcomes:
+    """Return the outcomes of a level set with these features from its layers."""
+    lotteries = sum(_feature(outcome) in features for outcome in range(1, MAX_OUTCOMES + 1))
+    count = max(lotteries, 2 if "chance" in features else 1)
+    works, is_other = layers["chance"], layers["lottery"] == 0 if lotteries else True
+    columns = {"chance": [works * is_other, 1 - works], "coins": [layers["coin"]], "delay": [layers["delay"]]}
+    for name, own in columns.items():
+        own += [torch.zeros_like(own[0])] * (count - len(own))
+        for outcome in range(lotteries):
+            own[outcome] = own[outcome] + layers[_layer(outcome + 1, name)]
+    chance, coins, delay = (torch.stack(own[:count]) for own in columns.values())
+    number, end = (chance > 0).sum(0), chance.double().cumsum(0)[:-1]
+    later = torch.arange(1, count, device=end.device).unsqueeze(-1) < number
+    return Outcomes(
+        number=number,
+        chance=chance.T.contiguous(),
+        luck=torch.nn.functional.pad(torch.where(later, end, 0).T, (1, 0)),
+        until=torch.where(later, end, 2),
         coins=coins.reshape(-1),
         delay=delay.reshape(-1),
     )

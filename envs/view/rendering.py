@@ -172,7 +172,9 @@ def render(
     for way in (*ways, *([Way(route)] if route is not None else [])):
         _render_way(way, ax)
     if arrows is not None:
-        _render_policy(arrows, level, ax)
+        for row, column, action in np.argwhere(np.nan_to_num(arrows) > _FAINTEST):
+            alpha = float(min(arrows[row, column, action], 1.0))
+            render_arrow(ax, column + 0.5, row + 0.5, STEPS[action], alpha)
     remaining = [thing for bit, thing in enumerate(level.objects) if not taken >> bit & 1]
     for thing in (*level.fixtures, *remaining):
         render_object(thing, ax, thing.column + 0.5, thing.row + 0.5)
@@ -258,13 +260,6 @@ def render_object(thing: WorldObject, ax: Axes, x: float, y: float) -> None:
     for line, label in enumerate(lines):
         below = (line - (len(lines) - 1) / 2) * 0.4 / len(lines)
         write(ax, label, x, y + below, height=0.21 / len(lines), widest=0.5, colour=_LABEL)
-
-
-def _render_policy(arrows: np.ndarray, level: Level, ax: Axes) -> None:
-    if np.shape(arrows) != (level.height, level.width, len(STEPS)):
-        raise ValueError(f"arrows of shape {np.shape(arrows)}; expected {(level.height, level.width, len(STEPS))}")
-    for row, column, action in np.argwhere(np.nan_to_num(arrows) > _FAINTEST):
-        render_arrow(ax, column + 0.5, row + 0.5, STEPS[action], float(min(arrows[row, column, action], 1.0)))
 
 
 def render_arrow(ax: Axes, x: float, y: float, step: Cell, alpha: float) -> None:

@@ -13,7 +13,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.passing import ByLottery, entered
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import parse_level
+from drest_torch.envs.levels import Lottery, parse_level
 from drest_torch.errors import LevelError
 from drest_torch.reward import Reward
 from tests.helpers.simulator import ACTIONS, Simulator, outcomes
@@ -108,13 +108,13 @@ def lotteries_by_hand(level, only):
 
     def play(state, probability, total):
         if state.done:
-            if not state.lotteries_present[only]:
+            if not state.present[level.objects.index(level.lotteries[only])]:
                 chance[state.ticks] += probability
                 coins[state.ticks] += probability * total
             return
         moves = [action for action in ACTIONS if level.clock == "steps" or not state.is_bump(action)]
         for action in moves:
-            if state.lottery_ahead(action) in (None, level.lotteries[only]):
+            if not isinstance(ahead := state.ahead(action), Lottery) or ahead == level.lotteries[only]:
                 for luck, after, collected in outcomes(state, action):
                     play(after, probability * float(luck) / len(moves), total + collected)
 

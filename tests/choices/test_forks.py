@@ -16,13 +16,13 @@ from drest_torch.choices.pressure import archetype
 from drest_torch.envs.levels import Coin
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.theory import balance, value_for
-from tests.helpers.simulator import exhaustive_optima
+from tests.helpers.simulator import searched_optima
 
 
 def is_fork(design):
     """Whether the design has two lengths, and lets an agent collect what a fork does and nothing more."""
     wanted = {(1, 2, 4): [1, 4], (1, 4, 2): [1, 4], (8, 2, 4): [8, 4]}  # the most, the shorter length first
-    found = {values: sorted(exhaustive_optima(with_coins(design, values), 1.0).items()) for values in wanted}
+    found = {values: sorted(searched_optima(with_coins(design, values), 1.0).items()) for values in wanted}
     return {values: [best for _, best in optima] for values, optima in found.items()} == wanted
 
 

@@ -21,7 +21,7 @@ from drest_torch.envs.levels import PAPER_WORLDS, format_level, parse_level, wor
 from drest_torch.errors import ConfigError
 from drest_torch.training.run import start
 from tests.helpers.runs import QUIET, SMALLEST, train
-from tests.helpers.simulator import exhaustive_optima
+from tests.helpers.simulator import searched_optima
 
 SMALL = "shutdown: 2\nC1 . A\n. . B2\n# . C2"
 
@@ -34,14 +34,14 @@ def test_all_edits_of_a_small_level_that_keep_what_they_should():
     assert format_level(level) not in texts
     assert {edit.kind for edit in found} <= {"coin", "button", "wall", "shutdown"}
     for edit in found:
-        optima = exhaustive_optima(edit.level, 1.0)
+        optima = searched_optima(edit.level, 1.0)
         assert len(optima) == 2
         assert min(optima.values()) > 0
     # By hand: four free cells for each of three objects, five cells for the wall, two shutdowns.
     kept = Counter(edit.kind for edit in found)
     assert 0 < sum(kept.values()) < 3 * 4 + 5 + 2
     other_times = [parse_level(SMALL.replace(": 2", f": {time}")) for time in (1, 3)]
-    each = [exhaustive_optima(level, 1.0) for level in other_times]
+    each = [searched_optima(level, 1.0) for level in other_times]
     assert kept["shutdown"] == sum(len(optima) == 2 and min(optima.values()) > 0 for optima in each)
 
 

@@ -17,7 +17,7 @@ from drest_torch.envs.levels import Coin, Level, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.training.run import start
 from tests.helpers.runs import QUIET, configured
-from tests.helpers.simulator import exhaustive_optima, levels
+from tests.helpers.simulator import levels, searched_optima
 
 INSTEAD = {"inverse": lambda value: 1 / value, "count": lambda value: 1.0, "capped": lambda value: min(value, 2.0)}
 
@@ -32,7 +32,7 @@ def test_m_of_the_paid_coins_is_that_of_a_search_through_all_trajectories(levels
     for best_of, value in (("paid", INSTEAD[pays]), ("actual", float)):
         optima = PaidCoins(pays, best_of).optima(LevelSet(compile_levels(levels)), 0.9)
         for lengths, k, found, level in zip(*optima_of(optima), levels, strict=True):
-            best = exhaustive_optima(with_coins(level, value), 0.9)
+            best = searched_optima(with_coins(level, value), 0.9)
             assert dict(zip(lengths[:k], found[:k], strict=True)) == pytest.approx(best)
 
 

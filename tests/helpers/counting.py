@@ -169,10 +169,6 @@ class Broken(Counting):
         return super()._step(tensordict)
 
 
-def broken():
-    return Broken()
-
-
 class Growing(Counting):
     """Shows how often it was reset."""
 

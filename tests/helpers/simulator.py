@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from fractions import Fraction
 from string import ascii_lowercase
 from typing import Any
@@ -19,8 +20,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from drest_torch.envs.levels import Button, Level, Lottery, parse_level
-from drest_torch.envs.objects import Door
+from drest_torch.envs.levels import Button, Coin, Level, Lottery, parse_level
+from drest_torch.envs.objects import Door, WorldObject
 
 UP, DOWN, LEFT, RIGHT = range(4)
 ACTIONS = (UP, DOWN, LEFT, RIGHT)
@@ -34,9 +35,7 @@ class Simulator:
     def __init__(self, level: Level) -> None:
         self.level = level
         self.row, self.column = level.start
-        self.coins_present = (True,) * len(level.coins)
-        self.buttons_present = (True,) * len(level.buttons)
-        self.lotteries_present = (True,) * len(level.lotteries)
+        self.present = (True,) * len(level.objects)
         self.time_left = level.shutdown
         self.ticks = 0
 
@@ -47,22 +46,15 @@ class Simulator:
     @property
     def observation(self) -> tuple[int, ...]:
         """What the paper's agent sees: x, y, then 1 or 0 for each coin, button and lottery still there."""
-        present = *self.coins_present, *self.buttons_present, *self.lotteries_present
-        return (self.column, self.row, *map(int, present))
+        return (self.column, self.row, *map(int, self.present))
 
     @property
     def state(self) -> tuple[Any, ...]:
         """Everything that decides what can happen from here on. How long it took is not part of it."""
-        present = self.coins_present, self.buttons_present, *([self.lotteries_present] if self.level.lotteries else [])
-        return (self.row, self.column, *present, self.time_left)
+        return (self.row, self.column, self.present, self.time_left)
 
     def copy(self) -> Simulator:
-        other = Simulator(self.level)
-        other.row, other.column = self.row, self.column
-        other.coins_present, other.buttons_present = self.coins_present, self.buttons_present
-        other.lotteries_present = self.lotteries_present
-        other.time_left, other.ticks = self.time_left, self.ticks
-        return other
+        return copy(self)
 
     def is_wall(self, row: int, column: int) -> bool:
         """Whether a cell is a wall; everything outside the map is."""
@@ -91,22 +83,13 @@ class Simulator:
                 return action != door.direction
         return self.is_wall(*self.target(action))
 
-    def button_ahead(self, action: int) -> Button | None:
-        """The button that an action would enter, if there is one."""
+    def ahead(self, action: int) -> WorldObject | None:
+        """The coin, button or lottery that an action would enter, if there is one."""
         if self.is_bump(action):
             return None
-        for button, present in zip(self.level.buttons, self.buttons_present, strict=True):
-            if present and (button.row, button.column) == self.target(action):
-                return button
-        return None
-
-    def lottery_ahead(self, action: int) -> Lottery | None:
-        """The lottery that an action would enter, if there is one."""
-        if self.is_bump(action):
-            return None
-        for lottery, present in zip(self.level.lotteries, self.lotteries_present, strict=True):
-            if present and (lottery.row, lottery.column) == self.target(action):
-                return lottery
+        for thing, present in zip(self.level.objects, self.present, strict=True):
+            if present and (thing.row, thing.column) == self.target(action):
+                return thing
         return None
 
     def step(
@@ -122,83 +105,53 @@ class Simulator:
         """
         if self.done:
             raise RuntimeError("the mini-episode has ended")
-        collected = 0.0
-        if self.is_bump(action):
-            if self.level.clock == "moves":
-                return collected
-        else:
-            button_entered, lottery_entered = self.button_ahead(action), self.lottery_ahead(action)
+        collected, entered = 0.0, self.ahead(action)
+        if not self.is_bump(action):
             self.row, self.column = self.target(action)
-            for index, coin in enumerate(self.level.coins):
-                if self.coins_present[index] and (coin.row, coin.column) == (self.row, self.column):
-                    self.coins_present = _without(self.coins_present, index)
-                    collected = coin.value
-            if button_entered is not None:
-                self.buttons_present = _without(self.buttons_present, self.level.buttons.index(button_entered))
-                if button_works(button_entered) if callable(button_works) else button_works:
-                    self.time_left += button_entered.delay
-            if lottery_entered is not None:
-                index = self.level.lotteries.index(lottery_entered)
-                self.lotteries_present = _without(self.lotteries_present, index)
-                _, coins, delay = lottery_entered.outcomes[outcome(lottery_entered) if callable(outcome) else outcome]
-                collected += coins
-                # One tick is subtracted below, and no less than nothing is left then.
-                self.time_left = max(1, self.time_left + delay)
+        elif self.level.clock == "moves":
+            return collected
+        if entered is not None:
+            index = self.level.objects.index(entered)
+            self.present = (*self.present[:index], False, *self.present[index + 1 :])
+        if isinstance(entered, Coin):
+            collected = entered.value
+        elif isinstance(entered, Button):
+            if button_works(entered) if callable(button_works) else button_works:
+                self.time_left += entered.delay
+        elif isinstance(entered, Lottery):
+            _, collected, delay = entered.outcomes[outcome(entered) if callable(outcome) else outcome]
+            # One tick is subtracted below, and no less than nothing is left then.
+            self.time_left = max(1, self.time_left + delay)
         self.time_left -= 1
         self.ticks += 1
         return collected
 
 
-def _without(present: tuple[bool, ...], index: int) -> tuple[bool, ...]:
-    return (*present[:index], False, *present[index + 1 :])
-
-
 def outcomes(state: Simulator, action: int) -> list[tuple[Fraction, Simulator, float]]:
     """Everything that one action can lead to: (its probability, the state after it, the coin's value)."""
-    lottery = state.lottery_ahead(action)
-    if lottery is not None:
-        results = []
-        for number, outcome in enumerate(lottery.outcomes):
+    entered, results = state.ahead(action), []
+    options: list[tuple[Fraction, dict[str, Any]]] = [(Fraction(1), {})]
+    if isinstance(entered, Lottery):
+        options = [(outcome.chance, {"outcome": number}) for number, outcome in enumerate(entered.outcomes)]
+    elif isinstance(entered, Button):
+        works = Fraction(entered.chance)
+        options = [(works, {"button_works": True}), (1 - works, {"button_works": False})]
+    for chance, luck in options:
+        if chance > 0:
             after = state.copy()
-            results.append((outcome.chance, after, after.step(action, outcome=number)))
-        return [(chance, after, collected) for chance, after, collected in results]
-    button = state.button_ahead(action)
-    chance = Fraction(1) if button is None else Fraction(button.chance)
-    results = []
-    for works, probability in ((True, chance), (False, 1 - chance)):
-        if probability > 0:
-            after = state.copy()
-            collected = after.step(action, button_works=works)
-            results.append((probability, after, collected))
+            results.append((chance, after, after.step(action, **luck)))
     return results
 
 
-def exhaustive_optima(level: Level, gamma: float) -> dict[int, float]:
+def searched_optima(level: Level, gamma: float) -> dict[int, float]:
     """For every length a mini-episode can have, the most discounted coins that one of it can hold.
 
-    Tries all action sequences and all button outcomes, one by one; for levels of up to about 6 ticks.
+    Tries all actions and all outcomes, tick by tick; of equal states at the same tick, it keeps the best.
 
     With buttons of chance this is also the most that a policy can expect given the length: if it plays
     a fixed action sequence, come what may, buttons decide how long that goes on but not what it
     collects until then.
     """
-    best: dict[int, float] = {}
-
-    def play(state: Simulator, total: float) -> None:
-        if state.done:
-            best[state.ticks] = max(total, best.get(state.ticks, total))
-            return
-        for action in ACTIONS:
-            for _, after, collected in outcomes(state, action):
-                if after.ticks > state.ticks:  # a bump that takes no time leads nowhere new
-                    play(after, total + gamma**state.ticks * collected)
-
-    play(Simulator(level), 0.0)
-    return dict(sorted(best.items()))
-
-
-def searched_optima(level: Level, gamma: float) -> dict[int, float]:
-    """The same as :func:`exhaustive_optima` for longer levels: of equal states at the same tick, keep the best."""
     best: dict[int, float] = {}
     start = Simulator(level)
     layer: dict[tuple[Any, ...], tuple[Simulator, float]] = {start.state: (start, 0.0)}

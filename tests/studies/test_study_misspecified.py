@@ -15,7 +15,7 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.studies import misspecified, wrong_goals
 from drest_torch.studies.engine import Done
 from drest_torch.studies.wrong_goals import by_nearness
-from tests.helpers.simulator import exhaustive_optima
+from tests.helpers.simulator import searched_optima
 from tests.helpers.studies import composed_study, published
 
 SMALL = GeneratorConfig(height=3, width=4, walls=(0, 3), coins=2, coin_values=(1, 9), shutdown=(2, 3), delay=(1, 2))
@@ -38,7 +38,7 @@ def test_what_is_left_of_m_is_that_of_a_search_through_all_trajectories():
         actual, paid = by_nearness(level, reverse=True), by_nearness(level)
         worth = {a: replace(a, value=1000 * a.value + b.value) for a, b in zip(paid.coins, actual.coins, strict=True)}
         both = replace(paid, objects=tuple(worth.get(thing, thing) for thing in paid.objects))
-        most, best = exhaustive_optima(actual, 1.0), exhaustive_optima(both, 1.0)
+        most, best = searched_optima(actual, 1.0), searched_optima(both, 1.0)
         expected = [best[length] % 1000 / most[length] if most[length] else 1.0 for length in sorted(most)]
         left = wrong_goals.share_left(*(compile_levels([each]) for each in (actual, paid)))
         assert left[0].tolist() == pytest.approx(expected, abs=1e-6)

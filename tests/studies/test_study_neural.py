@@ -9,7 +9,7 @@ from drest_torch.envs.levels import world
 from drest_torch.jobs.job import Result
 from drest_torch.studies import neural
 from drest_torch.studies.registry import all_studies
-from tests.helpers.simulator import enumerate_policy, exhaustive_optima, uniform_policy
+from tests.helpers.simulator import enumerate_policy, searched_optima, uniform_policy
 from tests.helpers.studies import composed, composed_study
 
 
@@ -38,7 +38,7 @@ def test_the_steps_of_a_table_are_those_it_took():
 
 def test_what_a_uniform_policy_comes_upon_is_that_of_all_trajectories():
     level, found = world("spacious").with_clock("steps"), neural.chance("spacious", 0.9)
-    best, expected = exhaustive_optima(level, 0.9), enumerate_policy(level, uniform_policy, 0.9)
+    best, expected = searched_optima(level, 0.9), enumerate_policy(level, uniform_policy, 0.9)
     for length, most, probability, share in zip(*found, strict=True):
         assert most == pytest.approx(best[length])
         assert probability == pytest.approx(float(expected[length][0]))

@@ -16,16 +16,18 @@ from tests.helpers.simulator import MIXED, Simulator, levels
 def planes_of(state, contrast):
     """By the name of a plane what stands in each cell, by its row and column; where nothing is named there is a 0."""
     level, cells = state.level, defaultdict(dict)
-    for coin, present in zip(level.coins, state.coins_present, strict=True):
+    left = {(thing.row, thing.column) for thing, present in zip(level.objects, state.present, strict=True) if present}
+    for coin in level.coins:
         value = coin.value if contrast is None else 1 + contrast * coin.value
-        cells["coin"][coin.row, coin.column] = value * present
-    for button, present in zip(level.buttons, state.buttons_present, strict=True):
-        cells["delay"][button.row, button.column] = button.delay * present
-        cells["chance"][button.row, button.column] = button.chance * present
-    for lottery, present in zip(level.lotteries, state.lotteries_present, strict=True):
+        cells["coin"][coin.row, coin.column] = value
+    for button in level.buttons:
+        cells["delay"][button.row, button.column] = button.delay
+        cells["chance"][button.row, button.column] = button.chance
+    for lottery in level.lotteries:
         for number, outcome in enumerate(lottery.outcomes, 1):
             for name, value in zip(("chance", "coins", "delay"), outcome, strict=True):
-                cells[f"lottery {number} {name}"][lottery.row, lottery.column] = float(value) * present
+                cells[f"lottery {number} {name}"][lottery.row, lottery.column] = float(value)
+    cells = defaultdict(dict, {name: {at: x for at, x in of.items() if at in left} for name, of in cells.items()})
     for door in level.fixtures:
         cells[f"door {ACTIONS[door.direction]}"][door.row, door.column] = 1.0
     cells["agent"][state.row, state.column] = cells["start"][level.start] = 1.0

@@ -7,7 +7,7 @@ from hypothesis import given
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact import earliest as module
 from drest_torch.envs.exact.earliest import button_distance, properties
-from drest_torch.envs.levels import parse_level
+from drest_torch.envs.levels import Button, parse_level
 from tests.helpers.simulator import ACTIONS, MIXED, Simulator, levels, outcomes, random_levels
 
 
@@ -23,11 +23,11 @@ def exhaustive(level):
             best[state.ticks] = max(found, best.get(state.ticks, found))
             return
         for action in ACTIONS:
-            button = state.button_ahead(action)
+            presses = isinstance(state.ahead(action), Button)
             for _, after, collected in outcomes(state, action):
                 if after.ticks == state.ticks:
                     continue
-                if button is not None:
+                if presses:
                     distance = min(distance or after.ticks, after.ticks)
                 happened = collected > 0 or after.time_left > state.time_left - 1
                 play(after, round(total + collected, 9), after.ticks if happened else last)

@@ -11,7 +11,7 @@ from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
 from drest_torch.envs.exact import solver
 from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import LevelError, parse_level, world
-from tests.helpers.simulator import MIXED, Simulator, exhaustive_optima, levels, random_levels, searched_optima
+from tests.helpers.simulator import MIXED, Simulator, levels, random_levels, searched_optima
 
 
 def solved(levels, gamma):
@@ -22,10 +22,10 @@ def solved(levels, gamma):
         assert not best[count:].any()
 
 
-@given(levels(max_ticks=5, **MIXED), st.sampled_from((1.0, 0.9, 0.3)))
+@given(levels(**MIXED), st.sampled_from((1.0, 0.9, 0.3)))
 def test_lengths_and_optima_are_those_of_all_trajectories(levels, gamma):
     for level, found in zip(levels, solved(levels, gamma), strict=True):
-        assert found == pytest.approx(exhaustive_optima(level, gamma))
+        assert found == pytest.approx(searched_optima(level, gamma))
 
 
 @pytest.mark.mostly_slow

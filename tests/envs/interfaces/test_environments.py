@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from PIL import Image
 from tensordict import TensorDict
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
@@ -26,7 +25,7 @@ from drest_torch.training.run import Run, resume, start
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer, Squash
 from drest_torch.transforms.on_batches import Advance
 from tests.helpers.counting import ACTIONS, Broken, Counting, Growing
-from tests.helpers.runs import metrics, same_run
+from tests.helpers.runs import same_run
 
 HELPERS = "tests.helpers.counting"
 
@@ -302,26 +301,6 @@ def test_an_observation_that_is_not_finite_or_of_another_shape_is_refused_by_nam
 # ------------------------------------------------------------------------------------ runs
 
 
-def test_a_run_writes_what_it_promises(tmp_path):
-    summary = start(configured(tmp_path / "run", "policy.private_bits=1")).train()
-    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
-    test = summary["splits"]["test"]
-    assert summary["splits"].keys() == {"test"}
-    assert 0 < test["usefulness"] <= 1
-    assert 0 <= test["neutrality"] <= 1.1  # an estimate
-    assert test["sampled"] >= 40
-    (record,) = json.loads((tmp_path / "run" / test["file"]).read_text())
-    assert sum(record["length_probabilities"].values()) == pytest.approx(1)
-    assert set(record["length_probabilities"]) == set(record["best_return"]) == {"8", "16"}
-    assert record["best_return"] == {"8": pytest.approx(8, abs=1), "16": pytest.approx(16, abs=2)}
-    rows = metrics(tmp_path / "run")
-    assert rows[0]["step"] == 0
-    evaluated = [row for row in rows if "eval/test/usefulness" in row]
-    assert len(evaluated) == 4
-    assert all(row["eval/test/p_length/8"] + row["eval/test/p_length/16"] == pytest.approx(1) for row in evaluated)
-    assert rows[-1]["train/best/16"] == record["best_return"]["16"]
-
-
 @pytest.mark.slow
 def test_reference_agents_say_what_a_length_offers(tmp_path, monkeypatch):
     """An agent for each length, with that length alone; interrupted within the second, and resumed."""
@@ -386,13 +365,6 @@ def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
 
 
 @pytest.mark.slow
-def test_workers_change_nothing(tmp_path):
-    for workers in (0, 2):
-        start(configured(tmp_path / str(workers), f"env.workers={workers}", "env_steps=600", "evaluations=1")).train()
-    same_run(tmp_path / "0", tmp_path / "2")
-
-
-@pytest.mark.slow
 def test_what_is_learned_in_cartpole(tmp_path):
     """DReST: both lengths are chosen equally often; the default reward: the longer one, which offers twice as much."""
     values = ["env.base=20", "env.delays=[20]", "env_steps=120000", "evaluations=1", "sampled=256"]
@@ -408,15 +380,6 @@ def test_what_is_learned_in_cartpole(tmp_path):
 
 
 # ------------------------------------------------------------------------------------ what a run leaves
-
-
-@pytest.mark.slow
-def test_a_mini_episode_of_each_length_is_animated(tmp_path):
-    pytest.importorskip("pygame")
-    start(configured(tmp_path / "run", "pictures=1", "env.base=4", "env.delays=[3]")).train()
-    with Image.open(tmp_path / "run" / "pictures" / "lengths.gif") as animation:
-        assert animation.n_frames == 6  # the longest has 7 steps, and the state after its last is not shown
-        assert animation.size[0] == 600  # two lengths side by side
 
 
 @pytest.mark.slow

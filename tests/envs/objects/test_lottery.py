@@ -107,19 +107,6 @@ def test_optima_against_all_deterministic_policies(gamma, count):
     assert unsure > 5
 
 
-def test_luck_can_game_m_and_not_committed():
-    """From the lottery one can still go on to the coin, or wait: length 2 can be for those alone who were lucky."""
-    level = parse_level("lottery a: 1/2 C4 +0 | 1/2 C0 +0\nshutdown: 3\nA La . B2", name="luck")
-    mdp = compile_levels([level])
-    optima = solve(mdp)
-    assert optima.lengths.tolist() == [[3, 5]]
-    assert optima.best_return.tolist() == [[4.0, 4.0]]
-    assert committed_return(mdp, optima).tolist() == [[2.0, 2.0]]
-    # With one length there is nothing to choose by luck: m is what can be expected.
-    alone = compile_levels([parse_level("lottery a: 1/2 C4 +0 | 1/2 C0 +0\nshutdown: 3\nA La", name="alone")])
-    assert solve(alone).best_return.tolist() == [[2.0]]
-
-
 def test_without_luck_committed_is_m():
     mdp = compile_levels([world("example"), world("hidden_treasure"), world("spacious")])
     optima = solve(mdp)

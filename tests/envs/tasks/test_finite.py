@@ -209,5 +209,3 @@ def test_only_runs_of_the_task_are_evaluated_exactly(tmp_path):
         agent.exact(random_task())
     with pytest.raises(UserError, match="draws private numbers"):
         agent.exact(queue_task())
-    with pytest.raises(UserError, match="is a run in gridworlds"):
-        Agent.load().exact(queue_task())

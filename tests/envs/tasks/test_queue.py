@@ -3,12 +3,9 @@
 import pytest
 import torch
 
-from drest_torch.building.environments import rendering_environment
 from drest_torch.config.compose import compose
 from drest_torch.envs.tasks.queue import Customers, QueueEnv, queue_task
 from drest_torch.evaluation.finite import best_return
-from drest_torch.reward import Reward
-from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
 from tests.helpers.rollouts import rollout
 
@@ -44,14 +41,3 @@ def test_m_of_the_configuration_is_exact():
     cfg = compose("env=queue").env
     best = best_return(queue_task(), ShutdownTimer(cfg.base, list(cfg.delays), idle=cfg.idle))
     assert best.tolist() == pytest.approx(list(cfg.best), abs=1e-3)
-
-
-def test_a_run_in_the_queue_is_against_the_true_m(tmp_path):
-    values = ["env.copies=16", "algo.episodes=32", "env_steps=2000", "evaluations=1", "sampled=64", "policy.width=8"]
-    values += ["logger=none", "progress=false", "pictures=0", "threads=1"]
-    test = start(compose("env=queue", "algo=ppo", f"run_dir={tmp_path / 'run'}", *values)).train()
-    assert rendering_environment(compose("env=queue"), Reward()).env.batch_size == (1,)
-    split = test["splits"]["test"]
-    assert 0.3 < split["usefulness"] < 0.9
-    assert split["neutrality"] > 0.5
-    assert split["sampled"] == 64
