@@ -47,7 +47,7 @@ def _check(env: Environment, limits: Limits | None, **values: Any) -> None:
     """Refuse values beyond these limits; None: those that are no whole numbers at least 1."""
     for name, value in values.items():
         number = value.item() if isinstance(value, np.number) else value
-        if not (isinstance(value, Integral) and value >= 1 if limits is None else limits.allow(number)):
+        if not (isinstance(value, Integral) and int(value) >= 1 if limits is None else limits.allow(number)):
             raise ConfigError(f"{_name(env)}: {name}={value!r}; expected {limits or 'a whole number at least 1'}")
 
 
