@@ -54,7 +54,7 @@ def trained_levels_reported(cfg: Config) -> int:
     return 1000 if cfg.sampled is None else 200
 
 
-class Gridworlds(Task):
+class GridworldTask(Task):
     """The levels of a run, and the level sets that its policy is evaluated on."""
 
     def __init__(self, cfg: Config, reward: Reward, rng: torch.Generator, device: torch.device) -> None:
@@ -68,18 +68,17 @@ class Gridworlds(Task):
         self.source = self._source(rng)
         self.compiles_once = not self.source.changes and at_once >= len(self.levels.train)
         """Whether training levels are not compiled batch by batch."""
-        sets = self._compiled()
-        memory_gib = cfg.memory_gib if cfg.sampled is None else None
-        train = sets["train"].first(trained_levels_reported(cfg))
-        self.reported = {"train": train, **{split: sets[split] for split in sets if split not in ("train", SELECTION)}}
+        whole = self._compiled()
+        sets = whole | {"train": whole["train"].first(trained_levels_reported(cfg))}
+        for levels in sets.values():
+            check_size(levels.mdp, levels.sizes, cfg.memory_gib if cfg.sampled is None else None)
+        self.reported = {split: levels for split, levels in sets.items() if split != SELECTION}
         """The level sets of the last evaluation, by split."""
-        for levels in (*self.reported.values(), *(sets[split] for split in sets if split == SELECTION)):
-            check_size(levels.mdp, levels.sizes, memory_gib)
-        self.watched = {"train": self.evaluator(train.first(cfg.evaluated_levels))}
+        self.watched = {"train": self.evaluator(sets["train"].first(cfg.evaluated_levels))}
         """Evaluators during training. Test levels are evaluated once, at its end."""
         if SELECTION in sets:
             self.selection = self.watched[SELECTION] = self.evaluator(sets[SELECTION])
-        self.learner, self.updater = self._learner(sets["train"], rng)
+        self.learner, self.updater = self._learner(whole["train"], rng)
 
     def _source(self, rng: torch.Generator) -> LevelSampler:
         symmetries, split = self.cfg.levels.symmetries, self.levels.split
@@ -163,12 +162,12 @@ class Gridworlds(Task):
 
     def _environment(self, begins_with: Ready, objective: Objective | None) -> Any:
         """Return the slots that play mini-episodes, at first on this level set."""
-        from drest_torch.gridworlds import Gridworlds as Slots  # TorchRL takes seconds to import
+        from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
 
         cfg, split = self.cfg, self.levels.split
         slots, rounds, group = batch_shape(cfg)
         check_batch(cfg.algo.episodes)
-        environment = Slots.on(
+        environment = Gridworlds.on(
             *begins_with,
             slots=slots,
             rounds=rounds,

@@ -44,7 +44,7 @@ from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import LoggerError, Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, lengthen, resume_command, withdraw
-from drest_torch.training.gridworlds import Gridworlds
+from drest_torch.training.gridworlds import GridworldTask
 from drest_torch.training.task import Task, cut_rewards, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
@@ -78,15 +78,15 @@ class Run:
 
     def _task(self) -> Task:
         if in_gridworld(self.cfg):
-            return Gridworlds(self.cfg, self.reward, self.rng, self.device)
+            return GridworldTask(self.cfg, self.reward, self.rng, self.device)
         from drest_torch.training.environment import EnvironmentTask  # TorchRL takes seconds to import
 
         return EnvironmentTask(self.cfg, self.reward, self.rng)
 
     @property
-    def gridworlds(self) -> Gridworlds:
+    def gridworlds(self) -> GridworldTask:
         """The levels of a run that plays gridworlds."""
-        assert isinstance(self.task, Gridworlds)
+        assert isinstance(self.task, GridworldTask)
         return self.task
 
     def train(self) -> dict[str, Any] | None:
@@ -128,7 +128,7 @@ class Run:
                 try:
                     metrics = self.update()
                 except UserError as error:
-                    if isinstance(self.task, Gridworlds):
+                    if isinstance(self.task, GridworldTask):
                         raise
                     # An environment has failed: the run can go on from its last checkpoint, or from its beginning.
                     raise type(error)(f"{error}; then go on: {resume_command(self.resumed_by)}") from error

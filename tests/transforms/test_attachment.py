@@ -43,11 +43,8 @@ reward = partial(DReSTReward, num_lengths_key=None, divide_by_best=False)
 averaged = partial(DReSTReward.of, Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
 bits = partial(PrivateBits, 1)
 ARGUMENTS = [
-    (DReSTReward, {"lam": 0.0}, "lam[= ]0"),
     (DReSTReward, {"lam": 1.1}, "lam[= ]1.1"),
-    (DReSTReward, {"gamma": 0.0}, "gamma[= ]0"),
     (DReSTReward, {"num_lengths": 0}, "num_lengths[= ]0"),
-    (DReSTReward, {"clip": 0}, "clip[= ]0"),
     (MetaEpisodes, {"episodes": 0}, "episodes=0"),
     (MetaEpisodes, {"episodes": 2.5}, "episodes=2.5; expected a whole number"),
     (MetaEpisodes, {"episodes": 2, "group": 0}, "group=0"),
