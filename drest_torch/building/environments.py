@@ -232,7 +232,7 @@ def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | O
         chance=chosen.chance,
         cost=chosen.cost,
         ended=cast(Any, chosen.ended),
-        skip=skip and chosen.ended == "absorb" and chosen.floor == 0,
+        skip=skip and chosen.ended == "absorb",
     )
 
 

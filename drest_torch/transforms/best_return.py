@@ -105,6 +105,8 @@ class BestReturn(StatefulTransform):
         assert env is not None
         reward, tick = column(next_tensordict, "reward") - self.floor, tensordict.get("best_tick")
         check_finite(reward, env)
+        if self.floor and "timer_skipped" in next_tensordict:
+            reward = reward - self.floor * self._weight(next_tensordict.get("timer_skipped"))
         coins = tensordict.get("best_coins") + (reward if self.gamma == 1 else reward * self.gamma**tick)
         own_ends = "mini_done" in next_tensordict  # of an environment with mini-episodes of its own
         done = column(next_tensordict, "mini_done" if own_ends else "done")
@@ -126,6 +128,10 @@ class BestReturn(StatefulTransform):
             coins, tick = coins * ~done, tick * ~done
         said = {"reward": reward, "best_return": shown, "best_coins": coins, "best_tick": tick}
         return next_tensordict.update(said)
+
+    def _weight(self, steps: Tensor) -> Tensor:
+        """Return what so many further steps with a reward of 1 are worth."""
+        return steps if self.gamma == 1 else self.gamma * (1 - self.gamma**steps) / (1 - self.gamma)
 
     def _level(self, tensordict: TensorDictBase, env: EnvBase) -> Tensor:
         """Return the seeds of the levels [*batch, 1]."""

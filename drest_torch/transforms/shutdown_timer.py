@@ -69,6 +69,7 @@ class ShutdownTimer(StatefulTransform):
         ended: what becomes of an environment that ends before shutdown. ``absorb``: it waits, with its last observation
             and rewards of 0. ``restart``: it is reset, and rewards go on.
         skip: whether the rest of a mini-episode is left out once the environment waits and no delay can be asked for.
+            ``timer_skipped`` says of how many steps this was; `BestReturn` takes account of them.
         seed: of the luck, where ``chance`` is below 1.
 
     Example:
@@ -170,6 +171,8 @@ class ShutdownTimer(StatefulTransform):
         }
         if self._repeats:
             others["timer_action"] = whole(batch, device)
+        if self.skip:
+            others["timer_skipped"] = whole(batch, device)
         return {**flags, **numbers, **others}
 
     @property
@@ -219,7 +222,9 @@ class ShutdownTimer(StatefulTransform):
         left = self._left(tick, delays)
         shutdown = left <= 0
         if self.skip:
-            shutdown = shutdown | ((waits | done) & ~self.rules.is_open(delays, since))
+            settled = (waits | done) & ~self.rules.is_open(delays, since) & ~shutdown
+            next_tensordict.set("timer_skipped", left * settled)
+            shutdown = shutdown | settled
         # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
         if not alone and (ended := done & ~shutdown).any():
             kept = () if self.ended == "restart" else observation_keys(env)

@@ -161,23 +161,27 @@ def test_an_advance_is_settled_at_the_end(scaled):
             assert torch.allclose(rewards[:-1], raw[:-1] / 2.5)
 
 
-def test_a_timer_that_skips_leaves_out_nothing_that_counts():
-    """An environment that has ended waits for its shutdown, or the rest is left out: the lengths are the same."""
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_a_timer_that_skips_leaves_out_nothing_that_counts(gamma):
+    """An environment that has ended waits for its shutdown, or the rest is left out: lengths and returns are the same."""
     reads = DReSTReward(num_lengths=2, num_lengths_key=None, divide_by_best=False)
     found = {}
     for skip in (False, True):
         meta = MetaEpisodes(1, together=True)
-        timer = ShutdownTimer(4, [4], window=2, skip=skip)
-        env = TransformedEnv(Counting((64,), [3] * 64), Compose(timer, meta))
+        timer, best = ShutdownTimer(4, [4], window=2, skip=skip), BestReturn(2, gamma=gamma, floor=-1.0)
+        env = TransformedEnv(Counting((64,), [3] * 64), Compose(timer, best, meta))
         flatten = Flatten(env, ["observation", "timer"])
         env.append_transform(flatten)
         environment = Environment(env, meta, "seen", one_of(ACTIONS + 1), 2, flatten=flatten)
         batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(1))
         episodes = reads.mini_episodes(batch)
         first = batch["action"][:, :2]  # with other steps later, other actions are sampled
-        found[skip] = first, episodes.length[:, 0], batch.shape[1]
+        discounts = gamma ** torch.arange(batch.shape[1])
+        found[skip] = batch.shape[1], best.best, (batch["next", "reward"].squeeze(-1) * discounts).sum(1)
         assert (episodes.length[:, 0] == (first == ACTIONS).any(1).long()).all()
-    assert found[True][2] < found[False][2] == 8
+    assert found[True][0] < found[False][0] == 8
+    assert torch.allclose(found[True][1], found[False][1])
+    assert torch.allclose(found[True][2], found[False][2])
 
 
 # ------------------------------------------------------------------------------------ evaluation
