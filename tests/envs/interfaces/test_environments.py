@@ -163,7 +163,7 @@ def test_an_advance_is_settled_at_the_end(scaled):
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
 def test_a_timer_that_skips_leaves_out_nothing_that_counts(gamma):
-    """An environment that has ended waits for its shutdown, or the rest is left out: lengths and returns are the same."""
+    """The rest of an environment that has ended is waited for or left out: lengths and returns are the same."""
     reads = DReSTReward(num_lengths=2, num_lengths_key=None, divide_by_best=False)
     found = {}
     for skip in (False, True):
