@@ -13,7 +13,7 @@ from torch.distributions import AffineTransform, Categorical, Normal, TanhTransf
 from torchrl.envs import Compose, TransformedEnv
 
 from drest_torch.algos.distributions import OneOf, box, one_of, several
-from drest_torch.building.environments import evaluation_environment
+from drest_torch.building.environments import evaluation_environment, training_environment
 from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
@@ -23,6 +23,7 @@ from drest_torch.reward import Reward
 from drest_torch.training.environment import keeps_state
 from drest_torch.training.run import Run, resume, start
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer, Squash
+from drest_torch.transforms.base import played
 from drest_torch.transforms.on_batches import Advance
 from tests.helpers.counting import ACTIONS, Broken, Counting, Growing
 from tests.helpers.runs import same_run
@@ -205,6 +206,16 @@ def evaluator(folder, *overrides, base=CARTPOLE, mini_episodes=40, seed=0, best=
     environment = evaluation_environment(configured(folder, *overrides, base=base), Reward(), mini_episodes)
     values = {"mini_episodes": mini_episodes, "reward": Reward(), "seed": seed}
     return EnvironmentEvaluator(environment, torch.tensor(best), name="it", **values)
+
+
+@pytest.mark.parametrize("floor", [0, -1])
+def test_steps_in_which_nothing_matters_are_left_out_of_training(tmp_path, floor):
+    """The environment ends after 5 steps, and after 2 no delay can be asked for: none of up to 40 steps is waited for."""
+    base = own("boxes", "env.base=20", "env.delays=[20]", "env.window=2", f"env.floor={floor}", "env.copies=16")
+    cfg = configured(tmp_path, "algo.episodes=16", base=base)
+    environment = training_environment(cfg, Reward(counting="averaged"), learner_has_critic=True)
+    batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(0))
+    assert played(batch).sum() == 16 * 5
 
 
 @pytest.mark.slow
