@@ -210,7 +210,7 @@ def evaluator(folder, *overrides, base=CARTPOLE, mini_episodes=40, seed=0, best=
 
 @pytest.mark.parametrize("floor", [0, -1])
 def test_steps_in_which_nothing_matters_are_left_out_of_training(tmp_path, floor):
-    """The environment ends after 5 steps, and after 2 no delay can be asked for: none of up to 40 steps is waited for."""
+    """The environment ends after 5 steps, and after 2 no delay can be asked for: nothing is waited for."""
     base = own("boxes", "env.base=20", "env.delays=[20]", "env.window=2", f"env.floor={floor}", "env.copies=16")
     cfg = configured(tmp_path, "algo.episodes=16", base=base)
     environment = training_environment(cfg, Reward(counting="averaged"), learner_has_critic=True)
