@@ -15,6 +15,7 @@ from torchrl.envs.utils import ExplorationType, exploration_type
 from torchrl.modules import ProbabilisticActor
 
 from drest_torch.algos.distributions import ActionKind
+from drest_torch.algos.networks.base import rows_of
 from drest_torch.algos.networks.policy import memory_of, number_of, settings_of
 
 PRIVATE = "private_bits"
@@ -168,16 +169,7 @@ class Once(TensorDictModuleBase):
         values = self.network(observation, setting, *context, *([index] if context and not by_step else []))
         if self.acts and not self.remembers:
             values = values.log_softmax(-1)
-        return values if by_step or context else _rows(values, index)
-
-
-def _rows(values: Tensor, index: Tensor) -> Tensor:
-    """Return ``values[index]``: in this form it is quick, and its gradient is the same for any number of threads."""
-    if values.ndim == 1:
-        return values.index_select(0, index)
-    columns = values.shape[-1]
-    flat = index.unsqueeze(-1) * columns + torch.arange(columns, device=index.device)
-    return values.reshape(-1).index_select(0, flat.reshape(-1)).reshape(-1, columns)
+        return values if by_step or context else rows_of(values, index)
 
 
 class Actor(ProbabilisticActor):

@@ -26,6 +26,7 @@ from drest_torch.algos.networks.base import (
     SymmetricMLP,
     Symmetries,
     orthogonal,
+    rows_of,
     to_all_blocks,
 )
 
@@ -85,7 +86,8 @@ class MapNet(nn.Module):
         steps = (time - torch.arange(self.time_steps, device=time.device)).clamp(0, 1)
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.learns_to_read):
             encodings, index = self.read.once(maps)
-        inputs = [encodings[index, place], steps, time / self.time_steps]
+        cells = rows_of(encodings.flatten(0, 1), index * encodings.shape[1] + place)
+        inputs = [cells, steps, time / self.time_steps]
         return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
 
 
