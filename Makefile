@@ -7,7 +7,7 @@ INSTALLED := .venv/.installed
 INSTALLED_DOCS := .venv/.installed-docs
 INSTALLED_EXTRAS := .venv/.installed-extras
 # Tests that compare floats: they run once more on an older processor.
-NUMERICAL := tests/algos tests/transforms tests/envs/exact tests/test_reward.py tests/test_reward_rule.py
+NUMERICAL := tests/algos tests/transforms tests/envs/exact tests/test_reward.py
 # A worker for each core, and one thread for each: the tensors are small. One after the other: PYTEST_ARGS=
 PYTEST_ARGS ?= -n auto --dist worksteal
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
