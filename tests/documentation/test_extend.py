@@ -82,7 +82,7 @@ def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path):
     assert len(block.text.splitlines()) <= 60
     block.write(tmp_path)
     kinds = tmp_path / "envs" / "objects" / "__init__.py"
-    text = kinds.read_text("utf-8").replace("Door, Lottery)\nTAKEN", "Door, Lottery, Teleporter)\nTAKEN")
+    text = kinds.read_text("utf-8").replace("Door, Lottery)\nKIND_OF", "Door, Lottery, Teleporter)\nKIND_OF")
     before, line, after = text.partition("from drest_torch.envs.objects.lottery import Lottery\n")
     kinds.write_text(f"{before}{line}from drest_torch.envs.objects.teleporter import Teleporter\n{after}", "utf-8")
     (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA T # C5\n. . # T\nB3 . # .\n")
