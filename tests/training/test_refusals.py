@@ -38,11 +38,11 @@ REFUSED = [
     *(
         ((*WORLD, *words.split()), message)
         for words, message in (
-            ("policy.observation=vector levels=paper", "vector shows 1 level.*9 to train on"),
+            ("policy.observation=vector levels=paper", "vector shows one map, and the train levels are 9"),
             ("policy=convolutional policy.observation=centred", "policy.observation=grid"),
             ("policy=convolutional policy.observation=grid policy.width=20", "policy.width=20.*multiple of 8"),
             ("policy=symmetric policy.depth=0", "policy.depth=0.*at least 1"),
-            ("policy=symmetric policy.observation=vector", "shows no map that could be rotated"),
+            ("policy=symmetric policy.observation=vector", "=vector, which policy.network=symmetric cannot read"),
             ("policy.network=recurrent", "so that it cannot be evaluated exactly; use sampled=256"),
             ("reward.counting=sequential reward.episodes_per_meta=7", "episodes_per_meta=7.*algo.episodes=64"),
             ("reward.counting=sequential reward.episodes_at_start=8", r"^reward\.episodes_at_start"),
@@ -77,7 +77,7 @@ REFUSED = [
                 "start_from=generalist",
                 "another kind; add policy.network=convolutional policy.observation=grid.* policy.depth=",
             ),
-            ("start_from=nowhere", "start_from=nowhere: no such folder of a run, and no agent of that name"),
+            ("start_from=nowhere", "nowhere: no such folder of a run, and no agent of that name"),
             ("objective=weighted objective.product=true", "needs the exact outcome of levels"),
             ("objective=kl objective.reference=best", "needs the exact outcome of levels"),
             ("objective=supports", "needs the exact outcome of levels"),
@@ -97,7 +97,6 @@ REFUSED = [
     *(
         ((*TABLE, *words.split()), message)
         for words, message in (
-            ("levels=paper", "policy.observation=vector shows 1 level"),
             ("policy.observation=centred", "use policy.observation=vector"),
             ("reward.counting=averaged", "use reward.counting=sequential"),
             ("reward.episodes_at_start=8", r"^reward\.episodes_at_start"),
