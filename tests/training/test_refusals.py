@@ -77,7 +77,6 @@ REFUSED = [
                 "start_from=generalist",
                 "another kind; add policy.network=convolutional policy.observation=grid.* policy.depth=",
             ),
-            ("start_from=nowhere", "nowhere: no such folder of a run, and no agent of that name"),
             ("objective=weighted objective.product=true", "needs the exact outcome of levels"),
             ("objective=kl objective.reference=best", "needs the exact outcome of levels"),
             ("objective=supports", "needs the exact outcome of levels"),
