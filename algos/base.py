@@ -31,6 +31,8 @@ WIDE = 8
 LONG = 256
 """With more steps than this, TorchRL's vectorised GAE is faster than its loop over time."""
 METRICS = {
+    "loss_objective": "loss/objective",
+    "loss_actor": "loss/objective",
     "loss_critic": "loss/critic",
     "entropy": "policy/entropy",
     "kl_approx": "policy/kl",
@@ -284,9 +286,8 @@ class SampledLearner(NetworkLearner):
         metrics = {
             METRICS.get(name, f"loss/{name}"): value.detach() for name, value in losses.items() if name not in UNUSED
         }
-        objective = next((name for name in ("loss/loss_objective", "loss/loss_actor") if name in metrics), None)
-        if objective is not None:
-            metrics["loss/objective"] = -metrics.pop(objective)
+        if "loss/objective" in metrics:
+            metrics["loss/objective"] = -metrics["loss/objective"]
         return metrics | {"optim/grad_norm": self.descend(total)}
 
     def set_progress(self, progress: float) -> None:

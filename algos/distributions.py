@@ -20,12 +20,15 @@ LOG_SPREAD = (-4.0, 1.0)
 """The range of the logarithm of a standard deviation."""
 FIRST_LOG_SPREAD = -0.5
 """The same of an untrained policy: wider, most numbers would be at the ends of the box."""
-NODES = 8
-"""Points of the quadrature for the entropy."""
+POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
+"""Those that integrate against the normal density, up to a factor, for the entropy."""
 
 
 class _Actions(Distribution):
-    """The base class: a distribution without checks, which cost more than the sampling."""
+    """The base class: a distribution without checks, which cost more than the sampling.
+
+    Its ``deterministic_sample``, as TorchRL calls it, is the most likely action.
+    """
 
     arg_constraints: dict[str, Any] = {}
 
@@ -33,11 +36,6 @@ class _Actions(Distribution):
         self.outputs = outputs
         shape = outputs.shape[:-1]
         super().__init__(shape, torch.Size([event] if event else []), validate_args=False)
-
-    @property
-    def deterministic_sample(self) -> Tensor:
-        """Return the most likely action, under the name that TorchRL knows it by."""
-        raise NotImplementedError
 
 
 class OneOf(_Actions):
@@ -120,7 +118,7 @@ class TanhNormal(_Actions):
         return (normal - _log_slope(value) - self.half.log()).sum(-1)
 
     def entropy(self) -> Tensor:
-        nodes, weights = _hermite()
+        nodes, weights = (torch.from_numpy(each).float() for each in (POINTS, WEIGHTS / WEIGHTS.sum()))
         normal = self.log_spread + 0.5 * math.log(2 * math.pi * math.e)
         at_nodes = self.mean_.unsqueeze(-1) + self.log_spread.exp().unsqueeze(-1) * nodes
         return (normal + (_log_slope(at_nodes) * weights).sum(-1) + self.half.log()).sum(-1)
@@ -137,7 +135,7 @@ class ActionKind:
     bounds: tuple[Tensor, Tensor] | None = None
     """The ends of the box [d], of numbers."""
 
-    def of(self, outputs: Tensor) -> _Actions:
+    def of(self, outputs: Tensor) -> Any:
         """Return the distribution with these outputs."""
         return self.distribution(outputs, **self.arguments)
 
@@ -187,18 +185,10 @@ def several(counts: Sequence[int]) -> ActionKind:
 
 
 def box(low: Tensor, high: Tensor) -> ActionKind:
-    """Return the kind of numbers between these bounds [d]."""
-    if not (torch.isfinite(low).all() and torch.isfinite(high).all()):
-        raise ValueError("a box without bounds; expected finite ones")
+    """Return the kind of numbers between these bounds [d], which are finite."""
     return ActionKind(TanhNormal, 2 * len(low), {"half": (high - low) / 2}, (low, high))
 
 
 def _log_slope(number: Tensor) -> Tensor:
     """Return log(1 − tanh²(u)), without loss where tanh is flat."""
     return 2 * (math.log(2) - number - torch.nn.functional.softplus(-2 * number))
-
-
-def _hermite() -> tuple[Tensor, Tensor]:
-    """Return the points and weights that integrate against the normal density."""
-    points, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    return torch.from_numpy(points).float(), torch.from_numpy(weights / weights.sum()).float()

@@ -160,7 +160,7 @@ def test_a_network_that_reads_maps_reads_maps_of_any_size():
 @pytest.mark.parametrize(
     ("overrides", "levels", "message"),
     [
-        (EXAMPLE, [world("example"), LARGE], r"6 rows and 7 columns.*at most 5 by 5"),
+        (EXAMPLE, [world("example"), LARGE], r"maps of at most 5 by 5"),
         (
             (*EXAMPLE, "policy.observation=vector"),
             [world("example"), world("spacious")],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,8 +27,6 @@ class NetworkSize:
     """A name in `drest_torch.algos.networks.NETWORKS`."""
 
     def new_activation(self) -> nn.Module:
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(f"no activation '{self.activation}'; expected one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[self.activation]()
 
 
@@ -101,8 +99,6 @@ class Requirements:
 
     observations: tuple[str, ...] = ()
     """The observations that the network can read, the usual one first; empty: any"""
-    because: str = ""
-    """Why other observations are refused, as the relative clause of an error message: "which …" """
     symmetries: Literal["observation", "cells"] | None = None
     """The symmetries that the network is built with: of the whole observation, whose maps are then padded to squares,
     or of three by three cells"""
@@ -125,6 +121,7 @@ class Flat(nn.Module):
     """A network whose ``body`` reads one row per state: the scaled observation, then the further numbers."""
 
     scale: Tensor
+    body: Any
 
     def __init__(self, signature: Signature, body: nn.Module) -> None:
         super().__init__()
@@ -132,25 +129,23 @@ class Flat(nn.Module):
         self.register_buffer("scale", scale, persistent=False)
         self.is_scaled = bool((scale != 1).any())
         self.body = body
+        self.begins_linear = isinstance(body, nn.Sequential) and isinstance(body[0], nn.Linear)
 
-    def _inputs(self, observation: Tensor) -> Tensor:
+    def _inputs(self, observation: Tensor, further: Tensor | None) -> Tensor:
         inputs = observation.flatten(1)
-        return inputs * self.scale if self.is_scaled else inputs
+        inputs = inputs * self.scale if self.is_scaled else inputs
+        return inputs if further is None else torch.cat((inputs, further), dim=-1)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
-        inputs = self._inputs(observation)
-        return self.body(inputs if further is None else torch.cat((inputs, further), dim=-1))
+        return self.body(self._inputs(observation, further))
 
     def at_steps(self, observation: Tensor, further: Tensor | None, context: Tensor, seen: Tensor) -> Tensor:
         """Return the outputs for steps [n] that share observations [U]: ``seen`` [n] is the index of each step's.
 
         The last further numbers, ``context`` [n, F], are different for each step, the first, ``further``, are not. The
-        first layer is linear: its products with what is shared are computed once.
+        body begins with a linear layer, whose products with what is shared are computed once.
         """
-        shared = self._inputs(observation)
-        shared = shared if further is None else torch.cat((shared, further), dim=-1)
-        if not isinstance(self.body, nn.Sequential) or not isinstance(self.body[0], nn.Linear):
-            return self.body(torch.cat((shared[seen], context), dim=-1))
+        shared = self._inputs(observation, further)
         of_shared, of_context = self.body[0].weight.split((shared.shape[1], context.shape[1]), dim=-1)
         hidden = nn.functional.linear(shared, of_shared, self.body[0].bias).index_select(0, seen)
         return self.body[1:](hidden.addmm(context, of_context.T))
@@ -206,10 +201,6 @@ class SymmetricMLP(nn.Module):
     ) -> None:
         super().__init__()
         order, permuted = symmetries.inputs.shape
-        if depth < 1 or width % order:
-            raise ValueError(
-                f"depth {depth} and width {width}; expected at least one hidden layer of a multiple of {order} units"
-            )
         same = torch.arange(permuted, permuted + further).expand(order, -1).to(symmetries.inputs)
         outputs = symmetries.outputs
         self.register_buffer("inputs", torch.cat((symmetries.inputs, same), dim=-1), persistent=False)

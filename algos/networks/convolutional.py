@@ -12,7 +12,7 @@ reflected by g.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,6 @@ SMALL = 1e-5
 
 REQUIRES = Requirements(
     observations=("grid", "grid_start", "grid_faint", "grid_alike"),
-    because="which is no planes of a map",
     symmetries="cells",
     width_multiple=8,
     min_depth=1,
@@ -66,11 +65,10 @@ class MapNet(nn.Module):
 
     def __init__(self, signature: Signature, size: NetworkSize, encoder: MapEncoder | None = None) -> None:
         super().__init__()
-        symmetries, planes = signature.symmetries, signature.shape[0]
+        symmetries = signature.symmetries
         assert symmetries is not None
         layout = symmetries.layout
-        if layout is None or len(layout.planes) != planes:
-            raise ValueError(f"observations of {planes} planes, and a layout of {layout and len(layout.planes)}")
+        assert layout is not None
         self.time_steps = layout.time_steps
         self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
         self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
@@ -91,35 +89,6 @@ class MapNet(nn.Module):
         return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
 
 
-@dataclass
-class Kept:
-    """The encodings of maps that have been seen, by the sums that tell maps apart, in ascending order."""
-
-    sums: Tensor | None = None
-    encodings: Tensor | None = None
-
-    def missing(self, sums: Tensor) -> Tensor:
-        """Return which of these distinct sums [M], in ascending order, are not known."""
-        if self.sums is None:
-            return torch.ones_like(sums, dtype=torch.bool)
-        place = torch.searchsorted(self.sums, sums).clamp_max(len(self.sums) - 1)
-        return self.sums[place] != sums
-
-    def add(self, sums: Tensor, encodings: Tensor) -> None:
-        """Add the encodings of maps that are not known."""
-        if self.sums is None or self.encodings is None:
-            self.sums, self.encodings = sums, encodings
-        elif len(sums):
-            self.sums, order = torch.cat((self.sums, sums)).sort()
-            self.encodings = torch.cat((self.encodings, encodings))[order]
-
-    def find(self, sums: Tensor) -> tuple[Tensor, Tensor]:
-        """Return all encodings, and the index of each of these sums."""
-        assert self.sums is not None
-        assert self.encodings is not None
-        return self.encodings, torch.searchsorted(self.sums, sums)
-
-
 def sums_of(maps: Tensor) -> Tensor:
     """Return a number for each map [n] that is the same for equal maps alone: a sum with random weights."""
     weights = torch.rand(maps.shape[1:].numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -136,17 +105,13 @@ class MapEncoder(nn.Module):
     def __init__(self, layout: MapLayout, symmetries: Symmetries, size: NetworkSize) -> None:
         super().__init__()
         order, activation = len(symmetries.inputs), size.new_activation()
-        if size.width % order:
-            raise ValueError(f"width {size.width}; expected a multiple of {order} channels")
         self.units = size.width // order
         self.register_buffer("between", symmetries.between(), persistent=False)
         self.register_buffer("cells", symmetries.inputs, persistent=False)
         names = [name for name in layout.planes if name not in NOT_OF_THE_MAP]
-        self.wall, self.coin, self.delay = (names.index(name) for name in ("wall", "coin", "delay"))
-        self.others = [index for index in range(len(names)) if index not in (self.wall, self.coin, self.delay)]
         self.delay_unit = layout.delay_unit
-        # A further input marks the cells that hold a button.
-        inputs = ["wall", "coin", "delay", "button", *(names[index] for index in self.others)]
+        # Walls, coins and delays come first. A further input marks the cells that hold a button.
+        inputs = [*names[:3], "button", *names[3:]]
         rows = layout.rotated.tolist()
         turned = [{name: layout.planes[at] for name, at in zip(layout.planes, row, strict=True)} for row in rows]
         channels = [[inputs.index(made_from.get(name, name)) for name in inputs] for made_from in turned]
@@ -155,7 +120,8 @@ class MapEncoder(nn.Module):
         self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
         self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(size.depth)])
-        self.kept: Kept | None = None
+        self.kept: Any = None
+        """While encodings are kept, the sums of maps in ascending order, and their encodings, if there are any yet."""
 
     def once(self, maps: Tensor) -> tuple[Tensor, Tensor]:
         """Encode equal maps once; return encodings, and the index of that of each map [n]."""
@@ -164,31 +130,27 @@ class MapEncoder(nn.Module):
         distinct = torch.empty_like(rows[: len(sums)]).scatter_(0, group, rows)  # one row of each map
         if self.kept is None:
             return self(maps[distinct]), group
-        new = self.kept.missing(sums)
-        if torch.is_grad_enabled():
-            encodings = self(maps[distinct])
-            self.kept.add(sums[new], encodings[new].detach())
-            return encodings, group
+        before: tuple[Tensor, Any] = self.kept or (sums[:0], None)
+        known, kept = before
+        new = ~torch.isin(sums, known)
+        encodings = self(maps[distinct]) if torch.is_grad_enabled() else None
         if new.any():
-            self.kept.add(sums[new], self(maps[distinct[new]]))
-        encodings, index = self.kept.find(sums)
-        return encodings, index[group]
-
-    def idle(self, layers: int) -> set[nn.Parameter]:
-        """Make all layers but the first ``layers`` ones add nothing, and return their weights."""
-        for layer in self.layers[layers:]:
-            assert isinstance(layer, _Layer)
-            nn.init.zeros_(layer.mixed)
-        return set(self.layers[layers:].parameters())
+            added = self(maps[distinct[new]]) if encodings is None else encodings[new].detach()
+            known, order = torch.cat((known, sums[new])).sort()
+            kept = added if kept is None else torch.cat((kept, added))[order]
+            self.kept = known, kept
+        if encodings is not None:
+            return encodings, group
+        return kept, torch.searchsorted(known, sums)[group]
 
     def rotated(self) -> Tensor:
         """Return the permutations [|G|, width] of a cell's encoding: element h maps block h⁻¹g to block g."""
         return (self.between.unsqueeze(-1) * self.units + torch.arange(self.units)).flatten(1)
 
     def forward(self, maps: Tensor) -> Tensor:
-        free, coin, delay = 1 - maps[:, self.wall], maps[:, self.coin], maps[:, self.delay]
+        wall, coin, delay, *others = maps.unbind(1)
+        free = 1 - wall
         coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
-        others = [maps[:, index] for index in self.others]
         inputs = torch.stack((free, coin, delay / self.delay_unit, (delay > 0).to(delay), *others), 1)
         kernels = self.first[:, self.patches].movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
         encoding = conv2d(inputs, kernels, self.first_bias.repeat(len(self.cells)), padding=1)

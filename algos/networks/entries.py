@@ -22,10 +22,11 @@ LARGE = 24
 class Entries(nn.Module):
     """Images through convolutions, everything else as it is, and an MLP on both."""
 
-    def __init__(self, signature: Signature, size: NetworkSize, shapes: list[Shape]) -> None:
+    def __init__(self, signature: Signature, size: NetworkSize) -> None:
         super().__init__()
-        self.sizes = [math.prod(shape) for shape in shapes]
-        self.images = nn.ModuleDict({str(i): _Image(shape, size) for i, shape in enumerate(shapes) if is_image(shape)})
+        self.sizes = [math.prod(shape) for shape in signature.entries]
+        images = {str(i): _Image(shape, size) for i, shape in enumerate(signature.entries) if len(shape) == 3}
+        self.images = nn.ModuleDict(images)
         with torch.no_grad():
             features = self._features(torch.zeros(1, signature.inputs)).shape[1]
         self.mlp = perceptron(features, size, signature)
@@ -60,13 +61,7 @@ class _Image(nn.Module):
         return self.layers(image.permute(0, 3, 1, 2) if self.last else image)
 
 
-def is_image(shape: Shape) -> bool:
-    """Return whether an entry of this shape is an image."""
-    return len(shape) == 3
-
-
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
-    shapes = list(signature.entries)
-    if not any(is_image(shape) for shape in shapes):
+    if all(len(shape) != 3 for shape in signature.entries):
         return mlp.build(signature, size)
-    return Flat(signature, Entries(signature, size, shapes))
+    return Flat(signature, Entries(signature, size))

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.algos.networks import NETWORKS
-from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature, Symmetries, requirements
-from drest_torch.algos.networks.convolutional import Kept, MapEncoder
+from drest_torch.algos.networks.base import Flat, NetworkSize, Signature, Symmetries, requirements
+from drest_torch.algos.networks.convolutional import MapEncoder
 
 PRIVATE_SCALE = 4.0
 """Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
@@ -25,28 +25,55 @@ changes its logits. Acting differently on 0 and 1 pays from the start, but littl
 class _Network(nn.Module):
     """A network of the kind that ``size`` names; on top of a policy's, if one is given and the kind can be built so."""
 
-    def __init__(self, signature: Signature, size: NetworkSize, policy: Policy | None = None) -> None:
+    def __init__(
+        self, signature: Signature, size: NetworkSize, private_bits: int, policy: Policy | None = None
+    ) -> None:
         super().__init__()
-        required, kind = requirements(size.network), NETWORKS[size.network]
-        if (signature.symmetries is None) != (required.symmetries is None):
-            raise ValueError(f"the network '{size.network}' is built with symmetries of: {required.symmetries}")
+        kind = NETWORKS[size.network]
         self.net: Any
         if policy is not None and hasattr(kind, "build_critic"):
             self.net = kind.build_critic(signature, size, policy.net)
         else:
             self.net = kind.build(signature, size)
-        self.memory, self.reads_maps = memory_of(self.net), required.reads_maps
+        self.private_bits = private_bits
+        self.memory, self.reads_maps = memory_of(self.net), requirements(size.network).reads_maps
+
+    def forward(
+        self,
+        observation: Tensor,
+        private_bits: Tensor | None = None,
+        context: Tensor | None = None,
+        index: Tensor | None = None,
+    ) -> Tensor:
+        """Return the outputs; if there is a memory, what was read, for `recall`.
+
+        With an ``index`` [n], observation and private bits of n are those that it names; the ``context`` [n, …] is not.
+        """
+        private = scale_private_bits(private_bits) if private_bits is not None and self.private_bits else None
+        if index is not None and context is not None and isinstance(self.net, Flat) and self.net.begins_linear:
+            outputs = self.net.at_steps(observation, private, context, index)
+        else:
+            at = slice(None) if index is None else index
+            further = [*([] if private is None else [private[at]]), *([] if context is None else [context])]
+            outputs = self.net(observation[at], torch.cat(further, dim=-1) if further else None)
+        return outputs if self.memory else self.finished(outputs)
+
+    def recall(self, *read: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the outputs and the memory that follow from what was read, as the network does."""
+        outputs, memory = self.net.recall(*read)
+        return self.finished(outputs), memory
+
+    def finished(self, outputs: Tensor) -> Tensor:
+        """Return the outputs from those of the network."""
+        raise NotImplementedError
 
 
 class Policy(_Network):
     """A policy from observations [n, *shape] and, if it has any, private bits [n, noise] to outputs [n, A].
 
     The outputs are the logits of actions, or what another distribution of `drest_torch.algos.distributions` has as its
-    parameters.
-
-    ``scale`` broadcasts to ``shape`` and brings observations to a magnitude of about 1. ``symmetries`` are those that
-    the network of ``size`` requires (`Requirements`). The outputs of an untrained policy are about 0, or about the
-    ``offset`` [A].
+    parameters. Those of an untrained policy are about 0, or about the ``offset`` [A]. What else is ``seen`` is that of
+    the `Signature`.
     """
 
     offset: Tensor | None
@@ -57,33 +84,24 @@ class Policy(_Network):
         num_actions: int,
         size: NetworkSize,
         *,
-        scale: Tensor,
         private_bits: int = 0,
-        symmetries: Symmetries | None = None,
         offset: Tensor | None = None,
-        entries: Sequence[Shape] = (),
+        **seen: Any,
     ) -> None:
-        super().__init__(Signature(shape, scale, private_bits, num_actions, 0.01, symmetries, entries), size)
+        signature = Signature(shape, further=private_bits, outputs=num_actions, last_gain=0.01, **seen)
+        super().__init__(signature, size, private_bits)
         self.register_buffer("offset", offset, persistent=False)
-        self.private_bits = private_bits
 
-    def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
-        """Return the outputs; if there is a memory, what was read, for `recall`."""
-        further = scale_private_bits(private_bits) if private_bits is not None and self.private_bits else None
-        outputs: Tensor = self.net(observation, further)
-        return outputs if self.offset is None or self.memory else outputs + self.offset
-
-    def recall(self, *read: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs and the memory that follow from what was read, as the network does."""
-        outputs, memory = self.net.recall(*read)
-        return outputs if self.offset is None else outputs + self.offset, memory
+    def finished(self, outputs: Tensor) -> Tensor:
+        return outputs if self.offset is None else outputs + self.offset
 
 
 class Critic(_Network):
     """A critic from observations, the policy's private bits, and features of the meta-episode [n, context] to values
     [n].
 
-    A network with a function ``build_critic`` builds it on top of the ``policy``, if one is given.
+    A network with a function ``build_critic`` builds it on top of the ``policy``, if one is given. What else is
+    ``seen`` is that of the `Signature`.
     """
 
     def __init__(
@@ -91,41 +109,18 @@ class Critic(_Network):
         shape: Sequence[int],
         size: NetworkSize,
         *,
-        scale: Tensor,
         private_bits: int = 0,
         context: int = 0,
         symmetries: Symmetries | None = None,
         policy: Policy | None = None,
-        entries: Sequence[Shape] = (),
+        **seen: Any,
     ) -> None:
-        of_a_value = None if symmetries is None else symmetries.of_a_value()
-        super().__init__(Signature(shape, scale, private_bits + context, 1, 1.0, of_a_value, entries), size, policy)
+        seen["symmetries"] = None if symmetries is None else symmetries.of_a_value()
+        signature = Signature(shape, further=private_bits + context, outputs=1, last_gain=1.0, **seen)
+        super().__init__(signature, size, private_bits, policy)
 
-    def forward(
-        self,
-        observation: Tensor,
-        private_bits: Tensor | None = None,
-        context: Tensor | None = None,
-        seen: Tensor | None = None,
-    ) -> Tensor:
-        """Return the values [n]; if there is a memory, what was read, for `recall`.
-
-        With ``seen`` [n], observation and private bits of n are those of this index.
-        """
-        private = None if private_bits is None else scale_private_bits(private_bits)
-        if seen is not None and context is not None and isinstance(self.net, Flat):
-            values = self.net.at_steps(observation, private, context, seen)
-        else:
-            if seen is not None:
-                observation, private = observation[seen], None if private is None else private[seen]
-            further = [part for part in (private, context) if part is not None]
-            values = self.net(observation, torch.cat(further, dim=-1) if further else None)
-        return values if self.memory else values.squeeze(-1)
-
-    def recall(self, *read: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the values [n] and the memory that follow from what was read, as the network does."""
-        values, memory = self.net.recall(*read)
-        return values.squeeze(-1), memory
+    def finished(self, outputs: Tensor) -> Tensor:
+        return outputs.squeeze(-1)
 
 
 def memory_of(network: Any) -> int:
@@ -136,11 +131,10 @@ def memory_of(network: Any) -> int:
 @contextmanager
 def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
     """Keep the encodings of maps, so that each map is encoded once; the weights must not change meanwhile."""
-    reading = [network for network in networks if network is not None and getattr(network, "reads_maps", True)]
-    parts = {part for network in reading for part in network.modules() if isinstance(part, MapEncoder)}
-    encoders = [encoder for encoder in parts if encoder.kept is None]
+    parts = {part for network in networks if network is not None for part in network.modules()}
+    encoders = [part for part in parts if isinstance(part, MapEncoder) and part.kept is None]
     for encoder in encoders:
-        encoder.kept = Kept()
+        encoder.kept = ()
     try:
         yield
     finally:

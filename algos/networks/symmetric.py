@@ -11,7 +11,6 @@ REQUIRES = Requirements(
         *(f"{kind}{more}" for kind in ("centred", "grid") for more in ("", "_start", "_faint", "_alike")),
         *("centred_elapsed", "centred_start_elapsed"),
     ),
-    because="which shows no map that could be rotated",
     symmetries="observation",
     width_multiple=8,
     min_depth=1,

@@ -23,7 +23,6 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
-from drest_torch.algos.networks.convolutional import MapEncoder
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
@@ -226,30 +225,14 @@ KIND = ("network", "observation", "time_steps", "width", "depth", "activation", 
 """The values of `policy` without which weights mean something else."""
 
 
-def start_of(cfg: Config) -> Path:
-    """Return the folder of the agent that a run begins with, if it begins with one."""
-    try:
-        return agent_folder(str(cfg.start_from))
-    except CheckpointError as error:
-        raise ConfigError(f"start_from={error}") from None
-
-
-def begin_with(folder: Path, policy: nn.Module, cfg: Config) -> None:
-    """Give the policy of a run the weights of the agent in a folder, which has to be of the same kind.
-
-    A network that reads maps may have more layers: the further ones add nothing at first.
-    """
+def begin_with(start_from: str, policy: nn.Module, cfg: Config) -> None:
+    """Give the policy of a run the weights of another agent, which has to be of the same kind."""
+    folder = agent_folder(start_from)
     source = load_config(folder)
     if not in_gridworld(source):
-        raise ConfigError(f"start_from={cfg.start_from}, of {source.env.title}; expected an agent of gridworlds")
-    own, depth = {key: getattr(cfg.policy, key) for key in KIND}, source.policy.depth
-    encoders = [part for part in policy.modules() if isinstance(part, MapEncoder) and depth < cfg.policy.depth]
-    if encoders:
-        own["depth"] = depth
+        raise ConfigError(f"start_from={start_from}, of {source.env.title}; expected an agent of gridworlds")
     kind = {key: getattr(source.policy, key) for key in KIND}
-    if other := [f"policy.{key}={value}" for key, value in kind.items() if own[key] != value]:
-        raise ConfigError(f"start_from={cfg.start_from} has a policy of another kind; add {' '.join(other)}")
+    if other := [f"policy.{key}={value}" for key, value in kind.items() if getattr(cfg.policy, key) != value]:
+        raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(other)}")
     path = checkpoint_path(folder, "last")
-    further = {weight for encoder in encoders for weight in encoder.idle(depth)}
-    idle = {f"policy.{name}": weight.detach() for name, weight in policy.named_parameters() if weight in further}
-    load_module("policy", policy, idle | load_checkpoint(path)[0], path)
+    load_module("policy", policy, load_checkpoint(path)[0], path)

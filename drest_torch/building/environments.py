@@ -49,11 +49,10 @@ def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: boo
     environment = _environment(cfg, reward, copies, cfg.algo.episodes // copies, group=group)
     own = {"tick_key": None, "group": group} if averaged else {}
     drest = DReSTReward.of(reward, num_lengths=environment.num_lengths, num_lengths_key=None, **own)
-    best = environment.best
 
     def mean_best() -> float:
-        seen = torch.ones(1) if best is None else best.best[best.best > 0]
-        return seen.mean().item() if len(seen) else 1.0
+        known = environment.best_returns[environment.best_returns > 0]
+        return known.mean().item() if len(known) else 1.0
 
     advance = Advance(drest, mean_best, scaled=not reward.divide_by_best)
     environment.pay_by(drest, shows_counts=learner_has_critic and not averaged, further=[advance])
@@ -161,23 +160,22 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
 
         if chosen.id is None:
             raise ConfigError("env=gymnasium without env.id; give the id of an environment, such as CartPole-v1")
+        made: Any = chosen.id
         options = {str(key): value for key, value in chosen.options.items()} | mode
         if ":" in chosen.id:
             search_here()
         if chosen.id.startswith(("MiniGrid-", "BabyAI-")):
             from drest_torch.envs.interfaces.minigrid import make_minigrid
 
-            return GymnasiumBatch(partial(make_minigrid, chosen.id, **options), copies, workers=workers)
-        return GymnasiumBatch(chosen.id, copies, workers=workers, options=options)
+            made, options = partial(make_minigrid, chosen.id, **options), {}
+        return GymnasiumBatch(made, copies, workers=workers, options=options)
     if chosen.factory is None:
         raise ConfigError("env=torchrl without env.factory; give a function that makes it, as package.module:function")
     named = f"env.factory={chosen.factory}"
     with blaming(named):
         make = function(chosen.factory, "env.factory")
-        takes = inspect.signature(make).parameters
-        make = partial(
-            make, **({"copies": copies} if "copies" in takes else {}), **(mode if "render_mode" in takes else {})
-        )
+        takes, given = inspect.signature(make).parameters, {"copies": copies, **mode}
+        make = partial(make, **{key: value for key, value in given.items() if key in takes})
         first = make()
     if "gymnasium" in sys.modules and isinstance(first, sys.modules["gymnasium"].Env):
         from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
@@ -189,20 +187,18 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
             f"env.factory={chosen.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase or a "
             "Gymnasium Env"
         )
-    if tuple(first.batch_size) == (copies,):
-        if chosen.workers:
-            raise ConfigError(f"env.workers={chosen.workers}, and {named} makes all copies in one; use env.workers=0")
-        return first
-    if first.batch_size:
+    if tuple(first.batch_size) not in ((), (copies,)):
         raise ConfigError(
             f"{named} makes {' x '.join(map(str, first.batch_size))} slots, and {copies} are wanted; set "
             f"env.copies={first.batch_size.numel()}, or let it make one without a batch size"
         )
-    if chosen.workers not in (0, copies):
+    if chosen.workers not in ((0,) if first.batch_size else (0, copies)):
         raise ConfigError(
-            f"env.workers={chosen.workers}, and each copy of a TorchRL environment has a process of its own; use "
-            f"env.workers={copies}, or 0 for this process"
+            f"env.workers={chosen.workers}, and each copy of a TorchRL environment has a process of its own, unless "
+            f"{named} makes all in one; use env.workers={0 if first.batch_size else copies}"
         )
+    if first.batch_size:
+        return first
     first.close()
     with blaming(named):
         batch = ParallelEnv(copies, make) if chosen.workers and render_mode is None else SerialEnv(copies, make)

@@ -69,28 +69,20 @@ class TrainedInEnvironment:
 
         An observation is a mapping with the entries that the policy reads, or the row of their numbers.
         """
-        shown = self.flatten.shown
-        if not hasattr(observed, "keys"):
-            array = torch.as_tensor(observed, dtype=torch.float32)
-            if array.ndim not in (1, 2) or array.shape[-1:] != self.shape:
-                raise ConfigError(f"an observation of shape {tuple(array.shape)}, and {self._expected()}")
-            return self.flatten.standardised(array.reshape(-1, *self.shape)), array.ndim == 1
-        if absent := [key for key in shown if key not in observed.keys()]:  # noqa: SIM118 (not a dict)
-            raise ConfigError(f"an observation without '{absent[0]}', and {self._expected()}")
-        parts = {key: torch.as_tensor(observed[key], dtype=torch.float32) for key in shown}
-        first = next(iter(shown))
-        single = parts[first].ndim == len(shown[first])
-        count = [] if single else list(parts[first].shape[:1])
-        for key, part in parts.items():
-            if list(part.shape) != [*count, *shown[key]]:
-                raise ConfigError(f"an observation with '{key}' of shape {tuple(part.shape)}, and {self._expected()}")
+        by_key = hasattr(observed, "keys")
+        shapes = self.flatten.shown if by_key else {"a row": self.shape}
+        given = dict(observed.items()) if by_key else {"a row": observed}
+        parts = {key: torch.as_tensor(given[key], dtype=torch.float32) for key in shapes if key in given}
+        found = {key: tuple(part.shape) for key, part in parts.items()}
+        first = next(iter(shapes))
+        count = found.get(first, ())[: len(found.get(first, ())) - len(shapes[first])]
+        if len(count) > 1 or found != {key: (*count, *shape) for key, shape in shapes.items()}:
+            raise ConfigError(
+                f"an observation of shape {found}; the policy of {self.folder} sees {self.flatten.shown}, or a row of "
+                f"{self.shape[0]} numbers; act in agent.environment()"
+            )
         rows = torch.cat([part.reshape(*count, -1) for part in parts.values()], -1)
-        return self.flatten.standardised(rows.reshape(-1, *self.shape)), single
-
-    def _expected(self) -> str:
-        entries = ", ".join(f"{key} {list(shape)}" for key, shape in self.flatten.shown.items())
-        row = f"a row of {self.shape[0]} numbers"
-        return f"the policy of {self.folder} sees {entries}, or {row}; act in agent.environment()"
+        return self.flatten.standardised(rows.reshape(-1, *self.shape)), count == ()
 
     def acting(self, copies: int) -> EnvBase:
         """Return copies of the environment to act in."""

@@ -99,25 +99,18 @@ class TrainedOnLevels:
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))
         levels = [levels] if isinstance(levels, Level) else list(levels)
-        rows, columns = self.map_size
-        for level in levels:
-            if not self.policy.reads_maps and (level.height > rows or level.width > columns):
-                raise ConfigError(
-                    f"{level.place} has {level.height} rows and {level.width} columns and the policy was built for "
-                    f"maps of at most {rows} by {columns}; train one on levels of that size (smaller ones are padded), "
-                    "or one with policy=convolutional, which reads maps of any size"
-                )
         if self.cfg.policy.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
         level_set = evaluator(
             self.cfg, self.reward, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
         )
         if not self.can_see(level_set.observe.shape):
-            remedy = "; train one that is shown chances (levels.by_chance=true) and outcomes (levels.outcomes=N)"
+            lucky = " that is shown chances (levels.by_chance=true) and outcomes (levels.outcomes=N)"
             raise ConfigError(
                 f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
-                f"policy's {self.shape}; it was trained on levels with other coins and buttons"
-                f"{remedy if level_set.mdp.any_luck else ''}"
+                f"policy's {self.shape}: it was trained on {self!r}, or on levels with other coins and buttons; train "
+                f"one on such levels{lucky if level_set.mdp.any_luck else ''}, or with policy=convolutional, which "
+                "reads maps of any size"
             )
         return level_set
 

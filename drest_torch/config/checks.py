@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, cast, get_args
 
 import torch
 from omegaconf import ListConfig, OmegaConf
@@ -31,7 +31,7 @@ from drest_torch.config.schema import (
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError, shown
-from drest_torch.limits import Limits, limits_of
+from drest_torch.limits import limits_of
 
 MAX_PRIVATE_BITS = 10
 """Evaluation goes through all 2^n settings of n bits."""
@@ -57,15 +57,10 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
             raise ConfigError(f"{key}={shown(str(value))}; expected keys with values, not a text")
         if field.name in PATHS and isinstance(value, str) and ("\0" in value or not value.strip()):
             raise ConfigError(f"{key}={shown(value)}; expected a path, or leave it out")
-        if limits := limits_of(field):
-            _check_value(key, value, limits)
-
-
-def _check_value(key: str, value: Any, limits: Limits) -> None:
-    values = list(value) if isinstance(value, ListConfig) else [value]
-    largest = ", below 2^63" if any(type(one) is int and abs(one) >= 1 << 63 for one in values) else ""
-    if largest or not all(one is None or limits.allow(one) for one in values):
-        raise ConfigError(f"{key}={value!s:.40}; expected {limits}{largest}")
+        limits, values = limits_of(field), value if isinstance(value, ListConfig) else [value]
+        largest = ", below 2^63" if any(type(one) is int and abs(one) >= 1 << 63 for one in values) else ""
+        if limits is not None and (largest or not all(one is None or limits.allow(one) for one in values)):
+            raise ConfigError(f"{key}={value!s:.40}; expected {limits}{largest}")
 
 
 def check_run(cfg: Config) -> None:
@@ -126,7 +121,7 @@ def _of_gridworlds(cfg: Config) -> Iterator[Need]:
     if cfg.levels.path is None and cfg.levels.name == "own":
         yield "levels.name", "generated", " are the test levels of a run that is evaluated"
     if required.observations and policy.observation not in required.observations:
-        yield "policy.observation", required.observations[0], f", {required.because}, and {network} reads others"
+        yield "policy.observation", required.observations[0], f", which {network} cannot read"
     if required.remembers and learns_from(cfg) != "mini-episodes":
         needs = f"algo={cfg.algo.name} needs one that sees the state alone, unlike algo=ppo, a2c or reinforce"
         yield "policy.network", "mlp", f" remembers earlier steps, and {needs}"
@@ -135,11 +130,9 @@ def _of_gridworlds(cfg: Config) -> Iterator[Need]:
     multiple = required.width_multiple
     yield "policy.width", -(-policy.width // multiple) * multiple, f", but {network} has a multiple of {multiple}"
     yield "policy.depth", max(policy.depth, required.min_depth), f", but {network} has at least {required.min_depth}"
-    if policy.observation == "vector":
-        for key in "by_chance", "outcomes", "symmetries", "fresh":
-            if getattr(cfg.levels, key):
-                shows = f" shows one level, no map and no chances, and levels.{key} asks for more"
-                yield "policy.observation", "grid", shows
+    for key in "by_chance", "outcomes", "symmetries", "fresh":
+        if policy.observation == "vector" and getattr(cfg.levels, key):
+            yield "policy.observation", "grid", f" shows one level and no chances, and levels.{key} asks for more"
 
 
 def _of_learning(cfg: Config) -> Iterator[Need]:
@@ -198,9 +191,13 @@ def check_unread(cfg: Config) -> None:
 
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
     """Refuse levels that this run cannot train on, or that it cannot be evaluated on; ``others`` by their split."""
-    if cfg.policy.observation == "vector":
-        _check_vector(train, others)
+    size = attrgetter("height", "width", "num_objects")
     for name, levels in others.items():
+        if cfg.policy.observation == "vector" and (len(levels) > 1 or {*map(size, levels)} - {size(train[0])}):
+            raise ConfigError(
+                f"policy.observation=vector shows one map, and the {name} levels are {len(levels)}; give a single one, "
+                f"with the size and as many coins and buttons as {train[0].place}, or use policy.observation=centred"
+            )
         for feature in sorted((features_of(train) ^ features_of(levels)) - shown_features(cfg)) if levels else ():
             remedy = ", show chances in every level (levels.by_chance=true)" if feature == "chance" else ""
             if "lottery" in feature:
@@ -210,23 +207,6 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
                 f"policy is shown them or is not, so have them in both{remedy}, or leave these levels out "
                 "(test.paper=false for the paper's)"
             )
-
-
-def _check_vector(train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
-    """The vector observation is of one map with its own coins and buttons."""
-    if len(train) > 1:
-        raise ConfigError(
-            f"policy.observation=vector shows 1 level and there are {len(train)} to train on; "
-            "use policy.observation=centred or grid"
-        )
-    size = attrgetter("height", "width", "num_objects")
-    for name, levels in others.items():
-        for level in levels:
-            if len(levels) > 1 or size(level) != size(train[0]):
-                raise ConfigError(
-                    f"policy.observation=vector shows one map, and the {name} levels are {len(levels)}, {level.place} "
-                    f"among them; give a single level with the size and as many coins and buttons as {train[0].place}"
-                )
 
 
 def device_of(name: str, *, here: bool = True) -> torch.device:
@@ -239,18 +219,10 @@ def device_of(name: str, *, here: bool = True) -> torch.device:
     return device
 
 
-class BatchShape(NamedTuple):
-    """How the mini-episodes of a batch are played."""
+def batch_shape(cfg: Config) -> tuple[int, int, int]:
+    """Return the slots of a batch in gridworlds, how many mini-episodes each plays in turn, and the slots of a group.
 
-    slots: int
-    rounds: int
-    """Mini-episodes that a slot plays, one after the other."""
-    group: int
-    """Neighbouring slots that play the same level, and whose mini-episodes are counted together."""
-
-
-def batch_shape(cfg: Config) -> BatchShape:
-    """Return how a batch of a run in gridworlds is played.
+    Neighbours of a group play the same level, and their mini-episodes are counted together.
 
     Most policies see nothing of earlier mini-episodes. With sequential counting those of a meta-episode are therefore
     played side by side and counted in the order of the slots, unless returns extend from one to the next
@@ -258,7 +230,7 @@ def batch_shape(cfg: Config) -> BatchShape:
     """
     episodes, reward = cfg.algo.episodes, cfg.reward
     if reward.counting == "averaged":
-        return BatchShape(episodes, 1, reward.group)
+        return episodes, 1, reward.group
     if cfg.algo.credit == "meta" or requirements(cfg.policy.network).remembers:
-        return BatchShape(episodes // reward.episodes_per_meta, reward.episodes_per_meta, 1)
-    return BatchShape(episodes, 1, reward.episodes_per_meta)
+        return episodes // reward.episodes_per_meta, reward.episodes_per_meta, 1
+    return episodes, 1, reward.episodes_per_meta

@@ -76,22 +76,12 @@ def register(
     Those ``of_training`` take seconds, as all algorithms are imported for them.
     """
     store = ConfigStore.instance()
-    if not isinstance(store.repo, _Shared):
-        store.repo = _Shared(store.repo)
-    for key, schema in {**_schemas(of_training), **_recipes(), **further}.items():
-        if key not in _registered or _registered[key] != schema:  # to tell Hydra takes a fifth of the time to compose
+    for (group, name), schema in {**_schemas(of_training), **_recipes(), **further}.items():
+        if _registered.get((group, name)) != schema:  # to tell Hydra takes a fifth of the time to compose
             _with_options.cache_clear()  # what is kept was composed of the values before
-            group, name = key
             package = "_global_" if str(group).startswith("recipe/") else "levels" if group == "levels/kind" else None
             store.store(group=group, name=name, node=schema, package=package)
-            _registered[key] = schema
-
-
-class _Shared(dict[str, Any]):
-    """The schemas and recipes, of which Hydra otherwise makes a copy for each configuration: a third of its time."""
-
-    def __deepcopy__(self, memo: object) -> _Shared:
-        return self
+            _registered[group, name] = schema
 
 
 _registered: dict[tuple[str | None, str], Any] = {}
@@ -183,17 +173,11 @@ def _initialised() -> Iterator[Any]:
 
 def recipes(cfg: Any) -> list[str]:
     """Return a line for each recipe that the running command has taken, with those of its values that hold."""
-    running = HydraConfig.get().runtime
-    folders = [Path(source.path) for source in running.config_sources if source.schema == "file"]
-    lines = []
-    for group, name in sorted(running.choices.items()):
-        files = [folder / group / f"{name}.yaml" for folder in folders]  # a user's own
-        found: list[Any] = [OmegaConf.to_container(OmegaConf.load(file)) for file in files if file.is_file()]
-        found += [_recipes()[group, name]] if (group, name) in _recipes() else []
-        if group.startswith("recipe/") and found:
-            values = flattened({name: each for name, each in found[0].items() if name != "defaults"})
-            taken = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]
-            lines += [f"recipe {group.removeprefix('recipe/')}/{name}: {' '.join(taken)}"] if taken else []
+    lines, chosen = [], sorted(HydraConfig.get().runtime.choices.items())
+    for group, name in (each for each in chosen if each in _recipes()):
+        values = flattened({key: each for key, each in _recipes()[group, name].items() if key != "defaults"})
+        taken = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]
+        lines += [f"recipe {group.removeprefix('recipe/')}/{name}: {' '.join(taken)}"] if taken else []
     return lines
 
 
@@ -237,9 +221,8 @@ def _wrong_key(error: Any) -> str:
     key, known = error.full_key, keys_of(OmegaConf.to_container(error.parent_node._get_root()))
     known = [name for name in known if not name.startswith("hydra")]
     ends = {name: name.rpartition(".")[2] for name in known}
-    end = key.rpartition(".")[2]
-    near = [name for name in known if ends[name] == end] or difflib.get_close_matches(key, known, 1)
-    near = near or [name for name in known if ends[name] in difflib.get_close_matches(end, ends.values(), 1, 0.7)]
+    close = difflib.get_close_matches(key.rpartition(".")[2], ends.values(), 1, 0.7)
+    near = [name for name in known if ends[name] in close]
     return f"{key}: no such key{_did_you_mean(near)}; --cfg job prints all keys"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, get_type_hints
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -19,13 +19,6 @@ MOST_BYTES = 1 << 20
 """The largest configuration that is read; those that we write have a few thousand bytes."""
 
 MOST_DEPTH = 20
-_OPENING = (
-    yaml.BlockMappingStartToken,
-    yaml.BlockSequenceStartToken,
-    yaml.FlowMappingStartToken,
-    yaml.FlowSequenceStartToken,
-)
-_CLOSING = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
 
 
 def read_config(path: Path) -> Any:
@@ -37,9 +30,9 @@ def read_config(path: Path) -> Any:
     text = read_whole(path, MOST_BYTES).decode()
     try:
         depth = 0
-        for token in yaml.scan(text):
-            depth += isinstance(token, _OPENING) - isinstance(token, _CLOSING)
-            if depth > MOST_DEPTH or isinstance(token, yaml.AliasToken):
+        for event in yaml.parse(text):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > MOST_DEPTH or isinstance(event, yaml.AliasEvent):
                 raise CheckpointError(f"{path}: has references (*name), or is nested too deeply; no run writes that")
         return OmegaConf.create(_as_text(OmegaConf.to_container(OmegaConf.create(text))))
     except (RecursionError, AssertionError):  # OmegaConf asserts that it is a list or a dictionary
@@ -62,19 +55,11 @@ def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
     return {key: value for name, inner in values.items() for key, value in flattened(inner, f"{prefix}{name}.").items()}
 
 
-class Setting(NamedTuple):
-    """A key of a structured configuration."""
+def settings(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any, Any]]:
+    """Yield the keys of a structured configuration, with dots, each with its field, its type and what it is a key of.
 
-    key: str
-    """With dots."""
-    field: Field[Any]
-    hint: Any
-    within: Any
-    """What it is a key of."""
-
-
-def settings(cfg: Any, prefix: str = "") -> Iterator[Setting]:
-    """Yield the keys of a structured configuration, those of configurations within it after the others."""
+    Those of configurations within it follow the others.
+    """
     kind: Any = OmegaConf.get_type(cfg)
     hints, inner = get_type_hints(kind), []
     for each in fields(kind):
@@ -82,7 +67,7 @@ def settings(cfg: Any, prefix: str = "") -> Iterator[Setting]:
         if isinstance(node, DictConfig) and is_dataclass(OmegaConf.get_type(node)):
             inner.append((node, f"{prefix}{each.name}."))
         else:
-            yield Setting(f"{prefix}{each.name}", each, hints[each.name], cfg)
+            yield f"{prefix}{each.name}", each, hints[each.name], cfg
     for node, start in inner:
         yield from settings(node, start)
 

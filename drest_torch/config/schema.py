@@ -35,44 +35,34 @@ MOST_SAMPLED = 10_000_000
 MOST_LEVELS = 10_000_000
 RANGE = "whole number, or [lowest,highest]"
 
+
+@dataclass
+class _Paid:
+    """What a run says of a reward besides its formula."""
+
+    name: str = MISSING
+    """What it is called in the summary and in the name of the run's folder."""
+    group: int = limited(at_least=1, at_most=1024, default=16)
+    """Slots that play a level side by side, with averaged counting."""
+    pays: str = limited(choices=VALUES, default="actual")
+    """What training pays for a coin: actual (its value v), inverse (1/v), count (1) or capped (v, at most 2). The
+    agent sees the actual values, and evaluation reports them."""
+    best_of: str = limited(choices=BEST_OF, default="paid")
+    """The values by which m is the most that a length offers: those that are paid, or the actual ones."""
+
+
 if TYPE_CHECKING:
     GeneratorConfig = generation.GeneratorConfig
 
-    class RewardConfig(Reward):
-        """The fields of `Reward`, so that a new one is written there alone; its name, how a collector counts, and what
-        coins pay."""
-
-        name: str
-        group: int
-        pays: str
-        best_of: str
+    class RewardConfig(_Paid, Reward):
+        """The fields of `Reward`, so that a new one is written there alone, and those of `_Paid`."""
 else:
 
-    @dataclass
-    class _Paid:
-        """What a run says of a reward besides its formula."""
+    def _of_reward(entry: Any) -> tuple[str, Any, Any]:
+        default = "averaged" if entry.name == "counting" else entry.default  # a transform has sequential counting
+        return entry.name, get_type_hints(Reward)[entry.name], field(default=default, metadata=entry.metadata)
 
-        name: str = MISSING
-        """What it is called in the summary and in the name of the run's folder."""
-        group: int = limited(at_least=1, at_most=1024, default=16)
-        """Slots that play a level side by side, with averaged counting."""
-        pays: str = limited(choices=VALUES, default="actual")
-        """What training pays for a coin: actual (its value v), inverse (1/v), count (1) or capped (v, at most 2). The
-        agent sees the actual values, and evaluation reports them."""
-        best_of: str = limited(choices=BEST_OF, default="paid")
-        """The values by which m is the most that a length offers: those that are paid, or the actual ones."""
-
-    _OTHERS = {"counting": "averaged"}
-    """Values that are not those of `Reward`, which a transform has by default."""
-    _FORMULA = [
-        (
-            entry.name,
-            get_type_hints(Reward)[entry.name],
-            field(default=_OTHERS.get(entry.name, entry.default), metadata=entry.metadata),
-        )
-        for entry in fields(Reward)
-    ]
-    RewardConfig = make_dataclass("RewardConfig", _FORMULA, bases=(_Paid,))
+    RewardConfig = make_dataclass("RewardConfig", map(_of_reward, fields(Reward)), bases=(_Paid,))
     RewardConfig.__module__, RewardConfig.documented_by = __name__, Reward
 
     def _of_generator(name: str, kind: Any, default: Any) -> tuple[str, Any, Any]:

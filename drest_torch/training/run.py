@@ -18,6 +18,7 @@ from torch import Tensor
 from drest_torch.building.checkpoints import (
     PRETRAINED,
     State,
+    agent_folder,
     begin_with,
     fill,
     learner_tensors,
@@ -26,7 +27,6 @@ from drest_torch.building.checkpoints import (
     prune,
     restore_learner,
     save_checkpoint,
-    start_of,
     step_checkpoints,
     step_path,
 )
@@ -241,7 +241,7 @@ class Run:
     def begin(self) -> None:
         """Give the policy the weights that training begins with, if they are those of another agent."""
         if self.cfg.start_from is not None:
-            begin_with(start_of(self.cfg), self.learner.policy, self.cfg)
+            begin_with(self.cfg.start_from, self.learner.policy, self.cfg)
 
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
@@ -313,7 +313,7 @@ def start(cfg: Config) -> Run:
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key, path in level_files(cfg):
         setattr(getattr(cfg, group), key, str(path.resolve()))
-    if cfg.start_from is not None and (source := start_of(cfg)).parent != PRETRAINED:
+    if cfg.start_from is not None and (source := agent_folder(cfg.start_from)).parent != PRETRAINED:
         cfg.start_from = str(source.resolve())
     trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))
     run = Run(cfg, folder)

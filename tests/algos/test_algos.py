@@ -1,4 +1,4 @@
-"""Advantages, minibatches and gradients against slow or sampled counterparts; then tiny learning."""
+"""Advantages, minibatches and gradients against slow or sampled counterparts."""
 
 from types import SimpleNamespace
 
@@ -11,19 +11,17 @@ from drest_torch.algos import a2c, exact, ppo, reinforce
 from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.base import linear
 from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.parts import networks
 from drest_torch.config.compose import compose
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.levels import world
-from drest_torch.evaluation.exact import ExactEvaluator
-from drest_torch.gridworlds import Gridworlds
 from drest_torch.reward import Reward
 from drest_torch.training.exact_batch import ExactBatch
 from drest_torch.transforms.base import played
-from tests.helpers.collecting import NINE, TINY, Made, make
+from tests.helpers.collecting import NINE, TINY, make
 from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS
 
@@ -316,45 +314,3 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, grou
     sampled = torch.stack(gradients).mean(0)
     assert torch.cosine_similarity(sampled.flatten(), expected.flatten(), dim=0) > 0.995
     assert sampled.norm().item() == pytest.approx(expected.norm().item(), rel=0.06)
-
-
-# ------------------------------------------------------------------------------------------- tiny learning
-
-
-def learned(module, reward, updates):
-    """Train on a small level; return usefulness and neutrality, exactly."""
-    torch.manual_seed(0)
-    generator, evaluator = torch.Generator().manual_seed(0), ExactEvaluator([TINY], "centred", reward=reward)
-    observe, size = evaluator.observe, NetworkSize(32, 1)
-    policy = Policy(observe.shape, NUM_ACTIONS, size, scale=observe.scale)
-    if module is exact:
-        batch = ExactBatch(evaluator.level_set, "centred", reward)
-        learner = exact.Algorithm(policy, None, SETTINGS, generator)
-        collect = lambda: batch  # noqa: E731
-    else:
-        worlds = Gridworlds.on(evaluator.mdp, evaluator.optima, observe, slots=512, group=32)
-        worlds.pay(reward)
-        critic = Critic(observe.shape, size, scale=observe.scale) if module.Algorithm.needs_critic else None
-        learner = learner_of(module, Made(worlds, policy, reward, generator), critic)
-        collector = worlds.collector(learner.actor, learns=True)
-        collect = lambda: collector.collect(generator)  # noqa: E731
-    for update in range(updates):
-        learner.set_progress(update / updates)
-        learner.update(collect())
-    found = evaluator.evaluate(policy)
-    return found.usefulness.item(), found.neutrality.item()
-
-
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    ("module", "updates"),
-    [(ppo, 60), *(pytest.param(*each, marks=SLOW) for each in ((a2c, 200), (reinforce, 250), (exact, 300)))],
-)
-def test_drest_learns_to_be_neutral_and_the_default_reward_to_prefer_a_length(module, updates):
-    useful, neutral = learned(module, Reward(0.8, 1.0, 32, "averaged"), updates)
-    assert min(useful, neutral) > 0.9
-    useful, neutral = learned(module, Reward(1.0, 1.0, 32, "averaged", divide_by_best=False), updates)
-    assert useful > 0.9
-    assert neutral < 0.3

@@ -1,6 +1,5 @@
 """The generated level sets of `configs/levels/`: they are what they say, and none leaks into another."""
 
-import json
 from statistics import mean
 
 import pytest
@@ -11,7 +10,6 @@ from drest_torch.config.compose import compose, options
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.generation.splits import check_split, read_split, write_split
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate
 from drest_torch.envs.levels import LevelError
 from tests.helpers.configs import preset
@@ -89,21 +87,11 @@ def test_a_range_without_its_weights_is_refused_and_weights_can_be_left_out():
     assert (config.coins, config.weights) == ((1, 5), None)
 
 
-def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
+def test_an_evaluation_is_on_the_test_levels_of_a_run():
     few = ("levels.train=6", "levels.selection=2", "levels.test=3")
-    cfg = compose("levels=three_lengths", "run_dir=x", *few)
-    levels = data.load(cfg)
-    write_split(tmp_path / "split.json", levels.split, preset=cfg.levels.name)
-    again = read_split(tmp_path / "split.json")
-    assert again == levels.split
-    assert (again.train, again.selection, again.test) == (levels.train, levels.selection, levels.reported["test"])
-    assert json.loads((tmp_path / "split.json").read_text())["preset"] == "three_lengths"
-    check_split(tmp_path / "split.json", data.load(cfg).split)
+    levels = data.load(compose("levels=three_lengths", "run_dir=x", *few))
     evaluated = compose("levels=three_lengths", "levels.test=3", name="evaluate").levels
-    assert data.named(evaluated) == levels.reported["test"]
-    other = data.load(compose("levels=three_lengths", "run_dir=x", "levels.split_seed=8", *few))
-    with pytest.raises(LevelError, match="the train levels of its generator and seed have SHA-256"):
-        check_split(tmp_path / "split.json", other.split)
+    assert data.named(evaluated) == levels.reported["test"] == levels.split.test
 
 
 def test_the_page_names_every_set_and_key():

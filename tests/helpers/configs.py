@@ -2,10 +2,7 @@
 
 from dataclasses import fields
 
-import yaml
-
 from drest_torch.algos import ALGORITHMS
-from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.building import levels as data
 from drest_torch.config import schema as config
 from drest_torch.config.compose import compose, options
@@ -14,17 +11,10 @@ from drest_torch.config.schema import config_folder
 FOLDER = config_folder()
 GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")
 OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
-NOT_OURS = {"defaults", "hydra"}
 
 
 def names(schema):
     return {each.name for each in fields(schema)}
-
-
-def ours(path):
-    """The keys that a yaml file gives values to."""
-    values = yaml.safe_load(path.read_text("utf-8")) or {}
-    return {key: value for key, value in values.items() if key not in NOT_OURS}
 
 
 def preset(name, *overrides):
@@ -39,15 +29,6 @@ SCHEMAS = {
     "env": config.EnvConfig,
     "logger": config.LoggerConfig,
 }
-
-
-def schema_of(group, name):
-    """The schema of an option; an algorithm's stands in its module, which another option may use as well."""
-    if group == "objective":
-        return OBJECTIVES[name].Config
-    if group != "algo":
-        return SCHEMAS[group]
-    return ALGORITHMS[compose(f"algo={name}").algo.name].Config
 
 
 def keys():

@@ -140,18 +140,6 @@ def test_an_agent_that_comes_with_the_project_is_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_deeper_network_begins_as_the_same_policy_and_learns_with_all_layers(tmp_path):
-    run = begun_with(tmp_path / "run", *CONVOLUTIONAL, "policy.depth=10", "start_from=generalist")
-    first, probabilities = policy_of(run), Agent.load("generalist").probabilities("example")
-    run.save()
-    assert Agent(tmp_path / "run").probabilities("example") == pytest.approx(probabilities, abs=1e-6)
-    run.train()
-    grown = [name for name in first if ".layers.8." in name or ".layers.9." in name]
-    assert len(grown) == 2 * 4
-    assert not any(torch.equal(first[name], value) for name, value in policy_of(run).items() if name in grown)
-
-
-@pytest.mark.slow
 def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source, tmp_path):
     copied, whole, parted = tmp_path / "source", tmp_path / "whole", tmp_path / "parted"
     shutil.copytree(source, copied)

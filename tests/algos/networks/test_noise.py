@@ -7,7 +7,7 @@ import torch
 
 from drest_torch.algos.exact import Exact
 from drest_torch.algos.networks.base import NetworkSize
-from drest_torch.algos.networks.policy import PRIVATE_SCALE, Critic, Policy, scale_private_bits
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.levels import LevelError, parse_level, world
@@ -33,15 +33,6 @@ def made(levels, *, private_bits, reads_maps=False, reward=WEAK, observation="gr
     policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale, private_bits=private_bits, symmetries=symmetries)
     learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
     return evaluator, policy, learner, ExactBatch(evaluator.level_set, observation, reward)
-
-
-def test_networks_hear_noise_loudly():
-    assert scale_private_bits(torch.tensor([0.0, 0.5, 1.0])).tolist() == [-PRIVATE_SCALE, 0.0, PRIVATE_SCALE]
-    heard, told = torch.randn(5, 6), {"scale": torch.ones(()), "private_bits": 1}
-    for network in (Policy((6,), 4, NetworkSize(16, 1), **told), Critic((6,), NetworkSize(16, 1), **told)):
-        says = [network.net(heard, torch.full((5, 1), value)).squeeze(-1) for value in (-PRIVATE_SCALE, PRIVATE_SCALE)]
-        assert torch.equal(network(heard, torch.zeros(5, 1)), says[0])
-        assert torch.equal(network(heard, torch.ones(5, 1)), says[1])
 
 
 def disturb(policy, size):
