@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from drest_torch.effort import NUMBERS, effort, is_exact, million, rows
 from drest_torch.evaluation.exact import PAPER_GAMMAS
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
-from drest_torch.report.style import Style
+from drest_torch.report.plots import dots
 from drest_torch.report.tables import median_range
+from drest_torch.studies.shared import whole_range
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
 
 METRICS = {
@@ -156,26 +156,9 @@ def goals_table(made: Sequence[Score], caption: str, path: str | None = None) ->
 
 
 def goals_plot(made: Sequence[Score], path: str | None = None) -> Plot:
-    """Plot usefulness and neutrality of every seed, a line for each goal."""
-    names = [f"{score.title}, {score.place(path)}" for score in made]
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax = figure.add_subplot()
-        for place, score in enumerate(made):
-            for index, (offset, measure) in enumerate([(-0.17, "usefulness"), (0.17, "neutrality")]):
-                seeds, label = getattr(score, measure), None if place else measure
-                at = [place + offset] * len(seeds)
-                ax.scatter(seeds, at, s=22, alpha=0.8, color=style.series[index], linewidths=0, label=label)
-                marks = [mark for key, mark in score.wanted.items() if MARKS[key][0] == measure]
-                ax.scatter(marks, [place + offset] * len(marks), s=70, marker="|", color=style.muted)
-        ax.set_yticks(range(len(made)), names)
-        ax.set_ylim(len(made) - 0.5, -0.5)
-        ax.set_xlim(-0.03, 1.03)
-        figure.legend(loc="outside lower right", ncols=2)
-
-    medians = "; ".join(
-        f"{name}: {median(score.usefulness):.2f} and {median(score.neutrality):.2f}"
-        for name, score in zip(names, made, strict=True)
-    )
-    alt = f"Usefulness and neutrality of every seed for each goal, with the marks. Medians: {medians}."
-    return Plot(alt=alt, caption="", draw=draw, size=(9.0, 1.0 + 0.42 * len(made)))
+    """Plot the median and the range of usefulness and neutrality over seeds, a row for each goal."""
+    series = {
+        measure: {f"{score.title}, {score.place(path)}": whole_range(getattr(score, measure)) for score in made}
+        for measure in ("usefulness", "neutrality")
+    }
+    return dots(series, title="usefulness and neutrality ÷ log2 k", lines={}, limits=(0, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +20,12 @@ from drest_torch.choices.pressure import ARCHETYPES, MEASURES
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import curves, dots
+from drest_torch.report.plots import PALETTE, Line, dots, lines_plot
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies import asking
-from drest_torch.studies.asking import LARGE, SETS, WAYS, cells, intervals, lines, text, wide
+from drest_torch.studies.asking import LARGE, SETS, WAYS, cells, intervals, lines, wide
 from drest_torch.studies.choosers import Kinds, Trained, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.histories import OBSERVATIONS, Pairs
@@ -231,7 +232,11 @@ def forks(cfg: Config, rows: pd.DataFrame) -> Shown:
     def shape() -> Plot:
         groups = {agent: lines(ante, agent=agent, metric="curve") for agent in numbers.index}
         groups["softmax of coins"] = lines(softmax, agent=numbers.index[0], metric="curve")
-        return curves("P(longer length) in forks", "log10 of b / a", np.log10(RATIOS), groups)
+        made = [
+            Line(name, RATIOS, each, colour)
+            for (name, each), colour in zip(groups.items(), cycle(PALETTE), strict=False)
+        ]
+        return lines_plot(made, title="P(longer length) in forks", xlabel="b / a", log="x")
 
     both, steep = TRIO | ELASTIC, {"steepness": ("steepness", 2)}
     tables = {
@@ -342,13 +347,12 @@ def pressure(cfg: Config, rows: pd.DataFrame) -> Shown:
         "pressure": lambda: intervals("Everybody under pressure, mean / worst", everything, [*asked.index]),
         "prices": prices,
     }
-    return Shown(quotes, values, tables, {title: partial(worst_of, title, group) for title, group in groups.items()})
-
-
-def worst_of(title: str, group: Mapping[str, Mapping[str, Interval]]) -> Plot:
-    ends = "; ".join(f"{agent} {text(found)}" for agent, found in next(iter(group.values())).items())
-    alt = f"{title}: {', '.join(group)}, mean and worst, a row for everybody: {ends}."
-    return dots(group, title=title, lines={}, alt=alt, limits=(-0.1, 1.0))
+    return Shown(
+        quotes,
+        values,
+        tables,
+        {title: partial(dots, group, title=title, lines={}, limits=(-0.1, 1.0)) for title, group in groups.items()},
+    )
 
 
 def shared_states(cfg: Config, rows: pd.DataFrame) -> Shown:

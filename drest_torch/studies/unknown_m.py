@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
@@ -21,8 +20,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import COLOURS
-from drest_torch.report.style import Style
+from drest_torch.report.plots import Line, lines_plot
 from drest_torch.report.tables import MISSING, marked, mean_sd
 from drest_torch.report.template import num
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
@@ -189,25 +187,15 @@ def factor_plot(cfg: Config, means: pd.Series, divisor: str) -> Plot:
     """Plot the neutrality of each world, the mean of all worlds, and the prediction against the factor of m."""
     worlds = means.xs(1, level="patience").loc[["m", divisor]].droplevel("divisor").unstack("factor")
     factors = [*worlds.columns]
-    patient = means.xs(("longer", factors[-1], cfg.patience)).mean()
     fine = np.geomspace(factors[0], factors[-1], 101)
     predicted = rest(cfg, 1 / fine if divisor == "both" else np.ones_like(fine), 1 / fine).neutrality
-    means_text = ", ".join(f"{y:.2f} at {factor:g}" for factor, y in worlds.mean().items())
-    alt = f"neutrality (bits) against the factor by which m is wrong, mean of the worlds: {means_text}."
-    alt += f" Predicted: {predicted.iloc[0]:.2f} at {fine[0]:g} and {predicted.iloc[-1]:.2f} at {fine[-1]:g}."
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax, colour = figure.add_subplot(), COLOURS["drest"](style)
-        ax.plot(factors, worlds.T, color=colour, linewidth=0.8, alpha=0.45)
-        ax.plot(factors, worlds.mean(), "o-", color=colour, markersize=4, linewidth=2, label="mean of the worlds")
-        ax.plot(fine, predicted, color=style.text, linewidth=1.1, linestyle="--", label="predicted")
-        if divisor == "longer":
-            label = f"mean, trained {cfg.patience} times as long"
-            ax.plot(factors[-1], patient, "o", color=colour, markerfacecolor="none", label=label)
-        ax.set(xscale="log", ylim=(-0.03, 1.05), title="neutrality (bits)")
-        ax.set_xlabel(f"f, by which m of {WRONG[divisor]} is wrong")
-        ax.set_xticks(factors, [f"{factor:g}" for factor in factors])
-        ax.minorticks_off()
-        ax.legend(loc="lower center", fontsize=9)
-
-    return Plot(alt, "Faint lines are the worlds.", draw)
+    lines = [
+        Line("worlds", factors, worlds.T.to_numpy(), "drest", "o-"),
+        Line("predicted", fine, predicted, "text", "--"),
+    ]
+    if divisor == "longer":
+        patient = means.xs(("longer", factors[-1], cfg.patience)).mean()
+        lines.append(Line(f"trained {cfg.patience} times as long", factors[-1:], [patient], "green", "o"))
+    xlabel = f"f, by which m of {WRONG[divisor]} is wrong"
+    caption = "The mean of the worlds, in a band from the 10th to the 90th percentile."
+    return lines_plot(lines, title="neutrality (bits)", xlabel=xlabel, log="x", caption=caption)
