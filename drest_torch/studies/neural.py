@@ -40,8 +40,6 @@ TABLE = "table"
 TITLES = {"reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO"}
 MEASURES = ("usefulness", "neutrality")
 HEADS = ("usefulness", "neutrality (bits)")
-LEARNED = 0.9
-"""Usefulness of agents that learned a trajectory."""
 
 
 @dataclass
@@ -184,14 +182,14 @@ def measure(cfg: Config, done: Done) -> pd.DataFrame:
     parts = []
     for key, result in done.items():
         it, of = course(cfg, key, result), chance(key.level, gamma_of(cfg, key.level))
-        ends, until = {name: getattr(it, name)[-1] for name in MEASURES}, partial(hitting_times, it.steps, window=1)
+        ends = {name: getattr(it, name)[-1] for name in MEASURES}
         columns = key._asdict() | ends
         columns["seed"] = key.seed + np.arange(len(it.p_length))
         columns["both"] = 1.0 * (np.minimum(*ends.values()) >= cfg.mark)
         columns["p_longer"], columns["p_better"] = it.p_length[:, -1], it.p_length[:, of.best_return.argmax()]
         columns["share_shorter"], columns["share_longer"] = it.share_of_best[:, 0], it.share_of_best[:, -1]
-        columns["steps_until_both"] = until(np.minimum(it.usefulness, it.neutrality), cfg.mark)
-        columns["steps_until_useful"] = until(it.usefulness, LEARNED)
+        both = np.minimum(it.usefulness, it.neutrality)
+        columns["steps_until_both"] = hitting_times(it.steps, both, cfg.mark, window=1)
         parts.append(pd.DataFrame(columns | {"seconds": result.numbers.get("wall_seconds", np.nan)}))
     return pd.concat(parts, ignore_index=True)
 
