@@ -162,7 +162,7 @@ def dots(
     return Plot(f"{title}, a row for each of {', '.join(names)}: {ends}.", "", draw, (5.2, 0.46 * len(names) + 1.3))
 
 
-def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:
+def policy_plot(tables: Tables, logits: np.ndarray, title: str) -> Plot:
     """The policy of the first agent on its level, before and after the button, as in the paper's Figure 4."""
     reachable, probabilities = tables.reachable, tables.probabilities(logits)
     level = reachable.mdp.levels[0]
@@ -175,8 +175,14 @@ def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, cap
             ax.grid(False)
             ax.set_title(f"{title}: {panel.title}" if index == 0 else panel.title, fontsize=10, loc="left")
 
-    side = 2.6
-    return Plot(alt, caption, draw, (side * len(panels), side * level.height / level.width + 0.4))
+    side, found = 2.6, tables.evaluate(logits)
+    caption = f"{title}: usefulness {found['usefulness'][0]:.2f}, neutrality {found['neutrality'][0]:.2f}"
+    return Plot(
+        f"A policy on {level.name} as arrows. {caption}.",
+        caption,
+        draw,
+        (side * len(panels), side * level.height / level.width + 0.4),
+    )
 
 
 def write_plot(plot: Plot, path: Path) -> None:

@@ -314,17 +314,7 @@ def typical_policy(done: Done, key: Key) -> Plot:
     kept = len(result.arrays["logits"])
     middle = int(np.argsort(last(result, key.clock, "p_length")[:kept, -1])[kept // 2])
     tables = Tables(world(key.world).with_clock(key.clock), done.planned[key].spec["training"]["gamma"], 1)
-    logits = result.arrays["logits"][middle : middle + 1]
-    policy = tables.evaluate(logits)
-    chances = zip(result.numbers["lengths"], policy["p_length"][0], strict=True)
-    choice = ", ".join(f"length {length} with probability {p:.2f}" for length, p in chances)
-    return policy_plot(
-        tables,
-        logits,
-        title=words,
-        alt=f"A typical {words} policy on {key.world} as arrows: it chooses {choice}.",
-        caption=f"{words}: usefulness {policy['usefulness'][0]:.2f}, neutrality {policy['neutrality'][0]:.2f}",
-    )
+    return policy_plot(tables, result.arrays["logits"][middle : middle + 1], words)
 
 
 def all_worlds(ends: pd.DataFrame, metric: str) -> Plot:

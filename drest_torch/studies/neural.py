@@ -126,19 +126,11 @@ def networks(cfg: Config, kind: Key, label: str = "", changes: Any = None) -> di
 # --------------------------------------------------------------------------------------- measurement
 
 
-class Chance(NamedTuple):
-    """The lengths of a world, the best return of each, and how often a uniform policy has it [K]."""
-
-    lengths: np.ndarray
-    best_return: np.ndarray
-    probability: np.ndarray
-
-
 @lru_cache
-def chance(name: str, gamma: float) -> Chance:
+def length_at_random(name: str) -> float:
+    """Return the mean length of a mini-episode in a world if all actions are equally likely."""
     mdp = compile_levels([world(name).with_clock(CLOCK)])
-    optima, uniform = solve(mdp, gamma), Reachable(mdp).evaluate(uniform_policy, gamma)
-    return Chance(*(each[0].numpy() for each in (optima.lengths, optima.best_return, uniform.probability)))
+    return float(solve(mdp).lengths[0].double() @ Reachable(mdp).evaluate(uniform_policy, 1.0).probability[0])
 
 
 class Course(NamedTuple):
@@ -159,7 +151,7 @@ class Course(NamedTuple):
 def course(cfg: Config, key: Key, result: Result) -> Course:
     of = result.arrays
     if key.algorithm == TABLE:
-        steps = table_steps(result, chance(key.level, gamma_of(cfg, key.level)), cfg.training.random_episodes)
+        steps = table_steps(result, length_at_random(key.level), cfg.training.random_episodes)
         useful, neutral = (of[f"{CLOCK}/{name}"].astype(float) for name in MEASURES)
         p_length, share = (last(result, CLOCK, name) for name in ("p_length", "share_of_best"))
         return Course(steps, useful, neutral, p_longest(result, CLOCK), p_length, share)
@@ -168,10 +160,9 @@ def course(cfg: Config, key: Key, result: Result) -> Course:
     return Course(of["steps"], useful, neutral, longer, of["train/p_length"][None], of["train/share_of_best"][None])
 
 
-def table_steps(result: Result, chance: Chance, random_episodes: int) -> np.ndarray:
+def table_steps(result: Result, length: float, random_episodes: int) -> np.ndarray:
     """Return [T] environment steps of an agent: known at the end of random play and at the end, even between them."""
     episodes = result.arrays["episodes"]
-    length = float(chance.lengths @ chance.probability)
     total = result.numbers["steps"] / result.arrays[f"{CLOCK}/usefulness"].shape[1]
     later = np.maximum(episodes - random_episodes, 0) / (episodes[-1] - random_episodes)
     return np.minimum(episodes, random_episodes) * length + later * (total - random_episodes * length)
@@ -181,12 +172,12 @@ def measure(cfg: Config, done: Done) -> pd.DataFrame:
     """Return a row for each agent: its end, and after which environment steps it reached what."""
     parts = []
     for key, result in done.items():
-        it, of = course(cfg, key, result), chance(key.level, gamma_of(cfg, key.level))
+        it = course(cfg, key, result)
         ends = {name: getattr(it, name)[-1] for name in MEASURES}
         columns = key._asdict() | ends
         columns["seed"] = key.seed + np.arange(len(it.p_length))
         columns["both"] = 1.0 * (np.minimum(*ends.values()) >= cfg.mark)
-        columns["p_longer"], columns["p_better"] = it.p_length[:, -1], it.p_length[:, of.best_return.argmax()]
+        columns["p_longer"] = it.p_length[:, -1]
         columns["share_shorter"], columns["share_longer"] = it.share_of_best[:, 0], it.share_of_best[:, -1]
         both = np.minimum(it.usefulness, it.neutrality)
         columns["steps_until_both"] = hitting_times(it.steps, both, cfg.mark, window=1)
@@ -264,14 +255,12 @@ def changed(cfg: Config, here: pd.DataFrame) -> Table:
 def sentences(cfg: Config, done: Done, agents: pd.DataFrame, here: pd.DataFrame) -> dict[str, Any]:
     """Return what the page says."""
     drest = agents[(agents.algorithm != TABLE) & (agents.reward == "drest")]
-    better = agents[agents.reward == "default"].assign(better=lambda each: each.p_better > 0.5)
     both = here.groupby(["algorithm", "change"], sort=False).both.mean().unstack(sort=False)
     worse = both.lt(both[""], axis=0).stack()
     name = cfg.worlds[0]
     return {
         "both": drest.both,
         "by_algorithm": drest.groupby("algorithm", sort=False).both.agg(count).rename(index=called),
-        "settled": better.groupby("algorithm", sort=False).better.agg(count).rename(index=called),
         "worse": [f"{called(algo)}, {change}" for algo, change in worse.index[worse]],
         "config": done.planned[Key(name, next(iter(cfg.algorithms)), "drest")].spec["config"],
         "shown": title(name),
