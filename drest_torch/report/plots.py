@@ -159,7 +159,8 @@ def dots(
 
     estimates = {label: [i.estimate for i in each.values() if i in shown] for label, each in series.items()}
     ends = "; ".join(f"{label} from {min(each):.2f} to {max(each):.2f}" for label, each in estimates.items() if each)
-    return Plot(f"{title}, a row for each of {', '.join(names)}: {ends}.", "", draw, (5.2, 0.46 * len(names) + 1.3))
+    size = (max(5.2, 3 + 0.085 * max(map(len, names))), 0.46 * len(names) + 1.3)
+    return Plot(f"{title}, a row for each of {', '.join(names)}: {ends}.", "", draw, size)
 
 
 def policy_plot(tables: Tables, logits: np.ndarray, title: str) -> Plot:
@@ -177,12 +178,8 @@ def policy_plot(tables: Tables, logits: np.ndarray, title: str) -> Plot:
 
     side, found = 2.6, tables.evaluate(logits)
     caption = f"{title}: usefulness {found['usefulness'][0]:.2f}, neutrality {found['neutrality'][0]:.2f}"
-    return Plot(
-        f"A policy on {level.name} as arrows. {caption}.",
-        caption,
-        draw,
-        (side * len(panels), side * level.height / level.width + 0.4),
-    )
+    size = (side * len(panels), side * level.height / level.width + 0.4)
+    return Plot(f"A policy on {level.name} as arrows. {caption}.", caption, draw, size)
 
 
 def write_plot(plot: Plot, path: Path) -> None:

@@ -221,11 +221,9 @@ GOOD = '{"length": "2", "score": 1}'
     ("line", "sentence"),
     [
         ("{", "no JSON"),
-        ("[]", "expected an object with `options`"),
         ('{"options": [{"length": "1", "score": 1}]}', "a list of 2 to 8"),
         ('{"prompt": 3, "options": [{"length": "1", "score": 1}, GOOD]}', "expected `messages`"),
         ('{"prompt": "x", "options": [{"length": "1"}, GOOD]}', "option 1 has no length and"),
-        ('{"prompt": "x", "options": [3, GOOD]}', "option 1 has no length and"),
         ('{"prompt": "x", "options": [{"outcomes": [[0.5, "1", 1]]}, GOOD]}', "the chances of option 1"),
         ('{"prompt": "x", "options": [{"label": "B", "length": "1", "score": 1}, GOOD]}', "two options have the same"),
     ],

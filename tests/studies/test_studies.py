@@ -114,18 +114,15 @@ def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
     assert publish(study, cfg, Done(planned, Without(store, {*names}))).blocks == []
 
 
-@pytest.mark.parametrize(("key", "value"), [("executor", "slurm"), ("workers", 0), ("runs_per_gpu", 0)])
-def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path, key, value):
-    with pytest.raises(ConfigError, match=rf"^{key}={value}; expected"):
-        run_studies([composed_study("tax")], settings(tmp_path, **{key: value}))
+def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"^executor=slurm; expected"):
+        run_studies([composed_study("tax")], settings(tmp_path, executor="slurm"))
     assert not (tmp_path / "quick").exists()
 
 
 REFUSED = [
-    *(("example", wrong, "^study[.=].*expected") for wrong in ("agents=0", "worlds=[atlantis]")),
-    *(("example", wrong, "^study[.=].*expected") for wrong in ("training.lam=0", "training.lr_end=0")),
+    *(("example", wrong, "^study[.=].*expected") for wrong in ("agents=0", "worlds=[atlantis]", "training.lam=0")),
     *(("shutdownability", f"{key}=[nobody]", "^study[.=].*expected") for key in ("parts", "archetypes", "sees")),
-    *(("lambda_meta", f"training.{wrong}", "^study[.=].*expected") for wrong in ("gamma=1.1", "decay_episodes=0")),
     ("lambda_meta", "world=atlantis", "^study[.=].*expected"),
     ("lambda_meta", "sizes=[8,60]", "60"),
     *(("lotteries", f"arms={arms}", "expected D, B and others of A, A'") for arms in ("[D,B,Z]", "[D]")),
