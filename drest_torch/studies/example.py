@@ -48,8 +48,6 @@ MOST = 0.9
 """A group of agents is useful and neutral if at least this share of it is."""
 COLLAPSED = 0.1
 """An agent with less neutrality has collapsed onto one length."""
-NO_PREFERENCE = 0.1
-"""Default agents whose mean neutrality is at most this prefer one length."""
 ENDS = ["neutrality", "usefulness", "p_longer", "both", "mini_episodes"]
 """What is measured of each agent; ``both`` is true of one that is useful and neutral."""
 CURVES = {"p_longer": "P(longer)", "neutrality": "neutrality", "usefulness": "usefulness"}
@@ -220,8 +218,6 @@ def sentences(cfg: Config, ends: pd.DataFrame) -> dict[str, Any]:
         "least": cures.mini_episodes[mends].map(np.mean).min(),
         "good": {pair: split(each.both.map(lambda both: both[:few].mean() >= MOST)) for pair, each in drest.items()},
         "collapsed": split(drest[STEPS].neutrality.map(lambda each: (each < COLLAPSED).mean() > 0.5)),
-        "less_useful": split(drest[AS_REPORTED].usefulness.map(np.mean) < drest[MOVES].usefulness.map(np.mean)),
-        "one_length": split(others(cfg, ends, "default", MOVES).neutrality.map(np.mean) <= NO_PREFERENCE),
         "studies": {name: world(name).study for name in cfg.worlds},
     }
 

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from drest_torch import theory
 from drest_torch.choices import memory
 from drest_torch.choices.memory import Remembered
-from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot
@@ -27,7 +26,7 @@ from drest_torch.report.plots import dots
 from drest_torch.report.tables import median_range
 from drest_torch.reward import Reward
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import whole_range
+from drest_torch.studies.shared import check_known, whole_range
 
 TITLE = "Agents that remember"
 QUESTION = (
@@ -99,9 +98,8 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     runs = {}
     for kind, own in cfg.agents.items():
         spec: Any = OmegaConf.to_container(OmegaConf.merge(cfg.common, own))
-        for key, known in (("sees", SEES), ("paid_by", PAID_BY)):
-            if spec[key] not in known:
-                raise ConfigError(f"study.agents: '{kind}' with {key}={spec[key]}; expected one of {'; '.join(known)}")
+        check_known(f"study.agents: '{kind}' sees", [spec["sees"]], SEES)
+        check_known(f"study.agents: '{kind}' is paid by", [spec["paid_by"]], PAID_BY)
         for seed in range(cfg.seeds):
             further = {"lam": cfg.lam, "episodes": cfg.episodes, "seed": seed}
             runs[Key(kind, seed)] = Job(f"{kind}-{seed}", "drest_torch.studies.memory:train", spec | further)
@@ -113,19 +111,18 @@ def report(cfg: Config, done: Done) -> Report:
     ends = found.groupby("kind", sort=False)[[*MEASURES]]
     medians, (best, most, least) = ends.median(), memory.best_with_memory(cfg.episodes, cfg.lam)
     optimum = {"best": best, "most": most, "least": least, "alternating": memory.alternating(cfg.episodes, cfg.lam)}
+    measured = "{marginal:.2f} bits, and {conditional:.2f} given what it remembers"
     optimum["neutral"] = theory.neutral_value(memory.LENGTHS, cfg.episodes, cfg.lam)
     return Report(
         found.melt([*Key._fields], var_name="metric", value_name="number").rename(columns={"number": "value"}),
-        lambda: [Quote("an agent that sees how often it chose each length", "", bits(medians.loc["counts"]))],
+        lambda: [
+            Quote("an agent that sees how often it chose each length", "", measured.format(**medians.loc["counts"]))
+        ],
         {"agents": as_table(ends.agg(median_range), "Trained agents", ["", *MEASURES.values()])},
         {"entropy": partial(entropies, ends)},
         {"medians": medians, "random": list(medians.index[medians.conditional >= RANDOM]), "optimum": optimum},
         exact=False,
     )
-
-
-def bits(medians: Any) -> str:
-    return f"{medians.marginal:.2f} bits, and {medians.conditional:.2f} given what it remembers"
 
 
 def entropies(ends: Any) -> Plot:

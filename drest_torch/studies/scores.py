@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -38,7 +37,12 @@ MARKS: dict[str, tuple[str, str, Callable[[Any, float], Any]]] = {
 """What may be wanted: the measure, the words of tables, and the comparison with the mark."""
 MINI_EPISODES = "new mini-episodes"
 """What agents are evaluated on in an environment that is no gridworld."""
-SETS = {TEST: "its own test levels", TRAIN: "its training levels", PAPER: "the paper's nine"}
+SETS = {
+    TEST: "its own test levels",
+    TRAIN: "its training levels",
+    PAPER: "the paper's nine",
+    FILE: "the levels of study.path",
+}
 
 
 @dataclass(frozen=True)
@@ -72,13 +76,13 @@ class Score:
         """Return whether every seed reaches the goal."""
         return self.reached == len(self.usefulness)
 
-    def place(self, path: str | None = None) -> str:
+    @property
+    def place(self) -> str:
         """Return what a score was measured on, for tables."""
         if "env=" in self.arguments:
             return MINI_EPISODES
-        name = Path(path).name if self.split == FILE and path is not None else SETS.get(self.split, self.split)
         few = self.designs is not None and self.designs < self.levels
-        return f"{name} ({self.designs} designs)" if few else name
+        return f"{SETS[self.split]} ({self.designs} designs)" if few else SETS[self.split]
 
 
 def score(title: str, goal: Mapping[str, Any], split: str, measured: pd.DataFrame, took: pd.DataFrame) -> Score:
@@ -129,7 +133,7 @@ def gammas(made: Sequence[Score]) -> list[str]:
     return list(dict.fromkeys(gamma for score in made for gamma in score.usefulness_at))
 
 
-def goals_table(made: Sequence[Score], caption: str, path: str | None = None) -> Table:
+def goals_table(made: Sequence[Score], caption: str) -> Table:
     """Return the table of goals."""
     at, own = gammas(made), any(score.neutrality_own not in ([], score.neutrality) for score in made)
     header = ["trained", "measured on", "wanted", "usefulness: median (range)", *(f"at γ = {gamma}" for gamma in at)]
@@ -137,7 +141,7 @@ def goals_table(made: Sequence[Score], caption: str, path: str | None = None) ->
     cells = [
         [
             literal(score.title),
-            literal(score.place(path)),
+            literal(score.place),
             words_of(score.wanted),
             median_range(score.usefulness),
             *(at_gamma(score.usefulness_at.get(gamma)) for gamma in at),
@@ -155,10 +159,10 @@ def goals_table(made: Sequence[Score], caption: str, path: str | None = None) ->
     return Table(caption, header, cells)
 
 
-def goals_plot(made: Sequence[Score], path: str | None = None) -> Plot:
+def goals_plot(made: Sequence[Score]) -> Plot:
     """Plot the median and the range of usefulness and neutrality over seeds, a row for each goal."""
     series = {
-        measure: {f"{score.title}, {score.place(path)}": whole_range(getattr(score, measure)) for score in made}
+        measure: {f"{score.title}, {score.place}": whole_range(getattr(score, measure)) for score in made}
         for measure in ("usefulness", "neutrality")
     }
     return dots(series, title="usefulness and neutrality ÷ log2 k", lines={}, limits=(0, 1))

@@ -41,17 +41,14 @@ LEVEL_COSTS = {
 }
 """What is timed with every level, and its words; the other times are those of an environment step, by network."""
 TRANSFER, SHIPPED, COST = (f"drest_torch.studies.sizes:{name}" for name in ("transfer", "shipped", "cost"))
-WARM_UPS = 1
-"""Updates before those that are timed."""
 
 
 def transfer(spec: dict[str, Any], folder: Path) -> Result:
     """Train as the spec says, then evaluate the policy on the maps of every size, see `by_size`."""
-    run, result = trained(spec, folder)
+    run, _ = trained(spec, folder)
     levels = run.gridworlds.levels
     known = frozenset(canonical_key(level) for level in (*levels.train, *levels.selection))
-    arrays = by_size(Agent.load(folder), known, spec["sizes"])
-    return Result({"wall_seconds": result.numbers["wall_seconds"]}, arrays)
+    return Result({}, by_size(Agent.load(folder), known, spec["sizes"]))
 
 
 def shipped(spec: dict[str, Any], folder: Path) -> Result:
@@ -106,8 +103,7 @@ def _run(values: dict[str, Any], folder: Path) -> Run:
 
 
 def _per_step(run: Run, updates: int) -> float:
-    for _ in range(WARM_UPS):
-        run.update()
+    run.update()  # once to warm up
     before = run.state.steps
     _, seconds = _timed(lambda: [run.update() for _ in range(updates)])
     return seconds / (run.state.steps - before)
