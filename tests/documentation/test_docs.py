@@ -72,8 +72,8 @@ def test_the_scripts_behind_tables_run(name, few, lines, capsys):
 
 
 def test_own_environment_keeps_the_contract_and_is_played_as_it_says():
+    check_env_specs(TransformedEnv(own.Worker(4, 3), DReSTReward(num_lengths=2, num_lengths_key=None)))
     env = TransformedEnv(own.Worker(1, days=2), DReSTReward(0.9, num_lengths=2, num_lengths_key=None))
-    check_env_specs(env)
     td, paid, done = env.reset(), [], []
     for action in (own.WORK, own.WORK, own.ASK, own.WORK, own.REST, own.WORK):
         td.set("action", torch.tensor([action]))
