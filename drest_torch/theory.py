@@ -77,19 +77,6 @@ def value_for(probability: float, lam: float, episodes: int, clip: float | None 
     return math.exp((low + high) / 2)
 
 
-def best_of_two(shorter: Tensor | float, longer: Tensor, lam: float, episodes: int) -> Tensor:
-    """Return the P(longer) with the largest expected return of a meta-episode; the arguments [X] are the coins' values.
-
-    Of two equally good probabilities it is the smaller one. The search uses a grid of odds with a ratio of 1.01.
-    """
-    inner = torch.linspace(-20, 20, 4001, dtype=torch.float64).sigmoid()
-    p = torch.cat((torch.zeros(1).double(), inner, torch.ones(1).double()))
-    shares = [q * expected_discount(q, 2, episodes, lam) for q in (p, 1 - p)]
-    total = longer.unsqueeze(-1) * shares[0] + torch.as_tensor(shorter, dtype=torch.float64).unsqueeze(-1) * shares[1]
-    best = total.max(-1, keepdim=True).values
-    return p[(total >= best * (1 - ROUNDING)).double().argmax(-1)]
-
-
 def choice_value(probability: Tensor, episodes: int, lam: float) -> Tensor:
     """Return the expected return [...] Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length."""
     return (probability * expected_discount(probability, probability.shape[-1], episodes, lam)).sum(-1)

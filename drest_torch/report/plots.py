@@ -1,14 +1,14 @@
-"""What the studies draw: training curves of many agents, rows of intervals, and tabular policies as arrows."""
+"""What the studies draw: lines with their bands, rows of intervals, and tabular policies as arrows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drest_torch.envs.view.rendering import render
@@ -18,12 +18,11 @@ from drest_torch.plots.style import write_figure
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import LIGHT, Style
 from drest_torch.statistics.bootstrap import Interval
-from drest_torch.statistics.times import moving_average
 
-DRAWN = 10
-"""Of more agents than this no faint lines are drawn."""
-_GROUPS_INSIDE = 3
-"""A legend of more groups than this would hide curves, and stands below the plot."""
+_LABELS_INSIDE = 3
+"""A legend of more lines than this would hide some, and stands below the plot."""
+_MOST_TICKS = 12
+"""On a logarithmic axis each of so many values has a tick of its own."""
 THREE_ABREAST = (3.5, 2.8)
 """Inches of a plot, so that three stand beside each other on a laptop."""
 COLOURS: dict[str, Callable[[Style], str]] = {
@@ -34,64 +33,81 @@ COLOURS: dict[str, Callable[[Style], str]] = {
     "violet": lambda style: style.series[4],
     "brown": lambda style: style.series[5],
     "text": lambda style: style.text,
+    "muted": lambda style: style.muted,
 }
+PALETTE = ("green", "pink", "violet", "drest", "default", "brown")
+"""Colours of lines that have none by themselves, in this order."""
 
 
 @dataclass(frozen=True)
-class Curves:
-    """One group of agents."""
+class Line:
+    """A line of a plot."""
 
     label: str
+    """In the legend; empty: it has no entry there."""
+    x: Any
+    """[X]"""
+    y: Any
+    """[X], or [X, A] of several agents: their mean, in a band from the 10th to the 90th percentile."""
     colour: str
-    values: np.ndarray
-    """[T, A]"""
+    look: str = "-"
+    """As matplotlib writes it: a line, marks, or both."""
 
 
-def training_plot(
-    x: np.ndarray,
-    groups: Sequence[Curves],
+def lines_plot(
+    lines: Sequence[Line],
     *,
     title: str,
     xlabel: str,
-    alt: str,
-    window: int = 1,
-    log: bool = False,
-    reference: float | None = None,
+    log: str = "",
+    limits: tuple[float, float] | None = (-0.03, 1.05),
+    caption: str = "",
     size: tuple[float, float] = (4.8, 3.2),
 ) -> Plot:
-    """Means as solid lines, the first agents as faint ones, as in the paper's Figure 3; from 0 to 1, or logarithmic."""
+    """Plot lines against x; ``log`` has the letters of the axes that are logarithmic, ``limits`` are those of y."""
+    means = [np.asarray(line.y, float) for line in lines]
+    means = [each.mean(1) if each.ndim > 1 else each for each in means]
 
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
-        if reference is not None:
-            ax.axhline(reference, color=style.muted, linewidth=0.8, linestyle=(0, (4, 4)), zorder=1)
-        for group in groups:
-            colour = COLOURS[group.colour](style)
-            values = moving_average(group.values, window)
-            if values.shape[1] > 1:
-                ax.plot(x, values[:, :DRAWN], color=colour, linewidth=0.7, alpha=0.35)
-            ax.plot(x, values.mean(1), color=colour, label=group.label, linewidth=2)
-        if log:
-            ax.set_yscale("log")
-        else:
-            ax.set_ylim(-0.03, 1.03)
+        for line, mean in zip(lines, means, strict=True):
+            colour = COLOURS[line.colour](style)
+            if np.ndim(line.y) > 1:
+                ax.fill_between(line.x, *np.percentile(line.y, (10, 90), axis=1), color=colour, alpha=0.2, linewidth=0)
+            ax.plot(line.x, mean, line.look, color=colour, label=line.label, markersize=4)
+        for axis in log:
+            ax.set(**{f"{axis}scale": "log"})
+        if "x" in log and len(x := np.asarray(lines[0].x)) <= _MOST_TICKS:
+            ax.set_xticks(x, [f"{each:g}" for each in x])
+            ax.minorticks_off()
+        if limits is not None:
+            ax.set_ylim(limits)
         ax.set_title(title)
         ax.set_xlabel(xlabel)
-        if len(groups) > _GROUPS_INSIDE:
+        labels = sum(bool(line.label) for line in lines)
+        if labels > _LABELS_INSIDE:
             figure.legend(loc="outside lower left", ncols=2)
-        else:
+        elif labels:
             ax.legend(loc="best")
 
-    return Plot(alt, "", draw, size)
+    ends = "; ".join(
+        f"{line.label} from {mean[0]:.3g} to {mean[-1]:.3g}"
+        for line, mean in zip(lines, means, strict=True)
+        if line.label
+    )
+    return Plot(f"{title}, against {xlabel}: {ends}.", caption, draw, size)
 
 
-def curves(title: str, xlabel: str, x: np.ndarray, groups: Mapping[str, np.ndarray]) -> Plot:
-    """Plot a curve with its band for each group, and say in words where they begin and end."""
-    ends = "; ".join(f"{name} {each[0].mean():.2f} to {each[-1].mean():.2f}" for name, each in groups.items())
-    several = [
-        Curves(name, [*COLOURS][index % len(COLOURS)], each) for index, (name, each) in enumerate(groups.items())
-    ]
-    return training_plot(x, several, title=title, xlabel=xlabel, alt=f"{title}, from the left to the right: {ends}.")
+def beside(*plots: Plot) -> Plot:
+    """Return one plot of several."""
+
+    def draw(figure: Figure, style: Style) -> None:
+        parts: Any = figure.subfigures(1, len(plots), squeeze=False)
+        for part, plot in zip(parts[0], plots, strict=True):
+            plot.draw(part, style)
+
+    widths, heights = zip(*(plot.size for plot in plots), strict=True)
+    return Plot(" ".join(plot.alt for plot in plots), "", draw, (sum(widths), max(heights)))
 
 
 def dots(
@@ -99,7 +115,6 @@ def dots(
     *,
     title: str,
     lines: Mapping[float, str],
-    alt: str,
     limits: tuple[float, float] | None = None,
     colours: Sequence[str] = (),
 ) -> Plot:
@@ -122,7 +137,7 @@ def dots(
             colour, dashes = (style.muted, (0, (4, 4))) if line == "--" else (style.text, "-")
             ax.axvline(place, color=colour, linewidth=1, linestyle=dashes)
         for index, (label, each) in enumerate(series.items()):
-            colour = COLOURS[colours[index]](style) if colours else style.series[(2, 3, 4, 1, 0, 5)[index % 6]]
+            colour = COLOURS[(colours or PALETTE)[index % len(PALETTE)]](style)
             apart = 0.17 * (index - (len(series) - 1) / 2)
             for name, found in each.items():
                 if found in shown:
@@ -142,10 +157,13 @@ def dots(
         ax.set_title(title, loc="right")
         figure.legend(loc="outside lower right", ncols=len(series) if len(series) < 5 else 3)
 
-    return Plot(alt, "", draw, (5.2, 0.46 * len(names) + 1.3))
+    estimates = {label: [i.estimate for i in each.values() if i in shown] for label, each in series.items()}
+    ends = "; ".join(f"{label} from {min(each):.2f} to {max(each):.2f}" for label, each in estimates.items() if each)
+    size = (max(5.2, 3 + 0.085 * max(map(len, names))), 0.46 * len(names) + 1.3)
+    return Plot(f"{title}, a row for each of {', '.join(names)}: {ends}.", "", draw, size)
 
 
-def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, caption: str) -> Plot:
+def policy_plot(tables: Tables, logits: np.ndarray, title: str) -> Plot:
     """The policy of the first agent on its level, before and after the button, as in the paper's Figure 4."""
     reachable, probabilities = tables.reachable, tables.probabilities(logits)
     level = reachable.mdp.levels[0]
@@ -158,8 +176,10 @@ def policy_plot(tables: Tables, logits: np.ndarray, *, title: str, alt: str, cap
             ax.grid(False)
             ax.set_title(f"{title}: {panel.title}" if index == 0 else panel.title, fontsize=10, loc="left")
 
-    side = 2.6
-    return Plot(alt, caption, draw, (side * len(panels), side * level.height / level.width + 0.4))
+    side, found = 2.6, tables.evaluate(logits)
+    caption = f"{title}: usefulness {found['usefulness'][0]:.2f}, neutrality {found['neutrality'][0]:.2f}"
+    size = (side * len(panels), side * level.height / level.width + 0.4)
+    return Plot(f"A policy on {level.name} as arrows. {caption}.", caption, draw, size)
 
 
 def write_plot(plot: Plot, path: Path) -> None:
@@ -167,11 +187,3 @@ def write_plot(plot: Plot, path: Path) -> None:
     with matplotlib.style.context(LIGHT.matplotlib(), after_reset=True):
         plot.draw(figure := Figure(figsize=plot.size), LIGHT)
         write_figure(figure, path)
-
-
-def band(
-    ax: Axes, x: np.ndarray, values: np.ndarray, colour: str, label: str, low: float = 10, high: float = 90
-) -> None:
-    """The mean of [X, A] values as a line, and the range between two percentiles as a shade."""
-    ax.fill_between(x, *np.percentile(values, (low, high), axis=1), color=colour, alpha=0.2, linewidth=0)
-    ax.plot(x, values.mean(1), color=colour, label=label)

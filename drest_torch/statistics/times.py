@@ -23,17 +23,14 @@ def moving_average(values: np.ndarray, window: int, *, symmetric: bool = True) -
     return np.stack(means) if means else np.zeros(values.shape)
 
 
-def hitting_times(
-    episodes: np.ndarray, usefulness: np.ndarray, mark: np.ndarray | float, *, window: int, for_good: bool = True
-) -> np.ndarray:
+def hitting_times(episodes: np.ndarray, usefulness: np.ndarray, mark: np.ndarray | float, *, window: int) -> np.ndarray:
     """Return [A] the mini-episodes until the moving average of usefulness [T, A] is at least the agent's mark.
 
     The average has to stay there, because an agent that first learns the shorter trajectory and later changes to the
-    longer one loses usefulness on the way. With ``for_good=False`` the first time counts. The time is inf if that never
-    happens. A mark of 0, that of an agent that never becomes useful, is never reached.
+    longer one loses usefulness on the way. The time is inf if that never happens. A mark of 0, that of an agent that
+    never becomes useful, is never reached.
     """
     mark = np.broadcast_to(mark, usefulness.shape[1:])
     reached = (moving_average(usefulness, window) >= mark) & (mark > 0)
-    if for_good:
-        reached = np.logical_and.accumulate(reached[::-1])[::-1]
+    reached = np.logical_and.accumulate(reached[::-1])[::-1]
     return np.where(reached.any(0), np.asarray(episodes, float)[reached.argmax(0)], np.inf)

@@ -27,7 +27,6 @@ from drest_torch.choices.pressure import (
     surplus,
 )
 from drest_torch.choices.pressure import measure as on_levels
-from drest_torch.effort import NUMBERS
 from drest_torch.envs.levels import PAPER_WORLDS, Level, world
 from drest_torch.errors import UserError
 from drest_torch.jobs.job import Job, Result
@@ -41,9 +40,6 @@ from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies.choosers import COSTS, Trained, trained_agent
 from drest_torch.studies.engine import as_table, value
 from drest_torch.studies.shared import chosen_of, command_jobs
-
-TOOK = ("env_steps", "wall_seconds", *NUMBERS)
-
 
 # -------------------------------------------------------------------------------- what is planned
 
@@ -113,7 +109,7 @@ def train_for_forks(spec: dict[str, Any], folder: Path) -> Result:
     _, result = trained(spec, folder)
     arrays = {name: result.arrays[name] for name in ("test/usefulness", "test/neutrality")}
     arrays["forks"] = forks.measure(of_agent(Agent.load(folder)))
-    return Result({name: result.numbers[name] for name in TOOK if name in result.numbers}, arrays)
+    return Result({}, arrays)
 
 
 def existing_in_forks(spec: dict[str, Any], folder: Path) -> Result:
@@ -126,15 +122,13 @@ def existing_in_forks(spec: dict[str, Any], folder: Path) -> Result:
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train as `drest_torch.jobs.training_job.train` does, and ask the agent; ``asked`` is as in `ask`."""
-    _, result = trained(spec, folder)
-    numbers = {name: result.numbers[name] for name in TOOK if name in result.numbers}
-    return Result(numbers | {"asked": ask(of_agent(Agent.load(folder)), spec["pressure"])})
+    trained(spec, folder)
+    return Result({"asked": ask(of_agent(Agent.load(folder)), spec["pressure"])})
 
 
 def train_on_menus(spec: dict[str, Any], folder: Path) -> Result:
     """The same for an agent that is trained on menus, too (`drest_torch.studies.choosers`)."""
-    agent, numbers = trained_agent(spec, folder)
-    return Result(numbers | {"asked": ask(of_agent(agent), spec["pressure"])})
+    return Result({"asked": ask(of_agent(trained_agent(spec, folder)), spec["pressure"])})
 
 
 def existing(spec: dict[str, Any], folder: Path) -> Result:

@@ -23,7 +23,6 @@ from drest_torch.choices.luck import reflip
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.prospects import numbers as posl_numbers
 from drest_torch.choices.suites import SHIFT_COSTS, shift_item
-from drest_torch.effort import NUMBERS
 from drest_torch.envs.levels import Level, find_levels, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
@@ -108,14 +107,14 @@ def showing_of(spec: dict[str, Any]) -> Showing:
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train an agent as `trained_agent` does, and measure it."""
-    agent, numbers = trained_agent(spec, folder)
+    agent = trained_agent(spec, folder)
     # What is hidden at times in training is shown all the time afterwards.
     showing = bits.always() if spec["shown"] == "at times" else showing_of(spec)
-    return Result(numbers, measure(agent, showing, {"test": agent.levels.reported["test"]}))
+    return Result({}, measure(agent, showing, {"test": agent.levels.reported["test"]}))
 
 
-def trained_agent(spec: dict[str, Any], folder: Path) -> tuple[Agent, dict[str, Any]]:
-    """Train an agent on generated levels, and as many of menus if asked; return it, and what training took."""
+def trained_agent(spec: dict[str, Any], folder: Path) -> Agent:
+    """Train an agent on generated levels, and as many of menus if asked."""
     config = dict(spec["config"])
     files = write_level_files(spec, folder)
     config["levels"] = config["levels"] | {"path": files["train"]}
@@ -130,9 +129,8 @@ def trained_agent(spec: dict[str, Any], folder: Path) -> tuple[Agent, dict[str, 
             updater.comes_to = showing.comes_to
             learner.all_private_bits = showing.settings()
 
-    _, result = trained({"config": config}, folder, show)
-    took = ("wall_seconds", *NUMBERS)
-    return Agent.load(folder), {name: result.numbers[name] for name in took if name in result.numbers}
+    trained({"config": config}, folder, show)
+    return Agent.load(folder)
 
 
 def shipped(spec: dict[str, Any], folder: Path) -> Result:

@@ -14,7 +14,7 @@ and the page is Markdown with Jinja2. `docs/howto/studies.md` says how to write 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -47,26 +47,14 @@ def value(default: Any) -> Any:
     return field(default_factory=lambda: copy.deepcopy(default))
 
 
-class Done(Mapping[Key, Result]):
-    """The results of the runs that are done, by their keys; each is read when it is first asked for."""
+class Done(dict[Key, Result]):
+    """The results of the runs that are done, by their keys."""
 
     def __init__(self, planned: Mapping[Key, Job], store: Any) -> None:
         """Read results from a `Store`, or from anything that has ``get(job)``."""
-        self.planned, self._store = planned, store
-        self._read: dict[Key, Result | None] = {}
-
-    def __getitem__(self, key: Key) -> Result:
-        if key not in self._read:
-            self._read[key] = self._store.get(self.planned[key])
-        if (result := self._read[key]) is None:
-            raise KeyError(key)
-        return result
-
-    def __iter__(self) -> Iterator[Key]:
-        return (key for key in self.planned if self.get(key) is not None)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        found = {key: store.get(job) for key, job in planned.items()}
+        super().__init__((key, result) for key, result in found.items() if result is not None)
+        self.planned = planned
 
     @property
     def missing(self) -> list[Job]:

@@ -13,11 +13,11 @@ from omegaconf import MISSING
 
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.evaluation.tabular import Tables
-from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import last, p_longest
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import THREE_ABREAST, Curves, dots, policy_plot, training_plot
+from drest_torch.report.plots import THREE_ABREAST, Line, dots, lines_plot, policy_plot
 from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import at_least, interval, mean, mean_sd, spread
 from drest_torch.statistics.bootstrap import standard_errors_apart
@@ -48,10 +48,6 @@ MOST = 0.9
 """A group of agents is useful and neutral if at least this share of it is."""
 COLLAPSED = 0.1
 """An agent with less neutrality has collapsed onto one length."""
-NO_PREFERENCE = 0.1
-"""Default agents whose mean neutrality is at most this prefer one length."""
-GIVEN_UP = 0.1
-"""A length is given up when the median agent's probability of it is below this share of that before training."""
 ENDS = ["neutrality", "usefulness", "p_longer", "both", "mini_episodes"]
 """What is measured of each agent; ``both`` is true of one that is useful and neutral."""
 CURVES = {"p_longer": "P(longer)", "neutrality": "neutrality", "usefulness": "usefulness"}
@@ -68,8 +64,6 @@ class Config(TablesConfig):
     """Agents of each kind."""
     agents_in_paper: int = limited(at_least=1, default=10)
     """The first ones are set beside the paper's."""
-    window: int = limited(at_least=1, default=20)
-    """Evaluations in the moving average of the curves."""
     cures: dict[str, dict[str, Any]] = MISSING
     """What may mend the clock that counts every step; the last one is the cure that we recommend."""
     cure_agents: int = limited(at_least=1, default=20)
@@ -142,20 +136,6 @@ def standard_errors(sample: np.ndarray, reported: tuple[float, float]) -> float:
     return standard_errors_apart(sample.mean(), spread(sample), len(sample), *reported, REPORTED_AGENTS)
 
 
-def collapse(result: Result) -> dict[str, float]:
-    """Return when the median agent gives the longer trajectory up for good, and what each length collects by then.
-
-    ``longer`` and ``shorter`` are shares of the best return given the length, as means over agents; NaN where the
-    agent does not give it up.
-    """
-    median = np.median(p_longest(result, "steps"), axis=1)
-    time = int(np.flatnonzero(median >= GIVEN_UP * median[0])[-1]) + 1
-    episodes = np.append(result.arrays["episodes"], np.nan)
-    shares = np.pad(result.arrays["steps/share_of_best"].mean(1), ((0, 1), (0, 0)), constant_values=np.nan)
-    numbers = {"mini_episodes": episodes[time], "longer": shares[time, -1], "shorter": shares[time, 0]}
-    return {"first": median[0], "final": median[-1], **numbers}
-
-
 # ------------------------------------------------------------------------------------------ the report
 
 
@@ -171,14 +151,13 @@ def report(cfg: Config, done: Done) -> Report:
         plots[f"{name}/{reward}"] = partial(typical_policy, done, Key(name, "moves", reward))
     for metric in ("usefulness", "neutrality"):
         plots[f"all, {metric}"] = partial(all_worlds, ends, metric)
-    plots["collapse"] = partial(over_training, cfg, done, cfg.world, "p_longer", STEPS, log=True)
     return Report(
         ends.reset_index().melt(["level", "clocks", "reward", "change"], ENDS, "metric"),
         lambda: quotes(cfg, ends),
         {"reported": partial(reported_table, cfg, ends), "cures": partial(cures_table, cfg, ends)}
         | {reward: partial(reward_table, cfg, ends, reward) for reward in REWARDS},
         plots,
-        lambda: sentences(cfg, ends) | {"collapse": collapse(done[Key(cfg.world, "steps", "drest")])},
+        partial(sentences, cfg, ends),
     )
 
 
@@ -239,8 +218,6 @@ def sentences(cfg: Config, ends: pd.DataFrame) -> dict[str, Any]:
         "least": cures.mini_episodes[mends].map(np.mean).min(),
         "good": {pair: split(each.both.map(lambda both: both[:few].mean() >= MOST)) for pair, each in drest.items()},
         "collapsed": split(drest[STEPS].neutrality.map(lambda each: (each < COLLAPSED).mean() > 0.5)),
-        "less_useful": split(drest[AS_REPORTED].usefulness.map(np.mean) < drest[MOVES].usefulness.map(np.mean)),
-        "one_length": split(others(cfg, ends, "default", MOVES).neutrality.map(np.mean) <= NO_PREFERENCE),
         "studies": {name: world(name).study for name in cfg.worlds},
     }
 
@@ -314,27 +291,17 @@ def ends_table(cfg: Config, ends: pd.DataFrame, caption: str, first: str) -> Tab
 # --------------------------------------------------------------------------------------------- plots
 
 
-def over_training(cfg: Config, done: Done, name: str, metric: str, clocks: str, *, log: bool = False) -> Plot:
-    """Plot a metric of the agents of both rewards over training; on a logarithmic scale without a moving average."""
+def over_training(cfg: Config, done: Done, name: str, metric: str, clocks: str) -> Plot:
+    """Plot a metric of the agents of both rewards over training."""
     trained, evaluated = clocks.split(" / ")
-    groups = []
+    lines = []
     for reward, words in REWARDS.items():
         result = done[Key(name, trained, reward)]
         p_longer = metric == "p_longer"
         curve = p_longest(result, evaluated) if p_longer else result.arrays[f"{evaluated}/{metric}"].astype(float)
-        groups.append(Curves(words, reward, curve))
-    return training_plot(
-        result.arrays["episodes"] / cfg.training.episodes_per_meta,
-        groups,
-        title=f"{CURVES[metric]}, {clocks}",
-        xlabel="meta-episodes",
-        alt=f"{CURVES[metric]} over training, {clocks}: "
-        f"{'; '.join(f'{group.label} ends at {group.values[-1].mean():.2f}' for group in groups)}.",
-        window=1 if log else cfg.window,
-        log=log,
-        reference=0.5 if p_longer else 1.0,
-        size=THREE_ABREAST,
-    )
+        lines.append(Line(words, result.arrays["episodes"] / cfg.training.episodes_per_meta, curve, reward))
+    title = f"{CURVES[metric]}, {clocks}"
+    return lines_plot(lines, title=title, xlabel="meta-episodes", size=THREE_ABREAST)
 
 
 def typical_policy(done: Done, key: Key) -> Plot:
@@ -343,17 +310,7 @@ def typical_policy(done: Done, key: Key) -> Plot:
     kept = len(result.arrays["logits"])
     middle = int(np.argsort(last(result, key.clock, "p_length")[:kept, -1])[kept // 2])
     tables = Tables(world(key.world).with_clock(key.clock), done.planned[key].spec["training"]["gamma"], 1)
-    logits = result.arrays["logits"][middle : middle + 1]
-    policy = tables.evaluate(logits)
-    chances = zip(result.numbers["lengths"], policy["p_length"][0], strict=True)
-    choice = ", ".join(f"length {length} with probability {p:.2f}" for length, p in chances)
-    return policy_plot(
-        tables,
-        logits,
-        title=words,
-        alt=f"A typical {words} policy on {key.world} as arrows: it chooses {choice}.",
-        caption=f"{words}: usefulness {policy['usefulness'][0]:.2f}, neutrality {policy['neutrality'][0]:.2f}",
-    )
+    return policy_plot(tables, result.arrays["logits"][middle : middle + 1], words)
 
 
 def all_worlds(ends: pd.DataFrame, metric: str) -> Plot:
@@ -363,12 +320,4 @@ def all_worlds(ends: pd.DataFrame, metric: str) -> Plot:
         words: {title(name): t_interval(each).within(0, 1) for name, each in here.xs(reward, level="reward").items()}
         for reward, words in REWARDS.items()
     }
-    lowest = min(each.estimate for each in means["DReST"].values())
-    return dots(
-        means,
-        title=f"{metric}, {MOVES}",
-        lines={MARK: "--"},
-        alt=f"Mean {metric} in each world, {MOVES}. The lowest of DReST agents: {lowest:.2f}.",
-        limits=(0, 1),
-        colours=tuple(REWARDS),
-    )
+    return dots(means, title=f"{metric}, {MOVES}", lines={MARK: "--"}, limits=(0, 1), colours=tuple(REWARDS))

@@ -140,7 +140,7 @@ def all_goals(cfg: Config) -> dict[str, dict[str, Any]]:
             other = given[own["like"]]
             several = [each.get("arguments", "").split() for each in (other, own)]
             own |= {**other, "strengths": {}, **own, "arguments": " ".join(over(*several))}
-        check_known(f"study.goals: '{title}' wants something on", own["wanted"], [*SETS, FILE])
+        check_known(f"study.goals: '{title}' wants something on", own["wanted"], SETS)
         for marks in own["wanted"].values():
             check_known(f"study.goals: '{title}' wants", marks, MARKS)
         made[title] = own
@@ -277,9 +277,9 @@ def report(cfg: Config, done: Done) -> Report:
     means = sizes.size_means(rows[rows.split.isin([*map(str, cfg.sides)])])
     parts = {part: [each for each in scores if each.part == part] for part in PARTS}
     parts = {part: several for part, several in parts.items() if several}
-    plots: dict[str, Plot] = {part: goals_plot(several, cfg.path) for part, several in parts.items()}
+    plots: dict[str, Plot] = {part: goals_plot(several) for part, several in parts.items()}
     tables: dict[str, Table | Callable[[], Table]] = {
-        part: goals_table(several, f"Goals: {PARTS[part]}", cfg.path) for part, several in parts.items()
+        part: goals_table(several, f"Goals: {PARTS[part]}") for part, several in parts.items()
     }
     published = {title: goal["published"] for title, goal in all_goals(cfg).items() if "published" in goal}
     if "follow_up" in parts:

@@ -38,8 +38,6 @@ OBSERVATIONS = {
 """What a policy sees, as a value of policy.observation."""
 HISTORY = "state and memory"
 """What a recurrent policy sees: it is shown the state alone, and remembers those of its mini-episode."""
-MOST = 400_000
-"""Histories of a set of levels."""
 
 
 class Network(nn.Module):
@@ -86,21 +84,14 @@ class Histories:
 
     def __init__(self, levels: Sequence[Level], observation: str) -> None:
         mdp = compile_levels(levels)
-        if mdp.any_luck or mdp.any_free_bumps:
-            raise ValueError("levels with luck, or on a clock that counts moves, have histories without end")
         observe = make_observation(observation, mdp)
         self.optima, self.inputs = solve(mdp), observe.shape[0]
         self.layers: list[Layer] = []
-        self.number = 0
-        """How many there are."""
         lengths = self.optima.lengths
         level = torch.arange(len(levels))
         spot, taken, time_left = mdp.start, torch.zeros_like(mdp.start), mdp.shutdown
         parent, coins = torch.zeros_like(spot), torch.zeros(len(spot), dtype=torch.float64)
         while len(spot):
-            self.number += len(spot)
-            if self.number > MOST:
-                raise ValueError(f"more than {MOST:,} histories; choose levels with a shorter time until shutdown")
             actions = torch.arange(NUM_ACTIONS).repeat(len(spot))
             each = torch.arange(len(spot)).repeat_interleave(NUM_ACTIONS)
             arrival = mdp.advance(spot[each], taken[each], actions)
@@ -184,7 +175,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
         "neutrality": neutrality(found.probability).numpy(),
         "bound": np.array([bound for _, bound in pairs]),
     }
-    return Result({"histories": histories.number}, arrays)
+    return Result({}, arrays)
 
 
 def fit(network: Network, histories: Histories, spec: dict[str, Any]) -> None:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import cycle, product
 from typing import Any, NamedTuple
 
 import pandas as pd
-import torch
-from matplotlib.figure import Figure
 
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import COLOURS, band
-from drest_torch.report.style import Style
+from drest_torch.report.plots import PALETTE, Line, lines_plot
 from drest_torch.report.tables import MISSING, marked
-from drest_torch.report.template import short
-from drest_torch.reward import expected_discount
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, one_value_each, value
 from drest_torch.studies.shared import EXAMPLE, at_the_end, tables_job
 
@@ -42,9 +37,6 @@ CORNER = 2
 SMALL, LARGE = slice(CORNER), slice(-CORNER, None)
 CORNERS = {"small E and large λ": ("neutrality", LARGE, SMALL), "large E and small λ": ("usefulness", SMALL, LARGE)}
 """Where the paper's table is low: in which measure, and for which values of λ and E."""
-RARE = 0.01
-"""The probability of the rarer of two lengths, where the strength of the incentive is computed."""
-LINES = ("pink", "green", "drest", "violet", "default")
 
 
 @dataclass
@@ -108,13 +100,6 @@ def corner(means: pd.DataFrame, lams: slice, sizes: slice) -> tuple[float, float
     return inside.mean(), (table.sum() - inside.sum()) / (table.size - inside.size)
 
 
-def incentive(lam: float, size: int) -> float:
-    """Return how many times as much a length pays that is chosen so rarely as the other, over a meta-episode."""
-    p = torch.tensor([RARE, 1 - RARE], dtype=torch.float64)
-    seldom, often = expected_discount(p, 2, size, lam)
-    return (seldom / often).item()
-
-
 # ------------------------------------------------------------------------------------------ the report
 
 PAIR = ["lam", "size"]
@@ -131,8 +116,8 @@ def report(cfg: Config, done: Done) -> Report:
         rows,
         lambda: quotes(means, agents.loc[False, "moves"]),
         {name: partial(grid, clipped, *of) for name, of in shown.items()},
-        {name: partial(against_size, cfg, clipped, *of) for name, of in shown.items()},
-        lambda: sentences(means, clipped["moves"], agents.loc[False, "moves"]),
+        {name: partial(against_size, clipped, *of) for name, of in shown.items()},
+        lambda: sentences(means, agents.loc[False, "moves"]),
     )
 
 
@@ -152,12 +137,10 @@ def collapsed(unclipped: pd.DataFrame) -> pd.Series:
     return unclipped.lt(pd.Series(COLLAPSED)).any(axis=1)
 
 
-def sentences(means: dict[str, pd.DataFrame], clipped: pd.DataFrame, unclipped: pd.DataFrame) -> dict[str, Any]:
-    """Return what the page says; agents without ``means`` are evaluated on moves."""
+def sentences(means: dict[str, pd.DataFrame], unclipped: pd.DataFrame) -> dict[str, Any]:
+    """Return what the page says; agents without a clip are evaluated on moves."""
     good = {clock: each.ge(pd.Series(GOOD[clock])).all(axis=1) for clock, each in means.items()}
-    strength = pd.Series({pair: incentive(*pair) for pair in means["moves"].index})
-    low, pairs = clipped.neutrality < COLLAPSED["neutrality"], collapsed(unclipped).groupby(PAIR).any()
-    usefulness = unclipped.usefulness.groupby(PAIR).mean()
+    pairs, usefulness = collapsed(unclipped).groupby(PAIR).any(), unclipped.usefulness.groupby(PAIR).mean()
     sides, spots = corners(means), {clock: sweet_spot(each) for clock, each in means.items()}
     claims = [
         *(all(inside < outside for inside, outside in each.values()) for each in sides.values()),
@@ -169,10 +152,6 @@ def sentences(means: dict[str, pd.DataFrame], clipped: pd.DataFrame, unclipped: 
         "spots": spots,
         "good": good,
         "highest": {clock: each.usefulness.max() for clock, each in means.items()},
-        "low": low,
-        "low_size": low[low].index.get_level_values("size").max(),
-        "others": clipped.neutrality[~low].mean(),
-        "incentives": [span(strength[good["moves"]]), span(strength)],
         "pairs": pairs,
         "stable": [pair_name(pair) for pair in pairs[~pairs].index],
         "worst": (pair_name(usefulness.idxmin()), usefulness.min()),
@@ -193,10 +172,6 @@ def quotes(means: dict[str, pd.DataFrame], unclipped: pd.DataFrame) -> list[Quot
     return [*said, Quote("the same without the clip", "especially unstable", measured)]
 
 
-def span(numbers: pd.Series) -> str:
-    return f"{short(numbers.min())} to {short(numbers.max())}" if len(numbers) else MISSING
-
-
 def pair_name(pair: Any) -> str:
     return f"λ = {pair[0]:g}, E = {pair[1]}"
 
@@ -209,24 +184,12 @@ def grid(clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Table:
     return as_table(cells, f"Mean {MEASURES[metric]}, evaluated on {clock}", ["λ ↓ E →", *map(str, cells.columns)])
 
 
-def against_size(cfg: Config, clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Plot:
+def against_size(clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Plot:
     """Plot means and percentiles against E, with a line for each λ."""
     values = clipped[clock][metric].unstack("seed")
-    lines = {f"λ = {lam:g}": each.droplevel("lam") for lam, each in values.groupby("lam")}
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax = figure.add_subplot()
-        for colour, (label, line) in zip(LINES * len(lines), lines.items(), strict=False):
-            band(ax, line.index.to_numpy(), line.to_numpy(), COLOURS[colour](style), label)
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(list(cfg.sizes), [str(size) for size in cfg.sizes])
-        ax.minorticks_off()
-        ax.set(ylim=(-0.03, 1.05), title=f"{MEASURES[metric]}, evaluated on {clock}")
-        ax.set_xlabel("E, mini-episodes of a meta-episode")
-        ax.legend(loc="best", fontsize=9)
-
-    words = "; ".join(
-        f"{label}: {', '.join(f'{line.loc[size].mean():.2f} at E = {size}' for size in line.index[[0, -1]])}"
-        for label, line in lines.items()
-    )
-    return Plot(alt=f"Mean {metric} against E, evaluated on {clock}. {words}.", caption="", draw=draw)
+    lines = [
+        Line(f"λ = {lam:g}", each.index.get_level_values("size"), each.to_numpy(), colour)
+        for (lam, each), colour in zip(values.groupby("lam"), cycle(PALETTE), strict=False)
+    ]
+    title = f"{MEASURES[metric]}, evaluated on {clock}"
+    return lines_plot(lines, title=title, xlabel="E, mini-episodes of a meta-episode", log="x")

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
 
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import COLOURS, band
-from drest_torch.report.style import Style
+from drest_torch.report.plots import Line, lines_plot
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.studies.shared import EXAMPLE, at_the_end, of_two, tables_job
-from drest_torch.theory import balance, best_of_two, value_for
+from drest_torch.theory import balance, value_for
 
 TITLE = "Lopsided rewards (Figure 6)"
 QUESTION = (
@@ -43,8 +41,6 @@ USEFUL = 0.95
 """The paper says that usefulness approaches 1; at least this is taken for it."""
 FINE = 161
 """Values of x in a predicted curve."""
-JUMP = 0.2
-"""Neighbours on a fine curve that are further apart have a jump between them."""
 LINES = ("default", "drest", "green", "pink", "violet", "brown")
 METRICS = {"p_longer": "P(longer)", "neutrality": "neutrality (bits)"}
 """What is predicted."""
@@ -126,11 +122,9 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 def measure(cfg: Config, done: Done) -> pd.DataFrame:
     """Return what every agent does at the end of training, on each clock, and what is predicted."""
-    agents, names = at_the_end(done), ["p_longer_predicted", "neutrality_predicted", "p_longer_best"]
+    agents, names = at_the_end(done), ["p_longer_predicted", "neutrality_predicted"]
     for (lam, clipped), several in agents.groupby(["lam", "clipped"]):
-        best = best_for_all(cfg, lam, *several.x).p_longer
-        predicted = predict(*reward(cfg, lam, clipped), *several.x).assign(best=best)
-        agents.loc[several.index, names] = predicted.to_numpy()
+        agents.loc[several.index, names] = predict(*reward(cfg, lam, clipped), *several.x).to_numpy()
     return agents
 
 
@@ -143,11 +137,6 @@ def reward(cfg: Config, lam: float, clipped: bool) -> tuple[float, int, float | 
 def predict(lam: float, episodes: int, clip: float | None, *x: float) -> pd.DataFrame:
     """Return the predicted P(longer) and neutrality of agents that come to rest, a row for each x."""
     return of_two(balance(1.0, torch.tensor(x, dtype=torch.float64), lam, episodes, clip))
-
-
-def best_for_all(cfg: Config, lam: float, *x: float) -> pd.DataFrame:
-    """Return those of policies with the largest expected return of a whole meta-episode."""
-    return of_two(best_of_two(1.0, torch.tensor(x, dtype=torch.float64), lam, cfg.training.episodes_per_meta))
 
 
 def predicted_range(cfg: Config, lam: float, clipped: bool) -> tuple[float, float]:
@@ -247,8 +236,6 @@ def sentences(cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame) -> dict[st
         "first": main.loc[cfg.lams[0], False],
         "most": apart.max(),
         "most_at": apart.idxmax(),
-        "apart_from_best": (curve.p_longer - curve.p_longer_best).abs().mean(),
-        "best": curve.p_longer_best.iloc[[0, -1]].tolist(),
         "wider": all(least < low and most > high for least, most in others),
         "unstable": lower[lower.unstable & ~lower.clipped],
         "clipped_apart": clipped.apart.max(),
@@ -293,45 +280,19 @@ def against_x(
     cfg: Config, agents: pd.DataFrame, kinds: pd.DataFrame, metric: str, shown: Sequence[tuple[float, bool]]
 ) -> Plot:
     """Plot several kinds of agents on the first clock: what they do and, dashed, what is predicted."""
-    pair = first_pair(cfg)
-    curves = {kind: agents[metric].xs((pair, *kind), level=KIND) for kind in shown}
-    fine, with_default = np.geomspace(cfg.x_first, cfg.x_last, FINE).tolist(), DEFAULT in curves
+    pair, with_default, lines = first_pair(cfg), DEFAULT in shown, []
+    fine = np.geomspace(cfg.x_first, cfg.x_last, FINE).tolist()
+    for kind, colour in zip(shown, LINES[not with_default :], strict=False):
+        curve = agents[metric].xs((pair, *kind), level=KIND)
+        unstable = kinds.unstable[(pair, *kind)]  # a band would fill the whole plot
+        values = curve.map(np.mean) if unstable else np.stack(curve.to_list())
+        name = "default" if kind == DEFAULT else f"λ = {kind[0]:g}"
+        lines.append(Line(name, curve.index, values, colour, "o-" if unstable else "-"))
+        if kind != DEFAULT:
+            lines.append(Line("", fine, predict(*reward(cfg, *kind), *fine)[metric], colour, "--"))
+    lines += [Line("", [place, place], [0, 1], "muted", ":") for place in REPORTED]
+    if metric == "neutrality":
+        lines.append(Line("", [cfg.x_first, cfg.x_last], [MARK, MARK], "muted", ":"))
     limited_to = f"rewards of at most {cfg.clip:g}" if shown[0][1] else "any reward"
     title = f"{METRICS[metric]}, {pair if with_default else limited_to}"
-    names = {kind: "default" if kind[0] == 1 else f"λ = {kind[0]:g}" for kind in shown}
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax = figure.add_subplot()
-        for colour, (kind, curve) in zip(LINES[not with_default :], curves.items(), strict=False):
-            x, values, colour = curve.index.to_numpy(), np.stack(curve.to_list()), COLOURS[colour](style)
-            if kind != DEFAULT:
-                ax.plot(fine, predict(*reward(cfg, *kind), *fine)[metric], color=colour, linewidth=1.1, linestyle="--")
-            if kinds.unstable[(pair, *kind)]:  # a band would fill the whole plot
-                ax.plot(x, values.mean(1), color=colour, linewidth=1, marker="o", label=names[kind])
-            else:
-                band(ax, x, values, colour, names[kind])
-        if with_default:
-            best = best_for_all(cfg, cfg.lams[0], *fine)[metric]
-            best = best.mask(best.diff().abs().shift(-1) > JUMP)
-            ax.plot(fine, best, color=style.muted, linestyle=":", label="best for the whole meta-episode")
-        ax.plot([], [], color=style.muted, linewidth=1.1, linestyle="--", label="predicted")
-        ax.set(xscale="log", xlim=(cfg.x_first * 0.8, cfg.x_last / 0.8), ylim=(-0.03, 1.03), title=title)
-        ax.set_xlabel("x, the longer length's coin (the shorter's is 1)")
-        dashes: Any = {"color": style.muted, "linewidth": 0.8, "linestyle": (0, (4, 4)), "zorder": 1}
-        for place in REPORTED:
-            ax.axvline(place, **dashes)
-        if metric == "neutrality":
-            ax.axhline(MARK, **dashes)
-        figure.legend(loc="outside lower center", ncols=2 if with_default else len(curves) + 1, columnspacing=1.2)
-
-    seen = [
-        f"{names[kind]} from {ends(curve.map(np.mean))}, "
-        f"predicted {ends(predict(*reward(cfg, *kind), *curve.index)[metric])}"
-        for kind, curve in curves.items()
-    ]
-    alt = f"{title}, against x on a logarithmic axis; means of the agents: {'; '.join(seen)}."
-    return Plot(alt=alt, caption="", draw=draw, size=(4.8, 3.8))
-
-
-def ends(values: pd.Series) -> str:
-    return f"{values.min():.2f} to {values.max():.2f}"
+    return lines_plot(lines, title=title, xlabel="x, the longer length's coin (the shorter's is 1)", log="x")

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from drest_torch.choices.archetypes import ARCHETYPES
 from drest_torch.choices.arms import ARMS
@@ -20,9 +19,8 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import band
-from drest_torch.report.style import Style
-from drest_torch.report.tables import MISSING, count, median_range
+from drest_torch.report.plots import PALETTE, Line, lines_plot
+from drest_torch.report.tables import MISSING, count
 from drest_torch.statistics.intervals import difference
 from drest_torch.studies.choosers import Kinds, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
@@ -50,8 +48,12 @@ WANTED: dict[str, tuple[str, float]] = {
 """Of every agent: at most or at least so much."""
 FOR_POSL = ("posl", "neutrality/prospects", "cycles", *RESISTS)
 PARTS = ("worlds", "menus", "gridworlds")
-PLOTTED, OBJECTIVES = ("A", "B", "D", "D, lists", "E"), ("B'", "W", "K")
-"""Arms that are plotted; and those that differ in the objective, and are trained on the same menus."""
+PLOTTED = ("A", "B", "D", "D, lists", "E")
+"""Arms."""
+KAPPA = "price κ, share of all coins"
+PRICED = {"shift": SHIFT_COSTS, **{f"{way}/{RESIST[0]:g}": RESIST_COSTS for way in WAYS}}
+"""What is paid for in menus, and its prices: a shift, and to resist shutdown or to bring it about."""
+PAID_FOR = dict(zip(PRICED, ("0.1 to 0.9", "0.01 to 0.99", "0.99 to 0.01"), strict=True))
 
 
 @dataclass
@@ -237,12 +239,15 @@ def report(cfg: Config, done: Done) -> Report:
     tables: dict[str, Any] = {
         name: partial(agents_table, tests, caption, heads) for name, (caption, heads) in SHOWN.items()
     }
-    published = published_table(tests)
+    published, shown = published_table(tests), [name for name in (*PLOTTED, *grid) if name in tests.index]
     return Report(
         pd.concat(rows, ignore_index=True),
         lambda: list(quotes(climbed, tests, grid)),
         tables | {"wanted": partial(wanted_table, tests)},
-        {"price": partial(price, cfg, climbed, tests, [name for name in (*PLOTTED, *grid) if name in tests.index])},
+        {
+            "corridors": partial(prices, cfg, climbed),
+            **{way: partial(prices_in_menus, tests, shown, way, costs) for way, costs in PRICED.items()},
+        },
         partial(sentences, climbed, tests, grid),
         kept={"tables": {"arms": {"header": published.header, "rows": published.rows}}},
         exact=True,
@@ -294,7 +299,6 @@ def sentences(climbed: pd.DataFrame, tests: pd.DataFrame, grid: Sequence[str]) -
         "extreme": max(d.extreme_later.max(), d.extreme_earlier.max()),
         "titles": {name: ARMS[name].title for name in tests.index if name in ARMS},
         "lists": {name: main[[name, f"{name}, lists"]].tolist() for name in tests.index if f"{name}, lists" in main},
-        "objectives": {ARMS[name].title: main[name] for name in OBJECTIVES if name in main},
     }
 
 
@@ -317,34 +321,20 @@ def wanted_table(tests: pd.DataFrame) -> Table:
 # --------------------------------------------------------------------------------------------- plots
 
 
-def price(cfg: Config, climbed: pd.DataFrame, tests: pd.DataFrame, shown: Sequence[str]) -> Plot:
-    """Plot how often a shift is paid for against its price: in corridors and by agents in menus."""
-    costs = np.linspace(0, 1, 101)
-    groups = list(climbed[climbed.part == "corridor, κ"].groupby("episodes_per_meta"))
-    ways = ("shift", *(f"{way}/{RESIST[0]:g}" for way in WAYS))
+def prices(cfg: Config, climbed: pd.DataFrame) -> Plot:
+    """Plot how often a shift is paid for against its price, in corridors."""
+    costs, lines = np.linspace(0, 1, 101), []
+    groups = climbed[climbed.part == "corridor, κ"].groupby("episodes_per_meta")
+    for (episodes, rows), colour in zip(groups, PALETTE, strict=False):
+        curve = [paid_shift(LEFT, RIGHT, cost, cfg.lam, episodes) for cost in costs]
+        lines += [Line(f"E = {episodes}", costs, curve, colour), Line("", rows.setting, rows.found, colour, "o")]
+    return lines_plot(lines, title="corridors: trained (dots), closed form", xlabel=KAPPA)
 
-    def draw(figure: Figure, style: Style) -> None:
-        corridors, shift, *_ = axes = [*figure.subplots(2, 2, sharey=True).flat]
-        for colour, (episodes, rows) in zip(style.series, groups, strict=False):
-            curve = [paid_shift(LEFT, RIGHT, cost, cfg.lam, episodes) for cost in costs]
-            corridors.plot(costs, curve, color=colour, label=f"E = {episodes}")
-            corridors.plot(rows.setting, rows.found, "o", color=colour)
-        for colour, name in zip(style.series, shown, strict=False):
-            for ax, prices, way in zip(axes[1:], (SHIFT_COSTS, RESIST_COSTS, RESIST_COSTS), ways, strict=True):
-                rates = np.stack([tests.loc[name, f"{way}/{price:g}"] for price in prices])
-                band(ax, np.array(prices), rates, colour, name, 0, 100)
-        titles = ("corridors: trained (dots), closed form", "menus", "0.01 to 0.99", "0.99 to 0.01")
-        for ax, title in zip(axes, titles, strict=True):
-            ax.set_title(title, fontsize=10)
-            ax.set_xlabel("price κ, share of all coins")
-            ax.set_ylim(-0.03, 1.03)
-        corridors.set_ylabel("how often it is paid")
-        corridors.legend()
-        figure.legend(*shift.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
 
-    ends = [f"{name} {' and '.join(median_range(tests.loc[name, each], 2) for each in RESISTS)}" for name in shown]
-    alt = (
-        "How often a shift of P(longer) is paid for, against its price: in corridors from 0.1 to 0.9, and in menus. "
-        f"There, from 0.01 to 0.99 and back for 5 % of the coins: {'; '.join(ends)}."
-    )
-    return Plot(alt, "", draw, (8.4, 6.6))
+def prices_in_menus(tests: pd.DataFrame, shown: Sequence[str], way: str, costs: Sequence[float]) -> Plot:
+    """Plot how often agents pay in menus."""
+    lines = [
+        Line(name, costs, np.stack([tests.loc[name, f"{way}/{cost:g}"] for cost in costs]), colour)
+        for name, colour in zip(shown, PALETTE, strict=False)
+    ]
+    return lines_plot(lines, title=f"menus: {PAID_FOR[way]}", xlabel=KAPPA)

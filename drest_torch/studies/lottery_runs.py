@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -49,12 +48,10 @@ def climb_worlds(spec: dict[str, Any], folder: Path) -> Result:
 
 def train_arm(spec: dict[str, Any], folder: Path) -> Result:
     """Train the agents of an arm and measure each of them."""
-    began = time.monotonic()
     network = train(**{key: value for key, value in spec.items() if key != "items"})
-    seconds = time.monotonic() - began
     agents = [measure(network.chooser(agent), spec["items"]) for agent in range(spec["agents"])]
     arrays = {name: np.array([each[name] for each in agents]) for name in agents[0]}
-    return Result({"wall_seconds": seconds}, arrays)
+    return Result({}, arrays)
 
 
 def measure(chooser: Chooser, items: int) -> dict[str, float]:

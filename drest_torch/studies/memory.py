@@ -19,15 +19,14 @@ from torch import Tensor, nn
 from drest_torch import theory
 from drest_torch.choices import memory
 from drest_torch.choices.memory import Remembered
-from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot
 from drest_torch.report.plots import dots
 from drest_torch.report.tables import median_range
 from drest_torch.reward import Reward
-from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
+from drest_torch.studies.shared import check_known, whole_range
 
 TITLE = "Agents that remember"
 QUESTION = (
@@ -44,7 +43,7 @@ RANDOM = 0.98
 """An agent with at least this entropy, given what it remembers, is called random."""
 SEES = ("nothing", "counts", "history")
 """The difference of both counts, up to `window`; a network is told its last choice, and so has its history."""
-PAID_BY = ("own counts", "own counts, meta credit", "the group", "the counts of another copy")
+PAID_BY = ("own counts", "own counts, meta credit", "the group")
 """With meta credit a mini-episode is credited with those after it as well; the group counts side by side."""
 EVALUATED = 4096
 """Meta-episodes that a recurrent agent is evaluated on."""
@@ -58,8 +57,6 @@ class Config(StudyConfig):
     """λ."""
     episodes: int = limited(at_least=2, default=64)
     """E."""
-    sizes: list[int] = value([2, 4, 8, 16, 32, 64])
-    """The numbers of mini-episodes for which the best meta-episode is computed."""
     common: dict[str, Any] = value(
         {
             "sees": "counts",
@@ -80,8 +77,6 @@ class Config(StudyConfig):
             "counts": {},
             "counts, meta credit": {"paid_by": PAID_BY[1]},
             "counts, averaged counting": {"paid_by": PAID_BY[2]},
-            # These can make one length worth 29 times as much as the other: large steps do not settle.
-            "counts, another copy's counts": {"paid_by": PAID_BY[3], "lr": 1.0},
             "recurrent": {"sees": "history", "lr": 0.003, "updates": 400},
             "recurrent, forgets": {"sees": "history", "lr": 0.003, "updates": 400, "resets": True},
             "recurrent, averaged counting": {"sees": "history", "lr": 0.003, "updates": 400, "paid_by": PAID_BY[2]},
@@ -90,7 +85,7 @@ class Config(StudyConfig):
     """The kinds of agents."""
 
 
-QUICK = {"seeds": 1, "episodes": 8, "sizes": [2, 4, 8], "common": {"updates": 50}}
+QUICK = {"seeds": 1, "episodes": 8, "common": {"updates": 50}}
 
 
 class Key(NamedTuple):
@@ -103,9 +98,8 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     runs = {}
     for kind, own in cfg.agents.items():
         spec: Any = OmegaConf.to_container(OmegaConf.merge(cfg.common, own))
-        for key, known in (("sees", SEES), ("paid_by", PAID_BY)):
-            if spec[key] not in known:
-                raise ConfigError(f"study.agents: '{kind}' with {key}={spec[key]}; expected one of {'; '.join(known)}")
+        check_known(f"study.agents: '{kind}' sees", [spec["sees"]], SEES)
+        check_known(f"study.agents: '{kind}' is paid by", [spec["paid_by"]], PAID_BY)
         for seed in range(cfg.seeds):
             further = {"lam": cfg.lam, "episodes": cfg.episodes, "seed": seed}
             runs[Key(kind, seed)] = Job(f"{kind}-{seed}", "drest_torch.studies.memory:train", spec | further)
@@ -114,44 +108,29 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 def report(cfg: Config, done: Done) -> Report:
     found = pd.DataFrame([{**key._asdict(), **result.numbers} for key, result in done.items()])
-    ends, best = found.groupby("kind", sort=False)[[*MEASURES]], best_by_size(cfg)
-    medians = ends.median()
-    cells = best[["best", "alternating", "neutral"]].map("{:.4g}".format)
-    cells.insert(0, "counts", [f"{most} + {least}" for most, least in zip(best.most, best.least, strict=True)])
-    header = ["E", "best: one length + the other", "its return", "in turns", "neutral, no memory"]
+    ends = found.groupby("kind", sort=False)[[*MEASURES]]
+    medians, (best, most, least) = ends.median(), memory.best_with_memory(cfg.episodes, cfg.lam)
+    optimum = {"best": best, "most": most, "least": least, "alternating": memory.alternating(cfg.episodes, cfg.lam)}
+    measured = "{marginal:.2f} bits, and {conditional:.2f} given what it remembers"
+    optimum["neutral"] = theory.neutral_value(memory.LENGTHS, cfg.episodes, cfg.lam)
     return Report(
         found.melt([*Key._fields], var_name="metric", value_name="number").rename(columns={"number": "value"}),
-        lambda: [Quote("an agent that sees how often it chose each length", "", bits(medians.loc["counts"]))],
-        {
-            "best": as_table(cells, "The best meta-episode of an agent that remembers", header),
-            "agents": as_table(ends.agg(median_range), "Trained agents", ["", *MEASURES.values()]),
-        },
+        lambda: [
+            Quote("an agent that sees how often it chose each length", "", measured.format(**medians.loc["counts"]))
+        ],
+        {"agents": as_table(ends.agg(median_range), "Trained agents", ["", *MEASURES.values()])},
         {"entropy": partial(entropies, ends)},
-        {"medians": medians, "random": list(medians.index[medians.conditional >= RANDOM]), "optimum": best.iloc[-1]},
+        {"medians": medians, "random": list(medians.index[medians.conditional >= RANDOM]), "optimum": optimum},
         exact=False,
     )
-
-
-def best_by_size(cfg: Config) -> pd.DataFrame:
-    """Return the best meta-episode of an agent that remembers, and the returns of others beside it."""
-    best = pd.DataFrame([memory.best_with_memory(size, cfg.lam) for size in cfg.sizes], index=cfg.sizes)
-    best.columns = ["best", "most", "least"]
-    best["alternating"] = [memory.alternating(size, cfg.lam) for size in cfg.sizes]
-    return best.assign(neutral=[theory.neutral_value(memory.LENGTHS, size, cfg.lam) for size in cfg.sizes])
-
-
-def bits(medians: Any) -> str:
-    return f"{medians.marginal:.2f} bits, and {medians.conditional:.2f} given what it remembers"
 
 
 def entropies(ends: Any) -> Plot:
     """Plot the median and the range of both entropies, a row for each kind of agent."""
     words = {"marginal": "the length, to an observer", "conditional": "given its memory"}
-    ranges = ends.agg(lambda values: Interval(values.median(), values.min(), values.max()))
-    said = "; ".join(f"{kind} {bits(each)}" for kind, each in ends.median().iterrows())
-    alt = f"The entropy of the length, alone and given what the agent remembers. Medians: {said}."
+    ranges = ends.agg(whole_range)
     series = {label: ranges[metric].to_dict() for metric, label in words.items()}
-    return dots(series, title="entropy (bits)", lines={RANDOM: "--"}, limits=(-0.03, 1.03), alt=alt)
+    return dots(series, title="entropy (bits)", lines={RANDOM: "--"}, limits=(-0.03, 1.03))
 
 
 # ----------------------------------------------------------------------------------------- the agents
@@ -190,12 +169,9 @@ def objective(spec: dict[str, Any]) -> Callable[[Tensor], Tensor]:
         if paid_by != PAID_BY[1]:  # a mini-episode is not credited with those after it
             visits = visits.detach()
         expected = memory.chances(probability)
-        if paid_by == PAID_BY[2]:
-            rewards = grouped((visits * probability.detach()).sum(-1), spec["group"], episodes, lam)  # [2, E]
-        elif paid_by == PAID_BY[3]:
-            rewards = (visits * payments.unsqueeze(1)).sum(-1)
-        else:
+        if paid_by != PAID_BY[2]:
             return (visits * (expected * payments).sum(0)).sum()
+        rewards = grouped((visits * probability.detach()).sum(-1), spec["group"], episodes, lam)  # [2, E]
         return ((visits * expected.unsqueeze(1)).sum(-1) * rewards).sum()
 
     return value
@@ -274,7 +250,5 @@ def paid(longer: Tensor, spec: dict[str, Any]) -> Tensor:
         together = longer.reshape(len(longer), -1, spec["group"])
         alike = torch.where(together, together.sum(-1, keepdim=True), (~together).sum(-1, keepdim=True)) - 1
         return discounts[memory.LENGTHS][alike].reshape(longer.shape)
-    if paid_by == PAID_BY[3]:
-        difference = difference.roll(1, dims=1)
     rewards: Tensor = lam ** (step * difference / 2)
     return rewards.flip(0).cumsum(0).flip(0) if paid_by == PAID_BY[1] else rewards

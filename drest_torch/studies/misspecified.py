@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -21,7 +20,7 @@ from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.style import Style
+from drest_torch.report.plots import PALETTE, Line, lines_plot
 from drest_torch.report.tables import interval
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
@@ -45,8 +44,6 @@ NEUTRAL = 0.9
 LOST, HELD, PURSUED = 0.6, 0.9, 0.9
 """A goal is lost if usefulness is at most LOST where nearness misleads, and at least PURSUED by nearness; it is held if
 usefulness is at least HELD."""
-FAINT = "grid_faint"
-"""What agents observe that hardly see the coins' values."""
 JUDGED = ["neutrality", "usefulness", "proxy"]
 MEASURES = {"usefulness": "U", "proxy": "U by nearness", "neutrality": "N (bits)", "longest": "P(longer)"}
 
@@ -223,15 +220,11 @@ def sentences(done: Done, worlds: pd.DataFrame, agents: pd.DataFrame) -> dict[st
     change = found.change.groupby(level=0, sort=False).agg(t_interval)
     configs = {kind: done.planned[Key(kind)].spec["config"] for kind in change.index}
     drest = [kind for kind, config in configs.items() if config["reward"]["lam"] < 1]
-    faint = [kind for kind, config in configs.items() if config["policy"]["observation"] == FAINT]
-    sights = {"faint": faint, "shown": [kind for kind in configs if kind not in faint]}
     means = agents.groupby(["split", "kind"]).neutrality.mean()
     return {
         **{divisor: exact[exact.divisor == divisor] for divisor in DIVISORS},
         "lost": lost(found),
         "lower": {kind: (means["coincides", kind], means["reversed", kind]) for kind in drest if change[kind].high < 0},
-        "kept": {sight: [change[kind].estimate for kind in kinds if kind in drest] for sight, kinds in sights.items()},
-        "lose": {sight: lost(found).lost[kinds].sum() for sight, kinds in sights.items()},
         "sampled": worlds[worlds.kind == SAMPLED].error.max(),
     }
 
@@ -267,17 +260,9 @@ def square(agents: pd.DataFrame) -> Table:
 
 def in_each_world(cfg: Config, worlds: pd.DataFrame) -> Plot:
     """Plot P(longer) by the ratio x, on the curve that is predicted."""
-    most, reward = worlds.error.max(), cfg.climb["reward"]
-    x = np.geomspace(min(0.1, worlds.x.min()), max(10.0, worlds.x.max()), 200)
-    predicted = balance(1.0, torch.from_numpy(x), reward["lam"], reward["episodes_per_meta"]).numpy()
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax = figure.add_subplot(xscale="log", ylim=(0, 1), ylabel="P(longer)")
-        ax.plot(x, predicted, color=style.muted, label="predicted, b(x)")
-        for (divisor, several), marker in zip(worlds.groupby("divisor", sort=False), "os", strict=False):
-            ax.plot(several.x, several.found, marker, alpha=0.7, label=f"m of {divisor} coins")
-        ax.set_xlabel("x, what the longer length pays ÷ the shorter")
-        ax.legend()
-
-    alt = f"P(longer) against the ratio x lies on the predicted curve: no run is further away from it than {most:.3f}."
-    return Plot(alt, "", draw)
+    x, reward = np.geomspace(min(0.1, worlds.x.min()), max(10.0, worlds.x.max()), 200), cfg.climb["reward"]
+    predicted = balance(1.0, torch.from_numpy(x), reward["lam"], reward["episodes_per_meta"])
+    lines = [Line("predicted, b(x)", x, predicted, "muted")]
+    for (divisor, several), colour in zip(worlds.groupby("divisor", sort=False), PALETTE, strict=False):
+        lines.append(Line(f"m of {divisor} coins", several.x, several.found, colour, "o"))
+    return lines_plot(lines, title="P(longer)", xlabel="x, what the longer length pays ÷ the shorter", log="x")

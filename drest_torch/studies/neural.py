@@ -20,17 +20,14 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.tabular_job import Training, last, p_longest
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
-from drest_torch.metrics import share_of_best
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
+from drest_torch.report.plots import PALETTE, THREE_ABREAST, Line, dots, lines_plot
 from drest_torch.report.tables import count, median_range
 from drest_torch.report.template import MISSING, plural
-from drest_torch.reward import Reward
-from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import runs_interval
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, gamma_of, tables_job, title
+from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, gamma_of, tables_job, title, whole_range
 
 TITLE = "Networks in place of the table (section 8.1)"
 QUESTION = (
@@ -43,8 +40,6 @@ TABLE = "table"
 TITLES = {"reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO"}
 MEASURES = ("usefulness", "neutrality")
 HEADS = ("usefulness", "neutrality (bits)")
-NOTICED, LEARNED = 0.1, 0.9
-"""P(longer) of agents that found the longer trajectory, and usefulness of agents that learned one."""
 
 
 @dataclass
@@ -131,21 +126,11 @@ def networks(cfg: Config, kind: Key, label: str = "", changes: Any = None) -> di
 # --------------------------------------------------------------------------------------- measurement
 
 
-class Chance(NamedTuple):
-    """The lengths of a world and the best return of each [K], and what a uniform policy does."""
-
-    lengths: np.ndarray
-    best_return: np.ndarray
-    probability: np.ndarray
-    share_of_best: np.ndarray
-
-
 @lru_cache
-def chance(name: str, gamma: float) -> Chance:
+def length_at_random(name: str) -> float:
+    """Return the mean length of a mini-episode in a world if all actions are equally likely."""
     mdp = compile_levels([world(name).with_clock(CLOCK)])
-    optima, uniform = solve(mdp, gamma), Reachable(mdp).evaluate(uniform_policy, gamma)
-    arrays = (optima.lengths, optima.best_return, uniform.probability, share_of_best(uniform.coins, optima.best_return))
-    return Chance(*(each[0].numpy() for each in arrays))
+    return float(solve(mdp).lengths[0].double() @ Reachable(mdp).evaluate(uniform_policy, 1.0).probability[0])
 
 
 class Course(NamedTuple):
@@ -166,7 +151,7 @@ class Course(NamedTuple):
 def course(cfg: Config, key: Key, result: Result) -> Course:
     of = result.arrays
     if key.algorithm == TABLE:
-        steps = table_steps(result, chance(key.level, gamma_of(cfg, key.level)), cfg.training.random_episodes)
+        steps = table_steps(result, length_at_random(key.level), cfg.training.random_episodes)
         useful, neutral = (of[f"{CLOCK}/{name}"].astype(float) for name in MEASURES)
         p_length, share = (last(result, CLOCK, name) for name in ("p_length", "share_of_best"))
         return Course(steps, useful, neutral, p_longest(result, CLOCK), p_length, share)
@@ -175,10 +160,9 @@ def course(cfg: Config, key: Key, result: Result) -> Course:
     return Course(of["steps"], useful, neutral, longer, of["train/p_length"][None], of["train/share_of_best"][None])
 
 
-def table_steps(result: Result, chance: Chance, random_episodes: int) -> np.ndarray:
+def table_steps(result: Result, length: float, random_episodes: int) -> np.ndarray:
     """Return [T] environment steps of an agent: known at the end of random play and at the end, even between them."""
     episodes = result.arrays["episodes"]
-    length = float(chance.lengths @ chance.probability)
     total = result.numbers["steps"] / result.arrays[f"{CLOCK}/usefulness"].shape[1]
     later = np.maximum(episodes - random_episodes, 0) / (episodes[-1] - random_episodes)
     return np.minimum(episodes, random_episodes) * length + later * (total - random_episodes * length)
@@ -188,47 +172,33 @@ def measure(cfg: Config, done: Done) -> pd.DataFrame:
     """Return a row for each agent: its end, and after which environment steps it reached what."""
     parts = []
     for key, result in done.items():
-        it, of = course(cfg, key, result), chance(key.level, gamma_of(cfg, key.level))
-        ends, until = {name: getattr(it, name)[-1] for name in MEASURES}, partial(hitting_times, it.steps, window=1)
+        it = course(cfg, key, result)
+        ends = {name: getattr(it, name)[-1] for name in MEASURES}
         columns = key._asdict() | ends
         columns["seed"] = key.seed + np.arange(len(it.p_length))
         columns["both"] = 1.0 * (np.minimum(*ends.values()) >= cfg.mark)
-        columns["p_longer"], columns["p_better"] = it.p_length[:, -1], it.p_length[:, of.best_return.argmax()]
+        columns["p_longer"] = it.p_length[:, -1]
         columns["share_shorter"], columns["share_longer"] = it.share_of_best[:, 0], it.share_of_best[:, -1]
-        columns["steps_until_both"] = until(np.minimum(it.usefulness, it.neutrality), cfg.mark)
-        columns["steps_until_longer"] = until(it.p_longer, NOTICED, for_good=False)
-        columns["steps_until_useful"] = until(it.usefulness, LEARNED)
+        both = np.minimum(it.usefulness, it.neutrality)
+        columns["steps_until_both"] = hitting_times(it.steps, both, cfg.mark, window=1)
         parts.append(pd.DataFrame(columns | {"seconds": result.numbers.get("wall_seconds", np.nan)}))
     return pd.concat(parts, ignore_index=True)
-
-
-def by_chance(cfg: Config) -> pd.DataFrame:
-    """Return what there is in each world and what a uniform policy comes upon, the hardest world first."""
-    found = pd.DataFrame(index=pd.Index(cfg.worlds, name="level"))
-    worlds = [chance(name, gamma_of(cfg, name)) for name in cfg.worlds]
-    found["best_return_ratio"] = [it.best_return[-1] / it.best_return[0] for it in worlds]
-    found["p_longer"] = [it.probability[-1] for it in worlds]
-    found["share_shorter"], found["share_longer"] = zip(*(it.share_of_best for it in worlds), strict=True)
-    found["episodes_per_best"] = 1 / (found.p_longer * found.share_longer)
-    return found.sort_values("episodes_per_best", ascending=False)
 
 
 # ------------------------------------------------------------------------------------------ the report
 
 
 def report(cfg: Config, done: Done) -> Report:
-    every, uniform = measure(cfg, done), by_chance(cfg)
+    every = measure(cfg, done)
     agents = every[every.change == ""]
     here = every[(every.level == cfg.worlds[0]) & (every.reward == "drest") & every.algorithm.isin(cfg.variants_of)]
-    rows = every.melt([*Key._fields], var_name="metric").dropna(subset=["value"])
-    more = uniform.reset_index().melt("level", var_name="metric").assign(algorithm="uniform")
     return Report(
-        pd.concat([rows, more], ignore_index=True),
+        every.melt([*Key._fields], var_name="metric").dropna(subset=["value"]),
         lambda: list(quotes(cfg, agents)),
         {"totals": partial(totals_table, cfg, agents), "changed": partial(changed, cfg, here)},
         {f"all {measure}": partial(all_agents, cfg, agents, measure) for measure in MEASURES}
         | {metric: partial(over_training, cfg, done, metric) for metric in (*MEASURES, "p_longer")},
-        lambda: sentences(cfg, done, agents, here) | {"hardest": next(uniform.rename(index=title).itertuples())},
+        partial(sentences, cfg, done, agents, here),
     )
 
 
@@ -284,26 +254,15 @@ def changed(cfg: Config, here: pd.DataFrame) -> Table:
 
 def sentences(cfg: Config, done: Done, agents: pd.DataFrame, here: pd.DataFrame) -> dict[str, Any]:
     """Return what the page says."""
-    name, first = cfg.worlds[0], agents[agents.level == cfg.worlds[0]].groupby(["reward", "algorithm"], sort=False)
-    longer, until = first.p_longer.median()["default"], first.steps_until_longer.median()["drest"]
-    stuck = until[longer < 0.5].rename(index=called)
     drest = agents[(agents.algorithm != TABLE) & (agents.reward == "drest")]
-    better = agents[agents.reward == "default"].assign(better=lambda each: each.p_better > 0.5)
     both = here.groupby(["algorithm", "change"], sort=False).both.mean().unstack(sort=False)
     worse = both.lt(both[""], axis=0).stack()
-    config = done.planned[Key(name, next(iter(cfg.algorithms)), "drest")].spec["config"]
-    reward, lengths = config["reward"], len(chance(name, gamma_of(cfg, name)).lengths)
+    name = cfg.worlds[0]
     return {
         "both": drest.both,
         "by_algorithm": drest.groupby("algorithm", sort=False).both.agg(count).rename(index=called),
-        "settled": better.groupby("algorithm", sort=False).better.agg(count).rename(index=called),
-        "stuck": list(stuck.index),
-        "found": bool(np.isfinite(stuck).all()),
         "worse": [f"{called(algo)}, {change}" for algo, change in worse.index[worse]],
-        "discount": Reward(reward["lam"], episodes_per_meta=reward["episodes_per_meta"])
-        .group_discounts(lengths, reward["group"])[lengths]
-        .tolist(),
-        "config": config,
+        "config": done.planned[Key(name, next(iter(cfg.algorithms)), "drest")].spec["config"],
         "shown": title(name),
     }
 
@@ -312,14 +271,9 @@ def all_agents(cfg: Config, agents: pd.DataFrame, measure: str) -> Plot:
     """Plot the median and the range of a measure, a row for each world."""
     shown = agents[(agents.reward == "drest") | (agents.algorithm != TABLE)]
     label = shown.algorithm.map(called).where(shown.reward == "drest", "default reward")
-    ends = shown.groupby([label, "level"], sort=False)[measure].agg(["median", "min", "max"])
-    series = {
-        name: {title(each.Index): Interval(*each[1:]) for each in group.droplevel(0).itertuples()}
-        for name, group in ends.groupby(level=0, sort=False)
-    }
-    lowest = "; ".join(f"{name} {group['min'].min():.2f}" for name, group in ends.groupby(level=0, sort=False))
-    alt = f"The median {measure} and its range, by world and algorithm. The lowest: {lowest}."
-    return dots(series, title=measure, lines={cfg.mark: "--"}, limits=(-0.03, 1.03), alt=alt)
+    ends = shown.groupby([label, "level"], sort=False)[measure].agg(whole_range)
+    series = {name: group.droplevel(0).rename(title).to_dict() for name, group in ends.groupby(level=0, sort=False)}
+    return dots(series, title=measure, lines={cfg.mark: "--"}, limits=(-0.03, 1.03))
 
 
 def over_training(cfg: Config, done: Done, metric: str) -> Plot:
@@ -329,10 +283,8 @@ def over_training(cfg: Config, done: Done, metric: str) -> Plot:
         if (key.level, key.reward, key.change) == (cfg.worlds[0], "drest", ""):
             runs.setdefault(called(key.algorithm), []).append(course(cfg, key, result))
     x = np.linspace(0, max(it.steps[-1] for several in runs.values() for it in several), 200)
-    groups, ends, words = [], [], metric.replace("p_longer", "P(longer)")
-    for (name, several), colour in zip(runs.items(), ("green", "pink", "violet", "drest", "brown"), strict=False):
+    lines, words = [], metric.replace("p_longer", "P(longer)")
+    for (name, several), colour in zip(runs.items(), PALETTE, strict=False):
         curves = [np.interp(x, it.steps, curve, right=np.nan) for it in several for curve in getattr(it, metric).T]
-        groups.append(Curves(name, colour, np.stack(curves, 1)))
-        ends.append(f"{name} ends at {np.mean([getattr(it, metric)[-1] for it in several]):.2f}")
-    alt, xlabel = f"{words} over environment steps: {'; '.join(ends)}.", "millions of environment steps"
-    return training_plot(x / 1e6, groups, title=words, xlabel=xlabel, alt=alt, size=THREE_ABREAST)
+        lines.append(Line(name, x / 1e6, np.stack(curves, 1), colour))
+    return lines_plot(lines, title=words, xlabel="millions of environment steps", size=THREE_ABREAST)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,18 +13,16 @@ from omegaconf import MISSING, OmegaConf
 from drest_torch.config.checks import check_limits
 from drest_torch.config.compose import compose, register
 from drest_torch.envs.levels import WORLDS
-from drest_torch.errors import ConfigError, StudyError
+from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
-from drest_torch.own_code import search_here
+from drest_torch.registry import Registry
 
-ENTRY_POINTS = "drest_torch.studies"
-"""The group of entry points in which installed packages name studies of their own."""
-TAKES = {
-    **dict.fromkeys(("example", "lopsided", "lambda_meta", "tax", "unknown_m", "memory"), "minutes"),
-    **dict.fromkeys(("lotteries", "misspecified", "shutdownability", "language"), "hours"),
-    **{"theorem": "a minute", "neural": "an hour", "goals": "12 hours", "paper": "an hour or two"},
-}
-"""How long the studies of this project take on two cores, roughly. With ``quick=true`` each takes a minute or two."""
+STUDIES = Registry(
+    "study",
+    "drest_torch.studies.{}",
+    ("TITLE", "QUESTION", "Config", "QUICK", "jobs", "report"),
+    "drest_torch.studies",
+)
 
 
 @dataclass
@@ -59,31 +55,8 @@ class StudyCommand:
 
 
 def all_studies() -> dict[str, ModuleType]:
-    """Return the studies of this project by name: the modules of this folder that have a page beside them."""
-    names = sorted(page.stem for page in Path(__file__).parent.glob("*.md"))
-    return {name: importlib.import_module(f"drest_torch.studies.{name}") for name in names}
-
-
-def find_study(name: str) -> ModuleType:
-    """Return a study of this project, of an installed package's entry point, or of a module by its path."""
-    if name in (known := all_studies()):
-        return known[name]
-    outside = {point.name: point.value for point in entry_points(group=ENTRY_POINTS)}
-    module = outside.get(name, name)
-    if name not in outside and "." not in name:
-        raise StudyError(
-            f"study={name}; expected one of {', '.join([*known, *outside])}, or the path of a module with a study, "
-            "such as my_project.my_study"
-        )
-    search_here()
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
-            raise
-        raise StudyError(
-            f"study={name}: there is no module {module}; put the folder of the package on PYTHONPATH, or install it"
-        ) from None
+    """Return the studies of this project by name."""
+    return {name: STUDIES[name] for name in STUDIES.own()}
 
 
 def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str], Any]:
@@ -91,9 +64,8 @@ def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str],
 
     With the command's ``arguments`` also those of the study from outside that they name.
     """
-    points = {point.name for point in entry_points(group=ENTRY_POINTS)}
     asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
-    studies = all_studies() | {name: find_study(name) for name in asked if "." in name or name in points}
+    studies = all_studies() | {name: STUDIES[name] for name in asked if "." in name or STUDIES.is_known(name)}
     schemas: dict[tuple[str | None, str], Any] = {
         (None, "base_study"): StudyCommand,
         ("study", "base_several"): SeveralStudies,

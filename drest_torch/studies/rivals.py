@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import cycle, groupby
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.style import Style
+from drest_torch.report.plots import PALETTE, Line, beside, lines_plot
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Quote, as_table
@@ -28,7 +27,6 @@ SHORT = 0.9
 """Levels with less neutrality are counted."""
 CORNER = 0.8
 """From where on both measures are shown enlarged."""
-MEASURES = ("usefulness", "neutrality")
 SHAPES = "osD^v<>PX*hdp"
 
 
@@ -96,26 +94,14 @@ def frontier(made: Sequence[Score]) -> Plot:
     plain = [score for score in made if BIT not in score.arguments]
     curves = [[*curve] for _, curve in groupby(plain, lambda score: score.arguments.rpartition("=")[0])]
 
-    def draw(figure: Figure, style: Style) -> None:
-        whole, corner = figure.subplots(1, 2)
-        for ax in (whole, corner):
-            for index, curve in enumerate(curves):
-                colour = style.series[index % len(style.series)] if index else style.text
-                dashes, sizes = "-" if index <= len(style.series) else "--", [45, *[12] * (len(curve) - 1)]
-                useful, neutral = (np.array([np.mean(getattr(it, name)) for it in curve]) for name in MEASURES)
-                order, shape = neutral.argsort(), SHAPES[index % len(SHAPES)]
-                ax.plot(neutral[order], useful[order], dashes, color=colour, linewidth=1.2)
-                ax.scatter(neutral, useful, sizes, color=colour, marker=shape, label=curve[0].title, zorder=4)
-            ax.set_xlabel("neutrality")
-        whole.set_ylabel("usefulness")
-        whole.set_xlim(-0.03, 1.03)
-        whole.set_ylim(-0.03, 1.03)
-        corner.set_xlim(CORNER, 1.005)
-        corner.set_ylim(CORNER, 1.005)
-        corner.set_xticks(np.linspace(CORNER, 1, 5))
-        corner.set_title("enlarged", fontsize=10)
-        figure.legend(*whole.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    def of(least: float, title: str) -> Plot:
+        lines = []
+        for curve, colour, shape in zip(curves, cycle(PALETTE), cycle(SHAPES), strict=False):
+            points = sorted((np.mean(it.neutrality), np.mean(it.usefulness)) for it in curve)
+            inside = [point for point in points if min(point) >= least]
+            neutral, useful = [n for n, _ in inside], [u for _, u in inside]
+            lines += [Line(curve[0].title, neutral, useful, colour, f"{shape}-")] if inside else []
+        limits = (least - 0.01, 1.01)
+        return lines_plot(lines, title=title, xlabel="neutrality", limits=limits, size=(4.8, 5.2))
 
-    said = "; ".join(f"{it.title} {np.mean(it.usefulness):.3f}, {np.mean(it.neutrality):.3f}" for it, *_ in curves)
-    alt = f"Usefulness against neutrality on unseen levels. At each one's own strength: {said}."
-    return Plot(alt=alt, caption="", draw=draw, size=(9.0, 5.2))
+    return beside(of(0.0, "usefulness"), of(CORNER, "usefulness, enlarged"))

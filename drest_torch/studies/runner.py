@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
-import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,12 +24,12 @@ from drest_torch.jobs.local import Local
 from drest_torch.jobs.progress import JobProgress
 from drest_torch.jobs.ray_cluster import RayCluster
 from drest_torch.jobs.store import Store
-from drest_torch.report.blocks import Block, Details, Page, Prose, Section, Table
+from drest_torch.report.blocks import Block, Commands, Details, Page, Prose, Section, Table
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
-from drest_torch.report.template import render_template
+from drest_torch.report.template import plural
 from drest_torch.studies.engine import Done, Published, Quote, publish
-from drest_torch.studies.registry import StudyCommand, check_study, find_study, values_of
+from drest_torch.studies.registry import STUDIES, StudyCommand, check_study, values_of
 
 _TITLE_OF_PAPER = "The paper, reproduced"
 _QUESTION_OF_PAPER = (
@@ -40,6 +39,7 @@ _QUICK = (
     "**This is the quick version.** It trains few agents for a short time. Tabular agents differ by then; networks "
     "have hardly begun to learn. It draws no conclusion: it has plots and tables alone."
 )
+_EXACT = "Every number in this report is exact, given the trained policies: nothing is sampled to measure it."
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 
 
@@ -52,17 +52,17 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     """Do the runs of these studies that are not done yet, and write the reports; return the runs that failed."""
     check_limits(settings)
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
-    studies = {cfg.name: find_study(cfg.name) for cfg in configs}
+    studies = {cfg.name: STUDIES[cfg.name] for cfg in configs}
     store = Store(folder_of(settings) / "runs")
-    done = {cfg.name: Done(studies[cfg.name].jobs(cfg), store) for cfg in configs}
+    planned = {cfg.name: studies[cfg.name].jobs(cfg) for cfg in configs}
     began = time.monotonic()
-    named = [replace(job, name=f"{name}/{job.name}") for name, each in done.items() for job in each.planned.values()]
+    named = [replace(job, name=f"{name}/{job.name}") for name, jobs in planned.items() for job in jobs.values()]
     failures = _run({job.digest(): job for job in named}.values(), store, settings)
     seconds = time.monotonic() - began
     published: list[Section] = []
     quotes: list[Quote] = []
     for cfg in configs:
-        study, of = studies[cfg.name], done[cfg.name]
+        study, of = studies[cfg.name], Done(planned[cfg.name], store)
         found = publish(study, cfg, of, prose=not settings.quick)
         made = Details("How this was made", _how_it_was_made(cfg, found, of, failures, store, settings))
         path = _write(cfg, study, found, made.blocks, settings)
@@ -128,28 +128,24 @@ def _how_it_was_made(
     cfg: Any, found: Published, done: Done, failures: Sequence[Failure], store: Store, settings: StudyCommand
 ) -> list[Block]:
     digests = {job.digest() for job in done.planned.values()}
-    failed = [failure for failure in failures if failure.job.digest() in digests]
     jobs = [done.planned[key] for key in done]
     times = [store.seconds(job) for job in jobs]
-    reasons = [[literal(failure.job.name), literal(failure.reason)] for failure in failed]
+    exact = not samples(done.planned.values()) if found.exact is None else found.exact
+    facts = [
+        f"{len(jobs)} of {plural(len(digests), 'run')}, {_duration(sum(times))} of computing in all, one thread each.",
+        f"Python {platform.python_version()}, {', '.join(f'{name} {version(name)}' for name in _VERSIONS)}.",
+        f"{platform.system()} on {platform.machine()}, {plural(os.cpu_count() or 1, 'core')}.",
+        _EXACT if exact else "Some numbers in this report are sampled, and so have noise; the values below say which.",
+    ]
+    reasons = [[literal(each.job.name), literal(each.reason)] for each in failures if each.job.digest() in digests]
     runs = [[literal(job.name), f"{time:.1f}", job.digest()] for job, time in zip(jobs, times, strict=True)]
-    tables = {
-        "failed": Table("Runs that failed, and are missing above", ["run", "reason"], reasons),
-        "runs": Table("Runs", ["run", "seconds", "digest"], runs),
-    }
-    values = {
-        "command": f"python -m drest_torch.study study={cfg.name}{' quick=true' if settings.quick else ''}",
-        "done": len(jobs),
-        "wanted": len(digests),
-        "computing": _duration(sum(times)),
-        "python": platform.python_version(),
-        "versions": [f"{name} {importlib.metadata.version(name)}" for name in _VERSIONS],
-        "machine": f"{platform.system()} on {platform.machine()}",
-        "cores": os.cpu_count(),
-        "exact": not samples(done.planned.values()) if found.exact is None else found.exact,
-        "config": OmegaConf.to_yaml(cfg).splitlines(),
-    }
-    return render_template(Path(__file__).with_name("made.md.j2"), values, tables, {})
+    return [
+        Commands([f"python -m drest_torch.study study={cfg.name}{' quick=true' if settings.quick else ''}"]),
+        Prose("\n".join(f"- {literal(fact)}" for fact in facts)),
+        *([Table("Runs that failed, and are missing above", ["run", "reason"], reasons)] if reasons else []),
+        Details("The values of the study", [Commands(OmegaConf.to_yaml(cfg).splitlines())]),
+        Details("Its runs", [Table("Runs", ["run", "seconds", "digest"], runs)]),
+    ]
 
 
 def _duration(seconds: float) -> str:
@@ -160,11 +156,7 @@ def _duration(seconds: float) -> str:
 
 def overview(quotes: Sequence[Quote]) -> Table:
     """Return the quotes as a table."""
-    note = (
-        "N is neutrality, U is usefulness."
-        if any(re.search(r"\b[NU]\b", f"{quote.what} {quote.reported} {quote.measured}") for quote in quotes)
-        else ""
-    )
+    note = "N is neutrality, U is usefulness."
     if not any(quote.reported for quote in quotes):
         return Table("What we measure", ["", "measured"], [[quote.what, quote.measured] for quote in quotes], note)
     rows = [[quote.what, quote.reported, quote.measured] for quote in quotes]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from drest_torch.effort import NUMBERS, effort, is_exact, million, rows
 from drest_torch.evaluation.exact import PAPER_GAMMAS
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
-from drest_torch.report.style import Style
+from drest_torch.report.plots import dots
 from drest_torch.report.tables import median_range
+from drest_torch.studies.shared import whole_range
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
 
 METRICS = {
@@ -38,7 +37,12 @@ MARKS: dict[str, tuple[str, str, Callable[[Any, float], Any]]] = {
 """What may be wanted: the measure, the words of tables, and the comparison with the mark."""
 MINI_EPISODES = "new mini-episodes"
 """What agents are evaluated on in an environment that is no gridworld."""
-SETS = {TEST: "its own test levels", TRAIN: "its training levels", PAPER: "the paper's nine"}
+SETS = {
+    TEST: "its own test levels",
+    TRAIN: "its training levels",
+    PAPER: "the paper's nine",
+    FILE: "the levels of study.path",
+}
 
 
 @dataclass(frozen=True)
@@ -72,13 +76,13 @@ class Score:
         """Return whether every seed reaches the goal."""
         return self.reached == len(self.usefulness)
 
-    def place(self, path: str | None = None) -> str:
+    @property
+    def place(self) -> str:
         """Return what a score was measured on, for tables."""
         if "env=" in self.arguments:
             return MINI_EPISODES
-        name = Path(path).name if self.split == FILE and path is not None else SETS.get(self.split, self.split)
         few = self.designs is not None and self.designs < self.levels
-        return f"{name} ({self.designs} designs)" if few else name
+        return f"{SETS[self.split]} ({self.designs} designs)" if few else SETS[self.split]
 
 
 def score(title: str, goal: Mapping[str, Any], split: str, measured: pd.DataFrame, took: pd.DataFrame) -> Score:
@@ -129,7 +133,7 @@ def gammas(made: Sequence[Score]) -> list[str]:
     return list(dict.fromkeys(gamma for score in made for gamma in score.usefulness_at))
 
 
-def goals_table(made: Sequence[Score], caption: str, path: str | None = None) -> Table:
+def goals_table(made: Sequence[Score], caption: str) -> Table:
     """Return the table of goals."""
     at, own = gammas(made), any(score.neutrality_own not in ([], score.neutrality) for score in made)
     header = ["trained", "measured on", "wanted", "usefulness: median (range)", *(f"at γ = {gamma}" for gamma in at)]
@@ -137,7 +141,7 @@ def goals_table(made: Sequence[Score], caption: str, path: str | None = None) ->
     cells = [
         [
             literal(score.title),
-            literal(score.place(path)),
+            literal(score.place),
             words_of(score.wanted),
             median_range(score.usefulness),
             *(at_gamma(score.usefulness_at.get(gamma)) for gamma in at),
@@ -155,27 +159,10 @@ def goals_table(made: Sequence[Score], caption: str, path: str | None = None) ->
     return Table(caption, header, cells)
 
 
-def goals_plot(made: Sequence[Score], path: str | None = None) -> Plot:
-    """Plot usefulness and neutrality of every seed, a line for each goal."""
-    names = [f"{score.title}, {score.place(path)}" for score in made]
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax = figure.add_subplot()
-        for place, score in enumerate(made):
-            for index, (offset, measure) in enumerate([(-0.17, "usefulness"), (0.17, "neutrality")]):
-                seeds, label = getattr(score, measure), None if place else measure
-                at = [place + offset] * len(seeds)
-                ax.scatter(seeds, at, s=22, alpha=0.8, color=style.series[index], linewidths=0, label=label)
-                marks = [mark for key, mark in score.wanted.items() if MARKS[key][0] == measure]
-                ax.scatter(marks, [place + offset] * len(marks), s=70, marker="|", color=style.muted)
-        ax.set_yticks(range(len(made)), names)
-        ax.set_ylim(len(made) - 0.5, -0.5)
-        ax.set_xlim(-0.03, 1.03)
-        figure.legend(loc="outside lower right", ncols=2)
-
-    medians = "; ".join(
-        f"{name}: {median(score.usefulness):.2f} and {median(score.neutrality):.2f}"
-        for name, score in zip(names, made, strict=True)
-    )
-    alt = f"Usefulness and neutrality of every seed for each goal, with the marks. Medians: {medians}."
-    return Plot(alt=alt, caption="", draw=draw, size=(9.0, 1.0 + 0.42 * len(made)))
+def goals_plot(made: Sequence[Score]) -> Plot:
+    """Plot the median and the range of usefulness and neutrality over seeds, a row for each goal."""
+    series = {
+        measure: {f"{score.title}, {score.place}": whole_range(getattr(score, measure)) for score in made}
+        for measure in ("usefulness", "neutrality")
+    }
+    return dots(series, title="usefulness and neutrality ÷ log2 k", lines={}, limits=(0, 1))

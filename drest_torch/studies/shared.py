@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.jobs.training_job import over, training_jobs
 from drest_torch.metrics import neutrality
+from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies.engine import Done, StudyConfig, value
 
 REWARDS = {"default": "default", "drest": "DReST"}
@@ -98,6 +100,11 @@ def of_two(p_longer: Tensor) -> pd.DataFrame:
     """Return the probabilities of the longer of two lengths [X], and their neutrality."""
     bits = neutrality(torch.stack((1 - p_longer, p_longer), -1))
     return pd.DataFrame({"p_longer": p_longer.numpy(), "neutrality": bits.numpy()})
+
+
+def whole_range(values: Any) -> Interval:
+    """Return the median, with the lowest and the highest in the place of the ends of an interval."""
+    return Interval(float(np.median(values)), float(np.min(values)), float(np.max(values)))
 
 
 def command_jobs(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +20,12 @@ from drest_torch.choices.pressure import ARCHETYPES, MEASURES
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import curves, dots
+from drest_torch.report.plots import PALETTE, Line, dots, lines_plot
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
 from drest_torch.statistics.bootstrap import Interval
 from drest_torch.studies import asking
-from drest_torch.studies.asking import LARGE, SETS, WAYS, cells, intervals, lines, text, wide
+from drest_torch.studies.asking import LARGE, SETS, WAYS, cells, intervals, lines, wide
 from drest_torch.studies.choosers import Kinds, Trained, jobs_of
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.histories import OBSERVATIONS, Pairs
@@ -152,15 +153,6 @@ def on_pairs(cfg: Config) -> asking.Planned:
 # ------------------------------------------------------------------------------------------ the report
 
 
-class Shown(NamedTuple):
-    """What the page shows of a part."""
-
-    quotes: Callable[[], list[Quote]]
-    values: Callable[[], dict[str, Any]]
-    tables: Mapping[str, Callable[[], Table]]
-    plots: Mapping[str, Callable[[], Plot]] = {}
-
-
 def report(cfg: Config, done: Done) -> Report:
     found: dict[tuple[str, str], list[Result]] = {}
     for key, result in done.items():
@@ -171,7 +163,9 @@ def report(cfg: Config, done: Done) -> Report:
         for row in PARTS[part].measured(runs)
     )
     rows = pd.DataFrame(of_all, columns=["part", "agent", "where", "at", "metric", "value"])
-    parts = {part: PARTS[part].shown(cfg, select(rows, part=part)) for part in cfg.parts if part in set(rows.part)}
+    parts: dict[str, Any] = {
+        part: PARTS[part].shown(cfg, select(rows, part=part)) for part in cfg.parts if part in set(rows.part)
+    }
     return Report(
         rows,
         lambda: [quote for part in parts.values() for quote in part.quotes()],
@@ -190,7 +184,7 @@ RANGE = {"low": ("b / a from", 2), "high": ("to", 1)}
 UN = {"usefulness": ("usefulness", 3), "neutrality": ("neutrality (bits)", 3)}
 
 
-def forks(cfg: Config, rows: pd.DataFrame) -> Shown:
+def forks(cfg: Config, rows: pd.DataFrame) -> Report:
     ante, softmax = select(rows, where=ANTE), select(rows, where=SOFTMAX)
     numbers, controls = (wide(each[each["at"].isna()], "agent") for each in (ante, softmax))
     with_bits = rows[rows["where"].str.startswith("given")].agent.unique()
@@ -231,7 +225,11 @@ def forks(cfg: Config, rows: pd.DataFrame) -> Shown:
     def shape() -> Plot:
         groups = {agent: lines(ante, agent=agent, metric="curve") for agent in numbers.index}
         groups["softmax of coins"] = lines(softmax, agent=numbers.index[0], metric="curve")
-        return curves("P(longer length) in forks", "log10 of b / a", np.log10(RATIOS), groups)
+        made = [
+            Line(name, RATIOS, each, colour)
+            for (name, each), colour in zip(groups.items(), cycle(PALETTE), strict=False)
+        ]
+        return lines_plot(made, title="P(longer length) in forks", xlabel="b / a", log="x")
 
     both, steep = TRIO | ELASTIC, {"steepness": ("steepness", 2)}
     tables = {
@@ -239,13 +237,13 @@ def forks(cfg: Config, rows: pd.DataFrame) -> Shown:
         "given": partial(cells, given, both, "Before and after the private bits are known", "agent", "where"),
         "control": partial(cells, softmax, steep | both, "The control: a softmax of coins", "agent"),
     }
-    return Shown(quotes, values, tables, {"forks": shape})
+    return Report(rows, quotes, tables, {"forks": shape}, values)
 
 
 # ----------------------------------------------------------------------------- private bits and pressure
 
 
-def bits(cfg: Config, rows: pd.DataFrame) -> Shown:
+def bits(cfg: Config, rows: pd.DataFrame) -> Report:
     numbers = wide(rows[rows["at"].isna() & rows["where"].notna()], "agent", "where").map(np.median, na_action="ignore")
     sets, redrawn = rows.assign(where=rows["where"].map(SETS)), rows[rows.metric.str.startswith("redrawn")]
     redrawn = redrawn.assign(where=redrawn["where"].map(SETS) + redrawn.metric.str.replace("redrawn", ":"))
@@ -273,10 +271,10 @@ def bits(cfg: Config, rows: pd.DataFrame) -> Shown:
         "redrawn": partial(cells, redrawn, ticks, "The bit is drawn again at a tick, and differs", *by),
         "paid": partial(cells, paid, every, "How often a shift is paid for, given the bit that pays more", "agent"),
     }
-    return Shown(quotes, lambda: values, tables)
+    return Report(rows, quotes, tables, values=lambda: values)
 
 
-def pressure(cfg: Config, rows: pd.DataFrame) -> Shown:
+def pressure(cfg: Config, rows: pd.DataFrame) -> Report:
     """Return what everybody does under pressure: the mean over seeds and levels, and the worst of all."""
     asked = wide(rows, "agent")
 
@@ -342,16 +340,11 @@ def pressure(cfg: Config, rows: pd.DataFrame) -> Shown:
         "pressure": lambda: intervals("Everybody under pressure, mean / worst", everything, [*asked.index]),
         "prices": prices,
     }
-    return Shown(quotes, values, tables, {title: partial(worst_of, title, group) for title, group in groups.items()})
+    plots = {title: partial(dots, group, title=title, lines={}, limits=(-0.1, 1.0)) for title, group in groups.items()}
+    return Report(rows, quotes, tables, plots, values)
 
 
-def worst_of(title: str, group: Mapping[str, Mapping[str, Interval]]) -> Plot:
-    ends = "; ".join(f"{agent} {text(found)}" for agent, found in next(iter(group.values())).items())
-    alt = f"{title}: {', '.join(group)}, mean and worst, a row for everybody: {ends}."
-    return dots(group, title=title, lines={}, alt=alt, limits=(-0.1, 1.0))
-
-
-def shared_states(cfg: Config, rows: pd.DataFrame) -> Shown:
+def shared_states(cfg: Config, rows: pd.DataFrame) -> Report:
     numbers = wide(rows, "agent")
     title = "in pairs of levels that share a state: (U + N) / 2"
 
@@ -366,7 +359,7 @@ def shared_states(cfg: Config, rows: pd.DataFrame) -> Shown:
 
     shown = UN | {"score": ("(U + N) / 2", 3)}
     tables = {"pairs": partial(cells, rows, shown, "Pairs of levels that share a state", "agent")}
-    return Shown(quotes, values, tables)
+    return Report(rows, quotes, tables, values=values)
 
 
 class Part(NamedTuple):
@@ -374,7 +367,7 @@ class Part(NamedTuple):
 
     planned: Callable[[Config], asking.Planned]
     measured: Callable[[Sequence[Result]], asking.Rows]
-    shown: Callable[[Config, pd.DataFrame], Shown]
+    shown: Callable[[Config, pd.DataFrame], Report]
 
 
 PARTS = {

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator
 from omegaconf import OmegaConf
 
 from drest_torch.agent import Agent
@@ -28,7 +25,7 @@ from drest_torch.files import write_whole
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.style import Style
+from drest_torch.report.plots import PALETTE, Line, beside, lines_plot
 from drest_torch.report.tables import median_range
 from drest_torch.studies import unseen
 from drest_torch.studies.engine import as_table
@@ -44,17 +41,14 @@ LEVEL_COSTS = {
 }
 """What is timed with every level, and its words; the other times are those of an environment step, by network."""
 TRANSFER, SHIPPED, COST = (f"drest_torch.studies.sizes:{name}" for name in ("transfer", "shipped", "cost"))
-WARM_UPS = 1
-"""Updates before those that are timed."""
 
 
 def transfer(spec: dict[str, Any], folder: Path) -> Result:
     """Train as the spec says, then evaluate the policy on the maps of every size, see `by_size`."""
-    run, result = trained(spec, folder)
+    run, _ = trained(spec, folder)
     levels = run.gridworlds.levels
     known = frozenset(canonical_key(level) for level in (*levels.train, *levels.selection))
-    arrays = by_size(Agent.load(folder), known, spec["sizes"])
-    return Result({"wall_seconds": result.numbers["wall_seconds"]}, arrays)
+    return Result({}, by_size(Agent.load(folder), known, spec["sizes"]))
 
 
 def shipped(spec: dict[str, Any], folder: Path) -> Result:
@@ -109,8 +103,7 @@ def _run(values: dict[str, Any], folder: Path) -> Run:
 
 
 def _per_step(run: Run, updates: int) -> float:
-    for _ in range(WARM_UPS):
-        run.update()
+    run.update()  # once to warm up
     before = run.state.steps
     _, seconds = _timed(lambda: [run.update() for _ in range(updates)])
     return seconds / (run.state.steps - before)
@@ -154,61 +147,28 @@ def cost_table(cost: Mapping[str, Any]) -> Table:
 def sizes_plot(sizes: Mapping[str, Any]) -> Plot:
     """Plot usefulness and neutrality against the side of the map, a line for each agent."""
 
-    def draw(figure: Figure, style: Style) -> None:
-        axes = figure.subplots(1, len(MEASURES), sharey=True)
-        for ax, measure in zip(axes, MEASURES, strict=True):
-            for index, (title, means) in enumerate(sizes.items()):
-                sides = np.array([int(side) for side in means[measure]])
-                medians = [np.median(seeds) for seeds in means[measure].values()]
-                colour = style.muted if title == RANDOM else style.series[index]
-                ax.plot(sides, medians, color=colour, marker="o", markersize=3.5, label=title)
-            ax.set_title(measure)
-            ax.set_xlabel("rows and columns of the map")
-            ax.set_xticks(sides, [str(side) for side in sides])
-            ax.set_ylim(-0.03, 1.05)
-        lines, titles = axes[0].get_legend_handles_labels()
-        figure.legend(lines, titles, loc="outside upper center", ncols=len(titles))
+    def of(measure: str) -> Plot:
+        lines = []
+        for (title, means), colour in zip(sizes.items(), cycle(PALETTE), strict=False):
+            medians = [np.median(seeds) for seeds in means[measure].values()]
+            lines.append(
+                Line(title, [*map(int, means[measure])], medians, "muted" if title == RANDOM else colour, "o-")
+            )
+        return lines_plot(lines, title=measure, xlabel="rows and columns of the map")
 
-    ends = []
-    for title, means in sizes.items():
-        side = list(means["usefulness"])[-1]
-        numbers = " and ".join(f"{np.median(means[measure][side]):.2f}" for measure in MEASURES)
-        ends.append(f"{title}: {numbers} at {side}")
-    return Plot(
-        alt=f"Usefulness and neutrality by the side of the map. {'; '.join(ends)}.",
-        caption="",
-        draw=draw,
-        size=(9.0, 3.6),
-    )
+    return beside(*map(of, MEASURES))
 
 
 def cost_plot(cost: Mapping[str, Any]) -> Plot:
     """Plot times against the cells of the map: per level, and per environment step of training."""
-    cells = [numbers["cells"] for numbers in cost.values()]
-    every = [numbers["seconds"] for numbers in cost.values()]
-    networks = [name for name in every[0] if name not in LEVEL_COSTS]
+    cells, every = zip(*((numbers["cells"], numbers["seconds"]) for numbers in cost.values()), strict=True)
 
-    def lines(ax: Axes, style: Style, names: dict[str, str], title: str, unit: float) -> None:
-        for index, (name, words) in enumerate(names.items()):
-            times = [seconds[name] / unit for seconds in every]
-            ax.plot(cells, times, color=style.series[index], marker="o", markersize=3.5, label=words)
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        ax.set_xticks(cells, [str(number) for number in cells])
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.minorticks_off()
-        ax.set_title(title)
-        ax.set_xlabel("cells of the map")
-        ax.legend(loc="upper left", bbox_to_anchor=(-0.1, -0.2), ncols=2, fontsize=9)
+    def of(names: Mapping[str, str], title: str, unit: float) -> Plot:
+        lines = [
+            Line(words, cells, [seconds[name] / unit for seconds in every], colour, "o-")
+            for (name, words), colour in zip(names.items(), cycle(PALETTE), strict=False)
+        ]
+        return lines_plot(lines, title=title, xlabel="cells of the map", log="xy", limits=None)
 
-    def draw(figure: Figure, style: Style) -> None:
-        per_level, per_step = figure.subplots(1, 2)
-        lines(per_level, style, LEVEL_COSTS, "milliseconds per level", 1e-3)
-        lines(per_step, style, {name: name for name in networks}, "microseconds per step of PPO", 1e-6)
-
-    first, last = every[0], every[-1]
-    names = {**LEVEL_COSTS, **{name: f"a step of PPO, {name}" for name in networks}}
-    growth = "; ".join(f"{words}: {last[name] / first[name]:.1f} times" for name, words in names.items())
-    alt = f"Times against cells, from {cells[0]} to {cells[-1]}. {growth}."
-    return Plot(alt=alt, caption="", draw=draw, size=(9.0, 3.6))
+    networks = {name: name for name in every[0] if name not in LEVEL_COSTS}
+    return beside(of(LEVEL_COSTS, "milliseconds per level", 1e-3), of(networks, "microseconds per step of PPO", 1e-6))

@@ -13,7 +13,6 @@ import pandas as pd
 
 from drest_torch.envs.levels import PAPER_WORLDS
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import last
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import dots
@@ -29,8 +28,8 @@ QUESTION = (
 )
 PAIRS = {MOVES: ("moves", "moves"), AS_REPORTED: ("moves", "steps"), RANDOM_FIRST: ("cured", "steps")}
 """The part whose agents are evaluated, and the clock on which."""
-DEFINITIONS = ("own", "first", "common")
-"""Of the time until a share of usefulness: of the own final one, for good or not, or of default agents' median one."""
+DEFINITIONS = ("own", "common")
+"""Of the time until a share of usefulness, for good: of the own final one, or of default agents' median one."""
 
 
 @dataclass
@@ -123,7 +122,7 @@ def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
             yield of | {"metric": "final_usefulness", "value": finals[reward]}
             for share, definition in product(cfg.shares, DEFINITIONS):
                 mark = share * (np.median(finals["default"]) if definition == "common" else finals[reward])
-                times = hitting_times(*both, mark, window=cfg.window, for_good=definition != "first")
+                times = hitting_times(*both, mark, window=cfg.window)
                 yield of | {"share": share, "definition": definition, "metric": "mini_episodes", "value": times}
 
 
@@ -155,28 +154,20 @@ def report(cfg: Config, done: Done) -> Report:
         [quote(cfg, pair, each) for pair, each in known.groupby("clocks", sort=False)],
         tables(cfg, taxes, finals),
         {f"ratios, {pair}": partial(forest, cfg, pair, taxes) for pair in (AS_REPORTED, MOVES)},
-        partial(sentences, cfg, done, taxes, known, finals),
+        partial(sentences, cfg, taxes, known),
     )
 
 
-def sentences(
-    cfg: Config, done: Done, taxes: pd.DataFrame, known: pd.DataFrame, finals: pd.DataFrame
-) -> dict[str, Any]:
+def sentences(cfg: Config, taxes: pd.DataFrame, known: pd.DataFrame) -> dict[str, Any]:
     """Return what the page says."""
     papers, by_pair = known[known.clocks == AS_REPORTED], dict(iter(known.groupby("clocks", sort=False)))
     own, head = taxes[taxes.definition == "own"], taxes[taxes.share == cfg.headline]
     common = head[(head.definition == "common") & (head.clocks == AS_REPORTED) & head.level.isin(papers.level)]
-    longer = papers.level.map(
-        lambda w: (last(done[Key(w, "moves", "default")], "steps", "p_length")[:, -1] > 0.5).mean() > 0.5
-    )
     return {
-        "clocks": list(taxes.clocks.unique()),
         "papers": summary(cfg, papers),
         "common": summary(cfg, common),
         "moves": summary(cfg, by_pair[MOVES]),
         "differences": {pair: differences(cfg, each, own[own.clocks == pair]) for pair, each in by_pair.items()},
-        "preference": {"shorter": summary(cfg, papers[~longer]), "longer": summary(cfg, papers[longer])},
-        "less_useful": finals.loc[AS_REPORTED].eval("drest < default"),
     }
 
 
@@ -188,7 +179,7 @@ def summary(cfg: Config, taxes: pd.DataFrame) -> dict[str, Any]:
     span = f"{taxes.estimate.min():.2f} to {taxes.estimate.max():.2f}".replace("inf", "∞")
     most, small = taxes.world[taxes.estimate.idxmax()], int((taxes.estimate <= cfg.small).sum())
     values = {"range": span, "most": most, "small": small, "of": len(taxes)}
-    return values | {"later": taxes.later.max(), "median": taxes.estimate.median()}
+    return values | {"later": taxes.later.max()}
 
 
 def differences(cfg: Config, taxes: pd.DataFrame, own: pd.DataFrame) -> dict[str, Any]:
@@ -224,11 +215,8 @@ def quote(cfg: Config, pair: str, taxes: pd.DataFrame) -> Quote:
 def forest(cfg: Config, pair: str, taxes: pd.DataFrame) -> Plot:
     """Plot the ratio of each world and share with its interval."""
     own = taxes[(taxes.definition == "own") & (taxes.clocks == pair)]
-    ends = "; ".join(f"{row.world} {text(row.tax)}" for row in own[own.share == cfg.headline].itertuples())
     return dots(
         {f"{share:.0%}": each.set_index("world").tax.to_dict() for share, each in own.groupby("share", sort=False)},
         title=f"mini-episodes, DReST ÷ default, {pair}",
         lines={1: "-", cfg.small: "--"},
-        alt=f"Ratio of the mini-episodes that DReST and default agents take, {pair}, on a logarithmic axis, a row "
-        f"for each world. At {cfg.headline:.0%} of the final usefulness: {ends}.",
     )

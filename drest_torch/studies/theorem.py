@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import cycle, product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
 
 from drest_torch.envs.levels import PAPER_WORLDS
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality_normalised
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.style import Style
+from drest_torch.report.plots import PALETTE, Line, lines_plot
 from drest_torch.studies.climbing import CREDITS, SETTING, best_of, climbs, optimum
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.theory import best_choice, choice_value, largest_neutral, margin, neutral_value, rule_of_thumb
@@ -34,9 +33,6 @@ QUESTION = (
 )
 EXACT = 1e-6
 """Relative differences below this are taken for rounding and for what is left to climb."""
-LINES = (2, 3, 4, 5, 0, 1)
-"""Of a theme's series, in the order of the lines in a plot."""
-SIZE = (4.8, 3.6)
 
 
 @dataclass
@@ -245,54 +241,29 @@ def optimum_table(found: pd.DataFrame) -> Table:
 def return_plot(cfg: Config, meta: pd.DataFrame) -> Plot:
     """Plot the expected return against P(longer) for several E, with its maxima and what was climbed to."""
     lam, p = float(cfg.curve_lam), torch.linspace(0, 1, 401, dtype=torch.float64)
-    best = best_of(meta[(meta.lam == lam) & (meta.k == 2)])
-    curves = []
-    for episodes in cfg.curve_episodes:
+    best = best_of(meta[(meta.lam == lam) & (meta.k == 2) & meta.episodes_per_meta.isin(cfg.curve_episodes)])
+    lines = []
+    for episodes, colour in zip(cfg.curve_episodes, cycle(PALETTE), strict=False):
         height = choice_value(torch.stack((1 - p, p), -1), episodes, lam) / neutral_value(2, episodes, lam)
-        curves.append((episodes, height, best_choice(2, episodes, lam)[0], 1 + margin(2, episodes, lam)))
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax = figure.add_subplot()
-        for (episodes, height, least, most), number in zip(curves, LINES * 9, strict=False):
-            ax.plot(p, height, color=style.series[number], label=f"E = {episodes}")
-            ax.plot((least, 1 - least), (most, most), "o", color=style.series[number], markersize=6)
-        climbed = best[best.episodes_per_meta.isin(cfg.curve_episodes)]
-        ax.plot(climbed.p_length.str[-1], climbed.ratio, "x", color=style.text, markersize=7, label="climbed to")
-        ax.set_ylim(0.5, max(1.2, 1.05 * max(most for *_, most in curves)))
-        ax.set_xlabel("P(the longer length)")
-        ax.set_title(f"return ÷ a neutral policy's, λ = {lam:g}, k = 2")
-        ax.legend(loc="lower center", ncols=2)
-
-    maxima = "; ".join(
-        f"E = {episodes} at {least:.2f}" + ("" if least > 0.4999 else f" and {1 - least:.2f}")
-        for episodes, _, least, _ in curves
+        least, most = best_choice(2, episodes, lam)[0], 1 + margin(2, episodes, lam)
+        lines += [Line(f"E = {episodes}", p, height, colour), Line("", [least, 1 - least], [most, most], colour, "o")]
+    lines.append(Line("climbed to", best.p_length.str[-1].to_numpy(), best.ratio, "text", "x"))
+    title, caption = (
+        f"return ÷ a neutral policy's, λ = {lam:g}, k = 2",
+        "Dots: the best choice. Crosses: what was climbed to.",
     )
-    alt = f"Expected return against the probability of the longer of two lengths, λ = {lam:g}. Its maxima: {maxima}."
-    return Plot(alt, "Dots: the best choice. Crosses: what was climbed to in the levels with two lengths.", draw, SIZE)
+    return lines_plot(lines, title=title, xlabel="P(the longer length)", limits=(0.5, 1.2), caption=caption)
 
 
 def neutrality_plot(cfg: Config, paper: pd.Series, k: int, over: pd.DataFrame) -> Plot:
     """Plot the neutrality of the best choice among k lengths against E, with a line for each λ."""
-    most, lines = int(cfg.most_episodes), list(over.itertuples())
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax = figure.add_subplot()
-        for row, number in zip(lines, LINES * 9, strict=False):
-            ax.plot(row.sizes, row.neutrality, color=style.series[number], label=f"λ = {row.lam:g}")
-            if row.largest_neutral <= most:
-                ax.plot(row.largest_neutral, 1, "o", color=style.series[number], markersize=6)
-        if k == 2:
-            place = paper.episodes_per_meta, paper.neutrality
-            ax.plot(*place, "*", color=style.text, markersize=11, label="the paper's")
-        ax.set_xscale("log", base=2)
-        ax.xaxis.set_major_formatter("{x:.0f}")
-        ax.set_ylim(0, 1.05)
-        ax.set_xlabel("E, mini-episodes of a meta-episode")
-        ax.set_title(f"neutrality ÷ log2 k of the best choice, k = {k}")
-        ax.legend(loc="lower left")
-
-    until = ", ".join(f"{row.largest_neutral} for λ = {row.lam:g}" for row in lines)
-    ends = ", ".join(f"{row.neutrality[-1]:.2f}" for row in lines)
-    alt = f"Neutrality of the best choice among {k} lengths against E: 1 up to an E of {until}. At E = {most}: {ends}."
-    caption = f"Dots: the largest E for which the best choice is neutral, k = {k}."
-    return Plot(alt, caption + (" Star: the paper's λ and E." if k == 2 else ""), draw, SIZE)
+    lines = []
+    for row, colour in zip(over.itertuples(), cycle(PALETTE), strict=False):
+        lines.append(Line(f"λ = {row.lam:g}", row.sizes, row.neutrality, colour))
+        if row.largest_neutral <= cfg.most_episodes:
+            lines.append(Line("", [row.largest_neutral], [1], colour, "o"))
+    if k == 2:
+        lines.append(Line("the paper's", [paper.episodes_per_meta], [paper.neutrality], "text", "*"))
+    title, xlabel = f"neutrality ÷ log2 k of the best choice, k = {k}", "E, mini-episodes of a meta-episode"
+    caption = "Dots: the largest E for which the best choice is neutral."
+    return lines_plot(lines, title=title, xlabel=xlabel, log="x", caption=caption)

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
@@ -21,8 +20,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import COLOURS
-from drest_torch.report.style import Style
+from drest_torch.report.plots import Line, lines_plot
 from drest_torch.report.tables import MISSING, marked, mean_sd
 from drest_torch.report.template import num
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
@@ -34,8 +32,6 @@ QUESTION = (
     "The DReST reward divides coins by m(l), the most that can be collected given the length. What if nobody knows it?"
 )
 MEASURES = ["neutrality", "usefulness"]
-WRONG = {"longer": "the longer length", "both": "both lengths"}
-"""Whose m is wrong."""
 UNKNOWN = {"m": "m", "seen": "largest seen", "none": "none"}
 MARK = 0.99
 """A mean of at least so much is high."""
@@ -50,9 +46,9 @@ class Config(TablesConfig):
     agents: int = limited(at_least=1, default=20)
     """Of each kind, in each world."""
     factors: list[float] = value([0.1, 0.2, 0.5, 2.0, 5.0, 10.0])
-    """By how much m is wrong: that of the longer length alone, and that of both."""
+    """By how much m of the longer length is wrong."""
     patience: int = 4
-    """The largest factor, for the longer length, is also tried with training and schedules so many times as long."""
+    """The largest factor is also tried with training and schedules so many times as long."""
     training: Training = value(replace(EXAMPLE, evaluate_every=2048))
 
 
@@ -68,7 +64,7 @@ QUICK = {
 class Key(NamedTuple):
     world: str
     divisor: str
-    """Of coins: m, seen or none; longer or both, where m of that length, or of both, is wrong by a factor."""
+    """Of coins: m, seen or none; or longer, where m of the longer length is wrong by a factor."""
     factor: float = 1.0
     patience: int = 1
     """How many times as long the training is."""
@@ -76,8 +72,8 @@ class Key(NamedTuple):
 
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return a run for each world and divisor: all of its agents."""
-    wrong = [(divisor, factor, 1) for divisor, factor in product(WRONG, cfg.factors)]
-    divisors = [*((divisor, 1.0, 1) for divisor in UNKNOWN), *wrong, ("longer", max(cfg.factors), cfg.patience)]
+    wrong = [*((factor, 1) for factor in cfg.factors), (max(cfg.factors), cfg.patience)]
+    divisors = [*((divisor, 1.0, 1) for divisor in UNKNOWN), *(("longer", *each) for each in wrong)]
     runs, usual = {}, cast(Any, cfg.training)
     for key in (Key(name, *divisor) for name, divisor in product(cfg.worlds, divisors)):
         training = {**usual, **({} if key.world == "example" else cfg.in_worlds)}
@@ -91,7 +87,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
             clock="moves",
             reward="drest",
             divisor=key.divisor if key.divisor in ("seen", "none") else "best",
-            factors={"longer": (1.0, key.factor), "both": (key.factor, key.factor)}.get(key.divisor),
+            factors=(1.0, key.factor) if key.divisor == "longer" else None,
             **training,
         )
     return runs
@@ -109,10 +105,7 @@ def measure(cfg: Config, done: Done) -> pd.DataFrame:
 
 def offers(cfg: Config, key: Key) -> tuple[float, float]:
     """Return what the shorter and the longer length offer, up to a factor: the most coins over their divisor."""
-    if key.divisor == "none":
-        return best_return(cfg, key.world)
-    wrong = 1 / key.factor
-    return wrong if key.divisor == "both" else 1.0, wrong
+    return best_return(cfg, key.world) if key.divisor == "none" else (1.0, 1 / key.factor)
 
 
 def rest(cfg: Config, shorter: Any, longer: Any) -> pd.DataFrame:
@@ -137,7 +130,7 @@ def report(cfg: Config, done: Done) -> Report:
         agents.melt([*Key._fields, "clocks"], var_name="metric"),
         partial(quotes, cfg, means),
         {"unknown": partial(unknown_table, cfg, moves)},
-        {f"neutrality_{divisor}": partial(factor_plot, cfg, means.neutrality, divisor) for divisor in WRONG},
+        {"longer": partial(factor_plot, cfg, means.neutrality)},
         partial(sentences, cfg, means),
     )
 
@@ -146,7 +139,6 @@ def sentences(cfg: Config, means: pd.DataFrame) -> dict[str, Any]:
     """Return what the page says."""
     none = means.loc["none"]
     usual, patient = (means.xs(("longer", max(cfg.factors), patience)) for patience in (1, cfg.patience))
-    lowest = means.loc["both"].groupby("factor").min()
     return {
         "seen": means.loc["seen"],
         "undivided": none,
@@ -155,7 +147,6 @@ def sentences(cfg: Config, means: pd.DataFrame) -> dict[str, Any]:
         "usual": usual.neutrality.min(),
         "longer": patient.neutrality.min(),
         "predicted": patient.neutrality_predicted.iloc[0],
-        "both": {metric: (lowest[metric].min(), lowest[metric].idxmin()) for metric in MEASURES},
     }
 
 
@@ -185,29 +176,15 @@ def unknown_table(cfg: Config, moves: pd.DataFrame) -> Table:
     return as_table(cells.rename(title), caption, ["world", "m short, long", *UNKNOWN.values(), "none, predicted"])
 
 
-def factor_plot(cfg: Config, means: pd.Series, divisor: str) -> Plot:
-    """Plot the neutrality of each world, the mean of all worlds, and the prediction against the factor of m."""
-    worlds = means.xs(1, level="patience").loc[["m", divisor]].droplevel("divisor").unstack("factor")
-    factors = [*worlds.columns]
-    patient = means.xs(("longer", factors[-1], cfg.patience)).mean()
+def factor_plot(cfg: Config, means: pd.Series) -> Plot:
+    """Plot the mean neutrality of the worlds, in a band, and the prediction against the factor of m."""
+    worlds = means.xs(1, level="patience").loc[["m", "longer"]].droplevel("divisor").unstack("factor")
+    factors, patient = [*worlds.columns], means.xs(("longer", worlds.columns[-1], cfg.patience)).mean()
     fine = np.geomspace(factors[0], factors[-1], 101)
-    predicted = rest(cfg, 1 / fine if divisor == "both" else np.ones_like(fine), 1 / fine).neutrality
-    means_text = ", ".join(f"{y:.2f} at {factor:g}" for factor, y in worlds.mean().items())
-    alt = f"neutrality (bits) against the factor by which m is wrong, mean of the worlds: {means_text}."
-    alt += f" Predicted: {predicted.iloc[0]:.2f} at {fine[0]:g} and {predicted.iloc[-1]:.2f} at {fine[-1]:g}."
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax, colour = figure.add_subplot(), COLOURS["drest"](style)
-        ax.plot(factors, worlds.T, color=colour, linewidth=0.8, alpha=0.45)
-        ax.plot(factors, worlds.mean(), "o-", color=colour, markersize=4, linewidth=2, label="mean of the worlds")
-        ax.plot(fine, predicted, color=style.text, linewidth=1.1, linestyle="--", label="predicted")
-        if divisor == "longer":
-            label = f"mean, trained {cfg.patience} times as long"
-            ax.plot(factors[-1], patient, "o", color=colour, markerfacecolor="none", label=label)
-        ax.set(xscale="log", ylim=(-0.03, 1.05), title="neutrality (bits)")
-        ax.set_xlabel(f"f, by which m of {WRONG[divisor]} is wrong")
-        ax.set_xticks(factors, [f"{factor:g}" for factor in factors])
-        ax.minorticks_off()
-        ax.legend(loc="lower center", fontsize=9)
-
-    return Plot(alt, "Faint lines are the worlds.", draw)
+    lines = [
+        Line("worlds", factors, worlds.T.to_numpy(), "drest", "o-"),
+        Line("predicted", fine, rest(cfg, np.ones_like(fine), 1 / fine).neutrality, "text", "--"),
+        Line(f"trained {cfg.patience} times as long", factors[-1:], [patient], "green", "o"),
+    ]
+    xlabel = "f, by which m of the longer length is wrong"
+    return lines_plot(lines, title="neutrality (bits)", xlabel=xlabel, log="x")

@@ -19,13 +19,6 @@ def kept():
     return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(tables.KEPT.glob("*.json"))}
 
 
-@pytest.fixture
-def keep(tmp_path, monkeypatch):
-    """A function that puts results of the study `goals` in the place of those that are kept."""
-    monkeypatch.setattr(tables, "KEPT", tmp_path)
-    return lambda found: (tmp_path / "goals.json").write_text(json.dumps(found), "utf-8")
-
-
 SCORE = {
     "part": "learning",
     "title": "PPO on example",
@@ -65,16 +58,6 @@ def test_the_rows_follow_from_the_results_of_studies(tmp_path, monkeypatch):
     assert json.loads((folder / "goals.json").read_text("utf-8")) == {"quotes": [quote], "goals": [SCORE]}
 
 
-def test_the_follow_ups_means_stand_beside_means_with_their_range(keep):
-    score = {**SCORE, "part": "follow_up"}
-    published = {SCORE["title"]: {"train": [1, 0], "test": [0.5, 0]}}
-    keep({"goals": [score, {**score, "split": "file"}], "published": published})
-    header, _, row = tables.protocol().splitlines()
-    assert "validation levels | published, on training levels | published, on test levels" in header
-    assert row.count("0.943 (0.900 to 0.970), 0.100 (0.000 to 0.200)") == 2
-    assert row.endswith("| 1.000, 0.000 | 0.500, 0.000 |")
-
-
 B, TEST, LONGER = {**SCORE, "title": "b"}, {**SCORE, "split": "test"}, {**SCORE, "seconds": 9.0}
 X, Y = ({"header": ["a"], "rows": [[each]]} for each in "xy")
 A1, B2, B3 = ({"what": what, "reported": "", "measured": m} for what, m in ("a1", "b2", "b3"))
@@ -105,28 +88,6 @@ def test_a_study_with_other_values_than_the_published_ones_changes_nothing(tmp_p
     assert "gap: made with another study.seeds than the published one; that one stays" in capsys.readouterr().out
     (tmp_path / "gap" / "summary.json").write_text(json.dumps(summary | {"changed": ["parts"]}), "utf-8")
     assert tables.collect(tmp_path) == {"gap": {"quotes": [quote]}}
-
-
-def test_what_agents_do_by_size_and_what_a_size_costs(keep, tmp_path):
-    seconds = {"generate": 0.001, "solve": 0.002, "evaluate": 0.01, "mlp": 2e-5}
-    found = {
-        "sizes": {
-            "generalist": {"usefulness": {"5": [0.9], "16": [0.7]}, "neutrality": {"5": [0.8], "16": [0.5]}},
-            "random actions": {"usefulness": {"5": [0.2], "16": [0.1]}, "neutrality": {"5": [0.4], "16": [0.1]}},
-        },
-        "cost": {"5": {"cells": 25, "states": 1234.4, "seconds": seconds}},
-    }
-    keep(found)
-    lines = tables.sizes().splitlines()
-    assert lines.count("| agent | 5 | 16 |") == 2
-    rows = [line for line in lines if line.startswith("| generalist |")]
-    assert rows == ["| generalist | 0.900 | 0.700 |", "| generalist | 0.800 | 0.500 |"]
-    assert lines[-1].endswith("](images/sizes.png)")
-    costs = tables.costs().splitlines()
-    assert costs[2] == "| 5 | 1,234 | 1.00 | 2.00 | 10.00 | 20 |"
-    assert costs[-1].endswith("](images/cost.png)")
-    tables.write_plots({"cost": found["cost"]}, tmp_path)
-    assert [path.name for path in tmp_path.glob("*.png")] == ["cost.png"]
 
 
 def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():

@@ -23,19 +23,18 @@ def test_a_moving_average_is_centred_and_shorter_at_the_ends_or_on_the_outer_sid
 
 
 @pytest.mark.parametrize(
-    ("values", "for_good", "first"),
+    ("values", "time"),
     [
-        ((0, 0.5, 1, 1, 1, 1), 20, 20),
-        ((0, 1, 0, 1, 1, 1), 30, 10),
-        ((1, 1, 1, 1, 1, 1), 0, 0),
-        ((0, 1, 1, 1, 1, 0), np.inf, 10),
-        ((0, 0.8, 0.8, 0.8, 0.8, 0.8), np.inf, np.inf),
-        ((0, 0.9, 0.9, 0.9, 0.9, 0.9), 10, 10),
+        ((0, 0.5, 1, 1, 1, 1), 20),
+        ((0, 1, 0, 1, 1, 1), 30),
+        ((1, 1, 1, 1, 1, 1), 0),
+        ((0, 1, 1, 1, 1, 0), np.inf),
+        ((0, 0.8, 0.8, 0.8, 0.8, 0.8), np.inf),
+        ((0, 0.9, 0.9, 0.9, 0.9, 0.9), 10),
     ],
 )
-def test_the_time_until_a_mark(values, for_good, first):
-    assert hitting_times(EPISODES, column(*values), 0.9, window=1) == [for_good]
-    assert hitting_times(EPISODES, column(*values), 0.9, window=1, for_good=False) == [first]
+def test_the_time_until_a_mark(values, time):
+    assert hitting_times(EPISODES, column(*values), 0.9, window=1) == [time]
 
 
 def test_every_agent_has_its_own_mark():
@@ -45,7 +44,6 @@ def test_every_agent_has_its_own_mark():
 
 
 def test_the_moving_average_overlooks_a_single_evaluation():
-    usefulness = column(0, 1, 0, 0, 0, 1, 1, 1, 1, 1)
-    episodes = np.arange(10)
-    assert hitting_times(episodes, usefulness, 0.6, window=1, for_good=False) == [1]
-    assert hitting_times(episodes, usefulness, 0.6, window=3, for_good=False) == [5]
+    usefulness = column(0, 1, 1, 1, 1, 0, 1, 1, 1, 1)
+    assert hitting_times(np.arange(10), usefulness, 0.6, window=1) == [6]
+    assert hitting_times(np.arange(10), usefulness, 0.6, window=3) == [1]

@@ -13,7 +13,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.solver import committed_return, solve
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import MAX_LENGTHS, parse_level, read_levels, world, write_levels
+from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.envs.view import show
 from drest_torch.envs.view.rendering import render
 from drest_torch.errors import ConfigError
@@ -31,23 +31,17 @@ LUCK = parse_level(
 FLAT = parse_level("shutdown: 3\nA C2 .\n. . B2", name="flat")
 
 
-@pytest.mark.slow
-def test_generated_levels_are_valid_and_have_a_coin_in_every_length(tmp_path):
+def test_generated_lotteries_have_the_outcomes_that_are_asked_for():
     ranges = {"lottery_outcomes": (1, 3), "lottery_coins": (-2, 3), "lottery_delay": (-1, 2), "lengths": (2, 6)}
     levels = generate(GeneratorConfig(coins=(1, 2), buttons=(0, 1), lotteries=(1, 2), **ranges), 60, seed=1)
-    write_levels(tmp_path / "lotteries.jsonl", levels)
-    assert read_levels(tmp_path / "lotteries.jsonl") == levels
     assert {len(level.lotteries) for level in levels} == {1, 2}
-    outcomes = [outcome for level in levels for lottery in level.lotteries for outcome in lottery.outcomes]
-    assert {outcome.coins for outcome in outcomes} == {-2, -1, 0, 1, 2, 3}
-    assert {outcome.delay for outcome in outcomes} == {-1, 0, 1, 2}
-    assert {len(lottery.outcomes) for level in levels for lottery in level.lotteries} == {1, 2, 3}
-    assert all(100 % outcome.chance.denominator == 0 for outcome in outcomes)
+    lotteries = [lottery.outcomes for level in levels for lottery in level.lotteries]
+    assert {len(outcomes) for outcomes in lotteries} == {1, 2, 3}
+    assert {outcome.coins for outcomes in lotteries for outcome in outcomes} == {-2, -1, 0, 1, 2, 3}
+    assert {outcome.delay for outcomes in lotteries for outcome in outcomes} == {-1, 0, 1, 2}
     optima = solve(compile_levels(levels))
-    assert int(optima.num_lengths.min()) >= 2
-    assert int(optima.num_lengths.max()) <= 6
+    assert 2 <= int(optima.num_lengths.min()) <= int(optima.num_lengths.max()) <= 6
     assert (optima.best_return > 0).eq(optima.lengths > 0).all()
-    assert max(level.most_lengths for level in levels) <= MAX_LENGTHS
 
 
 def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):

@@ -103,9 +103,7 @@ def test_in_environments_of_others_the_default_reward_stands_beside():
     ("said", "complaint"),
     [
         ({"chosen": ["nothing"]}, r"^study.chosen with 'nothing'; expected some of REINFORCE on example;"),
-        ({"parts": ["none"]}, r"^study.parts with 'none'; expected some of learning;"),
         ({"overrides": ["fast"]}, r"^study: the argument 'fast' of a run; expected key=value"),
-        ({"overrides": ["algo=dqn"]}, r"^algo=dqn; expected one of"),
         ({"colour": "red"}, r"^study.goals: 'default command' has the key 'colour'; expected some of part;"),
         (
             {"like": "nobody"},

@@ -1,11 +1,10 @@
-"""λ × E: the corners of the table, and the closed form of the incentive."""
+"""λ × E: the runs, and the corners of the table."""
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from drest_torch.studies import lambda_meta
-from drest_torch.studies.lambda_meta import LARGE, SMALL, collapsed, corner, incentive
+from drest_torch.studies.lambda_meta import LARGE, SMALL, collapsed, corner
 from tests.helpers.studies import composed_study
 
 
@@ -27,13 +26,3 @@ def test_a_corner_and_the_rest():
 def test_an_agent_collapses_by_either_measure():
     agents = pd.DataFrame({"neutrality": [0.05, 0.2, 0.2], "usefulness": [0.9, 0.9, 0.4]})
     assert collapsed(agents).tolist() == [True, False, True]
-
-
-def test_the_incentive_grows_with_the_size_and_falls_with_lambda():
-    strengths = np.array([[incentive(lam, size) for size in (2, 8, 64)] for lam in (0.5, 0.9, 0.99)])
-    assert (strengths > 1).all()
-    assert (np.diff(strengths, axis=1) > 0).all()
-    assert (np.diff(strengths, axis=0) < 0).all()
-    # E = 2: 1 + λ^(−½) · (1 − p(1−λ)), for each.
-    rare, common = (1 + 0.5**-0.5 * (1 - p / 2) for p in (0.01, 0.99))
-    assert incentive(0.5, 2) == pytest.approx(rare / common)

@@ -1,4 +1,4 @@
-"""Lopsided rewards: what is predicted of agents and of the best choice, and ranges of x."""
+"""Lopsided rewards: what is predicted of agents, and ranges of x."""
 
 import numpy as np
 import pandas as pd
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from drest_torch.metrics import neutrality
-from drest_torch.studies.lopsided import SMALLER, best_for_all, predict, predicted_range, range_above, range_text
+from drest_torch.studies.lopsided import SMALLER, predict, predicted_range, range_above, range_text
 from drest_torch.theory import balance
 from tests.helpers.studies import composed_study
 
@@ -32,12 +32,6 @@ def test_the_ends_of_the_predicted_range_have_half_a_bit(lam):
 def test_the_paper_s_statement_is_predicted():
     """More than half a bit for every x from 0.1 to 10 at λ = 0.9."""
     assert predict(0.9, 64, None, *np.geomspace(0.1, 10, 51)).neutrality.min() > 0.5
-
-
-def test_the_best_choice_prefers_the_length_that_offers_less():
-    """To choose it often makes the other one's discount large."""
-    p = best_for_all(CFG, 0.9, 0.01, 0.1, 10.0, 100.0).p_longer
-    assert p[0] > p[1] > 0.7 > 0.3 > p[2] > p[3]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from drest_torch.envs.levels import world
 from drest_torch.jobs.job import Result
 from drest_torch.studies import neural
 from drest_torch.studies.registry import all_studies
-from tests.helpers.simulator import enumerate_policy, searched_optima, uniform_policy
+from tests.helpers.simulator import enumerate_policy, uniform_policy
 from tests.helpers.studies import composed, composed_study
 
 
@@ -24,25 +24,21 @@ def test_what_counts_is_when_both_are_good_for_good(useful, neutral, both):
     arrays |= {f"eval/train/{name}": np.array(curve, float) for name, curve in curves.items()}
     key = neural.Key("example", "ppo", "drest", seed=2)
     agent = neural.measure(composed("neural"), {key: Result({"wall_seconds": 2.5}, arrays)}).iloc[0]
-    assert (agent.steps_until_both, agent.steps_until_longer) == (both, 10)
+    assert agent.steps_until_both == both
     assert (agent.seed, agent.seconds, agent.both) == (2, 2.5, math.isfinite(both))
-    assert (agent.p_better, agent.share_shorter, agent.share_longer) == (0.2, 0.5, 0.7)
+    assert (agent.p_longer, agent.share_shorter, agent.share_longer) == (0.2, 0.5, 0.7)
 
 
 def test_the_steps_of_a_table_are_those_it_took():
-    episodes, uniform = np.array([0, 500, 1000, 2000]), neural.chance("example", 0.95)
+    episodes = np.array([0, 500, 1000, 2000])
     result = Result({"steps": 3 * 12_000}, {"episodes": episodes, "steps/usefulness": np.zeros((4, 3))})
-    length = uniform.lengths @ uniform.probability
-    assert neural.table_steps(result, uniform, 1000) == pytest.approx([0, 500 * length, 1000 * length, 12_000])
+    assert neural.table_steps(result, 3.5, 1000) == pytest.approx([0, 1750, 3500, 12_000])
 
 
-def test_what_a_uniform_policy_comes_upon_is_that_of_all_trajectories():
-    level, found = world("spacious").with_clock("steps"), neural.chance("spacious", 0.9)
-    best, expected = searched_optima(level, 0.9), enumerate_policy(level, uniform_policy, 0.9)
-    for length, most, probability, share in zip(*found, strict=True):
-        assert most == pytest.approx(best[length])
-        assert probability == pytest.approx(float(expected[length][0]))
-        assert share == pytest.approx(float(expected[length][1]) / float(expected[length][0]) / best[length])
+def test_the_length_at_random_is_that_of_all_trajectories():
+    found = enumerate_policy(world("spacious").with_clock("steps"), uniform_policy, 1.0)
+    mean = sum(length * float(probability) for length, (probability, _) in found.items())
+    assert neural.length_at_random("spacious") == pytest.approx(mean)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def test_too_large_an_m_is_the_mirror_image_of_too_small_a_one(factor):
     assert p < 0.5
 
 
-@pytest.mark.parametrize("divisor", [("m",), ("seen",), ("both", 0.1), ("both", 10.0)])
+@pytest.mark.parametrize("divisor", [("m",), ("seen",)])
 def test_one_half_wherever_both_lengths_offer_the_same(divisor):
     assert predict("example", *divisor) == [pytest.approx(0.5), pytest.approx(1)]
 
@@ -40,10 +40,9 @@ def test_no_divisor_is_a_wrong_one():
 
 def test_runs_say_what_coins_are_divided_by():
     specs = {key: job.spec for key, job in unknown_m.jobs(CFG).items()}
-    assert len(specs) == len(CFG.worlds) * (4 + 2 * len(CFG.factors))
+    assert len(specs) == len(CFG.worlds) * (4 + len(CFG.factors))
     assert [specs[Key("example", divisor)]["divisor"] for divisor in unknown_m.UNKNOWN] == ["best", "seen", "none"]
     assert specs[Key("spacious", "longer", 0.5)]["factors"] == [1.0, 0.5]
-    assert specs[Key("spacious", "both", 2.0)]["factors"] == [2.0, 2.0]
     usual, patient = (specs[Key("example", "longer", 10.0, times)]["training"] for times in (1, 4))
     assert [patient[each] // usual[each] for each in ("meta_episodes", "decay_episodes")] == [4, 4]
     assert [specs[Key(name, "m")]["training"]["gamma"] for name in ("example", "spacious")] == [0.95, 0.9]
