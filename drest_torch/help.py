@@ -69,7 +69,8 @@ def help_text(name: str, *overrides: str) -> str:
         f"\n  {this.example}\n\nGroups of values, of which one option is chosen with GROUP=OPTION:",
     ]
     for group, default in _defaults(this).items():
-        lines += [f"\n{group}{'' if group == 'study' else f' ({default} by default)'}", *_options(group, name)]
+        taken = " [on two cores]" if group == "study" else f" ({default} by default)"
+        lines += [f"\n{group}{taken}", *_options(group, name)]
     lines += ["\nKeys, set with KEY=VALUE, and the values that they have with these arguments:"]
     for _, section in groupby(keys_of(name, *overrides), lambda key: key.name.rpartition(".")[0]):
         for key in section:
@@ -94,6 +95,8 @@ class Key(NamedTuple):
     value: str
     type: str
     meaning: str
+    choices: tuple[str, ...]
+    """The values that it can have, where they can be listed."""
 
 
 def keys_of(command: str, *overrides: str) -> list[Key]:
@@ -110,7 +113,7 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
             plain: Any = OmegaConf.to_container(within, resolve=False)
             kind: Any = OmegaConf.get_type(within)
             meaning = _docstrings(kind).get(field.name, "")
-            found.append(Key(key, typed(plain[field.name]), _type(field, hint), meaning))
+            found.append(Key(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
     return found
 
 
@@ -140,6 +143,13 @@ def _type(each: Field[Any], hint: Any) -> str:
     if limits := limits_of(each):
         word = str(limits).replace("a number", word, 1) if limits.choices is None else str(limits)
     return f"{word}, or null" if len(several) > 1 else word
+
+
+def _choices(each: Field[Any], hint: Any) -> tuple[str, ...]:
+    limits = limits_of(each)
+    if limits is not None and limits.choices is not None:
+        return tuple(limits.choices)
+    return ("true", "false") if hint is bool else ()
 
 
 # --------------------------------------------------------------------------------------- meanings
@@ -183,11 +193,20 @@ def _options(group: str, command: str) -> list[str]:
         files.pop("own", None)  # which are the test levels of a run that is evaluated
     width = max(len(name) for name in files if name not in worlds)
     lines = [
-        _folded(f"  {name:{width}}  ", first_sentence(path.read_text(encoding="utf-8")))
+        _folded(f"  {name:{width}}  ", first_sentence(path.read_text(encoding="utf-8")) + _duration(group, name))
         for name, path in files.items()
         if name not in worlds
     ]
     return [*lines, _folded("  ", f"One of the paper's gridworlds: {', '.join(worlds)}.")] if worlds else lines
+
+
+def _duration(group: str, name: str) -> str:
+    """Return how long a study of this project takes, in brackets."""
+    if group != "study":
+        return ""
+    from drest_torch.studies.registry import TAKES
+
+    return f" [{TAKES[name]}]" if name in TAKES else ""
 
 
 def _folded(lead: str, text: str) -> str:

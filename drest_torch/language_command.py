@@ -19,7 +19,7 @@ Train language models to choose with DReST, and measure what they choose.
   drest language train model=small run_dir=runs/small
   drest language train model=FOLDER reward=default method=rloo
   drest language train resume=runs/small
-  drest language evaluate model=runs/small suite=all out=FILE.json
+  drest language evaluate model=runs/small suite=all out=FILE.json picture=FILE.png
   drest language tasks suite=post out=FILE.jsonl
 
 See docs/tutorials/language.md."""
@@ -41,10 +41,14 @@ class Evaluation:
     brief: bool = False
     """Whether the prompts that ``tasks`` writes have few words; a model gets those that it can read."""
     reads: str | None = None
+    samples: int | None = None
+    """Answers that are sampled of each prompt; null: probabilities are taken as they are."""
     seed: int = 1
     device: str = "cpu"
     out: str | None = None
     """A .json file of the numbers."""
+    picture: str | None = None
+    """A picture of them, with their intervals: a .png, .svg or .pdf file."""
 
 
 def main() -> None:
@@ -95,14 +99,31 @@ def _evaluate(words: list[str]) -> None:
 
     given = key_values(words, Evaluation)
     device = device_of(given.device)
+    if given.picture is not None:
+        from drest_torch.plots.comparison import FORMATS  # matplotlib takes a while to import
+
+        if Path(given.picture).suffix.lower() not in FORMATS:
+            raise ConfigError(f"picture={given.picture}; expected a name that ends in {', '.join(FORMATS)}")
     is_run = (Path(given.model) / "config.yaml").is_file()
     model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
     model.model.to(device)
-    rows = evaluate(model, _prompts(given, brief=model.brief))
+    rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
     print(table(rows))
     if given.out is not None:
         write_json(Path(given.out), [asdict(row) for row in rows])
         print(f"The numbers are in {given.out}")
+    if given.picture is not None:
+        _draw(rows, Path(given.model).name, Path(given.picture))
+        print(f"Their picture is {given.picture}")
+
+
+def _draw(rows: list[Any], title: str, path: Path) -> None:
+    """Draw the numbers of each suite with their intervals; how often an option is named is in the table alone."""
+    from drest_torch.report.plots import dots, write_plot
+
+    found = {f"{row.suite}: {name}": each for row in rows for name, each in row.numbers.items() if name != "valid"}
+    series = {"mean over scenarios, 95 % interval": found}
+    write_plot(dots(series, title=title, lines={}, limits=(0, 1), colours=("drest",)), path)
 
 
 def _tasks(words: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a language model chooses, exactly from its probabilities: one row for each suite."""
+"""What a language model chooses, exactly from its probabilities or from sampled answers: one row for each suite."""
 
 from __future__ import annotations
 
@@ -32,10 +32,23 @@ class Row:
 
 
 @torch.no_grad()
-def evaluate(model: LanguageModel, prompts: Sequence[Prompt]) -> list[Row]:
-    """Return a row for each suite of the prompts."""
+def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int | None = None, seed: int = 0) -> Tensor:
+    """Return the probability [B, O] of each option; with ``samples``, the share of so many sampled answers."""
     parts = [model.log_probabilities(prompts[first : first + AT_ONCE]) for first in range(0, len(prompts), AT_ONCE)]
     found = pad_sequence([row for part in parts for row in part.exp()], batch_first=True).double()
+    if samples is None:
+        return found
+    rest = (1 - found.sum(-1, keepdim=True)).clamp_min(0)
+    rng = torch.Generator().manual_seed(seed)
+    chosen = torch.multinomial(torch.cat((found, rest), 1), samples, replacement=True, generator=rng)
+    return torch.stack([(chosen == option).double().mean(1) for option in range(found.shape[1])], 1)
+
+
+def evaluate(
+    model: LanguageModel, prompts: Sequence[Prompt], *, samples: int | None = None, seed: int = 0
+) -> list[Row]:
+    """Return a row for each suite of the prompts."""
+    found = probabilities(model, prompts, samples, seed)
     rows = []
     for suite in dict.fromkeys(prompt.suite for prompt in prompts):
         chosen = [index for index, prompt in enumerate(prompts) if prompt.suite == suite]

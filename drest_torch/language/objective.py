@@ -35,18 +35,26 @@ def as_menus(prompts: Sequence[Prompt]) -> Menus:
     return Menus(torch.from_numpy(table[0]), torch.from_numpy(table[1]).long(), torch.from_numpy(table[2]))
 
 
-def expected_pay(probability: Tensor, menus: Menus, reward: Reward, kind: str, invalid: float = INVALID) -> Tensor:
+def expected_pay(
+    probability: Tensor, menus: Menus, reward: Reward, kind: str, *, credit: str = "mini", invalid: float = INVALID
+) -> Tensor:
     """Return the expected pay [B] of an answer, for the probabilities [B, O] of the options; the rest is invalid.
 
     A meta-episode is E answers to a prompt, in random order. ``supports`` is DReST between sets of lengths and
-    Neutrality+ within one. Gradients take the discounts for constant.
+    Neutrality+ within one. ``credit`` says what gradients take for constant. mini: the discounts, as in an update of
+    one mini-episode at a time. meta: nothing. rloo: its gradient is the mean of REINFORCE's with the mean of the E − 1
+    other answers as the baseline. As an answer changes their discounts, that is (E · mini − meta) ÷ (E − 1).
     """
     episodes = reward.episodes_per_meta
     wrong = invalid * (1 - probability.sum(-1))
     if kind == "default":
         return (probability * menus.gain.sum(-1).to(probability.dtype)).sum(-1) / LARGEST_SCORE + wrong
     value = measures.supports_value if kind == "supports" else measures.drest_value
-    return value(menus, probability, episodes, reward.lam, credit="mini") / episodes + wrong
+
+    def paid(credit: str) -> Tensor:
+        return value(menus, probability, episodes, reward.lam, credit=credit) / episodes + wrong
+
+    return paid(credit) if credit != "rloo" else (episodes * paid("mini") - paid("meta")) / (episodes - 1)
 
 
 def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INVALID) -> Tensor:

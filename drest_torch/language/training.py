@@ -48,6 +48,8 @@ class Config:
     """drest: the share of the best score of the length, discounted; default: the score ÷ 10; supports: DReST between
     sets of lengths, and Neutrality+ between options with the same lengths."""
     method: str = limited(choices=("exact", "rloo"), default="exact")
+    credit: str = limited(choices=("mini", "meta", "rloo"), default="mini")
+    """Of exact gradients, see `objective.expected_pay`."""
     reads: str = limited(choices=READS, default="letters")
     """What is an option's probability: that of its letter, or of its line."""
     lam: float = limited(above=0, at_most=1, default=0.9)
@@ -70,6 +72,8 @@ class Config:
     """Of Adam; it rises in the first updates, then falls to 0."""
     muon_lr: float | None = limited(above=0, default=None)
     """The same of Muon, which then has all matrices but the embeddings: a small model learns about twice as fast."""
+    lora: int | None = limited(at_least=1, default=None)
+    """The rank of LoRA's matrices, which are then all that is trained."""
     bfloat16: bool = False
     """Passes through the model in bfloat16: several times as fast on processors with AMX. Weights stay float32."""
     device: str = "cpu"
@@ -94,7 +98,7 @@ class Training:
             torch.set_num_threads(cfg.threads)
         self.cfg, self.folder, self.total = cfg, Path(cfg.run_dir), cfg.warm_up + cfg.updates
         device = device_of(cfg.device)  # before the model is loaded, which takes a while
-        self.model = load(cfg.model, cfg.reads, seed=cfg.seed)
+        self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
         self.model.model.to(device)
         if cfg.bfloat16:
             self.model.pass_in_bfloat16()
@@ -193,7 +197,7 @@ class Training:
         """Return what is climbed, and the expected pay, each summed over prompts."""
         cfg, menus, found = self.cfg, as_menus(prompts), self.model.log_probabilities(prompts)
         probability = found.exp()
-        pay = expected_pay(probability, menus, self.reward, cfg.reward, cfg.invalid).sum()
+        pay = expected_pay(probability, menus, self.reward, cfg.reward, credit=cfg.credit, invalid=cfg.invalid).sum()
         gain = pay if cfg.method == "exact" else sampled_gain(found, menus, self.reward, self.rng, cfg.invalid)
         return gain - cfg.entropy * torch.special.xlogy(probability, probability).sum(), pay
 
@@ -247,7 +251,7 @@ def stored(folder: Path) -> Config:
 def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     """Return the model of a run, with the weights of its last checkpoint."""
     cfg = stored(folder)
-    model = load(cfg.model, reads or cfg.reads, seed=cfg.seed)
+    model = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
     if not (saved := checkpoints.step_checkpoints(folder / "checkpoints")):
         raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} goes on with it")
     put_weights(model, checkpoints.load_checkpoint(saved[-1])[0])

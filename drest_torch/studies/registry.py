@@ -23,6 +23,12 @@ STUDIES = Registry(
     ("TITLE", "QUESTION", "Config", "QUICK", "jobs", "report"),
     "drest_torch.studies",
 )
+TAKES = {
+    **dict.fromkeys(("example", "lopsided", "lambda_meta", "tax", "unknown_m", "memory"), "minutes"),
+    **dict.fromkeys(("lotteries", "misspecified", "shutdownability", "language"), "hours"),
+    **{"theorem": "a minute", "neural": "an hour", "goals": "12 hours", "paper": "an hour or two"},
+}
+"""How long the studies of this project take on two cores, roughly. With ``quick=true`` each takes a minute or two."""
 
 
 @dataclass

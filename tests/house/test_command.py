@@ -1,11 +1,17 @@
-"""The command `drest`: it names its commands, and runs them."""
+"""The command `drest`: it names its commands, runs them, and completes what is typed."""
 
+import re
+import shlex
+import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 
 import drest_torch
+from drest_torch import completion
 from drest_torch.__main__ import COMMANDS, main
 
 CORE_ONLY = """
@@ -28,6 +34,7 @@ TRAIN_EXTRA = ("hydra", "wandb", "numba", "matplotlib", "pandas", "rich", "jinja
         (["show", "spacious", "--no-picture"], 0, ["Spacious"]),
         (["trian"], 2, ["trian", "did you mean 'train'?"]),
         (["show", "nowhere"], 2, ["drest show: "]),
+        (["completion", "fish"], 2, ["expected one of bash, zsh"]),
     ],
 )
 def test_what_the_command_says(arguments, status, words, call):
@@ -35,6 +42,50 @@ def test_what_the_command_says(arguments, status, words, call):
     assert done.code == status
     assert all(word in (done.err if status else done.out) for word in words)
     assert done.err.count("\n") == bool(status)
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The completion script of bash."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as printed:
+        patch.setattr(sys, "argv", ["completion", "bash"])
+        assert completion.main() == 0
+    return printed.getvalue()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.parametrize("breaks", ["\"'><=;|&(:", "\"'><;|&(:"], ids=["words break at =", "words do not"])
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("drest ev", "evaluate"),
+        ("drest train algo=pp", "algo=ppo"),
+        ("drest train objective=k", "objective=kl"),
+        ("drest train progress=f", "progress=false"),
+        ("drest train reward.counting=s", "reward.counting=sequential"),
+        ("drest train policy.wid", "policy.width="),
+        ("drest train policy.width=", ""),
+        ("drest train levels.path=my", "levels.path=my level.txt"),
+        ("drest train resume=runs/f", "resume=runs/first"),
+        ("drest evaluate run=ru", "run=runs"),
+        ("drest evaluate levels=royal", "levels=royal_road"),
+        ("drest study study=lambda", "study=lambda_meta"),
+        ("drest compare ru", "runs"),
+        ("drest show my", "my level.txt"),
+        ("drest show example my", "my level.txt"),
+    ],
+)
+def test_bash_completes_options_values_and_paths(script, typed, wanted, breaks, tmp_path):
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "my level.txt").touch()
+    words = re.findall(r"=|[^ =]+" if "=" in breaks else r"\S+", typed)
+    program = (
+        f"COMP_WORDBREAKS={shlex.quote(breaks)}; before=$COMP_WORDBREAKS\n{script}\n"
+        f"COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1} COMP_LINE={shlex.quote(typed)}\n"
+        'COMP_POINT=${#COMP_LINE}; _drest; printf "%s\\n" "${COMPREPLY[@]}"; [ "$before" = "$COMP_WORDBREAKS" ]'
+    )
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [wanted.rpartition("=")[2] if "=" in breaks and "=" in typed else wanted]
 
 
 @pytest.mark.slow

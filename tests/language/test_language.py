@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from drest_torch import language_command as command
-from drest_torch.choices.measures import drest_value, usefulness_if_indifferent
+from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.errors import ConfigError
 from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import evaluate, table
@@ -72,8 +72,9 @@ def test_the_expected_pay_is_that_of_all_answers_that_can_come():
         math.prod(chances[each] for each in chosen) * sum(by_hand(chosen)) / FEW
         for chosen in itertools.product((0, 1, 2, 3, -1), repeat=FEW)
     )
-    for kind in ("drest", "supports"):  # sure lengths: the same
-        assert expected_pay(probability, menus, REWARD, kind).item() == pytest.approx(total, rel=1e-5)
+    for credit, kind in itertools.product(("mini", "meta", "rloo"), ("drest", "supports")):  # sure lengths: the same
+        pay = expected_pay(probability, menus, REWARD, kind, credit=credit)
+        assert pay.item() == pytest.approx(total, rel=1e-5)
     default = 0.3 * 0.4 + 0.25 * 1 + 0.1 * 0.2 + 0.2 * 0.5 + 0.15 * INVALID
     assert expected_pay(probability, menus, REWARD, "default").item() == pytest.approx(default)
 
@@ -98,13 +99,14 @@ def test_the_mean_of_sampled_gradients_is_the_exact_one_of_its_baseline():
         return logits.log_softmax(-1)[:4].expand(4000, -1)
 
     sampled = torch.stack([of(sampled_gain(rows(), menus, REWARD, rng)) / 4000 for _ in range(60)])
-    mini = of(expected_pay(rows()[:1].exp(), as_menus([PROMPT]), REWARD, "drest").sum())
-    whole = drest_value(as_menus([PROMPT]), rows()[:1].exp(), FEW, LAM, credit="meta").sum() / FEW
-    meta = of(whole + INVALID * (1 - rows()[0].exp().sum()))
+    exact = {
+        credit: of(expected_pay(rows()[:1].exp(), as_menus([PROMPT]), REWARD, "drest", credit=credit).sum())
+        for credit in ("mini", "meta", "rloo")
+    }
     error = sampled.std(0) / math.sqrt(len(sampled))
-    assert ((sampled.mean(0) - (FEW * mini - meta) / (FEW - 1)).abs() < 4 * error).all()
-    assert ((sampled.mean(0) - mini).abs() > 4 * error).any()
-    assert ((sampled.mean(0) - meta).abs() > 4 * error).any()
+    assert ((sampled.mean(0) - exact["rloo"]).abs() < 4 * error).all()
+    assert ((sampled.mean(0) - exact["mini"]).abs() > 4 * error).any()
+    assert ((sampled.mean(0) - exact["meta"]).abs() > 4 * error).any()
 
 
 # ------------------------------------------------------------------------------------------- TRL
@@ -221,9 +223,11 @@ GOOD = '{"length": "2", "score": 1}'
     ("line", "sentence"),
     [
         ("{", "no JSON"),
+        ("[]", "expected an object with `options`"),
         ('{"options": [{"length": "1", "score": 1}]}', "a list of 2 to 8"),
         ('{"prompt": 3, "options": [{"length": "1", "score": 1}, GOOD]}', "expected `messages`"),
         ('{"prompt": "x", "options": [{"length": "1"}, GOOD]}', "option 1 has no length and"),
+        ('{"prompt": "x", "options": [3, GOOD]}', "option 1 has no length and"),
         ('{"prompt": "x", "options": [{"outcomes": [[0.5, "1", 1]]}, GOOD]}', "the chances of option 1"),
         ('{"prompt": "x", "options": [{"label": "B", "length": "1", "score": 1}, GOOD]}', "two options have the same"),
     ],
@@ -250,8 +254,8 @@ class Fixed:
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).log()
 
 
-def numbers(chances, *prompts):
-    (row,) = evaluate(Fixed(chances), prompts)
+def numbers(chances, *prompts, **options):
+    (row,) = evaluate(Fixed(chances), prompts, **options)
     return {name: value.estimate for name, value in row.numbers.items()}
 
 
@@ -265,6 +269,8 @@ def test_metrics_of_known_choices():
     ideal = numbers(lambda each: [0.5 * (o.score in (4, 10)) for o in each.options], *pair)
     assert (ideal["N"], ideal["U"]) == pytest.approx((1, 1))
     assert ideal["U if indifferent"] < 0.8
+    sampled = numbers(lambda each: [0.5 * (o.score in (4, 10)) for o in each.options], *pair, samples=4000)
+    assert (sampled["N"], sampled["U"]) == pytest.approx((1, 1), abs=0.01)
     takes = data.generate("main", 5)
     assert numbers(lambda each: [float(o.takes) for o in each.options], *takes)["takes the action"] == 1
 
@@ -409,6 +415,7 @@ def test_a_gpu_trains_and_resumes(tmp_path):
         (["train", "resume=nowhere"], "nowhere: no run of a language model"),
         (["evaluate", "suite=maine"], "suite=maine; expected one of post,"),
         (["evaluate", "tasks=none.jsonl"], "none.jsonl: No such file"),
+        (["evaluate", "picture=a.txt"], "picture=a.txt; expected a name that ends in .png, .svg, .pdf"),
         (["tasks"], "out=FILE.jsonl says where"),
         (["sing"], "drest language sing; expected train, evaluate or tasks"),
     ],
@@ -424,13 +431,14 @@ def test_a_mistake_gets_one_sentence(words, sentence, tmp_path, monkeypatch, cap
 
 
 @transformers
-def test_an_evaluation_is_kept(tmp_path, monkeypatch):
-    words = ["suite=post,main", "scenarios=3", f"out={tmp_path / 'a.json'}"]
+def test_an_evaluation_is_kept_as_numbers_and_as_a_picture(tmp_path, monkeypatch):
+    words = ["suite=post,main", "scenarios=3", f"out={tmp_path / 'a.json'}", f"picture={tmp_path / 'a.svg'}"]
     monkeypatch.setattr("sys.argv", ["drest language", "evaluate", *words])
     command.main()
     kept = json.loads((tmp_path / "a.json").read_text())
     assert [row["suite"] for row in kept] == ["post", "main"]
     assert kept[0]["numbers"]["N"].keys() == {"estimate", "low", "high"}
+    assert "<svg" in (tmp_path / "a.svg").read_text()
 
 
 @transformers
