@@ -119,7 +119,7 @@ class Lottery(WorldObject):
     style = "1;38;5;231;48;5;29"
 
     @classmethod
-    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
+    def parse(cls, row: int, column: int, cell: str, place: str) -> Self:
         """Read a lottery from its outcomes, which the map has a name for."""
         parts = [part.strip() for part in cell.split("|")]
         if len(parts) > MAX_OUTCOMES:
