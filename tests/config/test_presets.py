@@ -11,7 +11,7 @@ from drest_torch.config.compose import compose, options
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.generation.splits import check_split, read_split, write_split
+from drest_torch.envs.generation.splits import check_split, write_split
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate
 from drest_torch.envs.levels import LevelError
 from tests.helpers.configs import preset
@@ -94,9 +94,8 @@ def test_the_levels_of_a_run_leave_their_split_behind(tmp_path):
     cfg = compose("levels=three_lengths", "run_dir=x", *few)
     levels = data.load(cfg)
     write_split(tmp_path / "split.json", levels.split, preset=cfg.levels.name)
-    again = read_split(tmp_path / "split.json")
-    assert again == levels.split
-    assert (again.train, again.selection, again.test) == (levels.train, levels.selection, levels.reported["test"])
+    split = levels.split
+    assert (split.train, split.selection, split.test) == (levels.train, levels.selection, levels.reported["test"])
     assert json.loads((tmp_path / "split.json").read_text())["preset"] == "three_lengths"
     check_split(tmp_path / "split.json", data.load(cfg).split)
     evaluated = compose("levels=three_lengths", "levels.test=3", name="evaluate").levels

@@ -304,25 +304,18 @@ def test_filters_with_weights_thin_out():
     ("ranges", "message"),
     [
         ({"walls": (3, 2)}, "walls from 3 to 2; .* from 0 to 25"),
-        ({"coins": (0, 2)}, "coins .* from 1 to 31"),
         ({"coin_values": (0.5, 2)}, "coin_values .* from 1"),
         ({"shutdown": (4,)}, "shutdown from 4;"),
         ({"shutdown": (1, 1000), "delay": (1, 24)}, "delay .* from 1 to 23"),
-        ({"height": 0}, "height .* from 1 to 64"),
         ({"height": None}, "height from None"),
         ({"buttons": (1, 2), "lengths": 5}, "lengths .* from 1 to 4"),
         ({"clock": "hours"}, "clock 'hours'"),
-        ({"walls": (0, 20)}, "20 walls take 26 cells; expected at most 25"),
         ({"walls": (0, 8), "height": (3, 5), "width": (4, 4)}, "8 walls take 14 cells; .* 3 by 4"),
-        ({"buttons": (1, 2), "wall_share": (0.1, 0.9)}, "2 buttons, 4 coins and 22 walls take 29"),
-        ({"doors": (0, 10)}, "10 doors, 4 coins and 10 walls take 26 cells"),
-        ({"wall_shape": "round"}, "wall_shape 'round'"),
-        ({"chance": (0.0, 1.0)}, "chance .* from 0.01 to 1.0"),
+        ({"buttons": (1, 2), "wall_share": (0.1, 0.9)}, "4 coins, 2 buttons, 22 walls take 29"),
+        ({"doors": (0, 10)}, "10 doors, 10 walls take 26 cells"),
         ({"chance": (0.125, 1.0)}, "chance .* hundredths"),
         ({"ratio": (1.0, float("inf"))}, "ratio .* finite"),
-        ({"slack": (0, 2.5)}, "slack from 0 to 2.5"),
         ({"coin_in_every_length": 1}, "coin_in_every_length 1"),
-        ({"lotteries": (0, 4)}, "lotteries .* from 0 to 3"),
         ({"lotteries": (1, 2), "lottery_outcomes": (2, 9)}, "lottery_outcomes .* from 1 to 8"),
         ({"lotteries": (1, 2), "lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins"),
         ({"lotteries": (1, 2), "lottery_delay": (0, 1023)}, "lottery_delay"),
@@ -354,7 +347,7 @@ def test_ranges_that_no_level_fits_are_given_up(monkeypatch):
     longer = replace(strip, width=4, coin_values=(1, 1), shutdown=(4, 4))
     without = {canonical_key(level) for level in generate(longer, 500, seed=0)}
     for config, left_out in ((strip, set()), (longer, without)):
-        with pytest.raises(LevelError, match="none of the last 2,000 drafts has 2 lengths with a coin each"):
+        with pytest.raises(LevelError, match="none of the last 2,000 drafts has the lengths"):
             next(stream(config, 0, without=left_out))
     with pytest.raises(LevelError, match="draft -1"):
         next(stream(SMALL, 0, first=-1))
