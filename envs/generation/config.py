@@ -117,12 +117,10 @@ class GeneratorConfig:
             )
         if self.lotteries[1]:
             self._check_lotteries()
-        self._check_choice("clock", CLOCKS)
-        self._check_choice("wall_shape", WALL_SHAPES)
-        if type(self.coin_in_every_length) is not bool:
-            raise LevelError(
-                f"generator: coin_in_every_length {self.coin_in_every_length!r:.40}; expected true or false"
-            )
+        choices = {"clock": CLOCKS, "wall_shape": WALL_SHAPES, "coin_in_every_length": (True, False)}
+        for name, known in choices.items():
+            if (value := getattr(self, name)) not in known:
+                raise LevelError(f"generator: {name} {value!r:.40}; expected one of {', '.join(map(str, known))}")
         self._check_room()
         for name in self.weights or {}:
             self._check_weights(name)
@@ -170,12 +168,6 @@ class GeneratorConfig:
             raise LevelError(
                 f"generator: {name} from {' to '.join(map(str, values))}; expected {limits}, the lowest first"
             )
-
-    def _check_choice(self, name: str, known: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        if value not in known:
-            *others, last = map(repr, known)
-            raise LevelError(f"generator: unknown {name} {value!r:.40}; expected {', '.join(others)} or {last}")
 
     def _check_lotteries(self) -> None:
         """Refuse lotteries that cannot be sampled, or filters that are not defined for them."""

@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
@@ -128,12 +127,6 @@ class Lottery(WorldObject):
         total = sum(each.chance for each in outcomes)
         if total != 1:
             raise LevelError(f"{place}: the chances of the lottery sum to {total}; expected 1")
-        for one, other in pairwise(outcomes):
-            if one[1:] == other[1:]:
-                raise LevelError(
-                    f"{place}: two outcomes of C{format_number(one.coins)} {one.delay:+}; expected one with the sum of "
-                    "their chances"
-                )
         return cls(row, column, tuple(outcomes))
 
     @property

@@ -315,7 +315,7 @@ def test_filters_with_weights_thin_out():
         ({"doors": (0, 10)}, "10 doors, 10 walls take 26 cells"),
         ({"chance": (0.125, 1.0)}, "chance .* hundredths"),
         ({"ratio": (1.0, float("inf"))}, "ratio .* finite"),
-        ({"coin_in_every_length": 1}, "coin_in_every_length 1"),
+        ({"coin_in_every_length": "no"}, "coin_in_every_length 'no'"),
         ({"lotteries": (1, 2), "lottery_outcomes": (2, 9)}, "lottery_outcomes .* from 1 to 8"),
         ({"lotteries": (1, 2), "lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins"),
         ({"lotteries": (1, 2), "lottery_delay": (0, 1023)}, "lottery_delay"),

@@ -143,12 +143,10 @@ def test_the_workers_end_with_a_driver_that_is_killed():
     wait_for(lambda: not any(map(is_alive, map(int, done.stdout.split()))))
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1e300])
-def test_a_reward_that_is_not_finite(reward):
-    env = GymnasiumBatch(partial(Counter, reward=reward), 2)
-    with pytest.raises(
-        UserError, match=r"Counter: the reward of copy 0 is (nan|inf); expected a finite number: correct"
-    ):
+def test_a_reward_that_is_not_finite():
+    """Not as a number of 32 bits, either."""
+    env = GymnasiumBatch(partial(Counter, reward=1e300), 2)
+    with pytest.raises(UserError, match=r"Counter: the reward of copy 0 is inf; expected a finite number: correct"):
         env.step(env.rand_action(env.reset()))
 
 
@@ -191,16 +189,6 @@ def test_several_choices_at_once():
     shown = td["next", "observation"].flatten(1)
     assert torch.equal(shown, td["action"] + torch.tensor([0.0, 5, -1, 0]))
     assert td["action"].amax(0).tolist() == [2, 1, 1, 3]
-
-
-def test_an_id_may_say_which_module_registers_it(tmp_path, monkeypatch):
-    """As `gymnasium.make` takes it."""
-    source = "import gymnasium\nfrom tests.helpers.counter import Counter\ngymnasium.register('Harvest-v0', Counter)\n"
-    (tmp_path / "harvest_of_tests.py").write_text(source, "utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    env = GymnasiumBatch("harvest_of_tests:Harvest-v0", 2)
-    assert env.rollout(2, break_when_any_done=False).batch_size == (2, 2)
-    del gymnasium.registry["Harvest-v0"]
 
 
 @pytest.mark.parametrize(

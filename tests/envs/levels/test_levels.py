@@ -131,7 +131,6 @@ TEXTS = [
             "1/0 C1 +0": "the chance 1/0",
             "3/2 C1 +0": "the chance 3/2",
             "1/3000001 C1 +0 | 3000000/3000001 C2 +0": "at most 1,000,000",
-            "1/2 C1 +0 | 1/2 C1 +0": "two outcomes of C1 +0",
             "1 C1 +1024": "at most 1023",
             " | ".join(f"1/9 C{i} +0" for i in range(9)): "at most 8",
             f"1 C{'9' * 400} +0": "finite",

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drest_torch.envs.actions import STEPS
-from drest_torch.envs.levels import LevelError, level_from_record, level_to_record, parse_level
-from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, canonical_key, symmetries, transform
+from drest_torch.envs.levels import level_from_record, level_to_record, parse_level
+from drest_torch.envs.levels.symmetry import canonical_key, symmetries
 from tests.helpers.simulator import MIXED, levels, random_levels
 
 TEXT = "shutdown: 3\nA C1 #\n. B2@0.5 C2.5"
@@ -65,14 +64,6 @@ def test_the_eight_symmetries_by_hand():
         [". B2@0.5 C2.5", "A C1 #"],
         ["A .", "C1 B2@0.5", "# C2.5"],
     ]
-
-
-def test_the_level_itself_comes_first_and_a_ninth_is_refused():
-    level = parse_level(TEXT)
-    assert symmetries(level)[0] == level
-    for index in (-1, NUM_SYMMETRIES):
-        with pytest.raises(LevelError, match=f"symmetry {index}; expected a number from 0 to 7"):
-            transform(level, index)
 
 
 @given(levels(4, lotteries=(0, 0, 1), **MIXED), st.lists(st.integers(0, 2), min_size=4, max_size=4))
