@@ -34,8 +34,6 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         observation: ``grid``, ``centred`` or ``vector``.
         reward: the parameters of the reward; None: DReST with the defaults of `Reward`.
         plain_coins: whether each coin pays its value at once, instead of the DReST reward.
-        render_mode: ``rgb_array`` for pictures of the world, with the time left in the corner; they need Matplotlib
-            (the extra ``train``).
 
     The reward is paid at the end of the mini-episode.
 
@@ -45,8 +43,6 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
     γ-discounted ``coins`` and its ``discount``.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}
-
     def __init__(
         self,
         levels: Mdp | Sequence[Level],
@@ -54,11 +50,8 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         observation: str = "grid",
         reward: Reward | None = None,
         plain_coins: bool = False,
-        render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise ValueError(f"render_mode={render_mode!r}; expected None or rgb_array")
-        self.render_mode, self.plain_coins = render_mode, plain_coins
+        self.plain_coins = plain_coins
         self.reward = reward or Reward()
         self.reward.check_sequential()
         self.mdp = mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
@@ -108,16 +101,6 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         self._counts[column] += 1
         info |= {"length": self._ticks, "coins": float(self._coins), "discount": float(discount)}
         return float(self.reward.pay(self._coins, discount, best_return[column]))
-
-    def render(self) -> Array | None:  # type: ignore[override]
-        """Return a picture of the world as it is now."""
-        if self.render_mode is None:
-            return None
-        from drest_torch.envs.view.rendering import frame  # an environment is played without matplotlib
-
-        agent = divmod(int(self._spot) % self.mdp.num_cells, self.mdp.width)
-        level = self.mdp.levels[self._level or 0]
-        return frame(level, taken=int(self._taken), agent=agent, time_left=int(self._time_left))
 
     def _observation(self) -> Array:
         return self._observe(self._spot, self._taken, self._time_left)[0].numpy()

@@ -2,7 +2,6 @@
 
 drest show example                          # one of the paper's worlds
 drest show lopsided --x 3 --gamma 1
-drest show levels.jsonl                     # validate a whole level set, and count its properties
 drest show levels.jsonl --level train-017   # one level of a set
 """
 
@@ -13,16 +12,15 @@ import difflib
 import os
 import sys
 import textwrap
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
 from drest_torch.envs.objects import KINDS, WorldObject
-from drest_torch.envs.view.rendering import PictureError, Route, arrows_text, save_picture, to_text
+from drest_torch.envs.view.rendering import Route, arrows_text, save_picture, to_text
 from drest_torch.errors import UserError, shown
 from drest_torch.files import flush_output, no_output, open_streams
 
@@ -42,13 +40,13 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="drest show",
-        description="Show a level with its lengths, optima and optimal routes, or validate a level set.",
+        description="Show a level with its lengths, optima and optimal routes.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "levels", help=f"a level set (.jsonl), a level (.txt), 'paper' (nine worlds) or one of {', '.join(WORLDS)}"
     )
-    parser.add_argument("--level", metavar="NAME", help="show this level of a set")
+    parser.add_argument("--level", metavar="NAME", help="which level of a set")
     parser.add_argument("--x", type=float, help="the value of the coin that the world 'lopsided' leaves open")
     parser.add_argument("--gamma", type=float, default=GAMMA, help="discount of m(l) and the routes (%(default)s)")
     parser.add_argument("--clock", choices=CLOCKS, help="what takes time, instead of what the level says")
@@ -79,29 +77,24 @@ def _run(args: argparse.Namespace) -> None:
     levels = find_levels(args.levels, x=args.x)
     if args.clock:
         levels = [level.with_clock(args.clock) for level in levels]
-    if args.level is not None:
-        levels = [_pick(levels, args.level, args.levels)]
-    elif len(levels) > 1 or args.levels.endswith(".jsonl"):
-        if args.picture:
-            raise PictureError(f"a picture of {args.levels}; expected --level NAME too, a picture is of one level")
-        show_set(levels, args.levels)
-        return
-    show_level(levels[0], args.gamma)
+    level = _pick(levels, args.level, args.levels)
+    show_level(level, args.gamma)
     if args.picture:
-        save_picture(levels[0], args.picture)
+        save_picture(level, args.picture)
         print(shown(f"\npicture: {args.picture}"))
 
 
-def _pick(levels: Sequence[Level], name: str, where: str) -> Level:
+def _pick(levels: Sequence[Level], name: str | None, where: str) -> Level:
+    """Return the level of this name, or the only one."""
     by_name = {level.name: level for level in levels}
+    if name is None and len(levels) == 1:
+        return levels[0]
     if name not in by_name:
-        close = difflib.get_close_matches(name, by_name, n=3, cutoff=0)
-        such = ", ".join(f"'{level}'" for level in close)
-        raise LevelError(f"{where}: no level '{name}'; expected one of {len(levels)}, such as {such}")
+        close = difflib.get_close_matches(name or "", by_name, n=3, cutoff=0)
+        raise LevelError(
+            f"{where}: {len(levels)} levels; expected --level with one of them, such as {', '.join(close)}"
+        )
     return by_name[name]
-
-
-# -------------------------------------------------------------------------------------- one level
 
 
 def show_level(level: Level, gamma: float) -> None:
@@ -149,27 +142,3 @@ def _visits(level: Level, route: Route) -> str:
             places.remove((row, column))
             visits.append(f"{cells[row][column]} (tick {tick})")
     return ", ".join(visits) or "nothing"
-
-
-# ------------------------------------------------------------------------------------ a level set
-
-
-def show_set(levels: Sequence[Level], name: str) -> None:
-    """Compile and solve every level of a set, which finds errors in it, and print how often each property occurs."""
-    optima = solve(compile_levels(levels))
-    print(shown(f"{name}: {_count(len(levels), 'level')}, valid, each with a coin within reach\n"))
-    for key, values in {
-        "cells": [f"{level.height} × {level.width}" for level in levels],
-        **{kind.plural(): [_number(level, kind) for level in levels] for kind in KINDS},
-        "lengths k": optima.num_lengths.tolist(),
-        "clock": [level.clock for level in levels],
-        "shutdown": [level.shutdown for level in levels],
-        "longest": optima.lengths.amax(-1).tolist(),
-    }.items():
-        if any(values):
-            print(f"  {key:12}{_tally(values)}")
-
-
-def _tally(values: Iterable[Any]) -> str:
-    """Return a text with the number of occurrences of each value."""
-    return ", ".join(f"{value}: {count}" for value, count in sorted(Counter(values).items()))

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -59,6 +58,25 @@ VARIED = GeneratorConfig(
     distance=(1, 4),
     weights={"distance": (1, 2, 3, 1), "buttons": (1, 1, 1)},
 )
+LINES = GeneratorConfig(
+    height=7,
+    width=(6, 7),
+    wall_shape="lines",
+    doors=(1, 2),
+    buttons=(1, 2),
+    lengths=(2, 4),
+    spare=(0, 3),
+    weights={"spare": (4, 1, 2, 0), "coins": (1, 0, 2, 1)},
+)
+LOTTERIES = GeneratorConfig(
+    walls=(0, 6),
+    wall_shape="blocks",
+    coins=(1, 2),
+    lotteries=(1, 2),
+    lottery_outcomes=(1, 3),
+    lottery_delay=(-1, 2),
+    lengths=(2, 9),
+)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +87,8 @@ VARIED = GeneratorConfig(
         (SMALL, 0, "3b5097c41d5a62c0"),
         (GeneratorConfig(height=4, width=6, walls=(2, 9), coins=(2, 5), clock="moves"), 0, "1e89a595888e54b6"),
         (VARIED, 0, "e619f80b94788468"),
+        (LINES, 0, "e0500b4cb0ee0050"),
+        (LOTTERIES, 0, "6237659c14905a65"),
     ],
 )
 def test_the_levels_are_those_of_the_published_figures(config, seed, sha256):
@@ -161,33 +181,18 @@ def test_cells_of_a_map_are_alike_with_one_thing_each_and_nothing_is_outside(con
             assert is_uniform(there[:, inside].nonzero()[:, 1], 0, height * width - 1)
 
 
-def neighbours(walls):
-    """[n] pairs of walls side by side, of [n, height, width]."""
-    pairs = (walls[:, 1:] & walls[:, :-1]).sum((1, 2)) + (walls[:, :, 1:] & walls[:, :, :-1]).sum((1, 2))
-    return pairs.double()
-
-
-def test_lines_and_blocks_are_lines_and_blocks():
+def test_walls_are_in_lines_and_blocks_or_spread():
+    """By the mean number of pairs of walls side by side."""
     pairs = {}
     for shape in drafting.WALL_SHAPES:
         config = GeneratorConfig(height=8, width=8, walls=(12, 12), wall_shape=shape, wall_length=(3, 4), coins=(1, 1))
-        drafts = drafted(config, 3000)
-        assert is_uniform(drafts.start, 0, 63)
-        assert (drafts.walls.sum(-1) == 12).all()
-        walls = drafts.walls.reshape(-1, 8, 8)
-        assert not (drafts.walls & ((drafts.layers["coin"] > 0) | (drafts.layers["delay"] > 0))).any()
-        assert not drafts.walls.gather(1, drafts.start.unsqueeze(-1)).any()
-        # Both ways alike, and on both sides.
-        upright, across = neighbours(walls).mean(), neighbours(walls.transpose(1, 2)).mean()
-        assert upright == across
-        density = walls.double().mean(0)
-        for other in (density.flip(0), density.flip(1), density.T):
-            assert (density - other).abs().max() < 0.05
-        pairs[shape] = upright.item()
+        walls = drafted(config, 3000).walls.reshape(-1, 8, 8)
+        assert (walls.sum((1, 2)) == 12).all()
+        beside = (walls[:, 1:] & walls[:, :-1]).sum() + (walls[:, :, 1:] & walls[:, :, :-1]).sum()
+        pairs[shape] = beside.item() / 3000
     assert pairs["scattered"] == pytest.approx(112 * 12 * 11 / (64 * 63), rel=0.05)
     assert pairs["scattered"] + 3 < pairs["lines"] < pairs["blocks"] - 3
-    mixture = (pairs["scattered"] + pairs["lines"] + pairs["blocks"]) / 3
-    assert pairs["mixed"] == pytest.approx(mixture, rel=0.05)
+    assert pairs["mixed"] == pytest.approx((pairs["scattered"] + pairs["lines"] + pairs["blocks"]) / 3, rel=0.05)
 
 
 def same(one, other):
@@ -283,21 +288,16 @@ def test_a_filter_lets_through_just_what_it_should(name, clock):
 
 
 def test_filters_with_weights_thin_out():
-    base = GeneratorConfig(walls=(0, 4), coins=(2, 3), distance=(1, 5), spare=(0, 4))
-    weights = {"distance": (1, 4, 2, 0, 4), "spare": (2, 1, 2, 1, 0)}
-    thinned = replace(base, weights=weights)
-    all_of_them, few = generate(base, 3000, seed=1), generate(thinned, 500, seed=1)
-    names = {level.name for level in few}
-    assert few == [level for level in all_of_them if level.name in names]
-    by = {}
-    for name, levels in (("all", all_of_them), ("few", few)):
-        mdp = compile_levels([level for level in levels if draft_number(level) <= draft_number(few[-1])])
-        distance = button_distance(mdp)
-        by[name] = Counter(zip(distance.tolist(), (mdp.shutdown - distance).tolist(), strict=True))
-    for (distance, spare), count in by["all"].items():
-        chance = weights["distance"][distance - 1] / 4 * weights["spare"][spare] / 2
-        error = 5 * (count * chance * (1 - chance)) ** 0.5
-        assert abs(by["few"][distance, spare] - count * chance) <= error
+    base, weights = GeneratorConfig(walls=(0, 4), coins=(2, 3), distance=(1, 4)), (1, 4, 2, 0)
+    every, few = generate(base, 3000, seed=1), generate(replace(base, weights={"distance": weights}), 1000, seed=1)
+    names, last = {level.name for level in few}, draft_number(few[-1])
+    assert few == [level for level in every if level.name in names]
+    levels = [level for level in every if draft_number(level) <= last]
+    counts = button_distance(compile_levels(levels)).bincount(minlength=5)
+    kept = button_distance(compile_levels(few)).bincount(minlength=5)
+    for distance, weight in enumerate(weights, start=1):
+        expected = counts[distance] * weight / 4
+        assert abs(kept[distance] - expected) <= 5 * (expected * (1 - weight / 4)) ** 0.5
 
 
 @pytest.mark.parametrize(

@@ -91,13 +91,9 @@ def test_line_ends_marks_and_blanks_change_nothing(tmp_path, end):
     assert parse_level(loose) == parse_level("shutdown: 4\nA C1\n. B2")
 
 
-def grid(rows, columns, *cells):
-    filled = [*cells, *["."] * (rows * columns - len(cells))]
-    return "\n".join(" ".join(filled[row * columns : (row + 1) * columns]) for row in range(rows))
-
-
 def test_the_limits_themselves_are_allowed():
-    level = parse_level(f"shutdown: {MAX_TIME - MAX_OBJECTS + 1}\n" + grid(64, 64, "A", "C1", *["B1"] * 31))
+    rows = ["A C1" + " B1" * 31 + " ." * 31, *[". " * 64] * 63]
+    level = level_from_record({"name": "large", "shutdown": MAX_TIME - MAX_OBJECTS + 1, "map": rows})
     assert (level.height, level.width) == (MAX_SIDE, MAX_SIDE) == (64, 64)
     assert level.num_objects == MAX_OBJECTS == 32
     assert level.max_time == MAX_TIME == 1023
@@ -108,7 +104,7 @@ MAP = "A C1 B2\n. # ."
 TEXTS = [
     ("title: a\nshutdown: 4\n\n", ": ", "a map of 0 rows"),
     (MAP, ": ", "'shutdown: 4'"),
-    *[(f"shutdown: {value}\n{MAP}", ": ", "shutdown ") for value in ("0", "four", "4.0", "٣", "9" * 5000)],
+    *[(f"shutdown: {value}\n{MAP}", ": ", "shutdown ") for value in ("0", "four", "٣", "9" * 5000)],
     (f"title: a\n delay: 3\n{MAP}", ":2: ", "'delay'"),
     (f"shutdown: 4\ntitle: a\nshutdown: 4\n{MAP}", ":3: ", "'shutdown' for the second time"),
     (f"shutdown: 4\n{MAP}\nclock: moves", ":4: ", "above the map"),
@@ -146,13 +142,9 @@ RECORDS = [
     ({"x": 3}, ": ", "unknown key 'x'"),
     ({}, ": ", "the first: "),
     *[({"shutdown": shutdown}, ": ", f"shutdown {shutdown!r}") for shutdown in (-1, 1024, 4.0, "4", True, None)],
-    *[
-        ({key: text}, ": ", f"{key} ")
-        for key in ("name", "title")
-        for text in ("", "a\nb", "a\u2028b", " a", 3, "\ud800")
-    ],
+    ({"name": ""}, ": ", "name ''"),
+    *[({"title": text}, ": ", "title ") for text in ("a\nb", "a\u2028b", " a", 3, "\ud800")],
     ({"clock": "Steps"}, ": ", "'Steps'"),
-    ({"map": "A C1"}, ": ", "expected a list of rows"),
     ({"map": ["A C1", ["#", "."]]}, ": ", "expected a list of rows"),
     *[({"map": rows}, ": ", "expected 1 to 64 of each") for rows in ([], [""], ["A C1"] * 65, ["A" + " C1" * 64])],
     *[({"map": ["A C1", row]}, ", map row 2: ", "expected 2") for row in ("", ".", ". . .")],
@@ -161,15 +153,12 @@ RECORDS = [
     ({"map": ["A La"], "lotteries": {"a": "1 C-1 +0"}}, ": ", "the map has no coin"),
     ({"map": ["A" + " C1" * 20, "." + " B1" * 13 + " ." * 7]}, ": ", "33 coins, buttons and lotteries together"),
     ({"map": ["A C1 B20 B4"], "shutdown": 1000}, ": ", "1024 timesteps"),
-    ({"map": ["A La C1"], "lotteries": {"a": "1 C1 +1020"}}, ": ", "1024 timesteps"),
     ({"map": ["A L0 L1 L2 L3 L4"], "lotteries": FIVE}, ": ", "make up to 243 trajectory-lengths"),
     ({"lotteries": ["1 C1 2"]}, ": ", "an object of texts by name"),
     ({"lotteries": {"a": "1 C1 +0"}}, ": ", "no cell 'La'"),
     ({"map": ["A La-b C1"], "lotteries": {"a-b": "1 C1 +0"}}, ": ", "a lottery with the name 'a-b'"),
     ({"map": ["A Lb C1"]}, ", map row 1, column 2: ", "no lottery 'b'"),
     ({"map": ["A > #", "C1 . ."]}, ", map row 1, column 2: ", "the door '>'"),
-    ({"map": ["A ^ .", "C1 . ."]}, ", map row 1, column 2: ", "the door '^'"),
-    ({"map": ["A . v", "C1 . #"]}, ", map row 1, column 3: ", "the door 'v'"),
     ({"map": ["A . .", "< C1 ."]}, ", map row 2, column 1: ", "the door '<'"),
 ]
 FILE_ERRORS = [
@@ -178,23 +167,10 @@ FILE_ERRORS = [
         ("s.jsonl", f"{json.dumps(GOOD)}\n{json.dumps(GOOD | changes)}\n".encode(), f":2{place}", phrase)
         for changes, place, phrase in RECORDS
     ],
-    *[
-        (
-            "s.jsonl",
-            json.dumps({key: GOOD[key] for key in GOOD if key != missing}).encode(),
-            ":1: ",
-            f"no key '{missing}'",
-        )
-        for missing in GOOD
-    ],
+    ("s.jsonl", b'{"name": "a", "map": ["A C1"]}', ":1: ", "no key 'shutdown'"),
     ("s.jsonl", b"[1]", ":1: ", "expected a JSON object"),
     ("s.jsonl", b"\n{'name': 1}", ":2: ", "no JSON"),
-    (
-        "s.jsonl",
-        b'{"name": "a", "shutdown": 4, "map": ["A C1"], "shutdown": 5}',
-        ":1: ",
-        "'shutdown' for the second time",
-    ),
+    ("s.jsonl", b'{"name": "a", "shutdown": 4, "shutdown": 5}', ":1: ", "'shutdown' for the second time"),
     ("s.jsonl", b"[" * 100_000, ":1: ", ""),
     ("s.jsonl", b'{"name": "a", "map": ["A C1"], "shutdown": ' + b"9" * 5000 + b"}", ":1: ", ""),
     ("s.jsonl", b"", ": ", "no level"),

@@ -8,7 +8,7 @@ from matplotlib.image import imread
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, find_levels, world, write_levels
+from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, world
 from drest_torch.envs.view import show
 from tests.helpers.simulator import Simulator
 
@@ -100,33 +100,16 @@ def test_options(tmp_path, monkeypatch, capsys):
     assert imread("mine.png").std() > 0.1
 
 
-def test_a_level_set_is_validated_and_counted(tmp_path, capsys):
-    path = tmp_path / "set.jsonl"
-    write_levels(path, [*find_levels("paper"), world("lopsided", x=3)])
-    assert run(str(path)) == 0
-    text = capsys.readouterr().out
-    assert text.startswith(f"{path}: 10 levels, valid")
-    lines = dict(re.findall(r"^  (cells|coins|buttons|lengths k|shutdown|longest) +(.*)$", text, flags=re.M))
-    assert lines == {
-        "cells": "4 × 4: 1, 5 × 5: 9",
-        "coins": "1: 1, 2: 4, 3: 5",
-        "buttons": "1: 10",
-        "lengths k": "2: 10",
-        "shutdown": "2: 1, 3: 3, 4: 4, 5: 2",
-        "longest": "4: 1, 5: 1, 6: 3, 8: 4, 10: 1",
-    }
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("far.jsonl",), "far.jsonl:2 (far): no coin can be reached"),
+        (("far.jsonl",), "far.jsonl:1 (far): no coin can be reached"),
         ((), "required: levels"),
         (("nowhere",), "'nowhere'"),
         (("example", "--gamma", "1.5"), "above 0, at most 1"),
         (("example", "--x", "3"), "'Cx'"),
-        (("paper", "--level", "exampel"), "'example'"),
-        (("paper", "--picture", "all.png"), "--level NAME"),
+        (("paper", "--level", "exampel"), "such as example"),
+        (("paper", "--picture", "all.png"), "9 levels; expected --level"),
         (("example", "--picture", "level.gif"), "unknown kind of picture"),
         (("example", "--picture", "a-file/level.png"), "cannot be written"),
         (("example", "--nonsense"), "--nonsense"),
@@ -134,11 +117,7 @@ def test_a_level_set_is_validated_and_counted(tmp_path, capsys):
 )
 def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    good = '{"name": "good", "shutdown": 2, "map": ["A C1"]}'
-    files = {
-        "far.jsonl": f'{good}\n{{"name": "far", "shutdown": 1, "map": ["A . C1"]}}\n',
-        "a-file": "",
-    }
+    files = {"far.jsonl": '{"name": "far", "shutdown": 1, "map": ["A . C1"]}', "a-file": ""}
     for name, text in files.items():
         Path(name).write_text(text)
     assert run(*arguments) == 2
