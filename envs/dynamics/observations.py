@@ -56,6 +56,8 @@ class VectorObservation:
 
     see_time = False
     rotated: Tensor | None = None
+    TABLE_BITS = 12
+    """With at most this many coins and buttons, all observations are computed once and looked up."""
 
     def __init__(self, mdp: Mdp) -> None:
         if mdp.num_levels != 1:
@@ -67,8 +69,17 @@ class VectorObservation:
         self.scale = torch.ones(self.shape, device=mdp.device)
         self._bits = torch.arange(self.num_objects, device=mdp.device)
         self.width, self.height = mdp.width, mdp.height
+        self._table: Tensor | None = None
+        if self.num_objects <= self.TABLE_BITS:
+            row = torch.arange(mdp.num_cells << self.num_objects, device=mdp.device)
+            self._table = self._compute(row >> self.num_objects, row)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        if self._table is None:
+            return self._compute(spot, taken)
+        return self._table.index_select(0, torch.add(taken, spot, alpha=1 << self.num_objects))
+
+    def _compute(self, spot: Tensor, taken: Tensor) -> Tensor:
         present = ((taken.unsqueeze(-1) >> self._bits) & 1) ^ 1
         position = torch.stack((spot % self.width, spot // self.width), dim=-1)
         return torch.cat((position, present), dim=-1).float()

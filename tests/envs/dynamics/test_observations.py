@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
-from drest_torch.envs.dynamics.observations import FAINT, OBSERVATIONS, TIME_STEPS, make_observation
+from drest_torch.envs.dynamics.observations import FAINT, OBSERVATIONS, TIME_STEPS, VectorObservation, make_observation
 from drest_torch.envs.levels import LevelError, parse_level, world
 from tests.helpers.simulator import MIXED, Simulator, levels
 
@@ -76,9 +76,11 @@ def walked(level, rng):
     levels(4, doors=(False, True), clock=None) | levels(4, lotteries=(0, 0, 0, 1, 2), **MIXED),
     st.sampled_from(sorted(OBSERVATIONS)),
     st.sampled_from((TIME_STEPS, 40)),
+    st.sampled_from((VectorObservation.TABLE_BITS, 0)),
     st.randoms(use_true_random=False),
 )
-def test_an_observation_is_what_a_state_of_the_simulator_shows(levels, chosen, count, rng):
+def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, levels, chosen, count, bits, rng):
+    monkeypatch.setattr(VectorObservation, "TABLE_BITS", bits)
     mdp, states = compile_levels(levels), [walked(level, rng) for level in levels]
     places = [index * mdp.num_cells + each.row * mdp.width + each.column for index, each in enumerate(states)]
     numbers = [sum((1 - there) << bit for bit, there in enumerate(each.observation[2:])) for each in states]
