@@ -77,7 +77,7 @@ class GymnasiumBatch(EnvBase):
         if not isinstance(make, str) and options:
             raise UserError(f"options {sorted(options)} are for an id; a function that makes an environment takes none")
         first = _first(make, options or {})
-        spec = getattr(first, "spec", None)
+        spec: Any = getattr(first, "spec", None)
         self.name: str = make if isinstance(make, str) else spec.id if spec else type(first.unwrapped).__name__
         # Gymnasium's check of what an environment returns takes a fifth of the time of CartPole: one is checked.
         make_copy = partial(gymnasium.make, spec, disable_env_checker=True) if isinstance(make, str) else make

@@ -58,6 +58,7 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         self.optima = solve(mdp, self.reward.gamma, committed=self.reward.committed)
         self._observe = make_observation(observation, mdp)
         self._level: int | None = None
+        self._counts = torch.zeros(self.optima.lengths.shape[1])  # N, how often each length was played
         self._time_left = torch.zeros(1, dtype=torch.int64)
         self.action_space = spaces.Discrete(NUM_ACTIONS)
         # Only the coins and delays of lotteries can be negative.
@@ -72,7 +73,7 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         is_new = self._level is None or seed is not None or level is not None
         if is_new or self._counts.sum() >= self.reward.episodes_per_meta:
             self._level = int(self.np_random.integers(self.mdp.num_levels)) if level is None else int(level)
-            self._counts = torch.zeros(self.optima.lengths.shape[1])  # N, how often each length was played
+            self._counts = torch.zeros_like(self._counts)
         here = torch.tensor([self._level])
         self._spot, self._time_left = self.mdp.start[here], self.mdp.shutdown[here]
         self._taken, self._ticks, self._coins = torch.zeros_like(here), 0, torch.zeros(1, dtype=torch.float64)
