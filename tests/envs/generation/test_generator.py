@@ -270,16 +270,12 @@ def seen_by(name, level):
     }[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "clock"),
-    [*((name, "steps") for name in FILTERS), ("lengths", "moves"), ("coin_in_every_length", "moves")],
-)
-def test_a_filter_lets_through_just_what_it_should(name, clock):
-    loose = replace(LOOSE, clock=clock)
-    config = replace(loose, **{name: FILTERS[name]})
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filter_lets_through_just_what_it_should(name):
+    config = replace(LOOSE, **{name: FILTERS[name]})
     drafts = drafted(config, 2048)
     drafts = drafts.where(~drafting.walled_in(drafts, config))
-    drafts = drafts.where(generator.passed(drafts, loose))
+    drafts = drafts.where(generator.passed(drafts, LOOSE))
     passed = generator.passed(drafts, config)
     assert 50 < passed.sum() < len(passed) - 50
     # Every thirtieth of thousands, as the search of the tests is slow.
@@ -305,18 +301,14 @@ def test_filters_with_weights_thin_out():
     [
         ({"walls": (3, 2)}, "walls from 3 to 2; .* from 0 to 25"),
         ({"coin_values": (0.5, 2)}, "coin_values .* from 1"),
-        ({"shutdown": (4,)}, "shutdown from 4;"),
         ({"shutdown": (1, 1000), "delay": (1, 24)}, "delay .* from 1 to 23"),
         ({"height": None}, "height from None"),
         ({"buttons": (1, 2), "lengths": 5}, "lengths .* from 1 to 4"),
         ({"clock": "hours"}, "clock 'hours'"),
         ({"walls": (0, 8), "height": (3, 5), "width": (4, 4)}, "8 walls take 14 cells; .* 3 by 4"),
         ({"buttons": (1, 2), "wall_share": (0.1, 0.9)}, "4 coins, 2 buttons, 22 walls take 29"),
-        ({"doors": (0, 10)}, "10 doors, 10 walls take 26 cells"),
         ({"chance": (0.125, 1.0)}, "chance .* hundredths"),
         ({"ratio": (1.0, float("inf"))}, "ratio .* finite"),
-        ({"coin_in_every_length": "no"}, "coin_in_every_length 'no'"),
-        ({"lotteries": (1, 2), "lottery_outcomes": (2, 9)}, "lottery_outcomes .* from 1 to 8"),
         ({"lotteries": (1, 2), "lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins"),
         ({"lotteries": (1, 2), "lottery_delay": (0, 1023)}, "lottery_delay"),
         ({"lotteries": (1, 2), "slack": (0, 1)}, "slack with lotteries"),
