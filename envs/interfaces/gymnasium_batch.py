@@ -7,7 +7,6 @@ observation. Here a copy is reset only when it is asked for, through the usual `
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -30,8 +29,6 @@ except ModuleNotFoundError as error:
 from drest_torch.envs.interfaces.gymnasium_copies import Copies, Plan, Workers
 from drest_torch.envs.interfaces.gymnasium_spaces import Array, action_row, check_actions, observation_entries
 
-OF_MINIGRID = ("MiniGrid-", "BabyAI-")
-"""How the ids begin that the package minigrid registers when it is imported."""
 ENDS = ("done", "terminated", "truncated")
 
 
@@ -206,10 +203,7 @@ def _first(make: Any, options: dict[str, Any]) -> Any:
     """Return a copy whose spaces are read."""
     name = make if isinstance(make, str) else getattr(make, "__name__", "the environment")
     if isinstance(make, str):
-        is_of_minigrid = make.startswith(OF_MINIGRID)
-        if is_of_minigrid and not importlib.util.find_spec("minigrid"):
-            raise UserError(f"{name} needs minigrid; pip install 'drest_torch[envs]'")
-        make = partial(gymnasium.make, f"minigrid:{make}" if is_of_minigrid else make, **options)
+        make = partial(gymnasium.make, make, **options)
     with blaming(name):
         first = make()
     if not isinstance(first, gymnasium.Env):

@@ -13,6 +13,7 @@ from gymnasium import spaces
 from tensordict import TensorDict
 from torchrl.envs.utils import check_env_specs
 
+from drest_torch.envs.interfaces import minigrid
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.errors import UserError
 from tests.helpers.counter import Counter, die, leave, stop
@@ -40,14 +41,14 @@ def test_every_kind_of_space_is_observed_as_numbers():
     assert env.action_spec.shape == (2, 4)
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "MiniGrid-Empty-Random-5x5-v0"])
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "minigrid:MiniGrid-Empty-Random-5x5-v0"])
 def test_a_batch_equals_single_environments_and_a_copy_that_has_ended_waits_for_its_reset(name):
-    if name.startswith("MiniGrid"):
+    if name.startswith("minigrid"):
         pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
     options = {"max_episode_steps": 30}
     batch = GymnasiumBatch(name, 3, options=options)
     singles = [gymnasium.make(name, **options) for _ in range(3)]
-    key, waited = "image" if name.startswith("MiniGrid") else "observation", 0
+    key, waited = "image" if name.startswith("minigrid") else "observation", 0
 
     def seen(observation):
         return torch.as_tensor(observation["image"] if key == "image" else observation)
@@ -215,17 +216,15 @@ def test_a_mistake_is_answered_with_one_sentence(make, copies, more, message):
 
 
 def test_a_package_that_is_not_installed_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(minigrid, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"MiniGrid-Empty-5x5-v0 needs minigrid; pip install 'drest_torch\[envs\]'"):
-        GymnasiumBatch("MiniGrid-Empty-5x5-v0", 1)
+        GymnasiumBatch(partial(minigrid.make_minigrid, "MiniGrid-Empty-5x5-v0"), 1)
 
 
 def test_minigrid_is_one_hot_and_its_mission_is_dropped():
     pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
-    from drest_torch.envs.interfaces.minigrid import make_minigrid
-
     name = "MiniGrid-DoorKey-5x5-v0"
-    env = GymnasiumBatch(partial(make_minigrid, name), 2)
+    env = GymnasiumBatch(partial(minigrid.make_minigrid, name), 2)
     assert env.name == name
     check_env_specs(env)
     td = env.reset(TensorDict({"level_seed": torch.tensor([[3], [3]])}, [2]))
