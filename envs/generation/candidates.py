@@ -5,9 +5,8 @@ A draft depends on the seed and on its own number alone, not on the drafts that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
-from itertools import chain, islice
+from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -215,50 +214,35 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
 
 
 def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> list[Level]:
-    """Convert drafts to levels, which is the only work done level by level; equal parts of levels share one object."""
-    columns, cells = config.width[1], config.map_cells
-    levels = []
-    kinds = kinds_in(drafts.layers)
-    objects = [_things(kind, drafts, columns) for kind in kinds if kind.is_taken]
-    fixtures = [_things(kind, drafts, columns) for kind in kinds if not kind.is_taken]
-    walls = drafts.walls.numpy().tobytes()
-    numbers = _lists(drafts.number, drafts.height, drafts.width, drafts.shutdown, drafts.start)
-    for index, (number, height, width, shutdown, start) in enumerate(zip(*numbers, strict=True)):
-        rows = range(index * cells, index * cells + height * columns, columns)
+    """Convert drafts to levels, which is the only work done level by level."""
+    columns, levels = config.width[1], []
+    of_kinds = [(kind, _things(kind, drafts, columns)) for kind in kinds_in(drafts.layers)]
+    walls = drafts.walls.unflatten(1, (-1, columns)).tolist()
+    numbers = zip(*_lists(drafts.number, drafts.height, drafts.width, drafts.shutdown, drafts.start), strict=True)
+    for index, (number, height, width, shutdown, start) in enumerate(numbers):
         levels.append(
             Level(
                 name=f"gen-{seed}-{number:06}",
                 shutdown=shutdown,
-                walls=tuple([_row(walls[first : first + width]) for first in rows]),
-                start=_place(start, columns),
-                objects=tuple(chain.from_iterable(islice(things, counts[index]) for counts, things in objects)),
-                fixtures=tuple(chain.from_iterable(islice(things, counts[index]) for counts, things in fixtures)),
+                walls=tuple(tuple(row[:width]) for row in walls[index][:height]),
+                start=divmod(start, columns),
+                objects=tuple(chain.from_iterable(things[index] for kind, things in of_kinds if kind.is_taken)),
+                fixtures=tuple(chain.from_iterable(things[index] for kind, things in of_kinds if not kind.is_taken)),
                 clock=config.clock,
             )
         )
     return levels
 
 
-def _things(kind: type[WorldObject], drafts: Drafts, columns: int) -> tuple[list[int], Iterator[WorldObject]]:
-    """Return how many objects of a kind each draft has, and all of them, draft by draft in reading order."""
-    here = kind.is_on(drafts.layers)
-    draft, cell = here.nonzero(as_tuple=True)
+def _things(kind: type[WorldObject], drafts: Drafts, columns: int) -> list[list[WorldObject]]:
+    """Return the objects of a kind in each draft, in reading order."""
+    things: list[list[WorldObject]] = [[] for _ in drafts.number]
+    draft, cell = kind.is_on(drafts.layers).nonzero(as_tuple=True)
     numbers = [drafts.layers[name][draft, cell] for name in kind.layers]
-    return here.sum(-1).tolist(), map(partial(_object, kind), *_lists(cell // columns, cell % columns, *numbers))
+    for index, *values in zip(*_lists(draft, cell // columns, cell % columns, *numbers), strict=True):
+        things[index].append(kind.of_numbers(*values))
+    return things
 
 
 def _lists(*tensors: Tensor) -> list[list[Any]]:
     return [tensor.tolist() for tensor in tensors]
-
-
-@lru_cache(1 << 16)
-def _object(kind: type[WorldObject], row: int, column: int, *numbers: float) -> WorldObject:
-    return kind.of_numbers(row, column, *numbers)
-
-
-@lru_cache(1 << 16)
-def _row(cells: bytes) -> tuple[bool, ...]:
-    return tuple(map(bool, cells))
-
-
-_place = lru_cache(1 << 16)(divmod)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from drest_torch.envs.levels import CLOCKS, MAX_LENGTHS, MAX_OBJECTS, MAX_SIDE, MAX_TIME, LevelError
-from drest_torch.envs.objects import KINDS, Button, Coin, WorldObject
+from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.envs.objects.button import MAX_BUTTONS, PER_CENT
 from drest_torch.envs.objects.lottery import MAX_LOTTERIES, MAX_OUTCOMES, MAX_PAIRS
 
@@ -117,12 +117,10 @@ class GeneratorConfig:
             )
         if self.lotteries[1]:
             self._check_lotteries()
-        self._check_choice("clock", CLOCKS)
-        self._check_choice("wall_shape", WALL_SHAPES)
-        if type(self.coin_in_every_length) is not bool:
-            raise LevelError(
-                f"generator: coin_in_every_length {self.coin_in_every_length!r:.40}; expected true or false"
-            )
+        choices = {"clock": CLOCKS, "wall_shape": WALL_SHAPES, "coin_in_every_length": (True, False)}
+        for name, known in choices.items():
+            if (value := getattr(self, name)) not in known:
+                raise LevelError(f"generator: {name} {value!r:.40}; expected one of {', '.join(map(str, known))}")
         self._check_room()
         for name in self.weights or {}:
             self._check_weights(name)
@@ -171,12 +169,6 @@ class GeneratorConfig:
                 f"generator: {name} from {' to '.join(map(str, values))}; expected {limits}, the lowest first"
             )
 
-    def _check_choice(self, name: str, known: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        if value not in known:
-            *others, last = map(repr, known)
-            raise LevelError(f"generator: unknown {name} {value!r:.40}; expected {', '.join(others)} or {last}")
-
     def _check_lotteries(self) -> None:
         """Refuse lotteries that cannot be sampled, or filters that are not defined for them."""
         self._check("lottery_outcomes", 1, MAX_OUTCOMES)
@@ -195,16 +187,13 @@ class GeneratorConfig:
 
     def _check_room(self) -> None:
         """Refuse what the smallest map, which has the least room beside its walls, cannot hold."""
-        height, width = self.height[0], self.width[0]
-        buttons, coins, walls = self.buttons[1], self.coins[1], self.most_walls(height * width)
-        others = {kind.plural(): self.most_of(kind) for kind in KINDS if kind not in (Button, Coin)}
-        needed = 1 + buttons + coins + walls + sum(others.values())
-        if needed > height * width:
-            names = "the button" if buttons == 1 else f"{buttons} buttons"
-            names += "".join(f", {number} {name}" for name, number in others.items() if number)
+        room = self.height[0] * self.width[0]
+        most = {kind.plural(): self.most_of(kind) for kind in KINDS} | {"walls": self.most_walls(room)}
+        if 1 + sum(most.values()) > room:
+            things = ", ".join(f"{number} {name}" for name, number in most.items() if number)
             raise LevelError(
-                f"generator: the agent, {names}, {coins} coins and {walls} walls take {needed} "
-                f"cells; expected at most {height * width}, those of a map of {height} by {width}"
+                f"generator: the agent, {things} take {1 + sum(most.values())} cells; expected at most {room}, "
+                f"those of a map of {self.height[0]} by {self.width[0]}"
             )
 
     def _check_weights(self, name: str) -> None:

@@ -74,7 +74,10 @@ def stream(
             yield level
         first += at_once
         if first - last_accepted > MAX_REFUSED:
-            raise LevelError(_none_found(config))
+            raise LevelError(
+                f"generator: none of the last {MAX_REFUSED:,} drafts has the lengths and coins asked for and passes "
+                f"the filters; expected other ranges than those of {config}"
+            )
 
 
 def draft_number(level: Level) -> int:
@@ -132,15 +135,3 @@ def _with_luck(drafts: Drafts, config: GeneratorConfig) -> Properties:
 
 def _within(values: Tensor, bounds: tuple[float, float]) -> Tensor:
     return (values >= bounds[0]) & (values <= bounds[1])
-
-
-def _none_found(config: GeneratorConfig) -> str:
-    least, most = config.lengths
-    lengths = f"{least} lengths" if least == most else f"{least} to {most} lengths"
-    coin = "with a coin each" if config.coin_in_every_length else "and a coin"
-    further = [name for name in ("ratio", "distance", "spare", "slack") if getattr(config, name) is not None]
-    others = f" and passes {', '.join(further)}" if further else ""
-    return (
-        f"generator: none of the last {MAX_REFUSED:,} drafts has {lengths} {coin}{others}; "
-        f"expected other ranges than those of {config}"
-    )

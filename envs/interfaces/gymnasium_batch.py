@@ -7,8 +7,6 @@ observation. Here a copy is reset only when it is asked for, through the usual `
 
 from __future__ import annotations
 
-import difflib
-import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -20,7 +18,7 @@ from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, Unbounded
 from torchrl.envs import EnvBase
 
-from drest_torch.errors import UserError
+from drest_torch.errors import UserError, blaming
 
 try:
     import gymnasium
@@ -31,9 +29,6 @@ except ModuleNotFoundError as error:
 from drest_torch.envs.interfaces.gymnasium_copies import Copies, Plan, Workers
 from drest_torch.envs.interfaces.gymnasium_spaces import Array, action_row, check_actions, observation_entries
 
-PROVIDERS = {"MiniGrid": "minigrid", "BabyAI": "minigrid"}
-"""Families of ids, and the package that registers them when it is imported."""
-IN_THE_EXTRA = ("imageio", "minigrid", "mujoco")
 ENDS = ("done", "terminated", "truncated")
 
 
@@ -78,13 +73,11 @@ class GymnasiumBatch(EnvBase):
             raise UserError(f"{copies} copies for {workers} workers; expected a multiple of the workers")
         if not isinstance(make, str) and options:
             raise UserError(f"options {sorted(options)} are for an id; a function that makes an environment takes none")
-        make_copy: Callable[..., Any] = partial(_maker(make), **options or {}) if isinstance(make, str) else make
-        first = _first(make_copy, make)
-        if isinstance(make, str):
-            # Gymnasium's check of what an environment returns takes a fifth of the time of CartPole: one is checked.
-            make_copy = partial(make_copy, disable_env_checker=True)
-        spec = getattr(first, "spec", None)
+        first = _first(make, options or {})
+        spec: Any = getattr(first, "spec", None)
         self.name: str = make if isinstance(make, str) else spec.id if spec else type(first.unwrapped).__name__
+        # Gymnasium's check of what an environment returns takes a fifth of the time of CartPole: one is checked.
+        make_copy = partial(gymnasium.make, spec, disable_env_checker=True) if isinstance(make, str) else make
         try:
             check_actions(first.action_space, self.name)
             entries = observation_entries(first.observation_space, self.name)
@@ -206,43 +199,13 @@ def _draw(stream: np.random.Generator) -> int:
     return int(stream.integers(2**31))
 
 
-def _maker(name: str) -> Callable[..., Any]:
-    """Return the function that makes a registered environment with options."""
-    package, colon, registered = name.rpartition(":")
-    package = package if colon else PROVIDERS.get(name.partition("-")[0], "")
-    if package:
-        try:
-            importlib.import_module(package)
-        except ModuleNotFoundError as error:
-            raise _missing(name, package) from error
-    try:
-        return partial(gymnasium.make, gymnasium.spec(registered))
-    except gymnasium.error.Error as error:
-        near = difflib.get_close_matches(registered, list(gymnasium.registry), n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium.pprint_registry()"
-        raise UserError(f"no environment has the id {name!r}; {hint}") from error
-
-
-def _first(make_copy: Callable[[], Any], make: Any) -> Any:
+def _first(make: Any, options: dict[str, Any]) -> Any:
     """Return a copy whose spaces are read."""
     name = make if isinstance(make, str) else getattr(make, "__name__", "the environment")
-    try:
-        first = make_copy()
-    except ModuleNotFoundError as error:
-        raise _missing(name, (error.name or "").partition(".")[0]) from error
-    except (Exception, SystemExit) as error:
-        text = " ".join(str(error).split())
-        if isinstance(error, gymnasium.error.DependencyNotInstalled):
-            for package in IN_THE_EXTRA:
-                if package in text.lower():
-                    raise _missing(name, package) from error
-        raise UserError(f"{name} cannot be made: {text} ({type(error).__name__})") from error
+    if isinstance(make, str):
+        make = partial(gymnasium.make, make, **options)
+    with blaming(name):
+        first = make()
     if not isinstance(first, gymnasium.Env):
         raise UserError(f"{name} makes a {type(first).__name__}; expected a gymnasium.Env")
     return first
-
-
-def _missing(name: str, package: str) -> UserError:
-    if package in IN_THE_EXTRA:
-        return UserError(f"{name} needs {package}; pip install 'drest_torch[envs]'")
-    return UserError(f"{name} needs a package that is not installed: {package}; pip install it")

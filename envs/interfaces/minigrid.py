@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+
+from drest_torch.errors import UserError
 
 CATEGORIES = (11, 6, 3)
 """How many objects, colours and states MiniGrid knows."""
@@ -17,6 +20,8 @@ def make_minigrid(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
 
     For a batch of copies: ``GymnasiumBatch(partial(make_minigrid, "MiniGrid-DoorKey-5x5-v0"), 16)``.
     """
+    if find_spec("minigrid") is None:
+        raise UserError(f"{name} needs minigrid; pip install 'drest_torch[envs]'")
     env = gymnasium.make(f"minigrid:{name}", **options)
     space: Any = env.observation_space
     image = spaces.Box(0.0, 1.0, (*space["image"].shape[:2], sum(CATEGORIES)), np.float32)

@@ -4,8 +4,6 @@ from drest_torch.envs.levels.files import (
     PAPER_WORLDS,
     WORLDS,
     find_levels,
-    level_from_record,
-    level_to_record,
     read_levels,
     world,
     write_levels,
@@ -19,6 +17,7 @@ from drest_torch.envs.levels.level import (
     Level,
     features_of,
 )
+from drest_torch.envs.levels.record import level_from_record, level_to_record
 from drest_torch.envs.levels.text import format_level, parse_level
 from drest_torch.envs.objects import Button, Coin, Lottery
 from drest_torch.envs.objects.button import MAX_TIME

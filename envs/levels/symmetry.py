@@ -18,7 +18,6 @@ from torch import Tensor
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels.level import Level
 from drest_torch.envs.objects import KINDS, WorldObject
-from drest_torch.errors import LevelError
 
 NUM_SYMMETRIES = 8
 
@@ -37,8 +36,6 @@ def transform(level: Level, index: int) -> Level:
     Index 0 is the level itself. The others get their own names, such as ``example~3``, because the names of a level set
     must differ.
     """
-    if not 0 <= index < NUM_SYMMETRIES:
-        raise LevelError(f"{level.place}: symmetry {index}; expected a number from 0 to {NUM_SYMMETRIES - 1}")
     if index == 0:
         return level
     cells = [[(row, column) for column in range(level.width)] for row in range(level.height)]

@@ -94,8 +94,8 @@ class WorldObject(ABC):
 
     @classmethod
     @abstractmethod
-    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
-        """Read the text of a cell; ``place`` is its name in messages, ``x`` is the value of a coin ``Cx``."""
+    def parse(cls, row: int, column: int, cell: str, place: str) -> Self:
+        """Read the text of a cell; ``place`` is its name in messages."""
 
     @property
     @abstractmethod

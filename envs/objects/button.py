@@ -45,7 +45,7 @@ class Button(WorldObject):
     style = "1;38;5;231;48;5;31"
 
     @classmethod
-    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
+    def parse(cls, row: int, column: int, cell: str, place: str) -> Self:
         match = _BUTTON.fullmatch(cell)
         if match is None:
             raise LevelError(

@@ -1,4 +1,4 @@
-"""Coins: ``C3`` is worth 3 when the agent enters its cell first; the value of ``Cx`` is set when the level is read."""
+"""Coins: ``C3`` is worth 3 when the agent enters its cell first; a text file can leave the value of ``Cx`` open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drest_torch.errors import LevelError
 if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
-_COIN = re.compile(rf"C({NUMBER}|x)")
+_COIN = re.compile(rf"C({NUMBER})")
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,15 @@ class Coin(WorldObject):
     style = "1;38;5;94;48;5;220"
 
     @classmethod
-    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
+    def parse(cls, row: int, column: int, cell: str, place: str) -> Self:
         match = _COIN.fullmatch(cell)
         if match is None:
-            raise LevelError(f"{place}: '{cell:.40}' is no coin; expected C and a number above 0, such as C3 or C0.5")
-        if match[1] != "x":
-            value, name = float(match[1]), cell[:40]
-        elif x is not None:
-            value, name = float(x), f"Cx with x={x}"
-        else:
-            raise LevelError(f"{place}: the coin 'Cx' has no value; expected one to be given as x, such as x=3")
+            raise LevelError(
+                f"{place}: '{cell:.40}' is no coin; expected C and a number above 0, such as C3, or Cx and a value of x"
+            )
+        value = float(match[1])
         if not 0 < value < math.inf:
-            raise LevelError(f"{place}: the coin {name} has value {value:g}; expected a finite number above 0")
+            raise LevelError(f"{place}: the coin {cell:.40} has value {value:g}; expected a finite number above 0")
         return cls(row, column, value)
 
     @property

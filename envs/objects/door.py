@@ -49,7 +49,7 @@ class Door(WorldObject):
     label = ""
 
     @classmethod
-    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
+    def parse(cls, row: int, column: int, cell: str, place: str) -> Self:
         if len(cell) != 1:
             raise LevelError(f"{place}: '{cell:.40}' is no door; expected one of {', '.join(SIGNS)}")
         return cls(row, column, SIGNS.index(cell))

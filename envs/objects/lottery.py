@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
@@ -119,7 +118,7 @@ class Lottery(WorldObject):
     style = "1;38;5;231;48;5;29"
 
     @classmethod
-    def parse(cls, row: int, column: int, cell: str, place: str, x: float | None) -> Self:
+    def parse(cls, row: int, column: int, cell: str, place: str) -> Self:
         """Read a lottery from its outcomes, which the map has a name for."""
         parts = [part.strip() for part in cell.split("|")]
         if len(parts) > MAX_OUTCOMES:
@@ -128,12 +127,6 @@ class Lottery(WorldObject):
         total = sum(each.chance for each in outcomes)
         if total != 1:
             raise LevelError(f"{place}: the chances of the lottery sum to {total}; expected 1")
-        for one, other in pairwise(outcomes):
-            if one[1:] == other[1:]:
-                raise LevelError(
-                    f"{place}: two outcomes of C{format_number(one.coins)} {one.delay:+}; expected one with the sum of "
-                    "their chances"
-                )
         return cls(row, column, tuple(outcomes))
 
     @property

@@ -8,7 +8,6 @@ a bit for each coin and button that is gone, coins first.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -18,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -28,6 +26,7 @@ from matplotlib.transforms import Affine2D
 
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
+from drest_torch.envs.levels.text import aligned
 from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.errors import UserError
 from drest_torch.files import write_whole
@@ -41,6 +40,8 @@ JUMP = "↷"
 """A move to a cell that is no neighbour, such as that of an object which leads elsewhere."""
 BUMP = "·"
 PICTURE_FORMATS = ("png", "pdf", "svg")
+MARGIN = 0.15
+"""Inches around the board of a picture."""
 
 
 class PictureError(UserError):
@@ -59,29 +60,20 @@ _STYLES = {
 }
 
 
-def to_text(
-    level: Level, *, colour: bool = True, route: Route | None = None, agent: Cell | None = None, taken: int = 0
-) -> str:
+def to_text(level: Level, *, colour: bool = True, route: Route | None = None) -> str:
     """Return the map with one line per row; arrows on the floor show how the agent leaves each cell of a route.
 
-    With ``agent`` the agent is shown in that cell instead of its start. Without all of these and ``colour`` this is the
-    map of a level's file, with aligned columns.
+    Without a route and ``colour`` this is the map of a level's file, with aligned columns.
     """
     rows = [row.split() for row in level.rows()]
-    for bit, thing in enumerate(level.objects):
-        if taken >> bit & 1:
-            rows[thing.row][thing.column] = "."
-    if agent is not None:
-        rows[level.start[0]][level.start[1]] = "."
-        rows[agent[0]][agent[1]] = "A"
     if route:  # each cell gets the arrow by which the route last leaves it, and the end a ring
         arrows = {cell: _arrow(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell}
         for (row, column), arrow in (arrows | {route[-1]: "o"}).items():
             if rows[row][column] == ".":
                 rows[row][column] = arrow
-    width = max(len(cell) for row in rows for cell in row)
     if not colour:
-        return "\n".join(" ".join(cell.ljust(width) for cell in row).rstrip() for row in rows)
+        return aligned(rows)
+    width = max(len(cell) for row in rows for cell in row)
     return "\n".join("".join(_coloured(cell, width) for cell in row) for row in rows)
 
 
@@ -143,12 +135,11 @@ class Way:
 
 @dataclass(frozen=True)
 class Panel:
-    """One view of a level in a picture: the taken objects, and the policy or route on top."""
+    """One view of a level in a picture: the taken objects, and the policy on top."""
 
     title: str = ""
     taken: int = 0
     arrows: np.ndarray | None = None
-    route: Route | None = None
 
 
 def render(
@@ -157,7 +148,6 @@ def render(
     *,
     taken: int = 0,
     arrows: np.ndarray | None = None,
-    route: Route | None = None,
     ways: Sequence[Way] = (),
     agent: Cell | None = None,
     time_left: int | None = None,
@@ -169,7 +159,7 @@ def render(
     with their own colours. With ``agent`` and ``time_left``, show a moment of a mini-episode.
     """
     _render_board(level, ax, style)
-    for way in (*ways, *([Way(route)] if route is not None else [])):
+    for way in ways:
         _render_way(way, ax)
     if arrows is not None:
         for row, column, action in np.argwhere(np.nan_to_num(arrows) > _FAINTEST):
@@ -196,45 +186,23 @@ def render_agent(ax: Axes, cell: Point, style: BoardStyle = LIGHT) -> None:
     write(ax, "A", x, y - 0.01, height=0.26, colour=style.floor)
 
 
-def frame(level: Level, *, taken: int, agent: Cell, time_left: int) -> np.ndarray:
-    """Return a moment of a mini-episode as an image [height, width, 3] of whole numbers up to 255."""
-    side = cell_side(level)
-    canvas = FigureCanvasAgg(Figure(figsize=(side * level.width, side * level.height), dpi=80, facecolor="white"))
-    render(level, canvas.figure.add_axes((0, 0, 1, 1)), taken=taken, agent=agent, time_left=time_left)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
-
-
 def cell_side(level: Level) -> float:
     """Return the side of a cell in inches: smaller on large maps."""
     return min(0.75, max(0.3, 8 / max(level.height, level.width)))
 
 
-def save_picture(level: Level, path: str | os.PathLike[str], *, panels: Sequence[Panel] = (Panel(),)) -> None:
-    """Write a level as a picture with panels side by side, whole or not at all.
-
-    The paper's Figure 4 has two panels: one for the initial state, one for the state after the button.
-    """
-    path = Path(path)
-    if path.suffix[1:].lower() not in PICTURE_FORMATS:
+def save_picture(level: Level, path: Path) -> None:
+    """Write a level as a picture, whole or not at all."""
+    kind = path.suffix[1:].lower()
+    if kind not in PICTURE_FORMATS:
         raise PictureError(f"{path}: unknown kind of picture; expected the ending .{', .'.join(PICTURE_FORMATS)}")
     side = cell_side(level)
-    across = min(len(panels), max(1, int(16 // (side * level.width))))
-    down = math.ceil(len(panels) / across)
-    head = 0.25 if any(panel.title for panel in panels) else 0.0
-    width, height = side * level.width + 0.3, side * level.height + 0.3 + head  # inches per panel
-    figure = Figure(figsize=(width * across, height * down), facecolor="white")
-    for index, panel in enumerate(panels):
-        row, column = divmod(index, across)
-        left, bottom = column * width + 0.15, (down - 1 - row) * height + 0.15
-        size = (side * level.width, side * level.height)
-        ax = figure.add_axes(
-            (left / (width * across), bottom / (height * down), size[0] / (width * across), size[1] / (height * down))
-        )
-        render(level, ax, taken=panel.taken, arrows=panel.arrows, route=panel.route)
-        ax.set_title(panel.title, fontsize=11, color=LIGHT.text)
+    width, height = side * level.width + 2 * MARGIN, side * level.height + 2 * MARGIN
+    figure = Figure(figsize=(width, height), facecolor="white")
+    box = (MARGIN / width, MARGIN / height, side * level.width / width, side * level.height / height)
+    render(level, figure.add_axes(box))
     picture = BytesIO()
-    figure.savefig(picture, format=path.suffix[1:].lower(), dpi=160)
+    figure.savefig(picture, format=kind, dpi=160)
     write_whole(path, picture.getvalue(), lambda why: PictureError(f"{path}: the picture cannot be written ({why})"))
 
 

@@ -1,8 +1,7 @@
 """Show a level: its description, its map in colour, its lengths and optima, and an optimal route for each length.
 
-drest show example                          # one of the paper's worlds, and a picture of it
+drest show example                          # one of the paper's worlds
 drest show lopsided --x 3 --gamma 1
-drest show levels.jsonl                     # validate a whole level set, and count its properties
 drest show levels.jsonl --level train-017   # one level of a set
 """
 
@@ -11,26 +10,22 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
-import re
 import sys
 import textwrap
-import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
 from drest_torch.envs.objects import KINDS, WorldObject
-from drest_torch.envs.view.rendering import Panel, PictureError, Route, arrows_text, save_picture, to_text
+from drest_torch.envs.view.rendering import Route, arrows_text, save_picture, to_text
 from drest_torch.errors import UserError, shown
 from drest_torch.files import flush_output, no_output, open_streams
 
 GAMMA = 0.95
 """The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
-PICTURES = Path("runs/levels")
 TEXT_WIDTH = 100
 
 
@@ -45,23 +40,17 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="drest show",
-        description="Show a level with its lengths, optima and optimal routes, or validate a level set.",
+        description="Show a level with its lengths, optima and optimal routes.",
         allow_abbrev=False,
     )
     parser.add_argument(
         "levels", help=f"a level set (.jsonl), a level (.txt), 'paper' (nine worlds) or one of {', '.join(WORLDS)}"
     )
-    parser.add_argument("--level", metavar="NAME", help="show this level of a set")
+    parser.add_argument("--level", metavar="NAME", help="which level of a set")
     parser.add_argument("--x", type=float, help="the value of the coin that the world 'lopsided' leaves open")
     parser.add_argument("--gamma", type=float, default=GAMMA, help="discount of m(l) and the routes (%(default)s)")
     parser.add_argument("--clock", choices=CLOCKS, help="what takes time, instead of what the level says")
-    picture = parser.add_mutually_exclusive_group()
-    picture.add_argument(
-        "--picture", type=Path, metavar="FILE", help=f".png, .pdf or .svg (default: {PICTURES}/NAME.png)"
-    )
-    picture.add_argument("--no-picture", action="store_true", help="write none")
-    parser.add_argument("--routes", action="store_true", help="render an optimal route for each length as well")
-    parser.add_argument("--colour", choices=("auto", "always", "never"), default="auto", help="(default: %(default)s)")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="write a picture of the level: .png, .pdf or .svg")
     return parser
 
 
@@ -83,110 +72,64 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> None:
-    start = time.perf_counter()
     if not 0 < args.gamma <= 1:
         raise UserError(f"--gamma {args.gamma:g}; expected a discount above 0, at most 1")
-    if args.x is not None and args.levels not in WORLDS:
-        raise LevelError(f"--x {args.x:g} with '{args.levels}'; expected it with the world 'lopsided' alone")
     levels = find_levels(args.levels, x=args.x)
     if args.clock:
         levels = [level.with_clock(args.clock) for level in levels]
-    if args.level is not None:
-        show_level(_pick(levels, args.level, args.levels), args)
-    elif len(levels) == 1 and not args.levels.endswith(".jsonl"):
-        show_level(levels[0], args)
-    else:
-        if args.picture or args.routes:
-            raise PictureError(f"a picture of {args.levels}; expected --level NAME too, a picture is of one level")
-        show_set(levels, args.levels, start)
+    level = _pick(levels, args.level, args.levels)
+    show_level(level, args.gamma)
+    if args.picture:
+        save_picture(level, args.picture)
+        print(shown(f"\npicture: {args.picture}"))
 
 
-def _pick(levels: Sequence[Level], name: str, where: str) -> Level:
+def _pick(levels: Sequence[Level], name: str | None, where: str) -> Level:
+    """Return the level of this name, or the only one."""
     by_name = {level.name: level for level in levels}
+    if name is None and len(levels) == 1:
+        return levels[0]
     if name not in by_name:
-        close = difflib.get_close_matches(name, by_name, n=3, cutoff=0)
-        such = ", ".join(f"'{level}'" for level in close)
-        raise LevelError(f"{where}: no level '{name}'; expected one of {len(levels)}, such as {such}")
+        close = difflib.get_close_matches(name or "", by_name, n=3, cutoff=0)
+        raise LevelError(
+            f"{where}: {len(levels)} levels; expected --level with one of them, such as {', '.join(close)}"
+        )
     return by_name[name]
 
 
-# -------------------------------------------------------------------------------------- one level
-
-
-def show_level(level: Level, args: argparse.Namespace) -> None:
-    """Print a level with its lengths, optima and routes, and write its picture."""
-    colour = args.colour == "always" or (args.colour == "auto" and _takes_colour())
+def show_level(level: Level, gamma: float) -> None:
+    """Print a level with its lengths, optima and routes."""
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     mdp = compile_levels([level])
-    optima = solve(mdp, args.gamma)
-    lengths = optima.lengths[0].tolist()
-    routes = [optimal_route(mdp, 0, length, args.gamma) for length in lengths]
-    _print_study(level)
-    print(to_text(level, colour=colour), end="\n\n")
-    for text, name in level.lottery_names.items():
-        print(f"lottery {name}: {text}", end="\n\n")
-    print(_facts(level), end="\n\n")
-    _print_optima(level, args.gamma, lengths, optima.best_return[0].tolist(), routes)
-    for length, route in zip(lengths, routes, strict=True):
-        print(f"\nlength {length}: {arrows_text(route)}")
-        print(to_text(level, colour=colour, route=route))
-    if not args.no_picture:
-        path = args.picture or PICTURES / (re.sub(r"[^\w.-]+", "_", level.name) + ".png")
-        panels = [Panel(f"length {length}", route=route) for length, route in zip(lengths, routes, strict=True)]
-        save_picture(level, path, panels=[Panel(), *(panels if args.routes else [])])
-        print(shown(f"\npicture: {path}"))
-
-
-def _takes_colour() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _print_study(level: Level) -> None:
+    optima, plain = solve(mdp, gamma), solve(mdp)
+    routes = {length: optimal_route(mdp, 0, length, gamma) for length in optima.lengths[0].tolist()}
     print(shown(f"{level.study['title']} ({level.name})" if "title" in level.study else level.name))
     for key in ("rewarded", "wanted", "caveat"):
         if key in level.study:
             print(textwrap.fill(level.study[key], TEXT_WIDTH, initial_indent=f"  {key:10}", subsequent_indent=" " * 12))
-    print()
-
-
-def _facts(level: Level) -> str:
-    objects = [
-        _count(number, kind.noun, kind.plural())
-        for kind in KINDS
-        if (number := _number(level, kind)) or _is_usual(kind)
-    ]
-    return (
-        f"{level.height} × {level.width} cells, {', '.join(objects)}, shutdown after {_count(level.shutdown, 'tick')}; "
-        f"the clock counts {level.clock}"
-    )
+    print("", to_text(level, colour=colour), "", sep="\n")
+    for text, name in level.lottery_names.items():
+        print(f"lottery {name}: {text}", end="\n\n")
+    things = [_count(number, kind.noun, kind.plural()) for kind in KINDS if (number := _number(level, kind))]
+    size = f"{level.height} × {level.width} cells, {', '.join(things)}, shutdown after {_count(level.shutdown, 'tick')}"
+    print(f"{size}; the clock counts {level.clock}\n")
+    rows = [("length", "m(l)", f"m(l), γ = {gamma:g}", f"an optimal route enters, γ = {gamma:g}")]
+    for (length, route), best, total in zip(routes.items(), optima.best_return[0], plain.best_return[0], strict=True):
+        rows.append((str(length), f"{total:g}", f"{best:.4g}", _visits(level, route)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("   ".join((*(cell.rjust(width) for cell, width in zip(row[:3], widths, strict=False)), row[3])))
+    for length, route in routes.items():
+        print(f"\nlength {length}: {arrows_text(route)}")
+        print(to_text(level, colour=colour, route=route))
 
 
 def _number(level: Level, kind: type[WorldObject]) -> int:
     return sum(type(thing) is kind for thing in (*level.objects, *level.fixtures))
 
 
-def _is_usual(kind: type[WorldObject]) -> bool:
-    """Return whether it is said, too, that a level has none of these objects."""
-    return kind.is_taken and not kind.is_optional
-
-
 def _count(number: int, what: str, several: str | None = None) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
-
-
-def _print_optima(
-    level: Level, gamma: float, lengths: Sequence[int], discounted: Sequence[float], routes: Sequence[Route]
-) -> None:
-    """Print a table: for each length m(l), plain and discounted, and the objects that the best route enters."""
-    plain = solve(compile_levels([level])).best_return[0].tolist()
-    head = ("length", "m(l)", f"m(l), γ = {gamma:g}", f"an optimal route enters, γ = {gamma:g}")
-    rows = [
-        (str(length), f"{best:g}", f"{best_discounted:.4g}", _visits(level, route))
-        for length, best, best_discounted, route in zip(lengths, plain, discounted, routes, strict=True)
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    for row in (head, *rows):
-        numbers = "   ".join(cell.rjust(width) for cell, width in zip(row[:3], widths, strict=False))
-        print(f"{numbers}   {row[3]}")
 
 
 def _visits(level: Level, route: Route) -> str:
@@ -199,34 +142,3 @@ def _visits(level: Level, route: Route) -> str:
             places.remove((row, column))
             visits.append(f"{cells[row][column]} (tick {tick})")
     return ", ".join(visits) or "nothing"
-
-
-# ------------------------------------------------------------------------------------ a level set
-
-
-def show_set(levels: Sequence[Level], name: str, start: float) -> None:
-    """Compile and solve every level of a set, which finds errors in it, and print counts of its properties."""
-    optima = solve(compile_levels(levels))
-    padding = optima.lengths == 0
-    barren = int(((optima.best_return <= 0) & ~padding).any(-1).sum())
-    shutdowns = [level.shutdown for level in levels]
-    longest = optima.lengths.amax(-1).tolist()
-    things = (thing for level in levels for thing in (*level.objects, *level.fixtures))
-    kinds = {*filter(_is_usual, KINDS), *(type(thing) for thing in things)}
-    print(shown(f"{name}: {_count(len(levels), 'level')}, valid, each with a coin within reach\n"))
-    for key, value in {
-        "cells": _tally(((level.height, level.width) for level in levels), "{0[0]} × {0[1]}"),
-        **{kind.plural(): _tally(_number(level, kind) for level in levels) for kind in KINDS if kind in kinds},
-        "lengths k": _tally(optima.num_lengths.tolist()),
-        "clock": _tally(level.clock for level in levels),
-        "shutdown": f"{min(shutdowns)} to {max(shutdowns)}",
-        "longest": f"{min(longest)} to {max(longest)}",
-        "no coin": f"{_count(barren, 'level')} with a length in which no coin can be collected",
-        "time": f"{time.perf_counter() - start:.2f} s",
-    }.items():
-        print(f"  {key:12}{value}")
-
-
-def _tally(values: Iterable[Any], form: str = "{0}") -> str:
-    """Return a text with the number of occurrences of each value."""
-    return ", ".join(f"{form.format(value)}: {count}" for value, count in sorted(Counter(values).items()))

@@ -140,7 +140,7 @@ REFUSED = [
     ("pole", resumed("env_steps=300"), "env_steps=300 with resume=.*, a run of 400 steps; give more"),
     ("pole", resumed("env_steps=800", "algo.lr=0.1"), "algo with resume=.*, whose own configuration applies but for"),
     ("pole", trained(alog="ppo"), "alog"),
-    ("pole", trained(env="CartPol-v1"), "no environment has the id 'CartPol-v1'; did you mean CartPole-v1"),
+    ("pole", trained(env="CartPol-v1"), "CartPol-v1 failed with NameNotFound: .* Did you mean: `CartPole`"),
     ("pole", trained(env=lambda: None), "a run finds its environment again by name"),
     ("pole", trained(env=POLE | {"base": 2.5}), "env.base=2.5; expected a whole number from 1 to 50000"),
     ("pole", clock_of("[4,5]"), r"Clock-v0 ended after 3 steps, and its lengths are \[.*\]; list every"),

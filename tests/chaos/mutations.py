@@ -56,7 +56,7 @@ def _with_word(data: bytes, text: bytes, rng: random.Random) -> bytes:
 def _sources() -> list[tuple[str, bytes]]:
     """Return level files to mutate, by their endings."""
     from drest_torch.envs.levels import format_level, world
-    from drest_torch.envs.levels.files import level_to_record
+    from drest_torch.envs.levels.record import level_to_record
 
     levels = [world(name, x=3.0 if name == "lopsided" else None) for name in LEVELS]
     lottery = "shutdown: 5\nlottery a: 1/2 C1 +0 | 1/2 C4 +2\n\n. La A B2\n# D> . C2\n"
@@ -122,7 +122,7 @@ SMALL = (
     *("policy.observation=centred", "test.paper=false", "logger=none", "progress=false", "pictures=0"),
 )
 OF_LEVELS = (
-    lambda path: ("show", str(path), "--no-picture"),
+    lambda path: ("show", str(path)),
     lambda path: ("train", f"levels.path={path}", "memory_gib=0.2", *SMALL, "run_dir=run"),
     lambda path: ("evaluate", f"levels.path={path}", "memory_gib=0.2", "out=out.json"),
 )

@@ -93,10 +93,10 @@ def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    shown = drest("show", "mine.txt")
+    shown = drest("show", "mine.txt", "--picture", "mine.png")
     assert "2 teleporters" in shown
     assert re.search(r"\b4\b.*\b5\b", shown)
-    assert list((tmp_path / "runs" / "levels").glob("*.png"))
+    assert (tmp_path / "mine.png").is_file()
     few = ["evaluations=1", "pictures=0", "logger=none", "test.paper=false", "run_dir=run"]
     drest("train", "algo=exact", "levels.path=mine.txt", *few)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

@@ -81,7 +81,7 @@ def test_folders_of_the_user_with_our_names_do_no_harm(installed, tmp_path):
     for name in ("envs", "algos", "configs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n", encoding="utf-8")
-    for command in (["-m", "drest_torch", "show", "example", "--no-picture"], ["-m", "drest_torch.train", "--help"]):
+    for command in (["-m", "drest_torch", "show", "example"], ["-m", "drest_torch.train", "--help"]):
         assert call(sys.executable, *command, cwd=tmp_path, PYTHONPATH=str(installed)).strip()
 
 

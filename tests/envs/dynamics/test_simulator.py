@@ -3,7 +3,7 @@
 import pytest
 
 from drest_torch.envs.levels import parse_level
-from tests.helpers.simulator import DOWN, LEFT, RIGHT, UP, Simulator, searched_optima
+from tests.helpers.simulator import DOWN, LEFT, RIGHT, UP, Simulator
 
 KEYS = {"U": UP, "D": DOWN, "L": LEFT, "R": RIGHT}
 
@@ -31,22 +31,3 @@ def test_single_rules(rows, shutdown, clock, keys, works, coins, after):
     state = Simulator(level_of(rows, shutdown, clock))
     collected = [state.step(KEYS[key], button_works=works) for key in keys]
     assert (collected, state.state) == (coins, after)
-
-
-@pytest.mark.parametrize(
-    ("rows", "shutdown", "clock", "optima"),
-    [
-        # Two ticks: the coin at once, or the button at once and back for the coin, on tick 3 of 5.
-        ("C1 A B3", 2, "steps", {2: 1.0, 5: 0.25}),
-        # Three ticks: the coin first, and the button on the last tick.
-        ("C1 A B3", 3, "steps", {3: 1.0, 6: 1.0}),
-        # A button of chance leaves the shorter length open where a sure one is in the way.
-        ("A B2 C1", 2, "steps", {2: 0.0, 4: 0.5}),
-        ("A B2@0.1 C1", 2, "steps", {2: 0.5, 4: 0.5}),
-        # An agent that cannot move has one length, or none.
-        ("A # C1", 2, "steps", {2: 0.0}),
-        ("A # C1", 2, "moves", {}),
-    ],
-)
-def test_optima_by_hand(rows, shutdown, clock, optima):
-    assert searched_optima(level_of(rows, shutdown, clock), 0.5) == optima

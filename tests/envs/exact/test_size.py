@@ -14,7 +14,7 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import LevelError, parse_level, world
 from tests.helpers.configs import preset
-from tests.helpers.simulator import MIXED, levels, random_levels
+from tests.helpers.simulator import MIXED, levels
 
 
 def bounds(levels):
@@ -29,18 +29,13 @@ def bounds(levels):
     return found.states, states, found.width, width
 
 
-def coins(number):
-    return f"coins=[{number},{number}]", "coin_in_every_length=false", "weights=null"
-
-
+MANY = ("coins=[10,10]", "coin_in_every_length=false", "weights=null")
 LUCK = ("chance=[0.2,0.9]", "buttons=[1,3]", "lengths=[2,8]")
 
 
 @pytest.mark.parametrize(
     ("name", "values", "count"),
-    [(name, (), 40) for name in ("easy", "followup_like", "hard", "three_lengths", "large")]
-    + [("followup_like", coins(6), 40), ("three_lengths", coins(1), 40), ("large", coins(1), 40)]
-    + [("hard", coins(10), 5), ("large", coins(10), 5), ("generated", LUCK, 40)],
+    [("followup_like", (), 40), ("large", (), 40), ("hard", MANY, 5), ("generated", LUCK, 40)],
 )
 def test_an_estimate_is_never_below_the_truth_and_close_to_it(name, values, count):
     """With buttons that work by chance it is close to that of all their outcomes."""
@@ -50,12 +45,6 @@ def test_an_estimate_is_never_below_the_truth_and_close_to_it(name, values, coun
     assert (estimated <= 1.35 * outcomes * states).all()
     assert estimated.sum() <= 1.05 * (outcomes * states).sum()
     assert (estimated_width <= 1.6 * outcomes * width).all()
-
-
-@pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_doors_make_an_estimate_little_larger(clock):
-    estimated, states, *_ = bounds(random_levels(200, 0, max_ticks=12, doors=True, clock=clock))
-    assert estimated.sum() <= 1.5 * states.sum()
 
 
 @given(levels(lotteries=(0, 1, 2), **MIXED))

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -59,6 +58,25 @@ VARIED = GeneratorConfig(
     distance=(1, 4),
     weights={"distance": (1, 2, 3, 1), "buttons": (1, 1, 1)},
 )
+LINES = GeneratorConfig(
+    height=7,
+    width=(6, 7),
+    wall_shape="lines",
+    doors=(1, 2),
+    buttons=(1, 2),
+    lengths=(2, 4),
+    spare=(0, 3),
+    weights={"spare": (4, 1, 2, 0), "coins": (1, 0, 2, 1)},
+)
+LOTTERIES = GeneratorConfig(
+    walls=(0, 6),
+    wall_shape="blocks",
+    coins=(1, 2),
+    lotteries=(1, 2),
+    lottery_outcomes=(1, 3),
+    lottery_delay=(-1, 2),
+    lengths=(2, 9),
+)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +87,8 @@ VARIED = GeneratorConfig(
         (SMALL, 0, "3b5097c41d5a62c0"),
         (GeneratorConfig(height=4, width=6, walls=(2, 9), coins=(2, 5), clock="moves"), 0, "1e89a595888e54b6"),
         (VARIED, 0, "e619f80b94788468"),
+        (LINES, 0, "e0500b4cb0ee0050"),
+        (LOTTERIES, 0, "6237659c14905a65"),
     ],
 )
 def test_the_levels_are_those_of_the_published_figures(config, seed, sha256):
@@ -161,33 +181,18 @@ def test_cells_of_a_map_are_alike_with_one_thing_each_and_nothing_is_outside(con
             assert is_uniform(there[:, inside].nonzero()[:, 1], 0, height * width - 1)
 
 
-def neighbours(walls):
-    """[n] pairs of walls side by side, of [n, height, width]."""
-    pairs = (walls[:, 1:] & walls[:, :-1]).sum((1, 2)) + (walls[:, :, 1:] & walls[:, :, :-1]).sum((1, 2))
-    return pairs.double()
-
-
-def test_lines_and_blocks_are_lines_and_blocks():
+def test_walls_are_in_lines_and_blocks_or_spread():
+    """By the mean number of pairs of walls side by side."""
     pairs = {}
     for shape in drafting.WALL_SHAPES:
         config = GeneratorConfig(height=8, width=8, walls=(12, 12), wall_shape=shape, wall_length=(3, 4), coins=(1, 1))
-        drafts = drafted(config, 3000)
-        assert is_uniform(drafts.start, 0, 63)
-        assert (drafts.walls.sum(-1) == 12).all()
-        walls = drafts.walls.reshape(-1, 8, 8)
-        assert not (drafts.walls & ((drafts.layers["coin"] > 0) | (drafts.layers["delay"] > 0))).any()
-        assert not drafts.walls.gather(1, drafts.start.unsqueeze(-1)).any()
-        # Both ways alike, and on both sides.
-        upright, across = neighbours(walls).mean(), neighbours(walls.transpose(1, 2)).mean()
-        assert upright == across
-        density = walls.double().mean(0)
-        for other in (density.flip(0), density.flip(1), density.T):
-            assert (density - other).abs().max() < 0.05
-        pairs[shape] = upright.item()
+        walls = drafted(config, 3000).walls.reshape(-1, 8, 8)
+        assert (walls.sum((1, 2)) == 12).all()
+        beside = (walls[:, 1:] & walls[:, :-1]).sum() + (walls[:, :, 1:] & walls[:, :, :-1]).sum()
+        pairs[shape] = beside.item() / 3000
     assert pairs["scattered"] == pytest.approx(112 * 12 * 11 / (64 * 63), rel=0.05)
     assert pairs["scattered"] + 3 < pairs["lines"] < pairs["blocks"] - 3
-    mixture = (pairs["scattered"] + pairs["lines"] + pairs["blocks"]) / 3
-    assert pairs["mixed"] == pytest.approx(mixture, rel=0.05)
+    assert pairs["mixed"] == pytest.approx((pairs["scattered"] + pairs["lines"] + pairs["blocks"]) / 3, rel=0.05)
 
 
 def same(one, other):
@@ -265,16 +270,12 @@ def seen_by(name, level):
     }[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "clock"),
-    [*((name, "steps") for name in FILTERS), ("lengths", "moves"), ("coin_in_every_length", "moves")],
-)
-def test_a_filter_lets_through_just_what_it_should(name, clock):
-    loose = replace(LOOSE, clock=clock)
-    config = replace(loose, **{name: FILTERS[name]})
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_filter_lets_through_just_what_it_should(name):
+    config = replace(LOOSE, **{name: FILTERS[name]})
     drafts = drafted(config, 2048)
     drafts = drafts.where(~drafting.walled_in(drafts, config))
-    drafts = drafts.where(generator.passed(drafts, loose))
+    drafts = drafts.where(generator.passed(drafts, LOOSE))
     passed = generator.passed(drafts, config)
     assert 50 < passed.sum() < len(passed) - 50
     # Every thirtieth of thousands, as the search of the tests is slow.
@@ -283,47 +284,31 @@ def test_a_filter_lets_through_just_what_it_should(name, clock):
 
 
 def test_filters_with_weights_thin_out():
-    base = GeneratorConfig(walls=(0, 4), coins=(2, 3), distance=(1, 5), spare=(0, 4))
-    weights = {"distance": (1, 4, 2, 0, 4), "spare": (2, 1, 2, 1, 0)}
-    thinned = replace(base, weights=weights)
-    all_of_them, few = generate(base, 3000, seed=1), generate(thinned, 500, seed=1)
-    names = {level.name for level in few}
-    assert few == [level for level in all_of_them if level.name in names]
-    by = {}
-    for name, levels in (("all", all_of_them), ("few", few)):
-        mdp = compile_levels([level for level in levels if draft_number(level) <= draft_number(few[-1])])
-        distance = button_distance(mdp)
-        by[name] = Counter(zip(distance.tolist(), (mdp.shutdown - distance).tolist(), strict=True))
-    for (distance, spare), count in by["all"].items():
-        chance = weights["distance"][distance - 1] / 4 * weights["spare"][spare] / 2
-        error = 5 * (count * chance * (1 - chance)) ** 0.5
-        assert abs(by["few"][distance, spare] - count * chance) <= error
+    base, weights = GeneratorConfig(walls=(0, 4), coins=(2, 3), distance=(1, 4)), (1, 4, 2, 0)
+    every, few = generate(base, 3000, seed=1), generate(replace(base, weights={"distance": weights}), 1000, seed=1)
+    names, last = {level.name for level in few}, draft_number(few[-1])
+    assert few == [level for level in every if level.name in names]
+    levels = [level for level in every if draft_number(level) <= last]
+    counts = button_distance(compile_levels(levels)).bincount(minlength=5)
+    kept = button_distance(compile_levels(few)).bincount(minlength=5)
+    for distance, weight in enumerate(weights, start=1):
+        expected = counts[distance] * weight / 4
+        assert abs(kept[distance] - expected) <= 5 * (expected * (1 - weight / 4)) ** 0.5
 
 
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
         ({"walls": (3, 2)}, "walls from 3 to 2; .* from 0 to 25"),
-        ({"coins": (0, 2)}, "coins .* from 1 to 31"),
         ({"coin_values": (0.5, 2)}, "coin_values .* from 1"),
-        ({"shutdown": (4,)}, "shutdown from 4;"),
         ({"shutdown": (1, 1000), "delay": (1, 24)}, "delay .* from 1 to 23"),
-        ({"height": 0}, "height .* from 1 to 64"),
         ({"height": None}, "height from None"),
         ({"buttons": (1, 2), "lengths": 5}, "lengths .* from 1 to 4"),
         ({"clock": "hours"}, "clock 'hours'"),
-        ({"walls": (0, 20)}, "20 walls take 26 cells; expected at most 25"),
         ({"walls": (0, 8), "height": (3, 5), "width": (4, 4)}, "8 walls take 14 cells; .* 3 by 4"),
-        ({"buttons": (1, 2), "wall_share": (0.1, 0.9)}, "2 buttons, 4 coins and 22 walls take 29"),
-        ({"doors": (0, 10)}, "10 doors, 4 coins and 10 walls take 26 cells"),
-        ({"wall_shape": "round"}, "wall_shape 'round'"),
-        ({"chance": (0.0, 1.0)}, "chance .* from 0.01 to 1.0"),
+        ({"buttons": (1, 2), "wall_share": (0.1, 0.9)}, "4 coins, 2 buttons, 22 walls take 29"),
         ({"chance": (0.125, 1.0)}, "chance .* hundredths"),
         ({"ratio": (1.0, float("inf"))}, "ratio .* finite"),
-        ({"slack": (0, 2.5)}, "slack from 0 to 2.5"),
-        ({"coin_in_every_length": 1}, "coin_in_every_length 1"),
-        ({"lotteries": (0, 4)}, "lotteries .* from 0 to 3"),
-        ({"lotteries": (1, 2), "lottery_outcomes": (2, 9)}, "lottery_outcomes .* from 1 to 8"),
         ({"lotteries": (1, 2), "lottery_coins": (1, 1), "lottery_delay": (0, 0)}, "1 pairs of lottery_coins"),
         ({"lotteries": (1, 2), "lottery_delay": (0, 1023)}, "lottery_delay"),
         ({"lotteries": (1, 2), "slack": (0, 1)}, "slack with lotteries"),
@@ -354,7 +339,7 @@ def test_ranges_that_no_level_fits_are_given_up(monkeypatch):
     longer = replace(strip, width=4, coin_values=(1, 1), shutdown=(4, 4))
     without = {canonical_key(level) for level in generate(longer, 500, seed=0)}
     for config, left_out in ((strip, set()), (longer, without)):
-        with pytest.raises(LevelError, match="none of the last 2,000 drafts has 2 lengths with a coin each"):
+        with pytest.raises(LevelError, match="none of the last 2,000 drafts has the lengths"):
             next(stream(config, 0, without=left_out))
     with pytest.raises(LevelError, match="draft -1"):
         next(stream(SMALL, 0, first=-1))

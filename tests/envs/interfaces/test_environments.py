@@ -231,17 +231,12 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     assert abs(share - 0.5) < 4 * math.sqrt(0.25 / 1200)
 
 
-def test_an_evaluation_plays_so_many_mini_episodes_whatever_the_environment_calls_a_meta_episode(tmp_path):
-    """Eight slots with meta-episodes of four mini-episodes: 32 at a time, twice."""
+def test_an_evaluation_plays_so_many_mini_episodes_and_deals_levels_out_in_turn(tmp_path):
+    """Eight slots with meta-episodes of four mini-episodes: 32 at a time, twice; of many levels each is played once."""
     found = evaluator(tmp_path, base=own("worlds", "env.base=null", "env.copies=8")).evaluate_uniform()
     assert found.mini_episodes == 64
-
-
-@pytest.mark.parametrize(("levels", "least"), [(3, 15), (64, 1)])
-def test_an_evaluation_deals_levels_out_in_turn(tmp_path, levels, least):
-    """With more levels than mini-episodes each is played nevertheless."""
-    found = evaluator(tmp_path, f"env.levels={levels}", best=[[1.0, 1.0]] * levels).evaluate_uniform()
-    assert found.mini_episodes == least
+    found = evaluator(tmp_path, "env.levels=64", best=[[1.0, 1.0]] * 64).evaluate_uniform()
+    assert found.mini_episodes == 1
     assert (found.usefulness > 0).all()
 
 
@@ -271,9 +266,6 @@ def test_a_return_above_m_counts_as_m_where_that_is_the_largest_seen_and_is_doub
     assert "every mini-episode of it has a return of 0" in doubt(enough, "it")
 
 
-BAD = (math.nan, math.inf, -math.inf)
-
-
 def test_vectors_are_standardised_and_the_timer_is_not():
     env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
     flatten = Flatten(env, ["observation", "timer"])
@@ -294,12 +286,9 @@ def test_vectors_are_standardised_and_the_timer_is_not():
 @pytest.mark.parametrize(
     ("seen", "message"),
     [
-        *[
-            (torch.tensor([[0, 0], [value, 0]]), "NaN or infinity in 'observation'; mend .* env.observed")
-            for value in BAD
-        ],
+        (torch.tensor([[0, 0], [math.nan, 0]]), "NaN or infinity in 'observation'; mend .* env.observed"),
         # One that is too small would be spread over the policy's inputs.
-        *[(torch.ones(shape), r"'observation' of shape .*, and declares \(2, 2\)") for shape in ((2, 1), (2,), (2, 4))],
+        *[(torch.ones(shape), r"'observation' of shape .*, and declares \(2, 2\)") for shape in ((2, 1), (2, 4))],
     ],
 )
 def test_an_observation_that_is_not_finite_or_of_another_shape_is_refused_by_name(seen, message):
@@ -375,21 +364,6 @@ def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
     run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))
     (record,) = run.task.last.evaluate_uniform().records()
     assert record["length_probabilities"] == {"3": 0, "7": 1}
-
-
-@pytest.mark.slow
-def test_what_is_learned_in_cartpole(tmp_path):
-    """DReST: both lengths are chosen equally often; the default reward: the longer one, which offers twice as much."""
-    values = ["env.base=20", "env.delays=[20]", "env_steps=120000", "evaluations=1", "sampled=256"]
-    values += ["logger=none", "progress=false", "pictures=0", "threads=1"]
-    found = {}
-    for reward in ("drest", "default"):
-        start(compose("env=cartpole", *values, f"reward={reward}", f"run_dir={tmp_path / reward}")).train()
-        (found[reward],) = json.loads((tmp_path / reward / "levels_test.json").read_text())
-    assert found["drest"]["neutrality"] > 0.9
-    assert found["default"]["length_probabilities"]["40"] > 0.9
-    assert min(each["usefulness"] for each in found.values()) > 0.9
-    assert all(each["best_return"] == {"20": 20, "40": 40} for each in found.values())
 
 
 # ------------------------------------------------------------------------------------ what a run leaves

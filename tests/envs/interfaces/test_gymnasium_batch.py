@@ -13,6 +13,7 @@ from gymnasium import spaces
 from tensordict import TensorDict
 from torchrl.envs.utils import check_env_specs
 
+from drest_torch.envs.interfaces import minigrid
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.errors import UserError
 from tests.helpers.counter import Counter, die, leave, stop
@@ -40,14 +41,14 @@ def test_every_kind_of_space_is_observed_as_numbers():
     assert env.action_spec.shape == (2, 4)
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "MiniGrid-Empty-Random-5x5-v0"])
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "minigrid:MiniGrid-Empty-Random-5x5-v0"])
 def test_a_batch_equals_single_environments_and_a_copy_that_has_ended_waits_for_its_reset(name):
-    if name.startswith("MiniGrid"):
+    if name.startswith("minigrid"):
         pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
     options = {"max_episode_steps": 30}
     batch = GymnasiumBatch(name, 3, options=options)
     singles = [gymnasium.make(name, **options) for _ in range(3)]
-    key, waited = "image" if name.startswith("MiniGrid") else "observation", 0
+    key, waited = "image" if name.startswith("minigrid") else "observation", 0
 
     def seen(observation):
         return torch.as_tensor(observation["image"] if key == "image" else observation)
@@ -143,12 +144,10 @@ def test_the_workers_end_with_a_driver_that_is_killed():
     wait_for(lambda: not any(map(is_alive, map(int, done.stdout.split()))))
 
 
-@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1e300])
-def test_a_reward_that_is_not_finite(reward):
-    env = GymnasiumBatch(partial(Counter, reward=reward), 2)
-    with pytest.raises(
-        UserError, match=r"Counter: the reward of copy 0 is (nan|inf); expected a finite number: correct"
-    ):
+def test_a_reward_that_is_not_finite():
+    """Not as a number of 32 bits, either."""
+    env = GymnasiumBatch(partial(Counter, reward=1e300), 2)
+    with pytest.raises(UserError, match=r"Counter: the reward of copy 0 is inf; expected a finite number: correct"):
         env.step(env.rand_action(env.reset()))
 
 
@@ -193,28 +192,17 @@ def test_several_choices_at_once():
     assert td["action"].amax(0).tolist() == [2, 1, 1, 3]
 
 
-def test_an_id_may_say_which_module_registers_it(tmp_path, monkeypatch):
-    """As `gymnasium.make` takes it."""
-    source = "import gymnasium\nfrom tests.helpers.counter import Counter\ngymnasium.register('Harvest-v0', Counter)\n"
-    (tmp_path / "harvest_of_tests.py").write_text(source, "utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    env = GymnasiumBatch("harvest_of_tests:Harvest-v0", 2)
-    assert env.rollout(2, break_when_any_done=False).batch_size == (2, 2)
-    del gymnasium.registry["Harvest-v0"]
-
-
 @pytest.mark.parametrize(
     ("make", "copies", "more", "message"),
     [
-        ("CartPol-v1", 1, {}, "'CartPol-v1'; did you mean CartPole-v1"),
-        ("zzzzzzzzzzzz", 1, {}, "'zzzzzzzzzzzz'; see gymnasium.pprint_registry"),
-        ("nowhere_to_find:Some-v0", 1, {}, "not installed: nowhere_to_find; pip install"),
+        ("CartPol-v1", 1, {}, "CartPol-v1 failed with NameNotFound: .* Did you mean: `CartPole`"),
+        ("nowhere_to_find:Some-v0", 1, {}, "No module named 'nowhere_to_find'"),
         ("CartPole-v1", 0, {}, "0 copies"),
         ("CartPole-v1", 4, {"workers": 3}, "4 copies for 3 workers"),
         ("CartPole-v1", 4, {"workers": -1}, "4 copies for -1 workers"),
-        ("CartPole-v1", 1, {"options": {"gravitas": 1}}, "CartPole-v1 cannot be made: .*gravitas"),
+        ("CartPole-v1", 1, {"options": {"gravitas": 1}}, "CartPole-v1 failed with TypeError: .*gravitas"),
         (Counter, 1, {"options": {"length": 1}}, r"options \['length'\]"),
-        (stop, 1, {}, r"stop cannot be made: the motor is hot"),
+        (stop, 1, {}, r"stop failed with RuntimeError: the motor is hot"),
         (dict, 1, {}, "dict makes a dict"),
         (partial(with_spaces, action_space=spaces.MultiBinary(2)), 1, {}, r"action space MultiBinary\(2\)"),
         (partial(with_spaces, observation_space=spaces.Text(3)), 1, {}, r"observation space Text"),
@@ -227,22 +215,16 @@ def test_a_mistake_is_answered_with_one_sentence(make, copies, more, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "package"), [("MiniGrid-Empty-5x5-v0", "minigrid"), ("Ant-v5", "mujoco")])
-def test_a_package_that_is_not_installed_is_named_with_its_extra(monkeypatch, name, package):
-    for module in list(sys.modules):
-        if module.startswith(("gymnasium.envs.mujoco", package)):
-            monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=rf"{name} needs {package}; pip install 'drest_torch\[envs\]'"):
-        GymnasiumBatch(name, 1)
+def test_a_package_that_is_not_installed_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr(minigrid, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"MiniGrid-Empty-5x5-v0 needs minigrid; pip install 'drest_torch\[envs\]'"):
+        GymnasiumBatch(partial(minigrid.make_minigrid, "MiniGrid-Empty-5x5-v0"), 1)
 
 
 def test_minigrid_is_one_hot_and_its_mission_is_dropped():
     pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
-    from drest_torch.envs.interfaces.minigrid import make_minigrid
-
     name = "MiniGrid-DoorKey-5x5-v0"
-    env = GymnasiumBatch(partial(make_minigrid, name), 2)
+    env = GymnasiumBatch(partial(minigrid.make_minigrid, name), 2)
     assert env.name == name
     check_env_specs(env)
     td = env.reset(TensorDict({"level_seed": torch.tensor([[3], [3]])}, [2]))

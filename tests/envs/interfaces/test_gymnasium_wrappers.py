@@ -110,24 +110,15 @@ def test_a_timer_is_the_reference_whatever_it_is_told(told, idle, end, truncates
 
 
 def test_spaces_get_what_the_timer_adds():
-    assert timer(1000, spaces.Discrete(2, start=5)).action_space == spaces.Discrete(3, start=5)
-    box = spaces.Box(np.array([-2, 0]), np.array([2, 5]), dtype=np.float64)
-    wider = spaces.Box(np.array([-2.0, 0, -1]), np.array([2.0, 5, 1]), dtype=np.float64)
-    assert timer(1000, box, control="dimension").action_space == wider
     clock = spaces.Box(0, 1, (5,), np.float32)
-    for base, entries in (
-        (spaces.Discrete(100), {"observation": spaces.Discrete(100)}),
-        (spaces.Dict({"a": VECTOR, "b": VECTOR}), {"a": VECTOR, "b": VECTOR}),
-    ):
-        env = timer(1000, None, base)
-        assert env.observation_space == spaces.Dict(entries | {"timer": clock})
-        assert env.reset(seed=0)[0] in env.observation_space
+    env = timer(1000, None, spaces.Discrete(100))
+    assert env.observation_space == spaces.Dict({"observation": spaces.Discrete(100), "timer": clock})
+    assert env.reset(seed=0)[0] in env.observation_space
     assert timer(1000, None, spaces.Box(0, 255, (2,), np.uint8)).observation_space.dtype == np.float32
 
 
-@pytest.mark.parametrize("truncates", [False, True])
-def test_an_environment_that_has_ended_is_restarted_with_its_own_stream(truncates):
-    env, base, lucks = timer(2, None, VECTOR, None, truncates, base=5, ended="restart"), Counting(), []
+def test_an_environment_that_has_ended_is_restarted_with_its_own_stream():
+    env, base, lucks = timer(2, base=5, ended="restart"), Counting(), []
     for seed in (4, None, None):
         base.reset(seed=seed)
         lucks += [base.luck] * 2
@@ -151,22 +142,14 @@ def test_requests_are_granted_by_chance_with_the_seed_and_leave_the_stream_of_th
         assert (paid, not down) == (0.5, generator.random() < 0.3)  # a request costs, granted or not
 
 
-def leave(env, times):
-    for _ in range(times):
-        env.reset()
-        env.step(0)
-        env.step(0)
-
-
-def test_a_time_limit_outside_the_timer_is_warned_of_once():
-    env = gymnasium.wrappers.TimeLimit(timer(base=3), 2)
-    with pytest.warns(UserWarning, match="first 20 mini-episodes .* after 2 steps; put a TimeLimit inside") as caught:
-        leave(env, 30)
-    assert len(caught) == 1
-
-
 @pytest.mark.filterwarnings("error")
-def test_a_mini_episode_that_is_abandoned_now_and_then_is_not_and_one_has_to_begin():
+def test_a_time_limit_outside_the_timer_is_warned_of_once_and_a_few_early_ends_are_not():
+    def leave(env, times):
+        for _ in range(times):
+            env.reset()
+            env.step(0)
+            env.step(0)
+
     env = timer(base=3)
     with pytest.raises(ResetNeeded, match=r"Counting: .* call reset\(\) first"):
         env.step(0)
@@ -174,19 +157,20 @@ def test_a_mini_episode_that_is_abandoned_now_and_then_is_not_and_one_has_to_beg
     assert [env.step(0)[2] for _ in range(3)] == [False, False, True]
     with pytest.raises(ResetNeeded):
         env.step(0)
-    leave(env, 5)
+    leave(env, 30)  # the first was played to its end
+    with pytest.warns(UserWarning, match="first 20 mini-episodes .* after 2 steps; put a TimeLimit inside") as caught:
+        leave(gymnasium.wrappers.TimeLimit(timer(base=3), 2), 30)
+    assert len(caught) == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((), {"base": 0}, "base=0"),
         ((), {"base": 2.5}, "base=2.5"),
         ((), {"delays": [3, 0]}, "delays[1]=0"),
         ((), {"delays": 50}, "delays=50"),
         ((), {"window": 0}, "window=0"),
         ((), {"chance": 0.0}, "chance=0.0"),
-        ((), {"chance": 1.1}, "chance=1.1"),
         ((), {"cost": np.inf}, "cost=inf"),
         ((), {"ended": "stop"}, "ended='stop'; expected one of absorb, restart"),
         ((), {"control": "button"}, "control='button'"),
@@ -204,12 +188,11 @@ def test_what_cannot_be_wrapped_is_refused_in_a_sentence(arguments, options, mes
     assert str(error.value).startswith("Counting: ")
 
 
-@pytest.mark.parametrize("reward", [np.nan, np.inf])
 @pytest.mark.parametrize("wrap", [timer, lambda *arguments: DReSTWrapper(Counting(*arguments), Reward(), lengths=2)])
-def test_a_reward_that_is_no_number_is_refused(reward, wrap):
-    env = wrap(1000, None, VECTOR, reward)
+def test_a_reward_that_is_no_number_is_refused(wrap):
+    env = wrap(1000, None, VECTOR, np.nan)
     env.reset(seed=0)
-    with pytest.raises(ConfigError, match=f"Counting: a step was rewarded with {reward}; let the environment return"):
+    with pytest.raises(ConfigError, match="Counting: a step was rewarded with nan; let the environment return"):
         env.step(0)
 
 
@@ -298,11 +281,9 @@ def test_an_environment_may_say_its_length_itself_and_truncate():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lengths": 0}, "lengths=0"),
         ({"best": [5]}, "best has 1 values for 2 lengths"),
         ({"best": [5, 0]}, r"best\[1\]=0"),
         ({"best": "exact"}, "best='exact'"),
-        ({"floor": np.nan}, "floor=nan"),
         ({"reward": Reward(counting="averaged")}, "counting=sequential"),
         ({"length_key": "which"}, "Counting: info holds no which at the end"),
         ({"lengths": 1}, "info holds length_index=1 at the end of an episode; .* 0 to 0"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.solver import committed_return, optimal_route, solve
+from drest_torch.envs.exact.solver import committed_return, solve
 from drest_torch.envs.levels import Lottery, format_level, parse_level, world
 from drest_torch.envs.levels.symmetry import canonical_key, transform
 from drest_torch.envs.objects.lottery import Outcome
@@ -115,10 +115,3 @@ def test_without_luck_committed_is_m():
         found = committed_return(each, optima)
         assert torch.equal(found.nan_to_num(0), optima.best_return)
         assert torch.equal(found.isnan(), optima.lengths == 0)
-
-
-def test_the_route_of_the_luckiest():
-    mdp = compile_levels([parse_level(FORK, name="fork")])
-    assert solve(mdp).lengths.tolist() == [[2, 3, 4]]
-    route = optimal_route(mdp, 0, 4)
-    assert (len(route), route[0], {(0, 0), (0, 1)} <= set(route)) == (5, (1, 0), True)

@@ -5,20 +5,17 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from drest_torch import agent as saved
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import parse_level, world
+from drest_torch.envs.levels import parse_level
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, transform
 from drest_torch.envs.view.rendering import render
-from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import tabulate
 from tests.helpers.networks import group
-from tests.helpers.runs import FEW, QUIET, SMALLEST, train
 
 HALL = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")
 """A door for each direction, on a map that looks like no other symmetry of it."""
@@ -77,16 +74,3 @@ def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():
         right, down = x.max() + x.min() - 2 * door.column - 1, y.max() + y.min() - 2 * door.row - 1
         leads = [down * step_down + right * step_right for step_down, step_right in STEPS]
         assert leads.index(max(leads)) == door.direction
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("network", ["mlp", "convolutional"])
-def test_a_run_on_levels_with_doors_can_be_evaluated(tmp_path, network):
-    values = ("levels.generator.doors=[1,2]", "policy.observation=grid", f"policy={network}", "policy.width=8")
-    agent = saved.Agent(train(tmp_path / "run", *FEW, *SMALLEST, *QUIET, *values))
-    assert agent.shape[0] == 9
-    levels = agent.levels.reported["test"]
-    assert all(level.fixtures for level in levels)
-    assert len(agent.evaluate(levels).record()["levels"]) == len(levels)
-    with pytest.raises(ConfigError, match="it was trained on levels with other"):
-        agent.evaluate([world("example")])

@@ -155,12 +155,8 @@ def test_m_of_the_lake_is_known():
     task = gymnasium_task(gymnasium.make("FrozenLake-v1", is_slippery=False))
     assert best_return(task, ShutdownTimer(5, [5])).tolist() == [0, 1]
     assert best_return(task, ShutdownTimer(6, [6])).tolist() == [1, 1]
-    assert best_return(task, ShutdownTimer(6, [12], ended="restart")).tolist() == [1, 3]
     # Who asks stands at the wall on the left (action 0), so only one of the two goals of 12 steps is lost.
     assert best_return(task, ShutdownTimer(6, [6], ended="restart", idle=0)).tolist() == [1, 1]
-    slippery = gymnasium_task(gymnasium.make("FrozenLake-v1", is_slippery=True))
-    short, long = best_return(slippery, ShutdownTimer(20, [60])).tolist()
-    assert 0 < short < long < 1
 
 
 @pytest.mark.parametrize(
