@@ -41,7 +41,12 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
     meta-episode on that level. Any other ``reset`` continues the meta-episode. A mini-episode that is abandoned before
     its end is not counted. ``info`` holds the name of the level and, at the end of a mini-episode, its ``length``, its
     γ-discounted ``coins`` and its ``discount``.
+
+    With ``render_mode="rgb_array"`` `render` returns a picture of the world, whose number in the corner is the time
+    left. It needs Matplotlib (the extra ``train``).
     """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}
 
     def __init__(
         self,
@@ -50,8 +55,11 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         observation: str = "grid",
         reward: Reward | None = None,
         plain_coins: bool = False,
+        render_mode: str | None = None,
     ) -> None:
-        self.plain_coins = plain_coins
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode={render_mode!r}; expected None or rgb_array")
+        self.plain_coins, self.render_mode = plain_coins, render_mode
         self.reward = reward or Reward()
         self.reward.check_sequential()
         self.mdp = mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
@@ -92,6 +100,16 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         ended, info = not self._time_left, self._info()
         paid = self._end(info) if ended else 0.0
         return self._observation(), float(arrival.coin) if self.plain_coins else paid, ended, False, info
+
+    def render(self) -> Any:
+        """Return the world as it is now, after the last tick of a mini-episode as it was at its end."""
+        if self.render_mode is None:
+            return None
+        from drest_torch.envs.view.rendering import moment  # an environment is played without Matplotlib
+
+        agent = divmod(int(self._spot) % self.mdp.num_cells, self.mdp.width)
+        level = self.mdp.levels[self._level or 0]
+        return moment(level, taken=int(self._taken), agent=agent, time_left=int(self._time_left))
 
     def _end(self, info: dict[str, Any]) -> float:
         """Count the mini-episode, and say in ``info`` what it was; return what the reward pays for it."""

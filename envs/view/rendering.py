@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -184,6 +185,15 @@ def render_agent(ax: Axes, cell: Point, style: BoardStyle = LIGHT) -> None:
     x, y = cell[1] + 0.5, cell[0] + 0.5
     ax.add_patch(Circle((x, y), 0.3, facecolor=style.text, edgecolor=style.floor, linewidth=1.5, zorder=4.3))
     write(ax, "A", x, y - 0.01, height=0.26, colour=style.floor)
+
+
+def moment(level: Level, *, taken: int, agent: Cell, time_left: int) -> np.ndarray:
+    """Return a moment of a mini-episode as an image [height, width, 3] of whole numbers up to 255."""
+    side = cell_side(level)
+    canvas = FigureCanvasAgg(Figure(figsize=(side * level.width, side * level.height), dpi=80, facecolor="white"))
+    render(level, canvas.figure.add_axes((0, 0, 1, 1)), taken=taken, agent=agent, time_left=time_left)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
 def cell_side(level: Level) -> float:

@@ -29,6 +29,21 @@ def test_gymnasiums_own_check(observation):
         check_env(GridworldGymEnv(levels, observation=observation))
 
 
+def test_every_tick_is_rendered():
+    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2 .", name="row")], render_mode="rgb_array")
+    env.reset(seed=0)
+    pictures = [env.render()]
+    for _ in range(2):
+        env.step(3)
+        pictures.append(env.render())
+    assert {(picture.shape, str(picture.dtype)) for picture in pictures} == {((60, 180, 3), "uint8")}
+    assert not np.array_equal(pictures[1], pictures[2])
+    dark = [[(picture[:, 60 * column : 60 * column + 60] < 120).mean() for column in range(3)] for picture in pictures]
+    assert [int(np.argmax(each)) for each in dark] == [0, 1, 2]  # the agent is dark
+    with pytest.raises(ValueError, match="render_mode='human'; expected None or rgb_array"):
+        GridworldGymEnv(NINE, render_mode="human")
+
+
 def test_before_the_first_tick_and_after_the_last_a_reset_is_needed():
     env = GridworldGymEnv([parse_level("shutdown: 1\nA C2 .")])
     for _ in range(2):
