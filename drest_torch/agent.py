@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from torchrl.envs import EnvBase
 
     from drest_torch.building.trained import TrainedInEnvironment
-    from drest_torch.envs.tasks.finite import FiniteTask
-    from drest_torch.evaluation.finite import FiniteEvaluation
 
 SHIPPED = "generalist"
 """The agent that is loaded by default."""
@@ -328,14 +326,6 @@ class Agent(Shareable):
             1
         """
         return self._on_levels("levels").evaluator(levels, sampled=sampled, memory_gib=memory_gib)
-
-    def exact(self, task: FiniteTask) -> FiniteEvaluation:
-        """Return the exact metrics outside gridworlds, if the environment is this finite task with a timer.
-
-        Example:
-            >>> agent.exact(gymnasium_task(gymnasium.make("FrozenLake-v1")))  # doctest: +SKIP
-        """
-        return self._trained.exact(task)
 
     def render(self, path: str | Path, level: AnyLevels | None = None, *, seed: int = 0) -> Path:
         """Write an animation of a mini-episode for each length (``.gif``), or a picture (``.png``).

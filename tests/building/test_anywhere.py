@@ -18,7 +18,6 @@ from drest_torch.building.environments import acting_environment
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.envs.interfaces.gymnasium_wrappers import ShutdownTimerWrapper
-from drest_torch.envs.tasks.queue import queue_task
 from drest_torch.errors import UserError
 from drest_torch.files import read_metrics
 from drest_torch.training.run import start
@@ -139,7 +138,6 @@ REFUSED = [
     ("pole", lambda agent: agent.evaluate(sampled=16).episodes(), "cell by cell: only gridworlds"),
     ("pole", lambda agent: Agent(agent.folder, device="cuda:0"), "device=cuda"),
     ("world", lambda agent: agent.environment(3), r"GridworldEnv\(levels, 3, observation="),
-    ("world", lambda agent: agent.exact(queue_task()), "is a run in gridworlds, where `evaluate` is exact"),
     ("pole", resumed("env_steps=300"), "env_steps=300 with resume=.*, a run of 400 steps; give more"),
     ("pole", resumed("env_steps=800", "algo.lr=0.1"), "algo with resume=.*, whose own configuration applies but for"),
     ("pole", resumed("seed=1"), "seed with resume="),
