@@ -40,7 +40,7 @@ def main(cfg: Config) -> None:
     took = f"; {rows(summary)}" if is_exact(summary) else ""
     print(shown(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
     if sweep is None:
-        print(next_commands(run.folder, *run.task.further(run.folder)))
+        print(next_commands(run.folder))
 
 
 if __name__ == "__main__":

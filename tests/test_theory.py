@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from drest_torch.reward import Reward, expected_return
+from drest_torch.reward import Reward
 from drest_torch.theory import (
     balance,
     best_choice,
@@ -75,7 +75,8 @@ def test_the_balance_is_not_the_best_choice():
     assert best_of_two(1.0, doubles(1.0), 0.9, 32).item() == pytest.approx(0.5, abs=1e-3)
     for x in (0.2, 1.0, 4.0):
         two = torch.stack((best_of_two(1.0, doubles(x), 0.9, 64)[0], balance(1.0, x, 0.9, 64)))
-        whole, resting = expected_return(torch.stack((1 - two, two), -1), doubles(1.0, x), None, 2, 64, 0.9).tolist()
+        chances = torch.stack((1 - two, two), -1)
+        whole, resting = Reward(0.9).expected_return(chances, chances * doubles(1.0, x), 2).tolist()
         assert whole > resting
 
 

@@ -146,9 +146,6 @@ class EnvironmentResults(Results):
     def record(self) -> dict[str, Any]:
         return {"mean": self.summary, "levels": self.evaluation.records()}
 
-    def usefulness_at(self, gamma: float) -> float:
-        raise self._no("usefulness at another γ")
-
     def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
         raise self._no("plots of policies on maps")
 

@@ -192,9 +192,6 @@ class GridworldTask(Task):
         elif split is not None:
             splits.check_split(path, split)
 
-    def further(self, folder: Path) -> tuple[str, list[str]]:
-        return "on other levels, with pictures", ["levels=paper", f"pictures={folder / 'evaluated'}"]
-
     def lines(self) -> list[str]:
         cfg, levels = self.cfg, self.levels
         sets = {_SPLITS.get(split, split): len(members.levels) for split, members in self.reported.items()}

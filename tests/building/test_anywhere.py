@@ -134,7 +134,6 @@ REFUSED = [
     ("pole", lambda agent: agent.render("a.gif", "example"), "a level to render, and"),
     ("pole", lambda agent: agent.render("a.mp4"), "expected the ending .gif"),
     ("pole", lambda agent: agent.evaluate(sampled=16).plot("."), "plots of policies on maps: only gridworlds"),
-    ("pole", lambda agent: agent.evaluate(sampled=16).usefulness_at(0.9), "usefulness at another γ: only gridworlds"),
     ("pole", lambda agent: agent.evaluate(sampled=16).episodes(), "cell by cell: only gridworlds"),
     ("pole", lambda agent: Agent(agent.folder, device="cuda:0"), "device=cuda"),
     ("world", lambda agent: agent.environment(3), r"GridworldEnv\(levels, 3, observation="),
