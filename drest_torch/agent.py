@@ -40,12 +40,7 @@ class Agent(Shareable):
 
     `Agent.load` makes one from the folder of any run, or loads the agent that comes with the project; `Agent.train`
     trains one; `Agent.from_pretrained` takes one from the Hugging Face Hub. Agents of gridworlds are evaluated exactly,
-    on levels of your choice, others by playing mini-episodes.
-
-    Args:
-        folder: the folder of a run, or one that `Agent.save` wrote.
-        checkpoint: ``last``, ``best`` (on the run's selection levels), or the path of a checkpoint file.
-        device: ``cpu``, ``cuda`` or ``cuda:1``; agents outside gridworlds are on the CPU.
+    on levels of your choice, others by playing mini-episodes on the CPU.
 
     Example:
         >>> agent = Agent.load("generalist")
