@@ -161,25 +161,6 @@ def test_a_reward_in_double_precision_stays_so():
 
 # ----------------------------------------------------------------------------------- the paper's numbers
 
-UP, DOWN, LEFT, RIGHT = range(4)
-SHORT, LONG = [LEFT, LEFT, UP, UP], [UP, RIGHT, RIGHT, DOWN, UP, UP, UP, UP]
-"""To the coin of 2 in the first world of the paper, and by the button to that of 3."""
-
-
-def test_a_short_series_against_a_table_worked_out_by_hand():
-    env = GridworldEnv([world("example")], 2, episodes_per_meta=5, gamma=0.95)
-    env = TransformedEnv(env, DReSTReward(lam := 0.9, gamma=0.95))
-    said = play(env, SHORT + SHORT + LONG + [DOWN] * 4 + LONG)["next"][0]
-    ends, paid = said["mini_done"].squeeze(-1), said["reward"].squeeze(-1)
-    assert ends.nonzero().squeeze(-1).tolist() == [3, 7, 15, 19, 27]
-    assert not paid[~ends].any()
-    # i−1 = 0, 1, 2, 3, 4; the length was chosen 0, 1, 0, 2, 1 times before; k = 2.
-    assert paid[ends].tolist() == pytest.approx([lam**0, lam ** (1 - 0.5), lam ** (0 - 1), 0.0, lam ** (1 - 2)])
-    assert said["reward_raw"].sum().item() == pytest.approx(2 + 2 + 3 + 0 + 3)
-    assert said["done"].squeeze(-1).nonzero().tolist() == [[27]]
-    assert said["drest_counts"][ends].tolist() == [[1, 0], [2, 0], [2, 1], [3, 1], [3, 2]]
-
-
 TWO, THREE = (parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for last in (".", "B2"))
 
 
