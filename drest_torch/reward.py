@@ -133,20 +133,6 @@ def largest_reward(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).max ** (1 / 3)
 
 
-def overall_return(
-    coins: Tensor, discount: Tensor, best_return: Tensor | None = None, clip: float | None = None
-) -> Tensor:
-    """Return the reward of a mini-episode: discount · C/m, at most ``clip``; ``best_return=None`` does not divide by m.
-
-    A large E and a small λ can make a discount larger than any float. The reward is cut where sums of its square would
-    be, and it is 0 where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
-    """
-    paid = coins * discount if best_return is None else coins * discount / best_return
-    most = largest_reward(paid.dtype)
-    paid = torch.where(coins != 0 if best_return is None else (coins != 0) & (best_return != 0), paid, 0)
-    return paid.clamp(-most, most if clip is None else clip)
-
-
 @dataclass(frozen=True)
 class Reward:
     """The parameters of a reward, named as in the paper and in `configs/reward`; the defaults are those of DReST."""
@@ -257,8 +243,17 @@ class Reward:
         return averaged_discount(k, self.episodes_per_meta, self.lam)
 
     def pay(self, coins: Tensor, discount: Tensor, best_return: Tensor | None) -> Tensor:
-        """Return the rewards of mini-episodes from their coins, their discounts and m."""
-        return overall_return(coins, discount, best_return if self.divide_by_best else None, self.clip)
+        """Return the rewards of mini-episodes from their coins, their discounts and m: discount · C/m, or discount · C.
+
+        A large E and a small λ can make a discount larger than any float. The reward is cut where sums of its square
+        would be, and it is 0 where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
+        """
+        paid, pays = coins * discount, coins != 0
+        if self.divide_by_best:
+            assert best_return is not None
+            paid, pays = paid / best_return, pays & (best_return != 0)
+        most = largest_reward(paid.dtype)
+        return torch.where(pays, paid, 0).clamp(-most, most if self.clip is None else self.clip)
 
     def preliminary(self, coins: Tensor, best_return: Tensor | None) -> Tensor:
         """Return the value of coins before the discount: their share of m, or the coins themselves."""
