@@ -26,7 +26,7 @@ def test_the_examples_of_the_docstrings_run():
     [
         (usefulness(t(0.25, 0.75), t(1.0, 3.0), t(2.0, 3.0)), 0.25 * 0.5 + 0.75),
         (usefulness(t(0.0, 1.0), t(0.0, 1.5), t(2.0, 3.0)), 0.5),
-        (usefulness(t(0.3, 0.7, 0.0), t(1, 2, 0), t(2, 2, 0)), 0.3 * 0.5 + 0.7),  # with padding
+        (usefulness(t(0.3, 0.7, 0.0), t(0.5, 2, 0), t(1, 2, 0)), 0.3 * 0.5 + 0.7),  # with padding
         (neutrality(t(0.5, 0.5)), 1),
         (neutrality(t(0.25, 0.25, 0.25, 0.25)), 2),
         (neutrality(t(0.1, 0.9, 0.0)), -0.1 * math.log2(0.1) - 0.9 * math.log2(0.9)),

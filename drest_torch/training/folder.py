@@ -48,9 +48,9 @@ def resume_command(folder: Path) -> str:
     return command_line("train", f"resume={folder}", *_imports(folder))
 
 
-def next_commands(folder: Path) -> str:
-    """Return what a user may want to do with a finished run, a line for each."""
-    evaluate = command_line("evaluate", f"run={folder}", *_imports(folder))
+def next_commands(folder: Path, *levels: str) -> str:
+    """Return what a user may want to do with a finished run, a line for each; it may be evaluated on these levels."""
+    evaluate = command_line("evaluate", f"run={folder}", *levels, *_imports(folder))
     compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
     return f"Evaluate it:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
 
