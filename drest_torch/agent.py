@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from torchrl.envs import EnvBase
 
     from drest_torch.building.trained import TrainedInEnvironment
-    from drest_torch.envs.tasks.finite import FiniteTask
-    from drest_torch.evaluation.finite import FiniteEvaluation
 
 SHIPPED = "generalist"
 """The agent that is loaded by default."""
@@ -44,12 +40,7 @@ class Agent(Shareable):
 
     `Agent.load` makes one from the folder of any run, or loads the agent that comes with the project; `Agent.train`
     trains one; `Agent.from_pretrained` takes one from the Hugging Face Hub. Agents of gridworlds are evaluated exactly,
-    on levels of your choice, others by playing mini-episodes.
-
-    Args:
-        folder: the folder of a run, or one that `Agent.save` wrote.
-        checkpoint: ``last``, ``best`` (on the run's selection levels), or the path of a checkpoint file.
-        device: ``cpu``, ``cuda`` or ``cuda:1``; agents outside gridworlds are on the CPU.
+    on levels of your choice, others by playing mini-episodes on the CPU.
 
     Example:
         >>> agent = Agent.load("generalist")
@@ -134,15 +125,11 @@ class Agent(Shareable):
         return cls(agent_folder(path_or_name), checkpoint=checkpoint, device=device)
 
     @classmethod
-    def train(
-        cls, *overrides: str, callbacks: Sequence[Callable[[int, Mapping[str, float]], Any]] = (), **values: Any
-    ) -> Agent:
+    def train(cls, *overrides: str, **values: Any) -> Agent:
         """Train an agent as the command ``drest train`` does, in a new folder, and load it.
 
         Args:
             overrides: arguments of the command, such as ``"algo.lr=0.001"``.
-            callbacks: functions that are called with the steps so far and the metrics, before training and after each
-                update; those of an evaluation begin with ``eval/``. An error in one ends the run, which can be resumed.
             values: values of the command by name: an option of a group (``algo="a2c"``), a single value
                 (``env_steps=50_000``), or values within a group (``policy={"width": 32}``). ``env`` is also the id of a
                 Gymnasium environment, or a function that makes an environment of Gymnasium or TorchRL. With ``resume``,
@@ -157,7 +144,7 @@ class Agent(Shareable):
         """
         from drest_torch.training.from_python import train  # the one thing that needs the training loop, and Hydra
 
-        return cls(train(overrides, values, callbacks))
+        return cls(train(overrides, values))
 
     # ---------------------------------------------------------------------------------- acting
 
@@ -329,14 +316,6 @@ class Agent(Shareable):
         """
         return self._on_levels("levels").evaluator(levels, sampled=sampled, memory_gib=memory_gib)
 
-    def exact(self, task: FiniteTask) -> FiniteEvaluation:
-        """Return the exact metrics outside gridworlds, if the environment is this finite task with a timer.
-
-        Example:
-            >>> agent.exact(gymnasium_task(gymnasium.make("FrozenLake-v1")))  # doctest: +SKIP
-        """
-        return self._trained.exact(task)
-
     def render(self, path: str | Path, level: AnyLevels | None = None, *, seed: int = 0) -> Path:
         """Write an animation of a mini-episode for each length (``.gif``), or a picture (``.png``).
 
@@ -366,23 +345,6 @@ class Agent(Shareable):
                 return self.render(Path(folder) / "agent.png").read_bytes()
             except UserError:
                 return None
-
-    def _repr_html_(self) -> str:
-        """Return the agent's name, usefulness and neutrality, and the picture, for notebooks."""
-        from drest_torch.tracking.console import of_agent  # an agent is loaded without rich
-
-        numbers = self.evaluate(self._trained.first, sampled=self._trained.shown).numbers()
-        agent = [of_agent(numbers, measure) for measure in ("usefulness", "neutrality")]
-        uniform = [f"{numbers['uniform'][measure]:.3f}" for measure in ("usefulness", "neutrality")]
-        where = html.escape(str(self.cfg.env.title) if self._trained.first is None else self._trained.first.name)
-        picture = self._repr_png_()
-        image = f'<img src="data:image/png;base64,{base64.b64encode(picture).decode()}">' if picture else ""
-        return (
-            f"<p>{html.escape(repr(self))}</p><table><tr><th></th><th>usefulness</th><th>neutrality</th></tr>"
-            f"<tr><td>{where}</td><td>{'</td><td>'.join(agent)}</td></tr>"
-            f"<tr><td>uniform policy</td><td>{'</td><td>'.join(uniform)}</td></tr>"
-            f"</table>{image}"
-        )
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:

@@ -53,8 +53,6 @@ class Environment:
     shows_counts: bool = False
     """Whether a critic may see the log of the discount that each length would get."""
     most_steps: int = ENDLESS
-    unread: tuple[NestedKey, ...] = ()
-    """Entries of a batch that nobody reads, and that are left out of those that are learnt from."""
     group: int | None = None
     """The slots of a group, of which minibatches are made; None: steps of all slots are alike."""
     view: StateView | None = None
@@ -117,7 +115,7 @@ class Environment:
             most_steps=lambda: self.most_steps,
             postproc=self.postproc,
             begin=self.view.begin if learns and self.view is not None else None,
-            unread=[*(self.unread if learns else ()), *([MEMORY, ("next", MEMORY)] if MEMORY in actor.in_keys else [])],
+            unread=[MEMORY, ("next", MEMORY)] if MEMORY in actor.in_keys else [],
             greedy=greedy,
         )
 

@@ -24,14 +24,10 @@ class Pace:
         """Return how many environment steps or updates these steps are."""
         return math.ceil(steps / self.steps_per_update)
 
-    @property
-    def noun(self) -> str:
-        """The word for what is counted."""
-        return "steps" if self.levels_per_update is None else updates_of(self.levels_per_update)
-
     def text(self, steps: int) -> str:
         """Return ``7,000,000 steps`` or ``2,441 updates of 64 levels``."""
-        return f"{self.count(steps):,} {self.noun}"
+        noun = "steps" if self.levels_per_update is None else updates_of(self.levels_per_update)
+        return f"{self.count(steps):,} {noun}"
 
 
 def updates_of(levels: int) -> str:

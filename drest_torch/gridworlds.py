@@ -19,11 +19,6 @@ from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward, PrivateBits
 from drest_torch.transforms.base import MiniEpisodes, appended
 
-UNREAD = (
-    *("best_return", "mini_len", "mini_done", "mini_idx", "done", "terminated"),
-    *(("next", key) for key in (STATE, "tick", "mini_idx", "terminated")),
-)
-"""What is read of a step is what it comes to, and not what it begins with, or the other way round."""
 PATIENCE = 100
 """On a clock that counts moves a mini-episode may never end. It is given up after this many actions per tick."""
 
@@ -64,7 +59,6 @@ class Gridworlds(Environment):
             private_kind=private_kind,
             group=group,
             view=StateView(),
-            unread=UNREAD,
         )
         worlds.base = base
         worlds._look_at(mdp, observe)

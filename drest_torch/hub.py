@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 from drest_torch.errors import CheckpointError, ConfigError
 
 try:
-    from huggingface_hub import ModelCard, ModelHubMixin, snapshot_download
+    from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 except ImportError:
     raise ConfigError(
@@ -20,68 +19,39 @@ except ImportError:
 FILES = ("config.yaml", "*.jsonl", "*.txt", "checkpoints/*.safetensors")
 """The files of an agent; nothing else is downloaded, and none of them holds code."""
 CARD = """---
-{{ card_data }}
+library_name: drest_torch
+tags: [reinforcement-learning, ai-safety]
 ---
 
-# An agent {{ "for gridworlds with a shutdown button" if gridworld else "that can delay its shutdown" }}
+# An agent that can delay its shutdown
 
-`{{ description }}`
+`{description}`
 
 It was saved by [drest_torch](https://pypi.org/project/drest_torch), which loads it:
 
 ```python
 from drest_torch import Agent
 
-agent = Agent.from_pretrained("{{ repo_id | default('USER/NAME', true) }}")
-{% if gridworld -%}
-print(agent.probabilities("example"))  # how likely it is to choose each trajectory-length on a world of the paper
-print(agent.evaluate("paper"))
-{%- else -%}
-print(agent.probabilities())  # how likely it is to choose each trajectory-length
-print(agent.evaluate())
-{%- endif %}
+agent = Agent.from_pretrained("{repo_id}")
+print(agent.evaluate({levels}))
 ```
 
 `config.yaml` is the configuration of its training; the weights are in `checkpoints/`, as safetensors.
 """
 
 
-class AgentFolder(
-    ModelHubMixin, library_name="drest_torch", tags=["reinforcement-learning", "ai-safety"], model_card_template=CARD
-):
-    """The folder of a saved agent as the client of the Hub handles it."""
-
-    description = ""
-    """What the agent is, for its page."""
-    gridworld = True
-    """Whether it acts in gridworlds."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def _save_pretrained(self, save_directory: Path) -> None:
-        shutil.copytree(self.folder, save_directory, dirs_exist_ok=True)
-
-    def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
-        """Return the page of the agent on the Hub."""
-        return super().generate_model_card(*args, description=self.description, gridworld=self.gridworld, **kwargs)
-
-    @classmethod
-    def _from_pretrained(cls, *, model_id: str, **options: Any) -> AgentFolder:
-        names = ("revision", "cache_dir", "force_download", "local_files_only", "token")
-        download = {name: options[name] for name in names}
-        return cls(Path(snapshot_download(repo_id=model_id, allow_patterns=list(FILES), **download)))
+def upload(folder: Path, repo_id: str, card: dict[str, str], *, private: bool | None, token: str | None) -> str:
+    """Upload the folder of an agent with a page that describes it; return the address of the commit."""
+    (folder / "README.md").write_text(CARD.format(repo_id=repo_id, **card), encoding="utf-8")
+    api = HfApi(token=token)
+    repository = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+    return str(api.upload_folder(repo_id=repository, folder_path=folder))
 
 
-def download(repo_id: str | Path, **options: Any) -> Path:
-    """Return a folder with the agent of a repository, or the folder itself if ``repo_id`` is the path of one.
-
-    The ``options`` are those of `ModelHubMixin.from_pretrained`.
-    """
+def download(repo_id: str, **options: Any) -> Path:
+    """Return a folder with the agent of a repository; the ``options`` are those of `snapshot_download`."""
     try:
-        local = Path(repo_id).is_dir()
-        folder = Path(repo_id) if local else AgentFolder.from_pretrained(repo_id, **options).folder
+        return Path(snapshot_download(repo_id, allow_patterns=list(FILES), **options))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise CheckpointError(f"{repo_id}: cannot be loaded from the Hub ({reason})") from None
-    return folder

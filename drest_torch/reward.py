@@ -133,49 +133,6 @@ def largest_reward(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).max ** (1 / 3)
 
 
-def overall_return(
-    coins: Tensor, discount: Tensor, best_return: Tensor | None = None, clip: float | None = None
-) -> Tensor:
-    """Return the reward of a mini-episode: discount · C/m, at most ``clip``; ``best_return=None`` does not divide by m.
-
-    A large E and a small λ can make a discount larger than any float. The reward is cut where sums of its square would
-    be, and it is 0 where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
-    """
-    paid = coins * discount if best_return is None else coins * discount / best_return
-    most = largest_reward(paid.dtype)
-    paid = torch.where(coins != 0 if best_return is None else (coins != 0) & (best_return != 0), paid, 0)
-    return paid.clamp(-most, most if clip is None else clip)
-
-
-def expected_return(
-    probability: Tensor,
-    coins: Tensor,
-    best_return: Tensor | None,
-    num_lengths: Tensor | float,
-    episodes_per_meta: int,
-    lam: float,
-) -> Tensor:
-    """Return the expected DReST return of a meta-episode (equation 1 of the paper).
-
-    The result [...] is exact and differentiable. λ = 1 gives the return of the default reward.
-
-    Args:
-        probability: P(L = l) [..., K], padded with 0 where a level has fewer than K lengths.
-        coins: E[C | L = l] [..., K].
-        best_return: m(l) [..., K]; None leaves out the division by m.
-        num_lengths: k, for all or [...].
-        episodes_per_meta: E.
-        lam: λ.
-
-    Example:
-        >>> half, ones = torch.tensor([0.5, 0.5]), torch.ones(2)
-        >>> expected_return(half, ones, ones, 2, episodes_per_meta=2, lam=0.9)
-        tensor(2.0014)
-    """
-    reward = Reward(lam, episodes_per_meta=episodes_per_meta, divide_by_best=best_return is not None)
-    return reward.expected_return(probability, probability * reward.preliminary(coins, best_return), num_lengths)
-
-
 @dataclass(frozen=True)
 class Reward:
     """The parameters of a reward, named as in the paper and in `configs/reward`; the defaults are those of DReST."""
@@ -286,8 +243,17 @@ class Reward:
         return averaged_discount(k, self.episodes_per_meta, self.lam)
 
     def pay(self, coins: Tensor, discount: Tensor, best_return: Tensor | None) -> Tensor:
-        """Return the rewards of mini-episodes from their coins, their discounts and m."""
-        return overall_return(coins, discount, best_return if self.divide_by_best else None, self.clip)
+        """Return the rewards of mini-episodes from their coins, their discounts and m: discount · C/m, or discount · C.
+
+        A large E and a small λ can make a discount larger than any float. The reward is cut where sums of its square
+        would be, and it is 0 where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
+        """
+        paid, pays = coins * discount, coins != 0
+        if self.divide_by_best:
+            assert best_return is not None
+            paid, pays = paid / best_return, pays & (best_return != 0)
+        most = largest_reward(paid.dtype)
+        return torch.where(pays, paid, 0).clamp(-most, most if self.clip is None else self.clip)
 
     def preliminary(self, coins: Tensor, best_return: Tensor | None) -> Tensor:
         """Return the value of coins before the discount: their share of m, or the coins themselves."""
@@ -307,10 +273,11 @@ class Reward:
     def expected_return(
         self, probability: Tensor, preliminary: Tensor, num_lengths: Tensor | float, *, credit: str = "meta"
     ) -> Tensor:
-        """Return the expected return [...] of a meta-episode, Σ_l P(L=l) · E[C | L=l]/m(l) · D(P(L=l)).
+        """Return the expected return [...] of a meta-episode (equation 1 of the paper), exact and differentiable.
 
-        ``preliminary`` [..., K] is the product of the first two factors. Clipping is ignored. With ``credit="mini"`` no
-        gradient flows through D: the counts are constants, as in an update that uses one mini-episode at a time.
+        It is Σ_l P(L=l) · E[C | L=l]/m(l) · D(P(L=l)); ``preliminary`` [..., K] is the product of the first two
+        factors. Clipping is ignored. With ``credit="mini"`` no gradient flows through D: the counts are constants, as
+        in an update that uses one mini-episode at a time.
         """
         k = torch.as_tensor(num_lengths, device=probability.device).unsqueeze(-1)
         discount = self.expected_discount(probability, k)

@@ -63,23 +63,15 @@ class Shareable:
                 other.unlink()
         return folder
 
-    def save_pretrained(self, path: str | Path, **options: Any) -> None:
-        """Save the agent to a folder together with a page that describes it on the Hub.
-
-        This and the next two methods need ``pip install 'drest_torch[hub]'``. ``options`` are those of
-        ``huggingface_hub.ModelHubMixin.save_pretrained``.
-
-        Example:
-            >>> agent.save_pretrained("my-agent")  # doctest: +SKIP
-        """
-        self._on_hub("save_pretrained", path, options)
-
-    def push_to_hub(self, repo_id: str, **options: Any) -> str:
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
         """Upload the agent to a repository of the Hugging Face Hub, where anybody can load it by name.
+
+        This and the next method need ``pip install 'drest_torch[hub]'``.
 
         Args:
             repo_id: ``USER/NAME``; the repository is made if there is none.
-            options: those of ``huggingface_hub.ModelHubMixin.push_to_hub``, such as ``private=True`` or ``token=...``.
+            private: whether others cannot see a repository that is made.
+            token: of the user; None: that of ``hf auth login``.
 
         Returns:
             the address of the commit.
@@ -87,21 +79,24 @@ class Shareable:
         Example:
             >>> agent.push_to_hub("my-name/my-agent", private=True)  # doctest: +SKIP
         """
-        return str(self._on_hub("push_to_hub", repo_id, {"model_card_kwargs": {"repo_id": repo_id}} | options))
+        from drest_torch import hub  # which the package huggingface_hub is needed for
+
+        levels = '"paper"' if in_gridworld(self.cfg) else ""
+        card = {"description": f"{self!r}, trained with {self.reward}", "levels": levels}
+        with TemporaryDirectory() as folder:
+            return hub.upload(self.save(folder), repo_id, card, private=private, token=token)
 
     @classmethod
-    def from_pretrained(
-        cls, repo_id: str | Path, *, checkpoint: str = "last", device: str = "cpu", **options: Any
-    ) -> Self:
-        """Load an agent from the Hugging Face Hub, or from a folder that `save_pretrained` wrote.
+    def from_pretrained(cls, repo_id: str, *, checkpoint: str = "last", device: str = "cpu", **options: Any) -> Self:
+        """Load an agent from the Hugging Face Hub.
 
         The weights are safetensors and the configuration is YAML: no code of the repository is executed.
 
         Args:
-            repo_id: ``USER/NAME`` of a repository, or the path of a folder.
+            repo_id: ``USER/NAME`` of a repository.
             checkpoint: as for `load`.
             device: as for `load`.
-            options: those of ``huggingface_hub.ModelHubMixin.from_pretrained``, such as ``revision`` or ``token``.
+            options: those of ``huggingface_hub.snapshot_download``, such as ``revision`` or ``token``.
 
         Example:
             >>> agent = Agent.from_pretrained("my-name/my-agent")  # doctest: +SKIP
@@ -109,15 +104,5 @@ class Shareable:
         from drest_torch import hub  # which the package huggingface_hub is needed for
 
         agent = cls(hub.download(repo_id, **options), checkpoint=checkpoint, device=device)
-        if not Path(repo_id).is_dir():
-            agent.name = str(repo_id)
+        agent.name = repo_id
         return agent
-
-    def _on_hub(self, method: str, target: str | Path, options: dict[str, Any]) -> Any:
-        from drest_torch import hub  # which the package huggingface_hub is needed for
-
-        with TemporaryDirectory() as folder:
-            shared = hub.AgentFolder(self.save(folder))
-            shared.gridworld = in_gridworld(self.cfg)
-            shared.description = f"{self!r}, trained with {self.reward}"
-            return getattr(shared, method)(target, **options)

@@ -17,6 +17,7 @@ def main(cfg: Config) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     from drest_torch.config.compose import recipes
+    from drest_torch.config.schema import in_gridworld
     from drest_torch.effort import effort, is_exact, rows
     from drest_torch.errors import shown
     from drest_torch.sweep import join_sweep
@@ -40,7 +41,7 @@ def main(cfg: Config) -> None:
     took = f"; {rows(summary)}" if is_exact(summary) else ""
     print(shown(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
     if sweep is None:
-        print(next_commands(run.folder, *run.task.further(run.folder)))
+        print(next_commands(run.folder, *(["levels=paper"] if in_gridworld(run.cfg) else [])))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """A saved run on levels of the user's choice: the numbers are those of its policy, whatever way they are asked for."""
 
 import doctest
-import inspect
 import json
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -32,7 +30,6 @@ from drest_torch.plots.animation import MOST_FRAMES, times
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import QUIET, SMALLEST, TINY, train
 
-ROOT = Path(__file__).parents[1]
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
 NEAR = parse_level("shutdown: 3\n\nC1 A B2\n. C2 .\n", name="near")
 LARGE = parse_level("shutdown: 4\n\n" + "\n".join(["A B2 C1 . . . ."] + [". . . . . . ."] * 5) + "\n", name="large")
@@ -114,27 +111,10 @@ def test_its_own_levels_give_what_the_run_itself_has_reported(folder_of, tmp_pat
         assert not torch.equal(*acts)
 
 
-def test_generated_levels_are_those_of_that_name_as_everywhere():
-    """Also for an agent of other levels; a level's name begins with the seed of its set."""
-    agent = saved.Agent.load(saved.SHIPPED)
-    assert agent.cfg.levels.name == "followup_like"
-    chosen = {name: compose(f"levels={name}", "levels.test=3", name="evaluate").levels for name in ("generated", "own")}
-    seeds = {name: saved.levels_to_evaluate(agent, levels)[0].name.split("-")[1] for name, levels in chosen.items()}
-    assert seeds == {"generated": "0", "own": "2"}
-
-
 def test_generated_training_levels_are_not_made_again(folder_of):
     agent = saved.Agent(folder_of(*GENERATED))
     assert len(agent.levels.train) == 1
     assert agent.map_size == resume(folder_of(*GENERATED)).gridworlds.map_size
-
-
-def test_a_level_file_gives_what_the_levels_in_it_give(folder_of, tmp_path):
-    levels, path = [world("example"), world("spacious"), SMALL], tmp_path / "mine.jsonl"
-    write_levels(path, levels)
-    agent = saved.Agent(folder_of(*EXAMPLE))
-    chosen = saved.levels_to_evaluate(agent, compose(f"levels.path={path}", name="evaluate").levels)
-    same(agent.evaluate(chosen).record(), agent.evaluate(levels).record())
 
 
 @pytest.mark.parametrize("observation", ["centred", "grid"])
@@ -177,13 +157,6 @@ def test_levels_that_a_policy_does_not_see_are_refused(folder_of, overrides, lev
 # ------------------------------------------------------------------------------------ which policy
 
 
-def test_greedy_takes_the_most_likely_action(folder_of):
-    record = saved.Agent(folder_of(*EXAMPLE)).evaluate([world("example")], greedy=True).record()
-    (probabilities,) = (each["length_probabilities"] for each in record["levels"])
-    assert sorted(probabilities.values()) == [0, 1]
-    assert record["mean"]["neutrality"] == 0
-
-
 def test_last_best_and_a_file(folder_of, tmp_path):
     levels, folder = [world("example")], folder_of(*GENERATED)
     last, best = saved.Agent(folder), saved.Agent(folder, checkpoint="best")
@@ -207,19 +180,12 @@ def test_the_command_writes_results_and_pictures(folder_of, tmp_path, call):
     out, pictures, run = tmp_path / "new" / "out.json", tmp_path / "pictures", f"run={folder_of(*EXAMPLE)}"
     printed = call(evaluate.main, run, "levels=paper", f"out={out}", f"pictures={pictures}").out
     assert str(out) in printed
-    assert "usefulness" in printed
     record = json.loads(out.read_text())
-    assert record.keys() == {"mean", "levels"}
     assert {"usefulness", "neutrality"} <= record["mean"].keys()
-    for each in record["levels"]:
-        assert {"name", "usefulness", "neutrality", "length_probabilities"} <= each.keys()
-        assert all(int(length) > 0 for length in each["length_probabilities"])
-        assert sum(each["length_probabilities"].values()) == pytest.approx(1)
+    assert [sum(each["length_probabilities"].values()) for each in record["levels"]] == pytest.approx([1] * 9)
     assert list(out.parent.iterdir()) == [out]
     assert len(list(pictures.glob("*.png"))) == 9
     assert f"9 of 9 pictures are in {pictures}\n" in printed
-    printed = call(evaluate.main, run, "levels=example", f"pictures={pictures}").out
-    assert f"1 of 1 picture is in {pictures}\n" in printed
     printed = call(evaluate.main, run, "levels=paper", f"pictures={pictures}", "most_pictures=2").out
     assert f"2 of 9 pictures are in {pictures}; most_pictures=9 renders all\n" in printed
 
@@ -258,13 +224,6 @@ def test_mini_episodes_of_each_length():
         assert sum(after - before + 1 for before, after in pairwise(times)) == episode.length - 4  # the delay
     only = saved.Agent.load("generalist-bit").evaluate(level, greedy=True).episodes()
     assert sum(episode.probability for episode in only) == pytest.approx(1)
-
-
-def test_an_evaluation_changes_nothing_in_the_run(folder_of):
-    folder = folder_of(*GENERATED)
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    saved.Agent(folder).evaluate([world("example")])
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
 # ------------------------------------------------------------------------------------- the agent that is shipped
@@ -327,41 +286,31 @@ def test_the_examples_of_the_docstrings_run():
     assert (done.failed, done_results.failed) == (0, 0)
 
 
-def test_every_public_method_has_a_docstring_with_an_example():
-    for name, member in vars(Agent).items():
-        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod)):
-            assert "Example:" in (inspect.getdoc(member) or ""), name
-
-
 # ---------------------------------------------------------------------------------------- the Hugging Face Hub
 
 
 def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(folder_of, tmp_path, monkeypatch):
-    hub_mixin = pytest.importorskip("huggingface_hub.hub_mixin", reason="the extra `hub` is not installed")
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
     from drest_torch import hub
 
     class Api:
-        def __init__(self, token=None):
+        def __init__(self, token):
             assert token == "secret"
 
         def create_repo(self, repo_id, private, exist_ok):
             assert private
             return SimpleNamespace(repo_id=repo_id)
 
-        def upload_folder(self, *, repo_id, folder_path, **options):
+        def upload_folder(self, *, repo_id, folder_path):
             shutil.copytree(folder_path, tmp_path / "hub" / repo_id)
             return f"https://huggingface.co/{repo_id}/commit/1"
 
-    def snapshot(repo_id, *, allow_patterns, **options):
-        assert options["revision"] == "main"
+    def snapshot(repo_id, *, allow_patterns, revision):
+        assert revision == "main"
         assert not any(fnmatch("model.py", pattern) for pattern in allow_patterns)
         return str(tmp_path / "hub" / repo_id)
 
-    def no_configuration(*args, **options):
-        raise hub_mixin.HfHubHTTPError("404", response=SimpleNamespace(headers={}, request=None))
-
-    monkeypatch.setattr(hub_mixin, "HfApi", Api)
-    monkeypatch.setattr(hub_mixin, "hf_hub_download", no_configuration)
+    monkeypatch.setattr(hub, "HfApi", Api)
     monkeypatch.setattr(hub, "snapshot_download", snapshot)
     agent = Agent.load(folder_of(*PRIVATE_BITS))
     assert agent.push_to_hub("me/mine", private=True, token="secret") == "https://huggingface.co/me/mine/commit/1"
@@ -370,10 +319,6 @@ def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(folder_of, tmp_path, m
     page = (tmp_path / "hub" / "me" / "mine" / "README.md").read_text()
     assert 'Agent.from_pretrained("me/mine")' in page
     assert repr(agent) in page
-    assert (
-        Agent.from_pretrained(tmp_path / "hub" / "me" / "mine").evaluate([NEAR]).record()
-        == agent.evaluate([NEAR]).record()
-    )
     loaded = Agent.from_pretrained("me/mine", revision="main")
     assert repr(loaded) == repr(agent).replace("run:", "me/mine:")
     assert loaded.evaluate([NEAR]).record() == agent.evaluate([NEAR]).record()
@@ -385,17 +330,12 @@ def test_a_repository_that_is_not_there_is_one_sentence(tmp_path, monkeypatch):
         Agent.from_pretrained("me/absent", local_files_only=True, cache_dir=tmp_path)
 
 
-@pytest.mark.slow
-def test_without_the_extra_one_sentence_says_what_to_install():
-    program = (
-        "import sys; sys.modules['huggingface_hub'] = None\n"
-        "from drest_torch import Agent\n"
-        "agent = Agent.load()\n"
-        "try: agent.push_to_hub('me/mine')\n"
-        "except ValueError as error: print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "pip install 'drest_torch[hub]'" in done.stdout
+def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    monkeypatch.delitem(sys.modules, "drest_torch.hub", raising=False)
+    monkeypatch.delattr("drest_torch.hub", raising=False)
+    with pytest.raises(ConfigError, match=r"pip install 'drest_torch\[hub\]'"):
+        Agent.from_pretrained("me/mine")
 
 
 # ------------------------------------------------------------------------------------------------ acting
@@ -430,11 +370,6 @@ def test_actions_are_sampled_from_the_policy_and_repeatable(folder_of):
     counts = torch.bincount(torch.tensor([agent.act(seen[0]) for _ in range(4000)]), minlength=4) / 4000
     assert torch.allclose(counts, agent.action_probabilities(seen[0]), atol=0.03)
     assert agent.act(seen.repeat(5, 1), greedy=True).shape == (5,)
-
-
-def test_an_observation_of_another_kind_is_refused(folder_of):
-    with pytest.raises(ConfigError, match=r"shape \(5, 5, 5\), and the policy sees centred observations"):
-        Agent.load(folder_of(*EXAMPLE)).act(torch.zeros(5, 5, 5))
 
 
 def test_an_agent_that_plays_takes_each_length_as_often_as_evaluation_says():

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tensordict import TensorDict
 from torch import Tensor
 
-from drest_torch.algos.networks.policy import private_settings
 from drest_torch.building.checkpoints import load_checkpoint, load_module
 from drest_torch.building.environments import acting_environment, evaluation_environment, rendering_environment
 from drest_torch.building.parts import environment_networks, reward_of
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
-from drest_torch.envs.tasks.finite import FiniteTask
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator
-from drest_torch.evaluation.finite import FiniteEvaluation, evaluate, mixed
 from drest_torch.evaluation.results import Results
 from drest_torch.reward import Reward
-from drest_torch.transforms import ShutdownTimer
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
@@ -38,10 +31,6 @@ class TrainedInEnvironment:
 
     keeps = ("policy.", "updater.centre", "updater.spread", "updater.best")
     """What the names of the tensors begin with that are needed to act."""
-    shown = 256
-    """The mini-episodes that are sampled to show the agent in a notebook."""
-    first = None
-    """The level that shows what an agent does, if there are any."""
 
     def __init__(self, folder: Path, cfg: Config, checkpoint: Path) -> None:
         self.folder, self.cfg = folder, cfg
@@ -106,29 +95,6 @@ class TrainedInEnvironment:
             raise ConfigError(f"a level to render, and {self.folder} is a run in {self.cfg.env.title}; leave it out")
         animate(self.cfg, self.environment, self.policy, path, seed=seed)
 
-    @torch.no_grad()
-    def exact(self, task: FiniteTask) -> FiniteEvaluation:
-        """Return the exact metrics, if the environment is this finite task with a timer."""
-        parts = self.environment.env.transform
-        timer = next((part for part in parts if isinstance(part, ShutdownTimer)), None)
-        same = list(self.flatten.shown) == ["observation", "timer"]
-        same = same and math.prod(self.flatten.shown["observation"]) == task.shown.shape[1]
-        if timer is None or not same or self.actions.outputs != task.actions + 1:
-            raise UserError(
-                f"{self.folder} is not of this task with a timer that an action delays; evaluate by sampled="
-            )
-        if self.cfg.policy.private_kind != "bits":
-            raise UserError(f"{self.folder} draws private numbers, of which there are too many; evaluate by sampled=")
-
-        def act(setting: Tensor, states: Tensor, shown: Tensor) -> Tensor:
-            rows = TensorDict({"observation": task.shown[states], "timer": shown}, batch_size=states.shape)
-            bits = setting.expand(len(states), -1) if len(setting) else None
-            return self.policy(self.flatten.standardised(self.flatten.rows(rows)), bits).softmax(-1)
-
-        policies = [partial(act, setting) for setting in private_settings(self.cfg.policy.private_bits)]
-        floor, gamma = self.cfg.env.floor, self.reward.gamma
-        return mixed([evaluate(task, timer, policy, gamma=gamma, floor=floor) for policy in policies])
-
 
 def evaluator_of(
     cfg: Config,
@@ -167,9 +133,6 @@ class EnvironmentResults(Results):
 
     def record(self) -> dict[str, Any]:
         return {"mean": self.summary, "levels": self.evaluation.records()}
-
-    def usefulness_at(self, gamma: float) -> float:
-        raise self._no("usefulness at another γ")
 
     def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
         raise self._no("plots of policies on maps")

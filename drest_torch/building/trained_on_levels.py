@@ -27,9 +27,6 @@ from drest_torch.files import write_whole
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
 
-    from drest_torch.envs.tasks.finite import FiniteTask
-    from drest_torch.evaluation.finite import FiniteEvaluation
-
 SMALLEST = ("shutdown: 1\n\nA\nC1", "shutdown: 1\n\nA C1")
 """Levels that stand for generated ones where their map does not matter; the first is for maps of one column."""
 
@@ -40,8 +37,6 @@ class TrainedOnLevels:
     actions = one_of(NUM_ACTIONS)
     keeps = ("policy.",)
     """What the names of the tensors begin with that are needed to act."""
-    shown = None
-    """The mini-episodes that are sampled to show the agent in a notebook; None: its evaluation is exact."""
 
     def __init__(self, folder: Path, cfg: Config, checkpoint: Path, device: torch.device) -> None:
         self.folder, self.cfg, self.device = folder, cfg, device
@@ -120,10 +115,6 @@ class TrainedOnLevels:
             f"{self.folder} is a run in gridworlds; make an environment of the levels of your choice with "
             f"drest_torch.envs.interfaces.torchrl_env.GridworldEnv(levels, {copies}, observation=agent.observation)"
         )
-
-    def exact(self, task: FiniteTask) -> FiniteEvaluation:
-        """Refuse a task that is no gridworld."""
-        raise ConfigError(f"{self.folder} is a run in gridworlds, where `evaluate` is exact; use it")
 
     def evaluate(self, levels: Any, *, greedy: bool, sampled: int | None, memory_gib: float, agent: str) -> Results:
         """Evaluate the policy on levels: those of the run's own tests if they are None."""

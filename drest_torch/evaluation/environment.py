@@ -31,13 +31,10 @@ class EnvironmentEvaluation(SampledEvaluation):
         return super().means() | {f"p_length/{length}": chance for length, chance in chances}
 
     def records(self) -> list[dict[str, Any]]:
-        columns = {"return_given_length": self.found.coins, "best_return": self.best}
+        lengths = [str(length) for length in self.lengths[0].tolist()]
+        columns = {"return_given_length": self.found.coins.tolist(), "best_return": self.best.tolist()}
         return [
-            record
-            | {
-                key: dict(zip(map(str, self.lengths[i].tolist()), values[i].tolist(), strict=True))
-                for key, values in columns.items()
-            }
+            record | {key: dict(zip(lengths, values[i], strict=True)) for key, values in columns.items()}
             for i, record in enumerate(super().records())
         ]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drest_torch.algos.networks.policy import Policy, memory_of, weights_unchanged
-from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import Evaluation
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.files import write_json
@@ -56,17 +55,6 @@ class Results:
             **self.evaluation.summary(self.evaluator.evaluate_uniform()),
             "usefulness_at": {gamma: values.mean().item() for gamma, values in at.items()},
         }
-
-    def usefulness_at(self, gamma: float) -> float:
-        """Return the mean usefulness with coins, and the most of them, discounted by another γ.
-
-        Example:
-            >>> agent.evaluate("example").usefulness_at(0.95) < 1
-            True
-        """
-        if not self.evaluator.exact:
-            raise ConfigError("usefulness at another γ needs exact evaluation; evaluate without sampled")
-        return self.evaluator.usefulness_at(self.policy, (gamma,), greedy=self.greedy)[gamma].mean().item()
 
     def record(self) -> dict[str, Any]:
         """Return everything as a JSON value: ``mean`` has the metrics averaged over levels, ``levels`` those of each.

@@ -44,8 +44,6 @@ class SampledEvaluation(Evaluation):
     """[B]"""
     neutrality_range: Range
     """[B], not clipped to possible values, so that means over levels are unbiased."""
-    probability_range: Range
-    """[B, K] of P(L = l)."""
 
     def means(self) -> dict[str, float]:
         ranges = self.mean_ranges()
@@ -74,22 +72,14 @@ class SampledEvaluation(Evaluation):
         }
 
     def records(self) -> list[dict[str, Any]]:
-        low, high = self.neutrality_range
-        neutrality = (low.clamp_min(0), torch.minimum(high, self._most_bits()))
-
-        def at(ends: Range, *index: int) -> list[float]:
-            return [end[index].item() for end in ends]
-
+        (low, high), most = self.neutrality_range, self._most_bits()
+        neutrality = (low.clamp_min(0), torch.minimum(high, most))
         return [
             {
-                **_possible(record, self._most_bits()[i].item()),
+                **_possible(record, most[i].item()),
                 "sampled": self.mini_episodes,
-                "usefulness_range": at(self.usefulness_range, i),
-                "neutrality_range": at(neutrality, i),
-                "length_probabilities_range": {
-                    length: at(self.probability_range, i, column)
-                    for column, length in enumerate(record["length_probabilities"])
-                },
+                "usefulness_range": [end[i].item() for end in self.usefulness_range],
+                "neutrality_range": [end[i].item() for end in neutrality],
             }
             for i, record in enumerate(super().records())
         ]
@@ -252,7 +242,6 @@ def estimates(
         mini_episodes=int(played.min()),
         usefulness_range=_mean_share(played, share.sum(-1), squares.sum(-1), bounds),
         neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
-        probability_range=bounded_mean(played.unsqueeze(-1).expand_as(count), count, count),
     )
 
 

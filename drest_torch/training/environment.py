@@ -88,10 +88,6 @@ class EnvironmentTask(Task):
             lines.append(f"m(l): {', '.join(f'{m:.4g}' for m in best.best.mean(0))}, by reference agents")
         return [*lines, f"evaluated by: {count(cfg.sampled or 1024, 'mini-episode')}"]
 
-    def further(self, folder: Path) -> tuple[str, list[str]]:
-        rendered = ["animation=lengths.gif"] if (folder / "pictures" / "lengths.gif").exists() else []
-        return "with more mini-episodes", ["sampled=5000", *rendered]
-
     def close(self) -> None:
         for environment in (self.last.environment, self.watched["test"].environment, self.environment):
             environment.env.close(raise_if_closed=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,6 @@ from yaml import YAMLError
 from drest_torch.config.reading import read_config
 from drest_torch.config.stored import own_modules
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.files import LOCK
 
 if TYPE_CHECKING:
     from drest_torch.config.schema import Config
@@ -30,14 +27,6 @@ SPLIT = "split.json"
 """The file from which generated levels can be made again, and by which they are verified."""
 READ = (*OF_A_RUN, "provenance.json", SPLIT)
 """What commands read in the folder of a run, and no output of theirs may replace."""
-
-
-def withdraw(folder: Path) -> None:
-    """Delete what a new run has written that could not begin; what is not of a run stays."""
-    with suppress(OSError):
-        for name in ("config.yaml", "metrics.jsonl", "provenance.json", SPLIT, LOCK):
-            (folder / name).unlink(missing_ok=True)
-        folder.rmdir()
 
 
 def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
@@ -59,11 +48,11 @@ def resume_command(folder: Path) -> str:
     return command_line("train", f"resume={folder}", *_imports(folder))
 
 
-def next_commands(folder: Path, how: str, further: Sequence[str]) -> str:
-    """Return what a user may want to do with a finished run, a line for each; see `Task.further`."""
-    evaluate = command_line("evaluate", f"run={folder}", *further, *_imports(folder))
+def next_commands(folder: Path, *levels: str) -> str:
+    """Return what a user may want to do with a finished run, a line for each; it may be evaluated on these levels."""
+    evaluate = command_line("evaluate", f"run={folder}", *levels, *_imports(folder))
     compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
-    return f"Evaluate it {how}:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
+    return f"Evaluate it:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
 
 
 def _imports(folder: Path) -> list[str]:

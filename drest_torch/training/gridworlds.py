@@ -59,13 +59,17 @@ class GridworldTask(Task):
 
     def __init__(self, cfg: Config, reward: Reward, rng: torch.Generator, device: torch.device) -> None:
         self.cfg, self.reward, self.device = cfg, reward, device
-        stage(levels_to_make(cfg), shown=cfg.progress)
+        stage(f"loading the levels of {cfg.levels.path or cfg.levels.name} …", shown=cfg.progress)
         self.levels = data.load(cfg)
         check_levels(cfg, self.levels.train, self.levels.evaluated())
         self._digest = data.digest(self.levels)
         self.map_size = map_size(cfg, self.levels)
         at_once = cfg.algo.levels_at_once if learns_from(cfg) == "levels" else len(self.levels.train)
-        self.source = self._source(rng)
+        split, symmetries = self.levels.split, cfg.levels.symmetries
+        if cfg.levels.fresh and split is not None:
+            self.source: LevelSampler = FreshLevels(split, rng, symmetries=symmetries)
+        else:
+            self.source = LevelSampler(self.levels.train, rng, symmetries=symmetries)
         self.compiles_once = not self.source.changes and at_once >= len(self.levels.train)
         """Whether training levels are not compiled batch by batch."""
         whole = self._compiled()
@@ -79,13 +83,6 @@ class GridworldTask(Task):
         if SELECTION in sets:
             self.selection = self.watched[SELECTION] = self.evaluator(sets[SELECTION])
         self.learner, self.updater = self._learner(whole["train"], rng)
-
-    def _source(self, rng: torch.Generator) -> LevelSampler:
-        symmetries, split = self.cfg.levels.symmetries, self.levels.split
-        if not self.cfg.levels.fresh:
-            return LevelSampler(self.levels.train, rng, symmetries=symmetries)
-        assert split is not None  # `data.load` guarantees it
-        return FreshLevels(split, rng, symmetries=symmetries)
 
     def _compiled(self) -> dict[str, LevelSet]:
         """Compile the levels of each split, once for all who use them.
@@ -192,9 +189,6 @@ class GridworldTask(Task):
         elif split is not None:
             splits.check_split(path, split)
 
-    def further(self, folder: Path) -> tuple[str, list[str]]:
-        return "on other levels, with pictures", ["levels=paper", f"pictures={folder / 'evaluated'}"]
-
     def lines(self) -> list[str]:
         cfg, levels = self.cfg, self.levels
         sets = {_SPLITS.get(split, split): len(members.levels) for split, members in self.reported.items()}
@@ -214,13 +208,3 @@ class GridworldTask(Task):
                 has = f"as a batch has {count(groups, 'group')} of mini-episodes"
                 lines.append(f"minibatches: {groups} and not {asked}, {has}")
         return lines
-
-
-def levels_to_make(cfg: Config) -> str:
-    """Say which levels are generated or read."""
-    levels = cfg.levels
-    if levels.path is not None:
-        return f"reading the levels of {levels.path} …"
-    if levels.generator is None:
-        return f"loading the levels of {levels.name} …"
-    return f"making {count(levels.train + levels.selection + levels.test, 'level')} ({levels.name}) …"

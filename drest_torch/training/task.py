@@ -103,10 +103,6 @@ class Task(ABC):
         """
         return True
 
-    @abstractmethod
-    def further(self, folder: Path) -> tuple[str, list[str]]:
-        """Return how a finished run may be evaluated once more, in words and as arguments of the command."""
-
     def close(self) -> None:  # noqa: B027
         """End what runs beside the program."""
 

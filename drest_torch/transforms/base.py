@@ -192,11 +192,6 @@ def innermost(env: EnvBase) -> EnvBase:
     return env
 
 
-def is_bare(env: EnvBase) -> bool:
-    """Return whether an environment has no transforms."""
-    return not isinstance(env, TransformedEnv) or (isinstance(env.transform, Compose) and len(env.transform) == 0)
-
-
 def stays_ended(env: EnvBase) -> bool:
     """Return whether an environment that has ended repeats its last observation, and pays 0, until it is reset."""
     return bool(getattr(type(innermost(env)), "stays_ended", False))
@@ -254,21 +249,3 @@ def check_finite(reward: Tensor, env: EnvBase) -> None:
         raise ConfigError(
             f"{title(env)} paid a reward of NaN or infinity; mend its reward, or limit it (RewardClipping)"
         )
-
-
-def kind_of(spec: TensorSpec) -> str:
-    """Return ``bool``, ``floating point`` or ``integer``."""
-    if spec.dtype == torch.bool:
-        return "bool"
-    return "floating point" if spec.dtype.is_floating_point else "integer"
-
-
-def described(spec: TensorSpec) -> str:
-    return f"{str(spec.dtype).removeprefix('torch.')} of shape {tuple(spec.shape)}"
-
-
-def declaration(kind: str, shape: tuple[int, ...]) -> str:
-    """Return Python code for the spec of an entry of this kind."""
-    if kind == "bool":
-        return f"Binary(shape={shape}, dtype=torch.bool)"
-    return f"Unbounded({shape})" if kind == "floating point" else f"Unbounded({shape}, dtype=torch.int64)"

@@ -20,10 +20,7 @@ from drest_torch.transforms.base import (
     StatefulTransform,
     check_whole,
     column,
-    declaration,
-    described,
     innermost,
-    kind_of,
     round_of,
     total,
     whole,
@@ -142,29 +139,17 @@ class DReSTReward(StatefulTransform):
             )
         self.zero_best = getattr(type(innermost(env)), "zero_best", False)
         super().check_environment(env)
-        observation, rewards = env.output_spec["full_observation_spec"], env.output_spec["full_reward_spec"]
+        observation = env.output_spec["full_observation_spec"]
         batch = tuple(observation.shape)
-        raw = rewards.get("reward", None)
-        if raw is None or tuple(raw.shape) != (*batch, 1) or not raw.dtype.is_floating_point:
-            declared = "no such entry" if raw is None else described(raw)
-            raise ConfigError(
-                f"DReSTReward reads 'reward', and the environment's reward_spec has {declared}; "
-                f"declare Unbounded({(*batch, 1)}), the reward before any discount"
-            )
-        for key, kinds, meaning, otherwise in self._required():
-            if key is None:
-                continue
-            spec = observation.get(key, None)
-            if spec is None:
-                spec = env.output_spec["full_done_spec"].get(key, None)
-            reads, add = f"DReSTReward reads {key!r} ({meaning}), and", declaration(kinds[0], (*batch, 1))
-            if spec is None:
+        for key, (dtype, meaning, otherwise) in self._read().items():
+            groups = (env.output_spec[f"full_{group}_spec"] for group in ("observation", "done", "reward"))
+            spec = next((found for group in groups if (found := group.get(key, None)) is not None), None)
+            shapes = ((*batch, 1),) if key == "reward" else (batch, (*batch, 1))
+            if spec is None or _kind(spec.dtype) != _kind(dtype) or tuple(spec.shape) not in shapes:
+                declared = "no such entry" if spec is None else f"it as {spec.dtype} of shape {tuple(spec.shape)}"
                 raise ConfigError(
-                    f"{reads} the environment does not declare it; add {add} to observation_spec, or {otherwise}"
-                )
-            if kind_of(spec) not in kinds or tuple(spec.shape) not in (batch, (*batch, 1)):
-                raise ConfigError(
-                    f"{reads} the environment declares it as {described(spec)}; declare {add}, and return such a tensor"
+                    f"DReSTReward reads {key!r} ({meaning}), and the environment declares {declared}; declare "
+                    f"Unbounded({(*batch, 1)}, dtype={dtype}), or {otherwise}"
                 )
         length = observation.get(self.length_key, None)
         count = length.space.n if isinstance(length, Categorical) else self.num_lengths
@@ -174,21 +159,22 @@ class DReSTReward(StatefulTransform):
                 f"{self.num_lengths}; give it num_lengths={count}"
             )
 
-    def _required(self) -> list[tuple[NestedKey | None, list[str], str, str]]:
-        """Return for each entry that is read its key, its possible kinds, its meaning, and what to do without it."""
-        same = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
-        whole, real = "integer", "floating point"
-        entries: list[tuple[NestedKey | None, list[str], str, str]] = [
-            (self.mini_done_key, ["bool"], "whether this step ended a mini-episode", "name yours with mini_done_key="),
-            (self.length_key, [whole], "which of the k lengths it had, from 0", "name yours with length_key="),
-            (self.num_lengths_key, [whole, real], "k, the number of lengths", same),
-        ]
+    def _read(self) -> dict[NestedKey, tuple[torch.dtype, str, str]]:
+        """Return for each entry that is read its dtype, its meaning, and what to do without it."""
+        entries: dict[NestedKey, tuple[torch.dtype, str, str]] = {
+            "reward": (torch.float32, "the reward before any discount", "use RenameTransform"),
+            self.mini_done_key: (torch.bool, "whether this step ended a mini-episode", "give mini_done_key"),
+            self.length_key: (torch.int64, "which of the k lengths it had, from 0", "give length_key"),
+        }
+        if self.num_lengths_key is not None:
+            same = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
+            entries[self.num_lengths_key] = (torch.int64, "k, the number of lengths", same)
         if self.reward.divide_by_best:
-            other = "pass divide_by_best=False"
-            entries.append((self.best_return_key, [real], "m, the most that the length offers", other))
-        if self.reward.gamma != 1:
-            other = "pass tick_key=None to count steps instead"
-            entries.append((self.tick_key, [whole], "ticks of the mini-episode so far", other))
+            best = (torch.float32, "m, the most that the length offers", "pass divide_by_best=False")
+            entries[self.best_return_key] = best
+        if self.reward.gamma != 1 and self.tick_key is not None:
+            ticks = (torch.int64, "ticks of the mini-episode so far", "pass tick_key=None to count steps instead")
+            entries[self.tick_key] = ticks
         return entries
 
     # ------------------------------------------------------------------------------------ steps
@@ -358,3 +344,8 @@ class DReSTReward(StatefulTransform):
         composite = reward_spec if isinstance(reward_spec, Composite) else Composite(reward=reward_spec)
         composite["reward_raw"] = composite["reward"].clone()
         return composite
+
+
+def _kind(dtype: torch.dtype) -> tuple[bool, bool]:
+    """Return whether values are booleans, and whether they are floating point numbers; else they are integers."""
+    return dtype == torch.bool, dtype.is_floating_point

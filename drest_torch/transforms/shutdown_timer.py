@@ -25,7 +25,6 @@ from drest_torch.transforms.base import (
     choices,
     column,
     index_of,
-    is_bare,
     is_choice,
     observation_keys,
     overwrite,
@@ -97,21 +96,21 @@ class ShutdownTimer(StatefulTransform):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        check_whole("ShutdownTimer", base=base, **{f"delays[{i}]": delay for i, delay in enumerate(delays)})
-        if window is not None:
-            check_whole("ShutdownTimer", window=window)
+        numbers = {f"delays[{i}]": delay for i, delay in enumerate(delays)}
+        check_whole("ShutdownTimer", base=base, window=1 if window is None else window, **numbers)
         if base + sum(delays) > MOST_STEPS:
             raise ConfigError(
                 f"ShutdownTimer with base={base} and delays={sum(delays)}; expected {MOST_STEPS} steps or fewer"
             )
-        if not 0 < chance <= 1:
-            raise ConfigError(f"ShutdownTimer with chance={chance}; expected above 0 and at most 1")
-        if not callable(control) and control not in ("action", "dimension"):
-            raise ConfigError(f"ShutdownTimer with control={control}; expected action, dimension, or a function")
-        if not 0 <= cost < math.inf:
-            raise ConfigError(f"ShutdownTimer with cost={cost}; expected a finite number of at least 0")
-        if ended not in ("absorb", "restart"):
-            raise ConfigError(f"ShutdownTimer with ended={ended}; expected absorb or restart")
+        is_known = callable(control) or control in ("action", "dimension")
+        for name, value, is_allowed, expected in (
+            ("chance", chance, 0 < chance <= 1, "above 0 and at most 1"),
+            ("control", control, is_known, "action, dimension, or a function"),
+            ("cost", cost, 0 <= cost < math.inf, "a finite number of at least 0"),
+            ("ended", ended, ended in ("absorb", "restart"), "absorb or restart"),
+        ):
+            if not is_allowed:
+                raise ConfigError(f"ShutdownTimer with {name}={value}; expected {expected}")
         self.rules = Timer.of(base, delays, window)
         self.lengths = list(self.rules.lengths)
         """The steps of a mini-episode, by the number of delays."""
@@ -210,7 +209,7 @@ class ShutdownTimer(StatefulTransform):
         waits, tick, delays = (tensordict.get(key) for key in ("timer_waits", "tick", "timer_delays"))
         since = tensordict.get("timer_since")
         alone = self.ended == "absorb" and stays_ended(env)
-        if self.ended == "absorb" and not (alone and is_bare(env)) and waits.any():
+        if self.ended == "absorb" and waits.any():
             reward = torch.where(waits, 0, reward)
             overwrite(next_tensordict, tensordict, waits, observation_keys(env))
         asked = self._asked(tensordict, next_tensordict) & self.rules.is_open(delays, since)

@@ -7,12 +7,9 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict, TensorDictBase
-from torch import Tensor
 from torch.nn.functional import one_hot
 from torchrl.data import Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
-
-from drest_torch.envs.tasks.finite import FiniteTask
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class QueueEnv(EnvBase):
         self._rng.manual_seed(0 if seed is None else seed)
 
     def _shown(self) -> TensorDict:
-        observation = _shown(self._waiting, self.customers.room)
+        observation = one_hot(self._waiting, self.customers.room + 1).float().flatten(-2)
         flag = torch.zeros(*self.batch_size, 1, dtype=torch.bool)
         return TensorDict(
             {"observation": observation, "done": flag, "terminated": flag.clone()}, batch_size=self.batch_size
@@ -91,43 +88,3 @@ class QueueEnv(EnvBase):
 def make(copies: int = 1) -> QueueEnv:
     """Return so many slots."""
     return QueueEnv(copies)
-
-
-def queue_task(customers: Customers = Customers()) -> FiniteTask:
-    """Return the same as a finite task. The number of a state has the length of the last queue as its last digit."""
-    room, queues = customers.room, len(customers.value)
-    sizes = torch.arange(room + 1)
-    lengths = torch.cartesian_prod(*[sizes] * queues)
-    moves = [_moves(arrives, leaves, room) for arrives, leaves in zip(customers.arrives, customers.leaves, strict=True)]
-    states = len(lengths)
-    chance = torch.ones(states, queues, states, dtype=torch.float64)
-    reward = torch.zeros(states, queues, states, dtype=torch.float64)
-    for action in range(queues):
-        someone = (lengths[:, action] > 0).long()
-        for queue in range(queues):
-            still = lengths[:, queue] - (someone if queue == action else 0)
-            chance[:, action] *= moves[queue][still][:, lengths[:, queue]]
-        reward[:, action] = (someone * customers.value[action]).unsqueeze(-1)
-    following = torch.arange(states).expand(states, queues, states)
-    start = torch.zeros(states, dtype=torch.float64)
-    start[0] = 1
-    return FiniteTask(
-        following, chance, reward, torch.zeros_like(chance, dtype=torch.bool), start, _shown(lengths, room)
-    )
-
-
-def _shown(waiting: Tensor, room: int) -> Tensor:
-    """Return the lengths of the queues [..., 3] one-hot, one after the other."""
-    return one_hot(waiting, room + 1).float().flatten(-2)
-
-
-def _moves(arrives: float, leaves: float, room: int) -> Tensor:
-    """Return the probabilities [room + 1, room + 1] of the length of a queue after those who leave and who comes."""
-    after = torch.zeros(room + 1, room + 1, dtype=torch.float64)
-    count = torch.arange(room + 1)
-    for waiting in range(room + 1):
-        stay = torch.distributions.Binomial(waiting, torch.tensor(1 - leaves, dtype=torch.float64))
-        chance = torch.where(count <= waiting, stay.log_prob(count.clamp_max(waiting).double()).exp(), 0)
-        after[waiting] += (1 - arrives) * chance
-        after[waiting].index_add_(0, (count + 1).clamp_max(room), arrives * chance)
-    return after

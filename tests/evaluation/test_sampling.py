@@ -146,8 +146,6 @@ def test_the_intervals_cover_what_exact_evaluation_finds(kind, private_bits):
     assert torch.equal(found.lengths, true.lengths)
     assert share_inside(true.usefulness, *found.usefulness_range) >= 0.9
     assert share_inside(true.neutrality, *found.neutrality_range) >= 0.9
-    possible = torch.arange(true.lengths.shape[1]) < true.num_lengths.unsqueeze(-1)
-    assert share_inside(true.found.probability[possible], *(each[possible] for each in found.probability_range)) >= 0.9
     for name, (low, high) in found.mean_ranges().items():
         assert low - 0.01 <= true.means()[name] <= high + 0.01
         assert high - low < 0.05
@@ -183,7 +181,6 @@ def test_no_estimate_lies_outside_its_interval_or_what_is_possible(k):
     assert found.means()["sampled"] == played
     for record in found.records():
         assert record["sampled"] == played  # estimates never pass for exact numbers
-        assert list(record["length_probabilities_range"]) == list(record["length_probabilities"])
         for measure, most in (("usefulness", 1), ("neutrality", math.log2(k))):
             low, high = record[f"{measure}_range"]
             assert 0 <= low <= record[measure] <= high <= most + 1e-9

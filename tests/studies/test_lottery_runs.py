@@ -20,7 +20,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.metrics import usefulness
-from drest_torch.reward import Reward, overall_return
+from drest_torch.reward import Reward
 from drest_torch.tracking.console import final_table
 from drest_torch.training.run import start
 from tests.helpers.runs import TINY, train
@@ -104,7 +104,7 @@ def test_the_torchrl_environment_knows_both_optima():
 
 def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
     numbers = ([-1.0, -1.0, 2.0], [1.0, 2.0, 0.5], [0.0, 4.0, 4.0])  # coins, the discount and m
-    assert overall_return(*map(torch.tensor, numbers)).tolist() == [0.0, -0.5, 0.25]
+    assert Reward().pay(*map(torch.tensor, numbers)).tolist() == [0.0, -0.5, 0.25]
 
 
 @pytest.mark.mostly_slow

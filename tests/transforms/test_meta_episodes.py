@@ -199,16 +199,3 @@ def test_m_is_of_returns_that_were_seen_or_what_is_given(made, levels, pay, told
         assert said["best_return"][:, time, 0][plays].tolist() == pytest.approx([*itertools.compress(expected, plays)])
     assert best.best.flatten().tolist() == pytest.approx([m(*place) for place in returns])
     assert sum(map(len, returns.values())) > 10
-
-
-@pytest.mark.parametrize("arguments", [{}, {"quantile": 0.5, "window": 4}], ids=str)
-def test_what_was_seen_is_saved_and_restored(arguments):
-    first, restored, other = (BestReturn(2, **arguments) for _ in range(3))
-    env = of_a_timer(first, 1, 1.0, False)
-    play(env, chosen((2,), 40))
-    restored.load_state_dict(first.state_dict())
-    actions = chosen((2,), 40, seed=1)
-    expected = play(env, actions)[0]["best_return"]
-    same, fresh = (play(of_a_timer(best, 1, 1.0, False), actions)[0]["best_return"] for best in (restored, other))
-    assert torch.equal(same, expected)
-    assert not torch.equal(fresh, expected)

@@ -1,43 +1,72 @@
-"""The queue to be served: its table is what it does, and m of the configuration is that of the table."""
+"""The queue to be served, against a table of its transitions: what it does, and m of the configuration."""
+
+import itertools
+import math
 
 import pytest
 import torch
 
 from drest_torch.config.compose import compose
-from drest_torch.envs.tasks.queue import Customers, QueueEnv, queue_task
-from drest_torch.evaluation.finite import best_return
-from drest_torch.transforms import ShutdownTimer
+from drest_torch.envs.tasks.queue import Customers, QueueEnv
 from tests.helpers.rollouts import rollout
 
 FEW = Customers(leaves=(0.1, 0.3, 0.5), room=2)
 
 
-def lengths_of(observation, room):
-    return observation.unflatten(-1, (3, room + 1)).argmax(-1)
+def following(waiting, arrives, leaves, room):
+    """Return the probabilities of the length of a queue in which so many still wait."""
+    chance = [0.0] * (room + 1)
+    for stay in range(waiting + 1):
+        stays = math.comb(waiting, stay) * (1 - leaves) ** stay * leaves ** (waiting - stay)
+        chance[stay] += (1 - arrives) * stays
+        chance[min(stay + 1, room)] += arrives * stays
+    return torch.tensor(chance, dtype=torch.float64)
+
+
+def table(customers):
+    """Return the chance of each state after each action [S, A, S], and the reward [S, A]; the last queue counts on."""
+    states = list(itertools.product(range(customers.room + 1), repeat=3))
+    chance, reward = torch.zeros(len(states), 3, len(states), dtype=torch.float64), torch.zeros(len(states), 3)
+    for (index, lengths), action in itertools.product(enumerate(states), range(3)):
+        served = [int(queue == action and length > 0) for queue, length in enumerate(lengths)]
+        rates = zip(lengths, served, customers.arrives, customers.leaves, strict=True)
+        first, second, third = (following(n - gone, *rate, customers.room) for n, gone, *rate in rates)
+        chance[index, action] = torch.einsum("i,j,k->ijk", first, second, third).flatten()
+        reward[index, action] = served[action] * customers.value[action]
+    return chance, reward
 
 
 def test_the_table_is_the_environment():
     """From each state that was seen, the shares of what followed and what was paid are those of the table."""
-    task, frames = queue_task(FEW), rollout(QueueEnv(400, FEW), 400)
+    (chance, pay), frames = table(FEW), rollout(QueueEnv(400, FEW), 400)
+    shown = (frames["observation"], frames["next", "observation"])
     digits = torch.tensor([9, 3, 1])
-    shown = frames["observation"], frames["next", "observation"]
-    state, after = ((lengths_of(entry, FEW.room) * digits).sum(-1).flatten() for entry in shown)
+    state, after = ((entry.unflatten(-1, (3, 3)).argmax(-1) * digits).sum(-1).flatten() for entry in shown)
     action, reward = frames["action"].flatten(), frames["next", "reward"].flatten()
-    count = torch.zeros_like(task.chance)
+    count = torch.zeros_like(chance)
     count.index_put_((state, action, after), torch.ones(len(state), dtype=torch.float64), accumulate=True)
     total = count.sum(-1, keepdim=True)
-    error = (task.chance * (1 - task.chance) / total.clamp_min(1)).sqrt()
+    error = (chance * (1 - chance) / total.clamp_min(1)).sqrt()
     often = (total > 200).expand_as(count)
     assert often.float().mean() > 0.9
-    assert ((count / total.clamp_min(1) - task.chance).abs() <= 5 * error + 1e-9)[often].all()
-    assert (count[task.chance == 0] == 0).all()
-    torch.testing.assert_close(reward.double(), task.reward[state, action, after])
-    torch.testing.assert_close(task.chance.sum(-1), torch.ones(27, 3, dtype=torch.float64))
-    assert torch.equal((lengths_of(task.shown, FEW.room) * digits).sum(-1), torch.arange(27))
+    assert ((count / total.clamp_min(1) - chance).abs() <= 5 * error + 1e-9)[often].all()
+    assert (count[chance == 0] == 0).all()
+    torch.testing.assert_close(reward, pay[state, action])
 
 
-@pytest.mark.slow
-def test_m_of_the_configuration_is_exact():
-    cfg = compose("env=queue").env
-    best = best_return(queue_task(), ShutdownTimer(cfg.base, list(cfg.delays), idle=cfg.idle))
-    assert best.tolist() == pytest.approx(list(cfg.best), abs=1e-3)
+def test_m_of_the_configuration_is_the_most_that_a_server_can_expect_who_is_sure_of_the_length():
+    """Backwards from shutdown; who asks for the delay serves the queue of `env.idle` in that step."""
+    env, (chance, pay) = compose("env=queue").env, table(Customers())
+    (delay,) = env.delays
+
+    def before(value):
+        return pay + chance @ value
+
+    short, asked = torch.zeros(2, len(pay), dtype=torch.float64)
+    for _ in range(delay):
+        asked = before(asked).amax(-1)
+    long = torch.full_like(short, -1e6)  # shutdown without the delay
+    for _ in range(env.base):
+        long = torch.maximum(before(long).amax(-1), before(asked)[:, env.idle])
+        short, asked = before(short).amax(-1), before(asked).amax(-1)
+    assert [short[0].item(), long[0].item()] == pytest.approx(list(env.best), abs=1e-3)
