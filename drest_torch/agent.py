@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -345,6 +347,23 @@ class Agent(Shareable):
                 return self.render(Path(folder) / "agent.png").read_bytes()
             except UserError:
                 return None
+
+    def _repr_html_(self) -> str:
+        """Return the agent's name, usefulness and neutrality, and the picture, for notebooks."""
+        from drest_torch.tracking.console import of_agent  # an agent is loaded without rich
+
+        numbers = self.evaluate(self._trained.first, sampled=self._trained.shown).numbers()
+        agent = [of_agent(numbers, measure) for measure in ("usefulness", "neutrality")]
+        uniform = [f"{numbers['uniform'][measure]:.3f}" for measure in ("usefulness", "neutrality")]
+        where = html.escape(str(self.cfg.env.title) if self._trained.first is None else self._trained.first.name)
+        picture = self._repr_png_()
+        image = f'<img src="data:image/png;base64,{base64.b64encode(picture).decode()}">' if picture else ""
+        return (
+            f"<p>{html.escape(repr(self))}</p><table><tr><th></th><th>usefulness</th><th>neutrality</th></tr>"
+            f"<tr><td>{where}</td><td>{'</td><td>'.join(agent)}</td></tr>"
+            f"<tr><td>uniform policy</td><td>{'</td><td>'.join(uniform)}</td></tr>"
+            f"</table>{image}"
+        )
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:

@@ -31,6 +31,10 @@ class TrainedInEnvironment:
 
     keeps = ("policy.", "updater.centre", "updater.spread", "updater.best")
     """What the names of the tensors begin with that are needed to act."""
+    shown = 256
+    """The mini-episodes that are sampled to show the agent in a notebook."""
+    first = None
+    """The level that shows what an agent does, if there are any."""
 
     def __init__(self, folder: Path, cfg: Config, checkpoint: Path) -> None:
         self.folder, self.cfg = folder, cfg

@@ -37,6 +37,8 @@ class TrainedOnLevels:
     actions = one_of(NUM_ACTIONS)
     keeps = ("policy.",)
     """What the names of the tensors begin with that are needed to act."""
+    shown = None
+    """The mini-episodes that are sampled to show the agent in a notebook; None: its evaluation is exact."""
 
     def __init__(self, folder: Path, cfg: Config, checkpoint: Path, device: torch.device) -> None:
         self.folder, self.cfg, self.device = folder, cfg, device

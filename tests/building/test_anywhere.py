@@ -201,9 +201,14 @@ def test_an_agent_is_rendered_in_an_environment_of_ones_own_or_says_why_not(
 
 @pytest.mark.slow
 def test_a_notebook_shows_the_agent(world, tmp_path):
+    page = world._repr_html_()
+    evaluation = world.evaluate("example")
+    for words in (repr(world), "example", f"{evaluation.usefulness:.3f}", f"{evaluation.neutrality:.3f}", "data:image"):
+        assert words in page
     assert world._repr_png_().startswith(b"\x89PNG")
     elsewhere = quick(tmp_path / "run", "env.base=3", "env.delays=[2]", env=plain_pole)
     assert elsewhere._repr_png_() is None
+    assert "<img" not in elsewhere._repr_html_()
 
 
 # ------------------------------------------------------------------------------------ files

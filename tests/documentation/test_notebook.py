@@ -1,5 +1,6 @@
 """The tutorial notebook is valid, its code runs from top to bottom, and its stored outputs are true."""
 
+import ast
 import re
 
 import pytest
@@ -20,13 +21,20 @@ def test_the_notebook_is_valid_and_small():
 
 
 def shown(cell, names, capsys):
-    """Run a cell, and return what is printed."""
-    exec(compile(cell.source, cell.id, "exec"), names)
-    return capsys.readouterr().out
+    """Run a cell, and return what a notebook shows of it: what is printed, and the table of an agent."""
+    tree = ast.parse(cell.source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, cell.id, "exec"), names)
+    value = None if last is None else eval(compile(ast.Expression(last.value), cell.id, "eval"), names)
+    return capsys.readouterr().out + (without_picture(value._repr_html_()) if hasattr(value, "_repr_html_") else "")
 
 
 def stored(cell):
-    return "".join(output.get("text", "") for output in cell.outputs)
+    return "".join(output.get("text") or without_picture(output["data"]["text/html"]) for output in cell.outputs)
+
+
+def without_picture(page):
+    return re.sub(r"<img[^>]*>", "", page)
 
 
 @pytest.mark.slow
