@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -127,11 +127,15 @@ class Agent(Shareable):
         return cls(agent_folder(path_or_name), checkpoint=checkpoint, device=device)
 
     @classmethod
-    def train(cls, *overrides: str, **values: Any) -> Agent:
+    def train(
+        cls, *overrides: str, callbacks: Sequence[Callable[[int, Mapping[str, float]], Any]] = (), **values: Any
+    ) -> Agent:
         """Train an agent as the command ``drest train`` does, in a new folder, and load it.
 
         Args:
             overrides: arguments of the command, such as ``"algo.lr=0.001"``.
+            callbacks: functions that are called with the steps so far and the metrics, before training and after each
+                update; those of an evaluation begin with ``eval/``. An error in one ends the run, which can be resumed.
             values: values of the command by name: an option of a group (``algo="a2c"``), a single value
                 (``env_steps=50_000``), or values within a group (``policy={"width": 32}``). ``env`` is also the id of a
                 Gymnasium environment, or a function that makes an environment of Gymnasium or TorchRL. With ``resume``,
@@ -146,7 +150,7 @@ class Agent(Shareable):
         """
         from drest_torch.training.from_python import train  # the one thing that needs the training loop, and Hydra
 
-        return cls(train(overrides, values))
+        return cls(train(overrides, values, callbacks))
 
     # ---------------------------------------------------------------------------------- acting
 

@@ -11,10 +11,10 @@ from typing import Any
 from drest_torch.config.compose import compose, options
 from drest_torch.config.reading import GROUPS
 from drest_torch.errors import ConfigError
-from drest_torch.training.run import start_or_resume
+from drest_torch.training.run import Callback, start_or_resume
 
 
-def train(overrides: Sequence[str], values: Mapping[str, Any]) -> Path:
+def train(overrides: Sequence[str], values: Mapping[str, Any], callbacks: Sequence[Callback]) -> Path:
     """Train a run with these arguments of the command and these values by name; return its folder.
 
     A run that is interrupted is saved, and ends with a `KeyboardInterrupt`.
@@ -22,6 +22,7 @@ def train(overrides: Sequence[str], values: Mapping[str, Any]) -> Path:
     chosen, others = _split({key: _plain(value) for key, value in values.items()})
     cfg = compose(*chosen, *overrides, values=others)
     run = start_or_resume(cfg, {re.split("[=.]", word.lstrip("+~"))[0] for word in overrides} | set(values))
+    run.callbacks = callbacks
     if run.train() is None:
         raise KeyboardInterrupt(f"{run.folder} was interrupted and saved")
     return run.folder

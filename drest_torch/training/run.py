@@ -6,7 +6,7 @@ import io
 import math
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, lengthen, resume_
 from drest_torch.training.gridworlds import GridworldTask
 from drest_torch.training.task import Task, cut_rewards, run_summary
 
+Callback = Callable[[int, dict[str, float]], Any]
+"""A function that is called with the steps so far and the metrics."""
 WITH_RESUME = ("resume", "env_steps", "progress")
 """The keys that count when a run goes on; all others are those of the run."""
 FINITE = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
@@ -61,6 +63,8 @@ class Run:
         self.resumed_by = folder
         """The folder of the run that is resumed after an interruption: another one, of which this is a part."""
         self.state = State()
+        self.callbacks: Sequence[Callback] = ()
+        """What is called before training and after each update."""
         check_run(cfg)
         self.device = device_of(cfg.device)
         if cfg.threads is not None:
@@ -111,7 +115,8 @@ class Run:
             state.wandb_id = loggers.run_id
             if state.steps == 0:
                 progress.stage("evaluating before training …")
-                loggers.log(0, self.task.watch())
+                loggers.log(0, metrics := self.task.watch())
+                self._tell(metrics)
             progress.stage(f"training on after {pace.text(state.steps)} …" if state.steps else "training …")
             while state.steps < cfg.env_steps:
                 try:
@@ -135,6 +140,7 @@ class Run:
                 if evaluates:
                     self._save_best(metrics)
                     self.save()
+                self._tell(metrics)
                 if interrupted() and state.steps < cfg.env_steps:
                     self.save()
                     command = resume_command(self.resumed_by)
@@ -177,6 +183,10 @@ class Run:
                 "steps, are too large; use a larger reward.lam, a smaller reward.episodes_per_meta, reward.clip, or a "
                 f"smaller algo.lr{last}"
             )
+
+    def _tell(self, metrics: dict[str, float]) -> None:
+        for callback in self.callbacks:
+            callback(self.state.steps, metrics)
 
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""

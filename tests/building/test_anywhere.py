@@ -19,6 +19,7 @@ from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.envs.interfaces.gymnasium_wrappers import ShutdownTimerWrapper
 from drest_torch.errors import UserError
+from drest_torch.files import read_metrics
 from drest_torch.training.run import start
 from tests.helpers.clocks import clock, plain_pole
 from tests.helpers.documents import ROOT
@@ -247,6 +248,21 @@ def test_two_runs_without_a_folder_get_one_each(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runs = [Agent.train(**QUICK, levels="example", test={"paper": False}).folder for _ in range(2)]
     assert runs[0] != runs[1]
+
+
+def test_callbacks_are_told_what_is_logged(tmp_path):
+    told = []
+    agent = quick(tmp_path / "run", env=POLE, callbacks=[lambda steps, metrics: told.append((steps, dict(metrics)))])
+    logged = read_metrics(agent.folder / "metrics.jsonl")
+    assert [{"step": steps} | metrics for steps, metrics in told] == logged
+    assert told[0][0] == 0
+    assert "eval/test/usefulness" in told[-1][1]
+
+    def stop(steps, metrics):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        quick(tmp_path / "stopped", env=POLE, callbacks=[stop])
 
 
 def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path, monkeypatch):
