@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from drest_torch.errors import UserError
-from drest_torch.tracking.sinks import RunInfo, Sink
+from drest_torch.tracking.sinks import LoggerError, RunInfo, Sink
 
 QUIET: dict[str, Any] = {
     "silent": True,
@@ -89,7 +88,7 @@ def _start(run: RunInfo) -> Any:
             patience = {name: each for name, each in PATIENCE.items() if f"WANDB_{name.upper()}" not in os.environ}
             wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET, **patience))
         except (wandb.Error, ValueError) as error:
-            raise UserError(_advice(config.mode, " ".join(str(error).split()))) from error
+            raise LoggerError(_advice(config.mode, " ".join(str(error).split()))) from error
     # A run that is resumed online has the provenance of its first session already.
     wandb_run.config.update({"provenance": dict(run.provenance)}, allow_val_change=True)
     wandb_run.define_metric("*", step_metric="step")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from yaml import YAMLError
 from drest_torch.config.reading import read_config
 from drest_torch.config.stored import own_modules
 from drest_torch.errors import ConfigError, UserError
+from drest_torch.files import LOCK
 
 if TYPE_CHECKING:
     from drest_torch.config.schema import Config
@@ -27,6 +29,14 @@ SPLIT = "split.json"
 """The file from which generated levels can be made again, and by which they are verified."""
 READ = (*OF_A_RUN, "provenance.json", SPLIT)
 """What commands read in the folder of a run, and no output of theirs may replace."""
+
+
+def withdraw(folder: Path) -> None:
+    """Delete what a new run has written that could not begin; what is not of a run stays."""
+    with suppress(OSError):
+        for name in ("config.yaml", "metrics.jsonl", "provenance.json", SPLIT, LOCK):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:

@@ -41,9 +41,9 @@ from drest_torch.interruption import interruptible
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
-from drest_torch.tracking.sinks import Loggers, RunInfo
+from drest_torch.tracking.sinks import LoggerError, Loggers, RunInfo
 from drest_torch.tracking.stages import stage
-from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, lengthen, resume_command
+from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, lengthen, resume_command, withdraw
 from drest_torch.training.gridworlds import GridworldTask
 from drest_torch.training.task import Task, cut_rewards, run_summary
 
@@ -65,6 +65,8 @@ class Run:
         self.state = State()
         self.callbacks: Sequence[Callback] = ()
         """What is called before training and after each update."""
+        self.is_new = False
+        """Whether it has just been created, so that nothing is lost if it cannot begin."""
         check_run(cfg)
         self.device = device_of(cfg.device)
         if cfg.threads is not None:
@@ -91,6 +93,10 @@ class Run:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
         try:
             return self._train()
+        except LoggerError:
+            if self.is_new:
+                withdraw(self.folder)
+            raise
         finally:
             self.task.close()
             disown(self.folder)
@@ -317,6 +323,7 @@ def start(cfg: Config) -> Run:
     remove_partial(folder)
     write_config(cfg, folder)
     run.task.keep(folder, anew=True)
+    run.is_new = True
     return run
 
 
