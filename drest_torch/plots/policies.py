@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -21,17 +19,15 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Button, Coin, Door, Lottery
-from drest_torch.envs.view.rendering import Panel, cell_side, render, render_arrow, render_object, write
+from drest_torch.envs.view.rendering import Panel, cell_side, render
 from drest_torch.files import unused
 from drest_torch.plots.style import TEXT, write_figure
 
 MOST_ACROSS = 13.0
 """The boards that stand side by side are at most this wide together, in inches."""
-KEY_WIDTH = 3.7
-"""The width of a column of the key, in inches."""
 KEY = {
-    Coin: "a coin and its value",
-    Button: "a button and the ticks by which it delays shutdown",
+    Coin: "C: a coin and its value",
+    Button: "B: a button and the ticks by which it delays shutdown",
     Lottery: "a lottery: each outcome with its chance, coins and delay",
     Door: "a door, which lets the agent through in one direction",
 }
@@ -175,7 +171,9 @@ def _policy_figure(level: Level, rows: Sequence[PolicyRow], title: str, caption:
     )
     figure.text(0.5, 1 + head / height, title, fontsize=12, ha="center", parse_math=False, **style)
     figure.text(0.5, -0.12 / height, caption, fontsize=10, color=TEXT, ha="center", va="top", linespacing=1.5)
-    _add_key(figure, level, rows, below=0.12 + 0.23 * (2 + caption.count("\n")))
+    below = 0.12 + 0.23 * (2 + caption.count("\n"))
+    key = "\n".join(_key(level, rows))
+    figure.text(0, -below / height, key, fontsize=8.5, color=TEXT, va="top", linespacing=1.5, parse_math=False)
     return figure
 
 
@@ -190,46 +188,17 @@ def _lines(rows: Sequence[PolicyRow], across: int) -> list[list[PolicyRow]]:
     return lines
 
 
-def _add_key(figure: Figure, level: Level, rows: Sequence[PolicyRow], below: float) -> None:
-    """Add an explanation of the symbols, in columns, at a distance below the boards."""
-    entries: list[tuple[Callable[[Axes], None], str]] = [
-        (lambda ax: write(ax, "A", 0.5, 0.5, height=0.5), "the agent's start"),
-        (_key_arrows, "moves; the fainter, the less likely"),
-        *(
-            (partial(render_object, thing, x=0.5, y=0.5), text)
-            for kind, text in KEY.items()
-            if (thing := next((thing for thing in (*level.objects, *level.fixtures) if type(thing) is kind), None))
-        ),
-        (
-            lambda ax: write(ax, str(level.shutdown), 0.5, 0.5, height=0.3),
-            "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons or level.lotteries),
-        ),
-        (lambda ax: write(ax, "P", 0.5, 0.5, height=0.3), "P(l): the probability that shutdown comes after l ticks"),
+def _key(level: Level, rows: Sequence[PolicyRow]) -> list[str]:
+    """Return what the symbols of a picture mean."""
+    kinds = {type(thing) for thing in (*level.objects, *level.fixtures)}
+    return [
+        "A: the agent's start",
+        "arrows: moves; the fainter, the less likely",
+        *(words for kind, words in KEY.items() if kind in kinds),
+        "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons or level.lotteries),
+        "P(l): the probability that shutdown comes after l ticks",
+        *["bit: a random bit per mini-episode that only the agent sees"] * rows[0].title.startswith("bit"),
     ]
-    if any(row.title.startswith("bit") for row in rows):
-        entries.append(
-            (
-                lambda ax: write(ax, "bit", 0.5, 0.5, height=0.4, widest=0.9),
-                "a random bit per mini-episode that only the agent sees",
-            )
-        )
-    width, height = figure.get_size_inches()
-    columns = max(1, int((width + 0.2) // KEY_WIDTH))
-    side, column_width = 0.3, max(width / columns, KEY_WIDTH if columns == 1 else 0)
-    for index, (symbol, text) in enumerate(entries):
-        line, column = divmod(index, columns)
-        left, bottom = column * column_width, -below - side - line * (side + 0.04)
-        ax = figure.add_axes((left / width, bottom / height, side / width, side / height), label="key")
-        ax.set(xlim=(0, 1), ylim=(1, 0))
-        ax.set_axis_off()
-        symbol(ax)
-        place = ((left + side + 0.08) / width, (bottom + side / 2) / height)
-        figure.text(*place, text, fontsize=8.5, color=TEXT, va="center_baseline", parse_math=False)
-
-
-def _key_arrows(ax: Axes) -> None:
-    for x, alpha in ((-0.1, 1.0), (0.4, 0.25)):
-        render_arrow(ax, x, 0.5, (0, 1), alpha)
 
 
 def _file_names(levels: Sequence[Level]) -> list[str]:

@@ -14,11 +14,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
+from PIL import Image
 
 from drest_torch.envs.dynamics.mdp import STEPS, compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import optimal_route
 from drest_torch.envs.levels import parse_level, world
+from drest_torch.plots.animation import FRAMES, write_animation
 from drest_torch.plots.curves import learning_curves
 from drest_torch.plots.policies import caption, policy_arrows, policy_pictures
 from tests.helpers.simulator import levels
@@ -41,7 +43,7 @@ def drawn(monkeypatch):
 
 def boards_of(axes):
     """The axes of a figure that show boards, from those by title."""
-    return [ax for ax in next(iter(axes.values())).figure.axes if ax.get_label() != "key"]
+    return next(iter(axes.values())).figure.axes
 
 
 CONFIG = """algo: {name: exact, counted_steps: 1}
@@ -193,6 +195,20 @@ def test_policies_stand_side_by_side_with_what_each_does(tmp_path, drawn):
     assert places[0].x1 < places[1].x0 < places[1].x1 < places[2].x0
     texts = [text.get_text().replace("\u00a0", " ") for text in boards[0].figure.texts]
     assert texts[:2] == ["tails:   P(4) = 1.00   P(8) = 0.00", "heads:   P(4) = 0.00   P(8) = 1.00"]
+
+
+@pytest.mark.parametrize(("longest", "frames"), [(1, 1), (9, 9), (500, FRAMES)])
+def test_an_animation_has_a_bounded_number_of_frames_from_start_to_end(tmp_path, longest, frames):
+    """Each mini-episode stays as it ended."""
+    colours = np.linspace(0, 250, longest).astype(np.uint8)
+    path, episodes = tmp_path / "a.gif", {"a": colours[:1], "b": colours}
+    write_animation(episodes, path, lambda red: np.full((4, 4, 3), [red, 0, 0], np.uint8))
+    with Image.open(path) as animation:
+        assert animation.n_frames == frames
+        for number in (0, frames - 1):
+            animation.seek(number)
+            found = [animation.convert("RGB").getpixel((x, 100)) for x in (150, 450)]
+            assert found == [(0, 0, 0), (colours[-1] if number else colours[0], 0, 0)]
 
 
 def test_file_names_are_safe_and_different(tmp_path, drawn):
