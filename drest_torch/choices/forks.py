@@ -42,11 +42,6 @@ def designs() -> tuple[Level, ...]:
     return (*symmetries(parse_level(CROSS, name="cross")), *read_levels(SAMPLED))
 
 
-def family(design: Level) -> str:
-    """Return the family of a design: cross, open floor, or walls and detours."""
-    return design.name.rpartition(" ")[0] or "cross"
-
-
 def with_coins(design: Level, values: tuple[float, float, float]) -> Level:
     """Return the level F(a; b, c)."""
     a, b, c = values

@@ -18,8 +18,6 @@ from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.suites import EPSILON, at_times, surely
 
-EPSILONS = (0.01, 0.1)
-"""Besides that of all tests, what counts as never, and as always."""
 ANTE, SOFTMAX = "ex ante", "softmax of coins"
 """Before private bits are known; and the softmax that is as deterministic."""
 SWEETER = 1.05
@@ -66,12 +64,12 @@ class Gap:
     void: dict[str, int]
     """How many forks have no elasticity or no choice of coins, by the reason."""
 
-    def passes(self, epsilon: float = EPSILON) -> np.ndarray:
+    def passes(self) -> np.ndarray:
         """Return [D] whether a fork passes the trio: prefers within a length, and lacks a preference between them.
 
         A fork in which P(b | long) is void does not pass.
         """
-        return surely(self.p_better, epsilon) & at_times(self.p_long, epsilon) & at_times(self.p_equal, epsilon)
+        return surely(self.p_better) & at_times(self.p_long) & at_times(self.p_equal)
 
     @property
     def ratio(self) -> float:
@@ -88,7 +86,6 @@ class Gap:
         return {
             "forks": len(self.p_long),
             "trio": float(self.passes().mean()),
-            **{f"trio_{epsilon:g}": float(self.passes(epsilon).mean()) for epsilon in EPSILONS},
             **{name: _middle(values, np.mean) for name, values in means.items()},
             "ratio": None if np.isnan(self.ratio) else self.ratio,
             "low": _middle(self.low, np.median),

@@ -156,14 +156,6 @@ def _cells(level: Level, turn: int, most: int) -> list[tuple[int, int]]:
     return [(away + away * down, away + away * right) for down, right in turned] + [level.start] * (most - len(turned))
 
 
-def grid_chooser(agent: Agent, turn: int = 0, *, setting: int | None = None, greedy: bool = False) -> Chooser:
-    """Return an agent of gridworlds as a function from menus to the probabilities of their options.
-
-    ``setting`` is one of its private bits' settings; None takes the mean over them.
-    """
-
-    def choose(menus: Menus) -> Tensor:
-        rates = taken(agent, menus, turn, greedy=greedy)
-        return rates.mean(0) if setting is None else rates[setting]
-
-    return choose
+def grid_chooser(agent: Agent, turn: int = 0, *, greedy: bool = False) -> Chooser:
+    """Return an agent of gridworlds as a function from menus to the probabilities of their options, bits unknown."""
+    return lambda menus: taken(agent, menus, turn, greedy=greedy).mean(0)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 from typing import TextIO
 
-from rich.console import RenderableType
-from rich.text import Text
-
 from drest_torch.jobs.executor import Again, Event, Started
 from drest_torch.tracking.progress import LiveLines
 
@@ -47,7 +44,7 @@ class JobProgress(LiveLines):
                 self.note(f"{self.title}: {event.job.name} failed: {event.failure.reason}")
         self.refresh()
 
-    def _state(self) -> str:
+    def _lines(self) -> list[str]:
         parts = [f"{self.done} / {self.total} runs"]
         if self.existed:
             parts.append(f"{self.existed} from before")
@@ -56,8 +53,5 @@ class JobProgress(LiveLines):
         if rate := self.rate:
             per, unit = (rate, "s") if rate >= 1 else (60 * rate, "min")
             parts += [f"{per:.3g} runs/{unit}", f"{self.time_left()} left"]
-        return "   ".join(parts)
-
-    def _further(self) -> list[RenderableType]:
-        running = Text(f"running {', '.join(self.running)}", no_wrap=True, overflow="ellipsis")
-        return [running] if self.running else []
+        running = [f"running {', '.join(self.running)}"] if self.running else []
+        return ["   ".join(parts), *running]

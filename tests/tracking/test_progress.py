@@ -66,11 +66,8 @@ def test_the_live_lines(clock):
     head, steps, *table = last(stream).splitlines()
     assert head.endswith("50%")
     assert steps == "500 / 1,000 steps   100 steps/s   0:00:05 left"
-    assert [line.split() for line in table] == [
-        ["usefulness", "train", "0.910", "test", "0.730"],
-        ["neutrality", "train", "0.820"],
-        ["training", "return", "1.250", "entropy", "0.500"],
-    ]
+    wanted = ["usefulness train 0.910, test 0.730", "neutrality train 0.820", "training return 1.250, entropy 0.500"]
+    assert [line.strip() for line in table] == wanted
 
 
 def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
