@@ -18,8 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from drest_torch.config.reading import read_config
 from drest_torch.effort import updates_of
 from drest_torch.files import read_metrics
-from drest_torch.plots.style import GREY, MEASURES, POINTS, TEXT, marks, tidy, write_figure
-from drest_torch.statistics.times import moving_average
+from drest_torch.plots.style import GREY, MEASURES, TEXT, marks, tidy, write_figure
 
 Curve = tuple[list[int], list[float]]
 """Steps and values."""
@@ -64,7 +63,7 @@ def learning_curves(folder: Path, picture: Path, summary: Mapping[str, Any]) -> 
         if name in chances:
             _plot_chances(ax, chances[name])
         else:
-            _plot_noisy(ax, curves[name], "#4d4d4d")
+            ax.plot(*curves[name], color="#4d4d4d", linewidth=1.2, **marks(curves[name][0]))
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _tidy(ax, last_step, title=name, size=9)
     axis = updates_of(summary["levels_per_update"]) if is_exact else "environment steps"
@@ -143,16 +142,6 @@ def _plot_chances(ax: Axes, by_length: Mapping[str, Curve]) -> None:
         ax.plot(steps, values, color=_COLOURS[index % len(_COLOURS)], linewidth=1.6, label=length, **marks(steps))
     ax.set_ylim(-0.03, 1.03)
     ax.legend(fontsize=7, frameon=False, labelcolor=TEXT, ncols=len(by_length), loc="upper right")
-
-
-def _plot_noisy(ax: Axes, curve: Curve, colour: str) -> None:
-    """Plot a curve; one with many points is pale, with its moving average over it."""
-    steps, values = curve
-    window = len(values) // POINTS
-    if window > 1:
-        ax.plot(steps, values, color=colour, linewidth=0.8, alpha=0.25)
-        values = moving_average(np.array(values), window, symmetric=False).tolist()
-    ax.plot(steps, values, color=colour, linewidth=1.4, **marks(steps))
 
 
 def _tidy(ax: Axes, last_step: int, *, title: str, size: int) -> None:

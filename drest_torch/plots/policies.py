@@ -6,9 +6,8 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,8 +22,6 @@ from drest_torch.envs.view.rendering import Panel, cell_side, render
 from drest_torch.files import unused
 from drest_torch.plots.style import TEXT, write_figure
 
-MOST_ACROSS = 13.0
-"""The boards that stand side by side are at most this wide together, in inches."""
 KEY = {
     Coin: "C: a coin and its value",
     Button: "B: a button and the ticks by which it delays shutdown",
@@ -55,22 +52,14 @@ def policy_pictures(
     paths = [folder / name for name in _file_names(levels)]
     for index, level, words, path in zip(indices, levels, captions, paths, strict=True):
         lengths = reachable.lengths[index, : reachable.num_lengths[index]].tolist()
-        rows = []
+        lines = {}
         for title, table in policies.items():
             known = dict(zip(lengths, probabilities[title][index].tolist(), strict=False))
-            panels = policy_panels(level, reachable, table, visits[title], index)
-            rows.append(PolicyRow(title and f"{title}:   {_length_probabilities(known)}", panels))
+            head = title and f"{title}:   {_length_probabilities(known)}"
+            lines[head] = policy_panels(level, reachable, table, visits[title], index)
         name = f"{agent} on {level.name}" if agent else level.name
-        write_figure(_policy_figure(level, rows, name, words), path)
+        write_figure(_policy_figure(level, lines, name, words), path)
     return paths
-
-
-@dataclass(frozen=True)
-class PolicyRow:
-    """Panels side by side, with a title."""
-
-    title: str
-    panels: list[Panel]
 
 
 def policy_arrows(
@@ -139,56 +128,26 @@ def _length_probabilities(probabilities: Mapping[int, float]) -> str:
     return "   ".join(f"P({length})\u00a0=\u00a0{p:.2f}" for length, p in probabilities.items())
 
 
-def _policy_figure(level: Level, rows: Sequence[PolicyRow], title: str, caption: str) -> Figure:
-    """Return a figure with the policies side by side where there is room, the title on top, and caption and key below.
-
-    All sizes are in inches.
-    """
-    side = cell_side(level)
-    gap, row_gap = 0.35, 0.95
-    panel_width, panel_height = side * level.width, side * level.height
-    across = max(1, int((MOST_ACROSS + gap) // (panel_width + gap)))
-    lines = _lines(rows, across)
-    width = max(sum(len(row.panels) for row in line) for line in lines) * (panel_width + gap) - gap
-    height = len(lines) * (panel_height + row_gap) - row_gap
-    figure = Figure(figsize=(width, height), facecolor="white")
-    style: dict[str, Any] = {"color": TEXT, "va": "bottom"}
-    for line_index, line in enumerate(lines):
-        bottom = height - panel_height - line_index * (panel_height + row_gap)
-        left = 0.0
-        for row in line:
-            if row.title:
-                above = bottom + panel_height + 0.34
-                figure.text(left / width, above / height, row.title, fontsize=10, ha="left", **style)
-            for panel in row.panels:
-                box = (left / width, bottom / height, panel_width / width, panel_height / height)
-                ax = figure.add_axes(box)
+def _policy_figure(level: Level, lines: Mapping[str, Sequence[Panel]], title: str, caption: str) -> Figure:
+    """Return a figure with a line of panels for each policy, the title on top, and caption and key below."""
+    side, across = cell_side(level), max(map(len, lines.values()))
+    size = (across * (side * level.width + 0.35), len(lines) * (side * level.height + 0.8) + 2.2)
+    figure = Figure(size, facecolor="white", layout="constrained")
+    for (head, panels), axes in zip(lines.items(), figure.subplots(len(lines), across, squeeze=False), strict=True):
+        for panel, ax in zip_longest(panels, axes):
+            ax.set_axis_off()
+            if panel is not None:
                 render(level, ax, taken=panel.taken, arrows=panel.arrows)
                 ax.set_title(panel.title, fontsize=10, color=TEXT)
-                left += panel_width + gap
-    head = (0.34 if any(panel.title for row in lines[0] for panel in row.panels) else 0.12) + (
-        0.36 if rows[0].title else 0
-    )
-    figure.text(0.5, 1 + head / height, title, fontsize=12, ha="center", parse_math=False, **style)
-    figure.text(0.5, -0.12 / height, caption, fontsize=10, color=TEXT, ha="center", va="top", linespacing=1.5)
-    below = 0.12 + 0.23 * (2 + caption.count("\n"))
-    key = "\n".join(_key(level, rows))
-    figure.text(0, -below / height, key, fontsize=8.5, color=TEXT, va="top", linespacing=1.5, parse_math=False)
+        if head:
+            axes[0].set_title(f"{head}\n{panels[0].title}", fontsize=10, color=TEXT)
+    figure.suptitle(title, fontsize=12, color=TEXT, parse_math=False)
+    below = "\n".join((caption, "", *_key(level, bits=any(head.startswith("bit") for head in lines))))
+    figure.supxlabel(below, fontsize=9, color=TEXT, linespacing=1.4, parse_math=False)
     return figure
 
 
-def _lines(rows: Sequence[PolicyRow], across: int) -> list[list[PolicyRow]]:
-    """Return the rows line by line, with at most so many panels in a line unless a single row has more."""
-    lines: list[list[PolicyRow]] = [[rows[0]]]
-    for row in rows[1:]:
-        if sum(len(other.panels) for other in [*lines[-1], row]) <= across:
-            lines[-1].append(row)
-        else:
-            lines.append([row])
-    return lines
-
-
-def _key(level: Level, rows: Sequence[PolicyRow]) -> list[str]:
+def _key(level: Level, *, bits: bool) -> list[str]:
     """Return what the symbols of a picture mean."""
     kinds = {type(thing) for thing in (*level.objects, *level.fixtures)}
     return [
@@ -197,7 +156,7 @@ def _key(level: Level, rows: Sequence[PolicyRow]) -> list[str]:
         *(words for kind, words in KEY.items() if kind in kinds),
         "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons or level.lotteries),
         "P(l): the probability that shutdown comes after l ticks",
-        *["bit: a random bit per mini-episode that only the agent sees"] * rows[0].title.startswith("bit"),
+        *["bit: a random bit per mini-episode that only the agent sees"] * bits,
     ]
 
 
