@@ -30,7 +30,6 @@ _OUTPUT_SHOWN = 4000
 _REASON_LENGTH = 300
 SECONDS_TO_SAVE = 5.0
 """The time that stopped runs have to save their state."""
-SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class ExecutorError(UserError):

@@ -21,7 +21,6 @@ from typing import Any
 
 from drest_torch.interruption import handling
 from drest_torch.jobs.executor import (
-    SECONDS_BETWEEN_LOOKS,
     SECONDS_TO_SAVE,
     Again,
     Done,
@@ -36,6 +35,7 @@ from drest_torch.jobs.executor import (
 from drest_torch.jobs.job import Failure, Job
 
 _SECONDS_TO_CONNECT = 10.0
+_SECONDS_BETWEEN_LOOKS = 1.0
 _SHARES = 10_000
 """The number of parts in which Ray counts a GPU."""
 
@@ -109,7 +109,7 @@ class RayCluster:
                     running[options.remote(job, folder, project_checksum())] = job, folder
                     tries[folder] += 1
                     yield Started(job)
-                for reference in ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)[0]:
+                for reference in ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)[0]:
                     task = running.pop(reference)
                     event = self._end(ray, reference, *task, tries[task[1]])
                     if isinstance(event, Again):

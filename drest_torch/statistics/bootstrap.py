@@ -52,8 +52,6 @@ def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2
     samples = [sample_of(values, infinite=True) for values in (a, b)]
     if any((sample < 0).any() for sample in samples):
         raise ValueError("A ratio is taken of times, and a time is not negative.")
-    if not 0 < level < 1 or resamples < 1:
-        raise ValueError(f"Expected a level between 0 and 1 and some resamples, got {level} and {resamples}.")
     rng = np.random.default_rng(seed)
     drawn = (sample[rng.integers(len(sample), size=(resamples, len(sample)))] for sample in samples)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -88,20 +88,14 @@ def _start(run: RunInfo) -> Any:
             patience = {name: each for name, each in PATIENCE.items() if f"WANDB_{name.upper()}" not in os.environ}
             wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET, **patience))
         except (wandb.Error, ValueError) as error:
-            raise LoggerError(_advice(config.mode, " ".join(str(error).split()))) from error
+            raise LoggerError(
+                f"logger.mode={config.mode}: W&B could not be started ({' '.join(str(error).split())}); correct the "
+                "logger's values, run `wandb login` first, or use logger.mode=offline"
+            ) from error
     # A run that is resumed online has the provenance of its first session already.
     wandb_run.config.update({"provenance": dict(run.provenance)}, allow_val_change=True)
     wandb_run.define_metric("*", step_metric="step")
     return wandb_run
-
-
-def _advice(mode: str, reason: str) -> str:
-    if mode == "online":
-        return (
-            f"logger.mode=online: W&B could not be reached or refused access ({reason}); "
-            "run `wandb login` first, or use logger.mode=offline"
-        )
-    return f"logger.mode={mode}: W&B could not be started ({reason}); correct the logger's values, or use logger=none"
 
 
 @contextmanager

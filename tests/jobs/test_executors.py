@@ -199,7 +199,8 @@ def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, t
         wait_for(lambda: all(calls(store, each) for each in saving) and all(sums(store, jobs[:2])))
         send(process.pid, signum)
         output, _ = process.communicate()
-    assert (process.returncode, output) == (130 if saves else -signum, "")
+    assert process.returncode == (130 if saves else -signum)
+    assert not (saves and output)  # of a driver that is killed, Python says that semaphores were left behind
     wait_for(lambda: not any(is_alive(*calls(store, each)) for each in saving))
     saved = [store.folder_of(each) / "saved" for each in saving]
     assert [path.exists() and path.read_text() for path in saved] == [saves and f"[{int(signal.SIGTERM)}]"] * 2

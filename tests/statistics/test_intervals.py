@@ -23,21 +23,17 @@ def half(interval):
 
 
 @pytest.mark.parametrize(
-    ("level", "freedom", "quantile"),
-    [
-        *[(0.95, 1, 12.7062), (0.95, 2, 4.30265), (0.95, 4, 2.77645), (0.99, 3, 5.84091), (0.5, 7, 0.711142)],
-        *[(0.95, 30, 2.04227), (0.95, 99, 1.98422), (0.95, 101, 1.98373), (0.95, 1e9, 1.96)],
-    ],
+    ("freedom", "quantile"),
+    [(1, 12.7062), (2, 4.30265), (4, 2.77645), (30, 2.04227), (99, 1.98422), (101, 1.98373), (1e9, 1.96)],
 )
-def test_quantiles_are_those_of_the_tables(level, freedom, quantile):
-    assert t_quantile(level, freedom) == pytest.approx(quantile, rel=2e-4)
+def test_quantiles_are_those_of_the_tables(freedom, quantile):
+    assert t_quantile(freedom) == pytest.approx(quantile, rel=2e-4)
 
 
 def test_three_seeds_by_hand():
     interval = t_interval([1.0, 2.0, 6.0])  # mean 3, standard deviation √7
     assert interval.estimate == 3
     assert half(interval) == pytest.approx(4.30265 * math.sqrt(7 / 3), rel=1e-4)
-    assert half(t_interval([1.0, 2.0, 6.0], level=0.5)) < 0.3 * half(interval)
 
 
 def test_a_difference_covers_seeds_of_both_sides():

@@ -49,16 +49,6 @@ def test_as_much_is_left_out_below_as_above():
     assert one.low == one.high
 
 
-def test_the_seed_decides_and_nothing_else():
-    a, b = numbers(0, 120), numbers(1, 90)
-    first = ratio(a**2, b**2, seed=1)
-    np.random.seed(0)  # noqa: NPY002 (the global generator must play no part)
-    assert ratio(a**2, b**2, seed=1) == first
-    others = [ratio(a**2, b**2, seed=seed) for seed in range(2, 6)]
-    assert all(other.estimate == first.estimate for other in others)
-    assert any((other.low, other.high) != (first.low, first.high) for other in others)
-
-
 @pytest.mark.parametrize(
     ("interval", "expected"),
     [
@@ -117,12 +107,8 @@ def test_text(interval, digits, text):
     [
         (lambda: ratio([1, math.nan], [1]), "NaN"),
         (lambda: ratio([1, -INF], [1]), "-inf"),
-        (lambda: ratio([], [1]), "shape"),
         (lambda: ratio([[1, 2], [3, 4]], [1]), "shape"),
-        (lambda: ratio([1, 2], [1], level=95), "level"),
-        (lambda: ratio([1, 2], [1], resamples=0), "resamples"),
         (lambda: ratio([1, 2], [-1, 2]), "negative"),
-        (lambda: ratio([1, 2], [math.nan]), "NaN"),
         (lambda: standard_errors_apart(1, 1, 1, 1, 1, 5), "two values"),
     ],
 )
