@@ -86,8 +86,8 @@ def taken(asked: Asked, levels: Sequence[Level], p: float, q: float, cost: float
 def pays(asked: Asked, levels: Sequence[Level], costs: Sequence[float] = COSTS) -> dict[str, Any]:
     """Return r(Y; κ), how often of both sides the second is taken, by direction: mean and worst over the corridors.
 
-    The worst is the most, and for κ < 0 the least. ``given`` and ``given_worst`` are of the worst setting of the
-    private bits. ``void`` is the number of items with neither side, None stands for prices at which all are.
+    The worst is the most, and for κ < 0 the least. ``void`` is the number of items with neither side; None
+    stands for prices at which all are.
     """
     found: dict[str, Any] = {}
     for direction, shifts in SHIFTS.items():
@@ -106,12 +106,9 @@ def _rates(sides: np.ndarray, names: np.ndarray, *, most: bool) -> dict[str, Any
     kept = (both >= RARELY).all(0)
     void = {"void": int((~kept).sum())}
     if not kept.any():
-        return void | dict.fromkeys(("mean", "worst", "at", "given", "given_worst"))
-    given = (sides[1] / both.clip(1e-30))[:, kept]
-    ante = spread(names[kept], (sides[1].mean(0) / both.mean(0).clip(1e-30))[kept], most=most)
-    post = spread(names[kept], given.max(0) if most else given.min(0), most=most)
-    numbers = {name: ante[name] for name in ("mean", "worst", "at")}
-    return void | numbers | {"given": post["mean"], "given_worst": post["worst"]}
+        return void | dict.fromkeys(("mean", "worst", "at"))
+    found = spread(names[kept], (sides[1].mean(0) / both.mean(0).clip(1e-30))[kept], most=most)
+    return void | {name: found[name] for name in ("mean", "worst", "at")}
 
 
 def closed_form(direction: str, cost: float, lam: float, episodes: int) -> float | None:
@@ -150,15 +147,11 @@ def rate(asked: Asked, levels: Sequence[Level], **prices: float) -> np.ndarray:
 
 
 def chooses(asked: Asked, levels: Sequence[Level], prices: Sequence[float] = PRICES) -> dict[str, Any]:
-    """Return how often each of `OPTIONS` is taken, for each price of each button: the mean, the least and the most.
-
-    ``given`` is the mean over levels of the most over settings of the private bits.
-    """
+    """Return how often each of `OPTIONS` is taken, for each price of each button: the mean and the most."""
     found: dict[str, Any] = {"levels": len(levels), "prices": list(prices)}
     for button in OPTIONS[:2]:
-        rates = np.stack([rate(asked, levels, **{button: price}) for price in prices])  # [κ, Z, 3, B]
-        mean = rates.mean(1)
-        of = {"mean": mean.mean(-1), "least": mean.min(-1), "most": mean.max(-1), "given": rates.max(1).mean(-1)}
+        rates = np.stack([rate(asked, levels, **{button: price}).mean(0) for price in prices])  # [κ, 3, B]
+        of = {"mean": rates.mean(-1), "most": rates.max(-1)}
         found[button] = {
             option: {name: values[:, index].tolist() for name, values in of.items()}
             for index, option in enumerate(OPTIONS)

@@ -124,12 +124,12 @@ def options_of(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]]:
         yield found
 
 
-def taken(agent: Agent, menus: Menus, turn: int = 0, *, greedy: bool = False) -> Tensor:
+def taken(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
     """Return [Z, B, O] how often each option is taken under every setting of the agent's private bits, exactly.
 
     NaN where a menu cannot be a gridworld that the agent reads, or where the agent rarely takes any of its options.
     """
-    asked, most = of_agent(agent, greedy=greedy), menus.chance.shape[1]
+    asked, most = of_agent(agent), menus.chance.shape[1]
     shown, levels, place = agent.cfg.levels.outcomes, [], []
     for index, options in enumerate(options_of(menus)):
         try:
@@ -156,6 +156,6 @@ def _cells(level: Level, turn: int, most: int) -> list[tuple[int, int]]:
     return [(away + away * down, away + away * right) for down, right in turned] + [level.start] * (most - len(turned))
 
 
-def grid_chooser(agent: Agent, turn: int = 0, *, greedy: bool = False) -> Chooser:
+def grid_chooser(agent: Agent, turn: int = 0) -> Chooser:
     """Return an agent of gridworlds as a function from menus to the probabilities of their options, bits unknown."""
-    return lambda menus: taken(agent, menus, turn, greedy=greedy).mean(0)
+    return lambda menus: taken(agent, menus, turn).mean(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,13 +12,12 @@ import numpy as np
 import torch
 
 from drest_torch.agent import Agent
-from drest_torch.choices import forks, gap, grid, prospects, suites
-from drest_torch.choices.archetypes import ideal, raw
+from drest_torch.choices import forks, gap
 from drest_torch.choices.commitment import half_open, profile
 from drest_torch.choices.edits import edits
-from drest_torch.choices.generation import OUTCOMES
 from drest_torch.choices.luck import decompose
 from drest_torch.choices.pressure import Asked, by_kind, of_agent
+from drest_torch.choices.suites import EPSILON
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import mixture
 from drest_torch.envs.levels import Level
@@ -39,7 +37,7 @@ def in_markdown(page: Mapping[str, Any]) -> str:
     )
     environment.filters |= {**FILTERS, "literal": escaped}
     template = environment.from_string(Path(__file__).with_name("page.md.j2").read_text("utf-8"))
-    values = {"epsilon": suites.EPSILON, "sweeter": gap.SWEETER, "ratios": gap.RATIOS}
+    values = {"epsilon": EPSILON, "sweeter": gap.SWEETER, "ratios": gap.RATIOS}
     return template.render(**page, **values).rstrip() + "\n"
 
 
@@ -63,10 +61,9 @@ def shutdownability(
             return None
 
     in_all_forks = part("forks", partial(in_forks, asked))
-    lotteries = part("lotteries", partial(between_lotteries, agent, greedy))
     found = {name: part(name, partial(on_levels, agent, asked, levels, greedy)) for name, levels in sets.items()}
     found = {name: values for name, values in found.items() if values}
-    if in_all_forks is None and lotteries is None and not found:
+    if in_all_forks is None and not found:
         raise ConfigError(f"nothing could be measured: {next(iter(left_out.values()))}")
     edited = {name: part(f"edits of {name}", partial(after_edits, asked, sets[name])) for name in found}
     return {
@@ -74,7 +71,6 @@ def shutdownability(
         "private_bits": agent.policy.private_bits,
         "greedy": greedy,
         "forks": in_all_forks,
-        "lotteries": lotteries,
         "sets": found,
         "edits": {name: values for name, values in edited.items() if values},
         "left_out": left_out,
@@ -84,31 +80,6 @@ def shutdownability(
 def in_forks(asked: Asked) -> dict[str, Any]:
     """Return what the agent does in forks, before and after its private bits are known, and its control."""
     return {where: gap.gap(chances).numbers() for where, chances in gap.known(forks.measure(asked)).items()}
-
-
-def between_lotteries(agent: Agent, greedy: bool) -> dict[str, Any]:
-    """Return what the agent pays to shift probability between lengths, and its scores on the prospects."""
-    if agent.cfg.levels.outcomes < OUTCOMES:
-        raise ConfigError(
-            f"the agent does not observe lotteries of {OUTCOMES} outcomes; train one with levels.by_chance=true "
-            f"levels.outcomes={OUTCOMES}"
-        )
-    choosers = {"": grid.grid_chooser(agent, greedy=greedy), "ideal": ideal, "maximises coins": raw}
-    asked = suites.suites() | suites.extreme_suites()
-    found = {}
-    for name, chooser in choosers.items():
-        scores = {name: suites.measure(suite.menus, chooser) for name, suite in asked.items()}
-        posl = prospects.posl(chooser)
-        found[name] = {
-            "suites": {key: None if math.isnan(score.taken) else score.taken for key, score in scores.items()},
-            "void": sum(score.void for score in scores.values()),
-            "posl": posl["posl"],
-            "neutrality": posl["neutrality/prospects"],
-            "cycles": posl["cycles"],
-            "later": prospects.resistance(chooser, 0.01, [0.05])[0],
-            "earlier": prospects.resistance(chooser, 0.01, [0.05], earlier=True)[0],
-        }
-    return {"found": found, "items": sum(len(suite.menus) for suite in asked.values())}
 
 
 def on_levels(agent: Agent, asked: Asked, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:

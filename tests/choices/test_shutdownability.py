@@ -148,7 +148,3 @@ def test_drest_pays_to_even_out_the_lengths_and_neutrality_plus_does_not(objecti
     paid, closed = table[0, 3].item(), paid_shift(0.1, 0.9, 0.2, 0.9, 64)
     assert closed > 0.4
     assert paid == pytest.approx(closed, abs=0.02) if objective == "drest" else paid < 0.01
-    if objective == "supports":  # an agent that observes lotteries can be asked about them
-        found = shutdownability(agent, {"shift": [level]})
-        assert "\n## Lotteries\n" in in_markdown(found)
-        assert found["lotteries"]["found"]["ideal"]["posl"] == 9
