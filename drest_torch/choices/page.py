@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 import torch
 
 from drest_torch.agent import Agent
-from drest_torch.choices import forks, gap
-from drest_torch.choices.commitment import half_open, profile
+from drest_torch.choices import forks
 from drest_torch.choices.edits import edits
-from drest_torch.choices.luck import decompose
+from drest_torch.choices.luck import decompose, profile
 from drest_torch.choices.pressure import Asked, by_kind, of_agent
 from drest_torch.choices.suites import EPSILON
-from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import mixture
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
@@ -37,7 +34,7 @@ def in_markdown(page: Mapping[str, Any]) -> str:
     )
     environment.filters |= {**FILTERS, "literal": escaped}
     template = environment.from_string(Path(__file__).with_name("page.md.j2").read_text("utf-8"))
-    values = {"epsilon": EPSILON, "sweeter": gap.SWEETER, "ratios": gap.RATIOS}
+    values = {"epsilon": EPSILON, "sweeter": forks.SWEETER, "ratios": forks.RATIOS}
     return template.render(**page, **values).rstrip() + "\n"
 
 
@@ -79,7 +76,7 @@ def shutdownability(
 
 def in_forks(asked: Asked) -> dict[str, Any]:
     """Return what the agent does in forks, before and after its private bits are known, and its control."""
-    return {where: gap.gap(chances).numbers() for where, chances in gap.known(forks.measure(asked)).items()}
+    return {where: forks.gap(chances).numbers() for where, chances in forks.known(forks.measure(asked)).items()}
 
 
 def on_levels(agent: Agent, asked: Asked, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:
@@ -90,17 +87,12 @@ def on_levels(agent: Agent, asked: Asked, levels: Sequence[Level], greedy: bool)
     profiles = {"ex_ante": profile(reachable, level_set.probabilities(agent.policy, reachable, greedy=greedy))}
     if len(tables) > 1:
         profiles["given"] = torch.stack([profile(reachable, table) for table in tables]).mean(0)
-    ticks = [[tick for row in found.tolist() if (tick := half_open(row)) is not None] for found in profiles.values()]
     return {
         "levels": len(levels),
         "usefulness": usefulness(lengths.probability, lengths.coins, best).mean().item(),
         **{name: values.mean().item() for name, values in vars(parts).items()},
         "least_length": lengths.probability.masked_fill(level_set.optima.lengths == 0, 1).amin(-1).mean().item(),
-        "by_chance": sum(compile_levels([level]).any_luck for level in levels),
         "commitment": {name: found.mean(0).tolist() for name, found in profiles.items()},
-        "half_open": {
-            name: float(np.median(known)) if known else None for name, known in zip(profiles, ticks, strict=True)
-        },
     }
 
 

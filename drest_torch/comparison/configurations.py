@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from drest_torch.comparison.records import MOST, Curve, RunRecord
 
 if TYPE_CHECKING:
-    from drest_torch.statistics.bootstrap import Interval
+    from drest_torch.statistics.intervals import Interval
 
 NOT_COMPARED = ("run_dir", "resume", "progress")
 """Values of a configuration that say nothing about what is learned."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TextIO
 
 from drest_torch.jobs.executor import Again, Event, Started
@@ -19,15 +18,10 @@ class JobProgress(LiveLines):
         super().__init__(title, total, stream)
         self.existed = self.failed = 0
         self.running: dict[str, None] = {}  # a set that keeps its order
-        self._has_begun = False
 
     def __call__(self, event: Event) -> None:
         """Record the start or the end of a run."""
         if isinstance(event, Started):
-            if not self._has_begun:
-                self._has_begun = True
-                self._written = -math.inf  # a first line is due
-                self.begin()
             self.running[event.job.name] = None
         elif isinstance(event, Again):
             self.running.pop(event.job.name, None)

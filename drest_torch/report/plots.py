@@ -17,7 +17,7 @@ from drest_torch.plots.policies import policy_panels
 from drest_torch.plots.style import write_figure
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import LIGHT, Style
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 from drest_torch.statistics.times import moving_average
 
 DRAWN = 10

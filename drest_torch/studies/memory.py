@@ -26,7 +26,7 @@ from drest_torch.report.blocks import Plot
 from drest_torch.report.plots import dots
 from drest_torch.report.tables import median_range
 from drest_torch.reward import Reward
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 
 TITLE = "Agents that remember"

@@ -26,8 +26,7 @@ from drest_torch.report.plots import THREE_ABREAST, Curves, dots, training_plot
 from drest_torch.report.tables import count, median_range
 from drest_torch.report.template import MISSING, plural
 from drest_torch.reward import Reward
-from drest_torch.statistics.bootstrap import Interval
-from drest_torch.statistics.intervals import runs_interval
+from drest_torch.statistics.intervals import Interval, runs_interval
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
 from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, gamma_of, tables_job, title

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.style import Style
-from drest_torch.statistics.bootstrap import Interval
-from drest_torch.statistics.intervals import t_interval
+from drest_torch.statistics.intervals import Interval, t_interval
 from drest_torch.studies.engine import Quote, as_table
 from drest_torch.studies.scores import METRICS, Score
 

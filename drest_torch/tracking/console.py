@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drest_torch.errors import shown
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""

@@ -65,7 +65,7 @@ class LiveLines(ABC):
         return Group(head, *(Text(line, no_wrap=True, overflow="ellipsis") for line in self._lines()))
 
     def __enter__(self: _Self) -> _Self:
-        self.begin()
+        self._began = monotonic()
         if self.is_live:
             self._live.start(refresh=True)
         return self
@@ -73,10 +73,6 @@ class LiveLines(ABC):
     def __exit__(self, *error: Any) -> None:
         """Leave the last state of the lines in the terminal, with the cursor below them."""
         self._live.stop()
-
-    def begin(self) -> None:
-        """Start the clock now."""
-        self._began = monotonic()
 
     def refresh(self, seconds: float = 0.0) -> None:
         """Write the current lines if they are so old, or, where there is no terminal, a plain line each minute."""

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drest_torch.statistics.bootstrap import Interval
-from drest_torch.statistics.intervals import difference, runs_interval, t_interval, t_quantile
+from drest_torch.statistics.intervals import Interval, difference, runs_interval, t_interval, t_quantile
 
 ENOUGH = 0.915
 """How often a 95 % interval has to cover the truth (2,000 samples: standard error 0.005)."""

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from drest_torch.statistics.bootstrap import Interval, ratio, standard_errors_apart
+from drest_torch.statistics.intervals import Interval, ratio, standard_errors_apart
 
 INF = math.inf
 
