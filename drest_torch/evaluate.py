@@ -78,7 +78,7 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     text = in_markdown(page)
     print(shown(text))
     is_run = agent.folder.resolve().parent != PRETRAINED
-    path = Path(cfg.out or (agent.folder if is_run else Path()) / cfg.suite)
+    path = Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite))
     write_json(path.with_suffix(".json"), page)
     write_text(path.with_suffix(".md"), text)
     print(shown(f"The page is in {path.with_suffix('.json')} and {path.with_suffix('.md')}"))

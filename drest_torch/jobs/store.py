@@ -67,7 +67,7 @@ class Store:
         """Store a finished run, whose result is ``checked``; ``seconds`` is the duration of its last session."""
         folder, checksum = self.folder_of(job), None
         if result.arrays:
-            np.savez_compressed(buffer := io.BytesIO(), **result.arrays)
+            np.savez_compressed(buffer := io.BytesIO(), **result.arrays)  # type: ignore[arg-type]
             checksum = hashlib.sha256(buffer.getvalue()).hexdigest()
             write_whole(folder / _ARRAYS, buffer.getvalue())
         record = _describe(job) | {"seconds": seconds, "numbers": result.numbers, "arrays": checksum}

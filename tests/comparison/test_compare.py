@@ -11,7 +11,7 @@ import yaml
 from drest_torch import compare
 from drest_torch.comparison.configurations import configurations, curves_over_training, differences, labels
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs, read_run
-from drest_torch.plots.comparison import compare_curves
+from drest_torch.plots.curves import compare_curves
 
 
 def write_run(folder, *, algo="ppo", seed=0, finished=True, **values):
@@ -140,7 +140,7 @@ def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(monkeypatch, tmp
 
 def plotted(monkeypatch, runs):
     figures = []
-    monkeypatch.setattr("drest_torch.plots.comparison.write_figure", lambda figure, _: figures.append(figure))
+    monkeypatch.setattr("drest_torch.plots.curves.write_figure", lambda figure, _: figures.append(figure))
     compared = configurations(runs)
     axis, curves = curves_over_training(compared)
     compare_curves(curves, labels(compared), Path("curves.png"), axis)
