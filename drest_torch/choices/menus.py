@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,12 +38,7 @@ class Option:
         """Return the option with these (chance, length, coins), such as ("1/3", 2, 5) and ("2/3", 1, 2)."""
         chances: dict[tuple[int, float], Fraction] = {}
         for chance, length, coins in outcomes:
-            share = Fraction(chance)
-            if share < 0:
-                raise LevelError(f"an outcome has the chance {share}; expected at least 0")
-            if length < 1 or not math.isfinite(coins):
-                raise LevelError(f"an outcome has length {length} and coins {coins}; expected ≥ 1 and a finite number")
-            if share:
+            if share := Fraction(chance):
                 place = (int(length), float(coins))
                 chances[place] = chances.get(place, Fraction(0)) + share
         if (total := sum(chances.values())) != 1:

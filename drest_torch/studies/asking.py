@@ -13,7 +13,7 @@ import pandas as pd
 
 from drest_torch.agent import Agent
 from drest_torch.building.levels import named
-from drest_torch.choices import aliased, buttons, forks, irreversible
+from drest_torch.choices import aliased, buttons, forks
 from drest_torch.choices.edits import edits
 from drest_torch.choices.pressure import (
     MEASURES,
@@ -168,7 +168,7 @@ def ask(asked: Asked, spec: dict[str, Any]) -> dict[str, Any]:
 
 def first_step(asked: Asked, number: int) -> dict[str, Any]:
     """Return what is lost where the first step decides the length."""
-    pairs = irreversible.pairs(number)
+    pairs = aliased.first_steps(number)
     decided, later = (on_levels(asked, [pair[index] for pair in pairs]) for index in (0, 1))
     values = {name: (getattr(decided, name), getattr(later, name)) for name in MEASURES}
     return {

@@ -23,9 +23,9 @@ QUIET: dict[str, Any] = {
     "x_save_requirements": False,
 }
 """Settings of wandb: it prints nothing, and records only what the run logs."""
-PATIENCE: dict[str, Any] = {"init_timeout": 10.0, "finish_timeout": 60.0}
-"""Seconds that a server gets to answer, and to take what is left at the end, unless WANDB_INIT_TIMEOUT or
-WANDB_FINISH_TIMEOUT say otherwise: by itself wandb waits for minutes for an answer, and at the end for ever."""
+ENVIRONMENT = {"WANDB_INIT_TIMEOUT": "10", "WANDB_FINISH_TIMEOUT": "60", "WANDB_ERROR_REPORTING": "false"}
+"""Unless the user says otherwise: the seconds that a server gets to answer, and to take what is left at the end, for
+which wandb waits minutes by itself, and for ever; and no reports of errors, which take time and fail with a message."""
 
 
 class WandbSink(Sink):
@@ -81,12 +81,11 @@ def _start(run: RunInfo) -> Any:
         "resume": "allow" if config.mode == "online" else None,
     }
     with _undisturbed():
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # reports of errors take time, and fail with a message
+        os.environ.update(ENVIRONMENT | os.environ)
         import wandb
 
         try:
-            patience = {name: each for name, each in PATIENCE.items() if f"WANDB_{name.upper()}" not in os.environ}
-            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET, **patience))
+            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET))
         except (wandb.Error, ValueError) as error:
             raise LoggerError(
                 f"logger.mode={config.mode}: W&B could not be started ({' '.join(str(error).split())}); correct the "

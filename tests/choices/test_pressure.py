@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from drest_torch.agent import Agent
-from drest_torch.choices import aliased, buttons, irreversible, pressure
+from drest_torch.choices import aliased, buttons, pressure
 from drest_torch.envs.dynamics.mdp import STEPS, compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
@@ -138,7 +138,7 @@ def best_returns(levels):
 
 def test_the_first_step_decides_where_there_is_no_time_to_come_back():
     """Each leaves m(l) within reach for one length at most, and together they do so for all."""
-    for level, later in irreversible.pairs(20):
+    for level, later in aliased.first_steps(20):
         (best,), (then,) = best_returns([level]), best_returns([later])
         assert [*best.values()] == [*then.values()]
         assert replace(later, name=level.name, shutdown=level.shutdown) == level
