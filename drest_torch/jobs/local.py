@@ -80,7 +80,7 @@ class _Worker:
     def __init__(self) -> None:
         self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
         before = {*multiprocessing.active_children()}
-        with _environment(ONE_THREAD), _sigint_blocked():
+        with _prepared():
             self.ready = self.pool.submit(bool)  # this starts the process
         (self.process,) = {*multiprocessing.active_children()} - before
 
@@ -122,31 +122,23 @@ def _stop(workers: Sequence[_Worker]) -> None:
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            del os.environ[name]
-            if value is not None:
-                os.environ[name] = value
+def _prepared() -> Iterator[None]:
+    """Give processes that are started here one thread, and block SIGINT in them.
 
-
-@contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Block SIGINT in processes that are started here: a terminal sends Ctrl-C to all, and the driver ends them.
-
-    The signal is blocked, not ignored: a training run sets a handler of its own. It would count the driver's SIGTERM as
-    its second request to stop, and would not save.
+    A terminal sends Ctrl-C to all, and the driver ends them. The signal is blocked, not ignored: a training run sets a
+    handler of its own. It would count the driver's SIGTERM as its second request to stop, and would not save.
     """
     resource_tracker.ensure_running()  # otherwise it starts with the first worker, and unblocks SIGINT
+    own = dict(os.environ)
+    os.environ.update(ONE_THREAD)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for name in ONE_THREAD.keys() - own.keys():
+            del os.environ[name]
+        os.environ.update(own)
 
 
 def _begin() -> None:

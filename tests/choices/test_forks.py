@@ -133,13 +133,3 @@ def test_numbers_before_and_after_the_private_bit():
     }
     assert (found[forks.ANTE]["low"], found[forks.ANTE]["high"]) == (forks.RATIOS[0], forks.RATIOS[-1])
     assert {*forks.known(long[None])} == {forks.ANTE, forks.SOFTMAX}
-
-
-def test_the_range_ends_where_the_length_is_settled():
-    x = np.geomspace(0.01, 100, 17)
-    p = 1 / (1 + x**-2.0)
-    low, high = forks.stochastic_range(x, p)
-    assert high == pytest.approx(19**0.5, rel=0.1)
-    assert low == pytest.approx(1 / high)
-    assert forks.stochastic_range(x, np.full(17, 0.5)) == pytest.approx((0.01, 100))
-    assert np.isnan(forks.stochastic_range(x, np.ones(17))).all()

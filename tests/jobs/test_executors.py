@@ -63,8 +63,6 @@ def test_a_run_under_two_names_is_done_once(store, later):
     assert [event.job.name for event in heard if isinstance(event, Done)] == ["one", "fails"]
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 1, 1]
     assert sums(store, jobs[:2]) == [5, 5]
-    with pytest.raises(JobError, match="two runs of the list are called 'one'"):
-        run_jobs([job("one", n=1), job("one", n=2)], store, Here())
 
 
 def test_ctrl_c_and_a_full_disk_stop_a_study(store, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drest_torch.statistics.intervals import Interval, difference, runs_interval, t_interval, t_quantile
+from drest_torch.statistics.intervals import difference, runs_interval, t_interval, t_quantile
 
 ENOUGH = 0.915
 """How often a 95 % interval has to cover the truth (2,000 samples: standard error 0.005)."""
@@ -56,12 +56,6 @@ def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refus
     for refused in ([], [math.inf, 1.0], [[1.0]]):
         with pytest.raises(ValueError, match=r"shape|finite"):
             t_interval(refused)
-
-
-def test_an_interval_of_a_share_stays_within_its_range():
-    assert Interval(0.99, 0.95, 1.03).within(0, 1) == Interval(0.99, 0.95, 1.0)
-    assert Interval(0.01, -0.2, 0.1).within(0, 1) == Interval(0.01, 0.0, 0.1)
-    assert Interval(1.001, 0.992, 1.01).within(0, 1) == Interval(1.0, 0.992, 1.0)
 
 
 @settings(max_examples=100)

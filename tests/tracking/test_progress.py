@@ -2,7 +2,6 @@
 
 import io
 import re
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -90,17 +89,6 @@ def test_notes_stand_above_the_lines_and_the_last_below(clock):
     assert last(stream).splitlines()[1].startswith("10 / 1,000 steps")
     assert stream.plain().endswith("Stopped at 10 steps.\n")
     assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_an_error_passes_and_leaves_the_terminal_clean(clock, error):
-    stream, stdout, stderr = Terminal(), sys.stdout, sys.stderr
-    with pytest.raises(error), Progress(1000, title="a run", stream=stream):
-        raise error
-    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
-    assert stream.getvalue().rindex(SHOW) > stream.plain().rindex("a run")
-    assert stream.plain().endswith("\n")
-    assert (sys.stdout, sys.stderr) == (stdout, stderr)
 
 
 def job(name):
