@@ -21,7 +21,7 @@ from drest_torch.choices.pressure import enters, of_agent
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Lottery
-from drest_torch.envs.objects.lottery import MAX_OUTCOMES, Outcome
+from drest_torch.envs.objects.lottery import Outcome
 from drest_torch.errors import LevelError
 
 DENOMINATOR = 10_000
@@ -61,7 +61,7 @@ def choice_level(options: Sequence[Sequence[tuple[float, int, float]]], turn: in
             for row, column in cells:
                 walls[row][column] = True
             continue
-        outcomes = _outcomes(options[index], shortest, name)
+        outcomes = _outcomes(options[index], shortest)
         lotteries.append(Lottery(*cells[-1], outcomes))
     objects = tuple(sorted(lotteries, key=lambda each: (each.row, each.column)))
     return Level(name, away, tuple(map(tuple, walls)), (away, away), objects)
@@ -74,11 +74,7 @@ def _turned(step: tuple[int, int], turn: int) -> tuple[int, int]:
     return down, right
 
 
-def _outcomes(option: Sequence[tuple[float, int, float]], shortest: int, name: str) -> tuple[Outcome, ...]:
-    if len(option) > MAX_OUTCOMES:
-        raise LevelError(
-            f"the menu '{name}' has an option with {len(option)} outcomes; expected at most {MAX_OUTCOMES}"
-        )
+def _outcomes(option: Sequence[tuple[float, int, float]], shortest: int) -> tuple[Outcome, ...]:
     chances = [Fraction(chance).limit_denominator(1000) for chance, _, _ in option]
     if sum(chances) != 1 or not all(chances):
         parts = [max(1, round(chance * DENOMINATOR)) for chance, _, _ in option]

@@ -90,8 +90,6 @@ def _objects(reachable: Reachable) -> list[dict[int, list[float]]]:
 
 def _decided(reachable: Reachable, outcome_of: Tensor) -> Reachable:
     """Return the same states with luck decided: ``outcome_of`` [S] is the outcome on a spot, -1 where none is."""
-    if (outcome_of < 0).all():
-        return reachable
     decided = copy(reachable)
     decided.layers = []
     goto = reachable.mdp.goto.reshape(-1, 4)

@@ -87,10 +87,6 @@ class Menu:
 
     options: tuple[Option, ...]
 
-    def __post_init__(self) -> None:
-        if len(self.options) < 2:
-            raise LevelError(f"a menu has {len(self.options)} options; expected at least two")
-
     def reversed(self) -> Menu:
         """Return the menu with its options in the opposite order."""
         return Menu(self.options[::-1])
@@ -128,8 +124,6 @@ class Menus:
     @staticmethod
     def of(menus: Sequence[Menu]) -> Menus:
         """Return menus as tensors of double precision."""
-        if not menus:
-            raise LevelError("there are no menus; expected at least one")
         options = max(len(menu.options) for menu in menus)
         outcomes = max(len(option.outcomes) for menu in menus for option in menu.options)
         table = np.zeros((3, len(menus), options, outcomes))

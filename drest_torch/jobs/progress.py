@@ -16,7 +16,7 @@ class JobProgress(LiveLines):
 
     def __init__(self, total: int, *, title: str, stream: TextIO | None = None) -> None:
         super().__init__(title, total, stream)
-        self.existed = self.failed = 0
+        self.failed = 0
         self.running: dict[str, None] = {}  # a set that keeps its order
 
     def __call__(self, event: Event) -> None:
@@ -30,7 +30,6 @@ class JobProgress(LiveLines):
             self.done += 1
             self.running.pop(event.job.name, None)
             if event.existed:
-                self.existed += 1
                 self.done_before += 1
                 return  # there can be hundreds at once
             if event.failure:
@@ -40,8 +39,8 @@ class JobProgress(LiveLines):
 
     def _lines(self) -> list[str]:
         parts = [f"{self.done} / {self.total} runs"]
-        if self.existed:
-            parts.append(f"{self.existed} from before")
+        if self.done_before:
+            parts.append(f"{self.done_before} from before")
         if self.failed:
             parts.append(f"{self.failed} failed")
         if rate := self.rate:

@@ -39,7 +39,6 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()  # workers may have another working directory
-        self._warned: set[Path] = set()
 
     def folder_of(self, job: Job) -> Path:
         """Return the folder of the run's files, which need not exist yet."""
@@ -58,9 +57,7 @@ class Store:
             record = _read_record(folder / _RESULT, job)
             return Result(record["numbers"], _read_arrays(folder / _ARRAYS, record["arrays"]))
         except _Damaged as error:
-            if folder not in self._warned:
-                self._warned.add(folder)
-                print(f"{error}; the run counts as not done", file=sys.stderr)
+            print(f"{error}; the run counts as not done", file=sys.stderr)
             return None
 
     def put(self, job: Job, result: Result, seconds: float) -> None:

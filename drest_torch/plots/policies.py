@@ -95,19 +95,12 @@ def policy_panels(
     )
     if not (level.buttons or level.lotteries):
         return [Panel(arrows=before)]
-    button = _first_entered(level)
+    single = len(level.buttons) == 1 and not level.lotteries
+    button = f"B{level.buttons[0].delay}" if single else "a button or lottery"
     if np.isnan(after).all():
-        return [Panel(f"{button} is not {'entered' if level.lotteries else 'pressed'}", arrows=before)]
+        return [Panel(f"{button} is not entered", arrows=before)]
     taken = _always_taken(level, reachable, visits, level_index)
     return [Panel(f"before {button}", arrows=before), Panel(f"after {button}", taken=taken, arrows=after)]
-
-
-def _first_entered(level: Level) -> str:
-    """Return what the level has of buttons and lotteries."""
-    if len(level.buttons) == 1 and not level.lotteries:
-        return f"B{level.buttons[0].delay}"
-    kinds = ["button"] * bool(level.buttons) + ["lottery"] * bool(level.lotteries)
-    return f"{'the' if len(level.buttons) + len(level.lotteries) == 1 else 'a'} {' or '.join(kinds)}"
 
 
 def _always_taken(level: Level, reachable: Reachable, visits: Tensor, level_index: int) -> int:

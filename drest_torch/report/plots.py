@@ -27,8 +27,8 @@ _GROUPS_INSIDE = 3
 THREE_ABREAST = (3.5, 2.8)
 """Inches of a plot, so that three stand beside each other on a laptop."""
 COLOURS: dict[str, Callable[[Style], str]] = {
-    "default": lambda style: style.default_reward,
-    "drest": lambda style: style.drest,
+    "default": lambda style: style.series[0],
+    "drest": lambda style: style.series[1],
     "green": lambda style: style.series[2],
     "pink": lambda style: style.series[3],
     "violet": lambda style: style.series[4],

@@ -22,8 +22,8 @@ LESS = 5e-4
 """The difference from which on the neutrality given the private bits is printed."""
 
 
-def final_table(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> Table:
-    """Return the table of usefulness at γ and neutrality, one line per split, from the numbers of a summary."""
+def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: TextIO | None = None) -> None:
+    """Print the table of usefulness at γ and neutrality, one line per split, from the numbers of a summary."""
     rows = splits.values()
     sampled = [numbers["sampled"] for numbers in rows if "sampled" in numbers]
     notes = [_gammas(splits, gamma), "neutrality in bits; uniform: random actions; optimum: the best possible"]
@@ -57,7 +57,7 @@ def final_table(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> Table:
         if shows_own:
             cells.append(f"{numbers['neutrality_own']:.3f}" if "neutrality_own" in numbers else "–")
         table.add_row(*cells)
-    return table
+    console_for(stream or sys.stdout).print(table)
 
 
 def of_agent(numbers: Mapping[str, Any], measure: str) -> str:
@@ -74,11 +74,6 @@ def _gammas(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> str:
             name = f"{split}: " if len(splits) > 1 else ""
             note += f"; {name}" + ", ".join(f"{value:.3f} at gamma = {other:g}" for other, value in at.items())
     return note
-
-
-def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: TextIO | None = None) -> None:
-    """Print the final table: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
-    console_for(stream or sys.stdout).print(final_table(splits, gamma))
 
 
 def console_for(stream: TextIO) -> Console:

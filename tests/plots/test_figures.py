@@ -162,7 +162,7 @@ def test_panels_before_and_after_the_button(tmp_path, drawn):
     policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(3), tmp_path, [CAPTION] * 3)
     figures = [next(iter(axes.values())).figure for axes, _ in drawn]
     titles = [[ax.get_title() for ax in figure.axes] for figure in figures]
-    assert titles == [["before B4", "after B4"], ["before a button", "after a button"], [""]]
+    assert titles == [["before B4", "after B4"], ["before a button or lottery", "after a button or lottery"], [""]]
     shown = [{patch.get_gid() for patch in ax.patches} for ax in figures[0].axes]
     assert shown[0] - shown[1] == {"B4"}
     assert figures[0].get_suptitle() == "example"
@@ -178,7 +178,7 @@ def test_each_policy_has_a_line_with_what_it_does(tmp_path, drawn):
     (axes, _), *_ = drawn
     titles = [ax.get_title().replace("\u00a0", " ") for ax in next(iter(axes.values())).figure.axes]
     assert titles == [
-        "tails:   P(4) = 1.00   P(8) = 0.00\nB4 is not pressed",
+        "tails:   P(4) = 1.00   P(8) = 0.00\nB4 is not entered",
         "",
         "heads:   P(4) = 0.00   P(8) = 1.00\nbefore B4",
         "after B4",

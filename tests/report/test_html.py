@@ -177,7 +177,7 @@ def test_a_plot_is_drawn_in_the_variables_of_the_page(tmp_path):
     def draw(figure, style):
         axes = figure.subplots()
         axes.plot([0, 1], label="a < b")
-        axes.fill_between([0, 1], [1, 2], color=style.drest, alpha=0.2)
+        axes.fill_between([0, 1], [1, 2], color=style.series[1], alpha=0.2)
         axes.legend()
 
     before = dict(matplotlib.rcParams)
