@@ -12,7 +12,6 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from drest_torch.errors import FileError
 from drest_torch.jobs import job as jobs
 from drest_torch.jobs import store as stores
 from drest_torch.jobs.job import Failure, Job, JobError, Result
@@ -149,22 +148,6 @@ def test_arrays_that_unpack_to_too_much_are_not_read(store, job, most, shape, mo
     edit(store.folder_of(job) / "result.json", arrays=hashlib.sha256(path.read_bytes()).hexdigest())
     assert store.get(job) is None
     assert re.search("it unpacks to|it holds no arrays", capsys.readouterr().err)
-
-
-@pytest.mark.parametrize("file", ["result.npz", "result.json"])
-def test_a_write_that_fails_stores_nothing(store, job, file, monkeypatch):
-    replace = os.replace
-
-    def full(source, target):
-        if target.name == file:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(FileError, match="No space left on device"):
-        store.put(job, RESULT, 1)
-    assert store.get(job) is None
-    assert not any(name.endswith(".partial") for name in files(store, job))
 
 
 def test_a_failure_stays_until_the_run_succeeds(store, job):

@@ -39,10 +39,3 @@ def test_every_agent_has_its_own_mark():
     usefulness = np.array([[0, 0, 0], [0.4, 0.4, 0], [0.8, 0.8, 0]])
     times = hitting_times(EPISODES[:3], usefulness, np.array([0.4, 0.5, 0.0]), window=1)
     assert times.tolist() == [10, 20, np.inf]  # an agent of no use has not become useful
-
-
-def test_the_moving_average_overlooks_a_single_evaluation():
-    usefulness = column(0, 1, 0, 0, 0, 1, 1, 1, 1, 1)
-    episodes = np.arange(10)
-    assert hitting_times(episodes, usefulness, 0.6, window=1, for_good=False) == [1]
-    assert hitting_times(episodes, usefulness, 0.6, window=3, for_good=False) == [5]

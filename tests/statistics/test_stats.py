@@ -91,7 +91,6 @@ def test_standard_errors_apart_by_hand():
 @pytest.mark.parametrize(
     ("interval", "digits", "text"),
     [
-        (Interval(0.9951, 0.992, 0.9969), 3, "0.995 (0.992-0.997)"),
         (Interval(-0.1, -0.2, 0.05), 2, "-0.10 (-0.20 to 0.05)"),
         (Interval(0.1, -0.0001, 0.2), 3, "0.100 (0.000-0.200)"),
         (Interval(math.nan, 12.0, INF), 0, "nan (12-inf)"),
