@@ -93,9 +93,6 @@ def measure(asked: Asked) -> np.ndarray:
     return found.reshape(len(found), len(SETTINGS), len(places), len(OPTIONS)).numpy()
 
 
-# -------------------------------------------------------------------------------------- the gap
-
-
 @dataclass(frozen=True)
 class Gap:
     """What is measured in D forks [D]; NaN where it is void."""

@@ -91,7 +91,7 @@ def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
     return dict(curves)
 
 
-def _is_straight(steps: Sequence[int], values: Sequence[float]) -> bool:
+def _is_straight(steps: Sequence[float], values: Sequence[float]) -> bool:
     """Return whether a curve is constant or a schedule from end to end, which the configuration says already."""
     if len(values) < 3 or steps[-1] == steps[0]:
         return len(values) == 2 and values[0] == values[1]
@@ -150,7 +150,7 @@ def _plot_chances(ax: Axes, by_length: Mapping[str, Curve]) -> None:
     ax.legend(fontsize=7, frameon=False, labelcolor=TEXT, ncols=len(by_length), loc="upper right")
 
 
-def _tidy(ax: Axes, last_step: int, *, title: str, size: int) -> None:
+def _tidy(ax: Axes, last_step: float, *, title: str, size: int) -> None:
     tidy(ax, title, size)
     ax.set_xlim(-0.02 * (last_step or 1), 1.02 * (last_step or 1))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))

@@ -119,7 +119,7 @@ def sample():
             ["Neutrality (bits)", "0.99", "0.941 ± 0.010", "✗"],
             [LONG, "–", "", f"◐ {LONG}"],
         ],
-        note=f"± is half the interval, from `drest_torch.statistics.bootstrap.{LONG}`.",
+        note=f"± is half the interval, from `drest_torch.statistics.intervals.{LONG}`.",
     )
     wide = Table(
         f"Every seed, {LONG}",
