@@ -56,7 +56,7 @@ def _compare(arguments: list[str]) -> None:
     for sentence in refused:
         print(f"drest_torch: {shown(sentence)}; left out", file=sys.stderr)
     if pictures:
-        from drest_torch.plots.comparison import check_format, compare_curves
+        from drest_torch.plots.curves import check_format, compare_curves
 
         check_format(Path(pictures[0]))
     print_comparison(runs)

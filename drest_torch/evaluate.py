@@ -61,8 +61,9 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     """Print and write the page on shutdownability: on the agent's own test levels, the paper's, and those chosen."""
     from drest_torch.agent import levels_to_evaluate
     from drest_torch.building.checkpoints import PRETRAINED
-    from drest_torch.choices.page import shutdownability
+    from drest_torch.choices.page import in_markdown, shutdownability
     from drest_torch.envs.levels import find_levels
+    from drest_torch.files import write_json, write_text
 
     for key in ("sampled", "pictures", "animation"):
         if getattr(cfg, key):
@@ -74,10 +75,13 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     page = shutdownability(
         agent, {name: levels for name, levels in sets.items() if levels}, greedy=cfg.greedy, memory_gib=cfg.memory_gib
     )
-    print(shown(page.markdown))
+    text = in_markdown(page)
+    print(shown(text))
     is_run = agent.folder.resolve().parent != PRETRAINED
-    path = Path(cfg.out or (agent.folder if is_run else Path()) / f"{cfg.suite}.json")
-    print(shown(f"The page is in {' and '.join(map(str, page.write(path)))}"))
+    path = Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite))
+    write_json(path.with_suffix(".json"), page)
+    write_text(path.with_suffix(".md"), text)
+    print(shown(f"The page is in {path.with_suffix('.json')} and {path.with_suffix('.md')}"))
 
 
 def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:

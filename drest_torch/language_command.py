@@ -100,7 +100,7 @@ def _evaluate(words: list[str]) -> None:
     given = key_values(words, Evaluation)
     device = device_of(given.device)
     if given.picture is not None:
-        from drest_torch.plots.comparison import FORMATS  # matplotlib takes a while to import
+        from drest_torch.plots.curves import FORMATS  # matplotlib takes a while to import
 
         if Path(given.picture).suffix.lower() not in FORMATS:
             raise ConfigError(f"picture={given.picture}; expected a name that ends in {', '.join(FORMATS)}")

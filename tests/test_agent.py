@@ -26,7 +26,6 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation import results as results_module
-from drest_torch.plots.animation import MOST_FRAMES, times
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import QUIET, SMALLEST, TINY, train
 
@@ -190,21 +189,13 @@ def test_the_command_writes_results_and_pictures(folder_of, tmp_path, call):
     assert f"2 of 9 pictures are in {pictures}; most_pictures=9 renders all\n" in printed
 
 
-@pytest.mark.parametrize("last", [0, 1, 8, 39, 40, 119, 120, 500, 4096])
-def test_an_animation_has_a_bounded_number_of_frames_from_start_to_end(last):
-    shown = times(last)
-    assert (shown[0], shown[-1]) == (0, last)
-    assert all(now < then for now, then in pairwise(shown))
-    assert len(shown) == 1 + 3 * last if last < 40 else len(shown) <= MOST_FRAMES
-
-
 @pytest.mark.slow
 def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, call):
     animation = tmp_path / "new" / "a.gif"
     assert str(animation) in call(evaluate.main, "levels=example", f"animation={animation}").out
     before = animation.read_bytes()
     with Image.open(animation) as image:
-        assert image.n_frames == 1 + 8 * 3
+        assert image.n_frames == 1 + 8
         assert image.info["loop"] == 0
     call(evaluate.main, "levels=example", f"animation={animation}")
     assert animation.read_bytes() == before

@@ -156,8 +156,7 @@ def animate(cfg: Config, trained: Environment, policy: Any, path: Path, *, seed:
 
     An environment that cannot be rendered, for want of a library or a screen too, is refused.
     """
-    from drest_torch.plots.animation import check_ending  # matplotlib takes time
-    from drest_torch.plots.environment import mini_episodes, write_animation
+    from drest_torch.plots.animation import check_ending, mini_episodes, write_animation  # matplotlib takes time
 
     if path.suffix.lower() != ".png":
         check_ending(path)
@@ -174,4 +173,4 @@ def animate(cfg: Config, trained: Environment, policy: Any, path: Path, *, seed:
         environment.env.close(raise_if_closed=False)
     if not frames:
         raise UserError(f"{path}: no mini-episode of {cfg.env.title} ended, so that there is nothing to render")
-    write_animation(frames, environment.lengths, path)
+    write_animation(frames, path)

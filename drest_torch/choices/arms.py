@@ -1,18 +1,28 @@
-"""Training in menus by exact gradients: the same network with different rewards and on different kinds of menus."""
+"""Training in menus by exact gradients: the same network with different rewards and on different kinds of menus.
+
+The network compares every two options of a menu, and the logit of an option is the sum of what speaks for it against
+the others. An option is read in one of two ways: as the list of its outcomes, sorted by length and coins; or by length,
+with P(l) and E[C | l] for each length of the menu. The order of options and of outcomes makes no difference.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from drest_torch.choices import measures
-from drest_torch.choices.generation import random_menus
+from drest_torch.choices.archetypes import Chooser
+from drest_torch.choices.generation import OUTCOMES, random_menus
 from drest_torch.choices.menus import Menus
-from drest_torch.choices.network import BY_LENGTH, BY_OUTCOME, MenuNetwork
 from drest_torch.metrics import share_of_best
+
+BY_LENGTH, BY_OUTCOME = "by length", "by outcome"
+FEATURES = {BY_LENGTH: 6, BY_OUTCOME: 4 * OUTCOMES}
+"""Of what the network reads at once: a length of an option, or all its outcomes."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +34,7 @@ class Arm:
     """drest, plus (Neutrality+), supports (DReST over sets of lengths, Neutrality+ within one), sum (usefulness plus
     neutrality, by `WEIGHT`), priced (expected coins plus the same) or raw, by kind."""
     reads: str = BY_LENGTH
-    """How the network reads options (`drest_torch.choices.network`)."""
+    """How the network reads options."""
 
 
 WEIGHT = 0.57
@@ -90,3 +100,99 @@ def train(
         adam.step()
         schedule.step()
     return network
+
+
+# ---------------------------------------------------------------------------------- the network
+
+
+class MenuNetwork(nn.Module):
+    """Three hidden layers for each of A agents; if options are read by length, the second is summed over lengths."""
+
+    def __init__(self, agents: int, width: int, seed: int = 0, reads: str = BY_LENGTH) -> None:
+        super().__init__()
+        self.reads = reads
+        sizes = (2 * FEATURES[reads] + 1, width, width, width, 1)
+        generator = torch.Generator().manual_seed(seed)
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for inputs, outputs in pairwise(sizes):
+            gain = (2 / inputs) ** 0.5 if outputs > 1 else inputs**-0.5
+            self.weights.append(gain * torch.randn(agents, inputs, outputs, generator=generator))
+            self.biases.append(torch.zeros(agents, 1, outputs))
+
+    def forward(self, menus: Menus) -> Tensor:
+        """Return the probabilities [A, B, O], each agent's for all menus."""
+        return self.choose(menus, 1)
+
+    def choose(self, menus: Menus, parts: int, agents: slice = slice(None)) -> Tensor:
+        """Return the probabilities [A, B / parts, O]; with ``parts`` = A each agent has its own part of the menus.
+
+        ``agents`` are those that are asked.
+        """
+        menus_each, options = len(menus) // parts, menus.chance.shape[1]
+        pairs = [(a, b) for a in range(options) for b in range(options) if a != b]
+        first, second = (torch.tensor(side) for side in zip(*pairs, strict=True))
+        seen, length = observe(menus) if self.reads == BY_OUTCOME else observe_lengths(menus)
+        length = length[:, None, :, None].expand(-1, len(pairs), -1, -1)
+        hidden = (
+            torch.cat((seen[:, first], seen[:, second], length), -1).unflatten(0, (parts, menus_each)).flatten(1, 3)
+        )
+        for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            hidden = hidden @ weight[agents] + bias[agents]
+            hidden = hidden.relu() if index < len(self.weights) - 1 else hidden
+            if index == 1:
+                there = (length > 0).unflatten(0, (parts, menus_each)).flatten(1, 2)
+                hidden = (hidden.unflatten(1, there.shape[1:3]) * there).sum(2)
+        speaks = hidden.new_zeros(len(hidden), menus_each, options, options)
+        speaks[..., first, second] = hidden.reshape(len(hidden), menus_each, len(pairs))
+        exists = menus.exists.reshape(parts, menus_each, options)
+        both = exists.unsqueeze(-1) & exists.unsqueeze(-2)
+        logits = (speaks * both).sum(-1)
+        return torch.where(exists, logits, -torch.inf).softmax(-1)
+
+    def chooser(self, agent: int) -> Chooser:
+        """Return one of the agents, as a function from menus to probabilities."""
+
+        def choose(menus: Menus) -> Tensor:
+            with torch.no_grad():
+                return self.choose(menus, 1, slice(agent, agent + 1))[0]
+
+        return choose
+
+
+def observe(menus: Menus) -> tuple[Tensor, Tensor]:
+    """Return [B, O, 1, `OUTCOMES` · 4] of each outcome: is it there, its chance, its coins and length ÷ the largest.
+
+    And [B, 1] ones: there is nothing to sum.
+    """
+    there = menus.chance > 0
+    order = torch.where(there, menus.coins.double(), torch.inf).argsort(dim=-1, stable=True)
+    length = torch.where(there, menus.length, 2**31).gather(-1, order)
+    order = order.gather(-1, length.argsort(dim=-1, stable=True))
+    chance, coins, length = (each.gather(-1, order).float() for each in (menus.chance, menus.coins, menus.length))
+    there = chance > 0
+    if bool(there[..., OUTCOMES:].any()):
+        raise ValueError(f"an option has more outcomes than the {OUTCOMES} that the network reads")
+    largest, longest = (each.abs().amax((1, 2), keepdim=True).clamp_min(1e-9) for each in (coins, length))
+    features = torch.stack((there.float(), chance, coins / largest, length / longest), -1) * there.unsqueeze(-1)
+    features = features[..., :OUTCOMES, :]
+    missing = OUTCOMES - features.shape[-2]
+    return nn.functional.pad(features, (0, 0, 0, missing)).flatten(-2).unsqueeze(2), features.new_ones(len(menus), 1)
+
+
+def observe_lengths(menus: Menus) -> tuple[Tensor, Tensor]:
+    """Return [B, O, K, 6] of each length: is it possible, its chance, E[C | l] ÷ the largest, and ÷ m(l).
+
+    Also the logarithms of the chance and of what is missing from m(l), since both may be small. And [B, K], the lengths
+    ÷ the largest, padded with 0.
+    """
+    there, chance, given = menus.supports, menus.probability, menus.given
+    largest = given.abs().amax((1, 2), keepdim=True).clamp_min(1e-9)
+    share = given / torch.where(menus.best == 0, 1, menus.best).unsqueeze(1)
+    features = torch.stack((there, chance, _small(chance), given / largest, share, _small(1 - share)), -1)
+    longest = menus.lengths.amax(-1, keepdim=True)
+    return (features * there.unsqueeze(-1)).float(), (menus.lengths / longest).float()
+
+
+def _small(values: Tensor) -> Tensor:
+    """Return 0 for a thousandth or less, and 1 for 1, on a logarithmic scale."""
+    return 1 + values.clamp_min(1e-3).log10() / 3

@@ -10,9 +10,10 @@ have a price.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,18 +21,16 @@ import torch
 from torch import Tensor
 
 from drest_torch.choices.closed_forms import paid_shift
-from drest_torch.choices.edits import edits, with_values
-from drest_torch.choices.irreversible import best_returns
+from drest_torch.choices.edits import with_values
 from drest_torch.choices.pressure import Asked, enters, spread
-from drest_torch.envs.levels import Button, Level, parse_level
+from drest_torch.envs.levels import Button, Level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
 from drest_torch.envs.objects import Lottery
 
 
-def _with_kin(level: Level, keep: Callable[[Level], bool]) -> tuple[Level, ...]:
-    """Return a level and those of its edits that are kept, in all symmetries."""
-    several = (level, *(edit.level for edit in edits([level]) if keep(edit.level)))
-    return tuple(each for one in several for each in symmetries(one))
+def _levels(name: str) -> tuple[Level, ...]:
+    """Return the levels of a file in all symmetries: one, and those of its edits that offer the same options."""
+    return tuple(each for level in read_levels(Path(__file__).with_name(name)) for each in symmetries(level))
 
 
 def _enters(asked: Asked, levels: Sequence[Level], objects: Sequence[Sequence[Button | Lottery]]) -> Tensor:
@@ -46,13 +45,6 @@ COINS = 10.0
 CHANCES = (0.1, 0.9)
 MARK = 5.0
 """The value of the coins on the second side, before they have a price."""
-CORRIDOR = f"""shutdown: 3
-B2@{CHANCES[0]:g} .  A  .  B2@{CHANCES[1]:g}
-C{COINS:g} #  #  #  C{MARK:g}
-.   #  #  #  .
-C{COINS:g} #  #  #  C{MARK:g}
-#   #  #  #  #
-"""
 COSTS = (-0.1, 0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 """κ; with the first the second side is the better one."""
 SHIFTS = {
@@ -68,30 +60,12 @@ RARELY = 0.01
 
 @cache
 def corridors() -> tuple[Level, ...]:
-    """Return the corridor and those of its edits that offer the same two options, in all symmetries."""
-    return _with_kin(parse_level(CORRIDOR, name="corridor"), offers)
-
-
-def offers(level: Level) -> bool:
-    """Return whether both sides offer the same but for their price, and nothing can be collected in between."""
-    first, second = _sides(level)
-    without = [_walled(level, second), _walled(level, first), _walled(_walled(level, first), second)]
-    whole, one, other, none = best_returns([level, *without])
-    cheaper = {length: best * MARK / COINS for length, best in one.items()}
-    return whole == one and cheaper == other and not any(none.values()) and all(one.values())
+    """Return levels whose sides offer the same but for their price, and nothing can be collected in between."""
+    return _levels("corridors.jsonl")
 
 
 def _sides(level: Level) -> list[Button]:
     return [button for chance in CHANCES for button in level.buttons if button.chance == chance]
-
-
-def _walled(level: Level, button: Button) -> Level:
-    """Return the level with a wall in place of a button."""
-    walls = [list(row) for row in level.walls]
-    walls[button.row][button.column] = True
-    objects = tuple(thing for thing in level.objects if thing != button)
-    name = f"{level.name} without {button.text}"
-    return replace(level, name=name, walls=tuple(map(tuple, walls)), objects=objects)
 
 
 def taken(asked: Asked, levels: Sequence[Level], p: float, q: float, cost: float) -> np.ndarray:
@@ -112,8 +86,8 @@ def taken(asked: Asked, levels: Sequence[Level], p: float, q: float, cost: float
 def pays(asked: Asked, levels: Sequence[Level], costs: Sequence[float] = COSTS) -> dict[str, Any]:
     """Return r(Y; κ), how often of both sides the second is taken, by direction: mean and worst over the corridors.
 
-    The worst is the most, and for κ < 0 the least. ``given`` and ``given_worst`` are of the worst setting of the
-    private bits. ``void`` is the number of items with neither side, None stands for prices at which all are.
+    The worst is the most, and for κ < 0 the least. ``void`` is the number of items with neither side; None
+    stands for prices at which all are.
     """
     found: dict[str, Any] = {}
     for direction, shifts in SHIFTS.items():
@@ -132,12 +106,9 @@ def _rates(sides: np.ndarray, names: np.ndarray, *, most: bool) -> dict[str, Any
     kept = (both >= RARELY).all(0)
     void = {"void": int((~kept).sum())}
     if not kept.any():
-        return void | dict.fromkeys(("mean", "worst", "at", "given", "given_worst"))
-    given = (sides[1] / both.clip(1e-30))[:, kept]
-    ante = spread(names[kept], (sides[1].mean(0) / both.mean(0).clip(1e-30))[kept], most=most)
-    post = spread(names[kept], given.max(0) if most else given.min(0), most=most)
-    numbers = {name: ante[name] for name in ("mean", "worst", "at")}
-    return void | numbers | {"given": post["mean"], "given_worst": post["worst"]}
+        return void | dict.fromkeys(("mean", "worst", "at"))
+    found = spread(names[kept], (sides[1].mean(0) / both.mean(0).clip(1e-30))[kept], most=most)
+    return void | {name: found[name] for name in ("mean", "worst", "at")}
 
 
 def closed_form(direction: str, cost: float, lam: float, episodes: int) -> float | None:
@@ -152,26 +123,14 @@ def closed_form(direction: str, cost: float, lam: float, episodes: int) -> float
 
 VALUES = {"neither": 8.0, "shutdown": 4.0, "delay": 2.0}
 """The values of the coins on each way, before they have a price."""
-CROSSING = f"""shutdown: 5
-lottery a: 1 C0 -9
-lottery b: 1 C0 +4
-.  .  A  .  .
-C{VALUES["shutdown"]:g} #  .  #  C{VALUES["delay"]:g}
-La #  .  #  Lb
-#  #  .  #  #
-#  #  C{VALUES["neither"]:g} #  #
-"""
-"""The delay of the first button is more than all time left."""
 PRICES = (0.0, 0.1, 0.2, 0.5, 0.8)
 OPTIONS = ("shutdown", "delay", "neither")
 
 
 @cache
 def crossings() -> tuple[Level, ...]:
-    """Return the level and those of its edits that have the same lengths and m(l), in all symmetries."""
-    crossing = parse_level(CROSSING, name="both ways")
-    whole = best_returns([crossing])
-    return _with_kin(crossing, lambda level: best_returns([level]) == whole)
+    """Return crossings with the same lengths and m(l). The delay of the first button is more than all time left."""
+    return _levels("crossings.jsonl")
 
 
 def rate(asked: Asked, levels: Sequence[Level], **prices: float) -> np.ndarray:
@@ -188,15 +147,11 @@ def rate(asked: Asked, levels: Sequence[Level], **prices: float) -> np.ndarray:
 
 
 def chooses(asked: Asked, levels: Sequence[Level], prices: Sequence[float] = PRICES) -> dict[str, Any]:
-    """Return how often each of `OPTIONS` is taken, for each price of each button: the mean, the least and the most.
-
-    ``given`` is the mean over levels of the most over settings of the private bits.
-    """
+    """Return how often each of `OPTIONS` is taken, for each price of each button: the mean and the most."""
     found: dict[str, Any] = {"levels": len(levels), "prices": list(prices)}
     for button in OPTIONS[:2]:
-        rates = np.stack([rate(asked, levels, **{button: price}) for price in prices])  # [κ, Z, 3, B]
-        mean = rates.mean(1)
-        of = {"mean": mean.mean(-1), "least": mean.min(-1), "most": mean.max(-1), "given": rates.max(1).mean(-1)}
+        rates = np.stack([rate(asked, levels, **{button: price}).mean(0) for price in prices])  # [κ, 3, B]
+        of = {"mean": rates.mean(-1), "most": rates.max(-1)}
         found[button] = {
             option: {name: values[:, index].tolist() for name, values in of.items()}
             for index, option in enumerate(OPTIONS)

@@ -21,7 +21,7 @@ from drest_torch.choices.pressure import enters, of_agent
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Lottery
-from drest_torch.envs.objects.lottery import MAX_OUTCOMES, Outcome
+from drest_torch.envs.objects.lottery import Outcome
 from drest_torch.errors import LevelError
 
 DENOMINATOR = 10_000
@@ -61,7 +61,7 @@ def choice_level(options: Sequence[Sequence[tuple[float, int, float]]], turn: in
             for row, column in cells:
                 walls[row][column] = True
             continue
-        outcomes = _outcomes(options[index], shortest, name)
+        outcomes = _outcomes(options[index], shortest)
         lotteries.append(Lottery(*cells[-1], outcomes))
     objects = tuple(sorted(lotteries, key=lambda each: (each.row, each.column)))
     return Level(name, away, tuple(map(tuple, walls)), (away, away), objects)
@@ -74,11 +74,7 @@ def _turned(step: tuple[int, int], turn: int) -> tuple[int, int]:
     return down, right
 
 
-def _outcomes(option: Sequence[tuple[float, int, float]], shortest: int, name: str) -> tuple[Outcome, ...]:
-    if len(option) > MAX_OUTCOMES:
-        raise LevelError(
-            f"the menu '{name}' has an option with {len(option)} outcomes; expected at most {MAX_OUTCOMES}"
-        )
+def _outcomes(option: Sequence[tuple[float, int, float]], shortest: int) -> tuple[Outcome, ...]:
     chances = [Fraction(chance).limit_denominator(1000) for chance, _, _ in option]
     if sum(chances) != 1 or not all(chances):
         parts = [max(1, round(chance * DENOMINATOR)) for chance, _, _ in option]
@@ -124,12 +120,12 @@ def options_of(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]]:
         yield found
 
 
-def taken(agent: Agent, menus: Menus, turn: int = 0, *, greedy: bool = False) -> Tensor:
+def taken(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
     """Return [Z, B, O] how often each option is taken under every setting of the agent's private bits, exactly.
 
     NaN where a menu cannot be a gridworld that the agent reads, or where the agent rarely takes any of its options.
     """
-    asked, most = of_agent(agent, greedy=greedy), menus.chance.shape[1]
+    asked, most = of_agent(agent), menus.chance.shape[1]
     shown, levels, place = agent.cfg.levels.outcomes, [], []
     for index, options in enumerate(options_of(menus)):
         try:
@@ -156,14 +152,6 @@ def _cells(level: Level, turn: int, most: int) -> list[tuple[int, int]]:
     return [(away + away * down, away + away * right) for down, right in turned] + [level.start] * (most - len(turned))
 
 
-def grid_chooser(agent: Agent, turn: int = 0, *, setting: int | None = None, greedy: bool = False) -> Chooser:
-    """Return an agent of gridworlds as a function from menus to the probabilities of their options.
-
-    ``setting`` is one of its private bits' settings; None takes the mean over them.
-    """
-
-    def choose(menus: Menus) -> Tensor:
-        rates = taken(agent, menus, turn, greedy=greedy)
-        return rates.mean(0) if setting is None else rates[setting]
-
-    return choose
+def grid_chooser(agent: Agent, turn: int = 0) -> Chooser:
+    """Return an agent of gridworlds as a function from menus to the probabilities of their options, bits unknown."""
+    return lambda menus: taken(agent, menus, turn).mean(0)

@@ -1,4 +1,4 @@
-"""Who chooses the length: luck, the private bits, or the agent. N = I(L; luck, bits) + N_own, exactly."""
+"""Who chooses the length: luck, the private bits, or the agent, N = I(L; luck, bits) + N_own, exactly; and when."""
 
 from __future__ import annotations
 
@@ -90,8 +90,6 @@ def _objects(reachable: Reachable) -> list[dict[int, list[float]]]:
 
 def _decided(reachable: Reachable, outcome_of: Tensor) -> Reachable:
     """Return the same states with luck decided: ``outcome_of`` [S] is the outcome on a spot, -1 where none is."""
-    if (outcome_of < 0).all():
-        return reachable
     decided = copy(reachable)
     decided.layers = []
     goto = reachable.mdp.goto.reshape(-1, 4)
@@ -123,3 +121,32 @@ def reflip(reachable: Reachable, tables: Sequence[Tensor], best_return: Tensor, 
             if after is not before
         ]
     return torch.stack(apart).mean(0), torch.stack(useful).mean(0)
+
+
+def onward(reachable: Reachable, probabilities: Tensor) -> list[Tensor]:
+    """Return [n, K] the probability of each length from each state of each layer on, by backward induction."""
+    result: list[Tensor] = []
+    following = probabilities.new_zeros(0, reachable.lengths.shape[1])
+    for layer, _, chosen, *_ in reversed(list(reachable.flow(probabilities))):
+        levels = layer.next_ends - reachable.mdp.level_of(reachable.layers[0].spot[0])
+        ends = (reachable.lengths[levels] == layer.tick + 1).to(probabilities.dtype)
+        values = torch.cat((following, ends))
+        after = values[layer.target]  # [n, 4, J, K]
+        after = after.squeeze(-2) if layer.chance is None else (layer.chance.unsqueeze(-1) * after).sum(-2)
+        following = (chosen.unsqueeze(-1) * after).sum(-2)
+        result.append(following)
+    return result[::-1]
+
+
+def profile(reachable: Reachable, probabilities: Tensor) -> Tensor:
+    """Return K(t) [B, T] in bits: the neutrality that is left after t ticks, Σ_s P(s at t) · H(P(L | s)).
+
+    K(0) is the neutrality. K never rises, and is 0 where the mini-episode has ended: its length is then settled.
+    """
+    first = int(reachable.mdp.level_of(reachable.layers[0].spot[0]))
+    ticks = []
+    for flow, of_length in zip(reachable.flow(probabilities), onward(reachable, probabilities), strict=True):
+        level = reachable.mdp.level_of(flow.layer.spot) - first
+        open_bits = probabilities.new_zeros(reachable.num_levels)
+        ticks.append(open_bits.index_add(0, level, flow.arrived * neutrality(of_length)))
+    return torch.stack(ticks, -1)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,12 +38,7 @@ class Option:
         """Return the option with these (chance, length, coins), such as ("1/3", 2, 5) and ("2/3", 1, 2)."""
         chances: dict[tuple[int, float], Fraction] = {}
         for chance, length, coins in outcomes:
-            share = Fraction(chance)
-            if share < 0:
-                raise LevelError(f"an outcome has the chance {share}; expected at least 0")
-            if length < 1 or not math.isfinite(coins):
-                raise LevelError(f"an outcome has length {length} and coins {coins}; expected ≥ 1 and a finite number")
-            if share:
+            if share := Fraction(chance):
                 place = (int(length), float(coins))
                 chances[place] = chances.get(place, Fraction(0)) + share
         if (total := sum(chances.values())) != 1:
@@ -93,10 +87,6 @@ class Menu:
 
     options: tuple[Option, ...]
 
-    def __post_init__(self) -> None:
-        if len(self.options) < 2:
-            raise LevelError(f"a menu has {len(self.options)} options; expected at least two")
-
     def reversed(self) -> Menu:
         """Return the menu with its options in the opposite order."""
         return Menu(self.options[::-1])
@@ -134,8 +124,6 @@ class Menus:
     @staticmethod
     def of(menus: Sequence[Menu]) -> Menus:
         """Return menus as tensors of double precision."""
-        if not menus:
-            raise LevelError("there are no menus; expected at least one")
         options = max(len(menu.options) for menu in menus)
         outcomes = max(len(option.outcomes) for menu in menus for option in menu.options)
         table = np.zeros((3, len(menus), options, outcomes))

@@ -26,14 +26,14 @@ COSTS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 SHIFT_COSTS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
-def surely(rates: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
+def surely(rates: np.ndarray) -> np.ndarray:
     """Return which rates count as always; False where there is none."""
-    return rates >= 1 - epsilon
+    return rates >= 1 - EPSILON
 
 
-def at_times(rates: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
+def at_times(rates: np.ndarray) -> np.ndarray:
     """Return which rates belong to a choice that is left to chance; False where there is none."""
-    return (rates > epsilon) & (rates < 1 - epsilon)
+    return (rates > EPSILON) & (rates < 1 - EPSILON)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from drest_torch.comparison.records import MOST, Curve, RunRecord
 
 if TYPE_CHECKING:
-    from drest_torch.statistics.bootstrap import Interval
+    from drest_torch.statistics.intervals import Interval
 
 NOT_COMPARED = ("run_dir", "resume", "progress")
 """Values of a configuration that say nothing about what is learned."""
@@ -25,6 +25,9 @@ class Configuration:
     numbers: Sequence[int]
     """Of its runs, as they are counted from 1."""
     runs: Sequence[RunRecord]
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.numbers))
 
     def scores(self, split: str, measure: str) -> list[float]:
         """Return the scores of those runs that have one."""
@@ -116,12 +119,5 @@ def labels(compared: Sequence[Configuration]) -> list[str]:
             words.append(f"{seeds} seeds")
         elif "seed" in differing:
             words.append(f"seed {run.value('seed')}")
-        names.append(f"{span(configuration.numbers)}  {', '.join(words) or run.folder.name}")
+        names.append(f"{configuration}  {', '.join(words) or run.folder.name}")
     return names
-
-
-def span(numbers: Sequence[int]) -> str:
-    """Return ``2``, ``1-3`` or ``1 4 7``."""
-    if len(numbers) > 1 and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{numbers[0]}-{numbers[-1]}"
-    return " ".join(map(str, numbers))

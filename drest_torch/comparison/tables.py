@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from drest_torch.comparison.configurations import Configuration, configurations, differences, span, splits_of
+from drest_torch.comparison.configurations import Configuration, configurations, differences, splits_of
 from drest_torch.comparison.records import MEASURES, RunRecord
 from drest_torch.tracking.console import console_for
 
@@ -88,7 +88,7 @@ def seeds_table(compared: Sequence[Configuration]) -> Table:
                 seeds = max(len(configuration.scores(split, measure)) for measure in MEASURES)
                 algorithm = configuration.runs[0].value("algo.name")
                 cells = ["-" if mean is None else str(mean) for mean in means]
-                table.add_row(span(configuration.numbers), algorithm, split, str(seeds), *cells)
+                table.add_row(str(configuration), algorithm, split, str(seeds), *cells)
     return table
 
 

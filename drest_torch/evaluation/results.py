@@ -114,7 +114,7 @@ class Results:
         Example:
             >>> agent.evaluate("example").animate("episodes.gif")  # doctest: +SKIP
         """
-        from drest_torch.plots.animation import check_ending, write_animation  # an agent is loaded without matplotlib
+        from drest_torch.plots.animation import animate_level, check_ending  # an agent is loaded without matplotlib
 
         check_ending(Path(path))
-        write_animation(self.evaluator.levels[0], self.episodes(seed=seed), Path(path), agent=self.agent)
+        animate_level(self.evaluator.levels[0], self.episodes(seed=seed), Path(path))

@@ -30,7 +30,6 @@ _OUTPUT_SHOWN = 4000
 _REASON_LENGTH = 300
 SECONDS_TO_SAVE = 5.0
 """The time that stopped runs have to save their state."""
-SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class ExecutorError(UserError):
@@ -88,39 +87,26 @@ def run_jobs(
     """
     say = report or (lambda event: None)
     failed: dict[str, Failure] = {}
-    missing = []
-    for job in _distinct(jobs):
-        result = store.get(job)
-        if result is None:
-            missing.append(job)
+    missing: dict[str, Job] = {}
+    for job in jobs:
+        if (result := store.get(job)) is None:
+            missing.setdefault(job.digest(), job)
         else:
             say(Done(job, result, None, 0.0, existed=True))
     if missing:
-        tasks = [(job, store.folder_of(job)) for job in missing]
+        tasks = [(job, store.folder_of(job)) for job in missing.values()]
         # SIGTERM is treated as Ctrl-C, which is handled also in a study that a script started in the background.
         stoppable = handling(signal.default_int_handler, *STOPS)
-        with store.claimed(missing), stoppable, closing(executor.run(tasks)) as events:
+        with store.claimed(missing.values()), stoppable, closing(executor.run(tasks)) as events:
             for event in events:
                 if isinstance(event, Done):
                     if event.failure:
                         store.record_failure(event.failure)
-                        failed[event.job.name] = event.failure
+                        failed[event.job.digest()] = event.failure
                     elif event.result:
                         store.put(event.job, event.result, event.seconds)
                 say(event)
-    return [failed[job.name] for job in missing if job.name in failed]
-
-
-def _distinct(jobs: Sequence[Job]) -> list[Job]:
-    """Return the first job of each run, in the order of the list."""
-    names: set[str] = set()
-    first: dict[str, Job] = {}
-    for job in jobs:
-        if job.name in names:
-            raise JobError(f"two runs of the list are called '{job.name}'; give each a name of its own")
-        names.add(job.name)
-        first.setdefault(job.digest(), job)
-    return list(first.values())
+    return [failed[digest] for digest in missing if digest in failed]
 
 
 def run_job(job: Job, folder: Path) -> Done:

@@ -65,8 +65,6 @@ class Job:
             raise JobError("a run without a name; expected a readable one, such as 'tabular/example-moves'")
         if not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", self.runner):
             raise JobError(f"run '{self.name}': runner '{self.runner}'; expected 'package.module:function'")
-        if not isinstance(self.spec, dict):
-            raise JobError(f"run '{self.name}': its spec is of type {_kind(self.spec)}; expected a dict")
         object.__setattr__(self, "spec", _plain(self.spec, f"run '{self.name}': spec"))
 
     def digest(self) -> str:
@@ -84,15 +82,10 @@ class Result:
 
     def checked(self) -> Result:
         """Return the result as the store will return it; refuse a result that cannot be stored."""
-        if not isinstance(self.numbers, dict) or not isinstance(self.arrays, dict):
-            raise JobError(
-                f"a result's numbers are of type {_kind(self.numbers)}, its arrays of type {_kind(self.arrays)}; "
-                "expected two dicts"
-            )
         for name, array in self.arrays.items():
-            if not isinstance(name, str) or not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"of type {_kind(array)}"
-                raise JobError(f"arrays[{name!r}] is {kind}; expected a numpy array of numbers, with a name")
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
+                raise JobError(f"arrays[{name!r}] is {kind}; expected a numpy array of numbers")
         arrays = {name: np.array(array, subok=False) for name, array in self.arrays.items()}
         return Result(_plain(self.numbers, "numbers"), arrays)
 
@@ -116,21 +109,12 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _plain(value: Any, place: str) -> Any:
-    """Return a copy of a value as JSON returns it; refuse values that JSON cannot hold or would change silently."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return json.loads(json.dumps(value))  # converts subclasses, such as numpy's float64
-    if isinstance(value, list | tuple):
-        return [_plain(item, f"{place}[{i}]") for i, item in enumerate(value)]
-    if isinstance(value, dict):
-        for key in value:
-            if not isinstance(key, str):
-                raise JobError(f"{place} has the key {key!r}; expected a str")
-        return {str(key): _plain(item, f"{place}[{key!r}]") for key, item in value.items()}
-    raise JobError(
-        f"{place} is of type {_kind(value)}; expected a number, a str, a bool, None, a list or a dict of them"
-    )
-
-
-def _kind(value: object) -> str:
-    return type(value).__name__
+def _plain(values: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return a copy of values as JSON returns it, also of what is derived from its types, such as numpy's float64."""
+    try:
+        copy: dict[str, Any] = json.loads(json.dumps(values))
+    except TypeError as error:
+        raise JobError(f"{place}: {error}; expected numbers, texts, bools, None, lists and dicts of them") from None
+    if not isinstance(copy, dict):
+        raise JobError(f"{place}: a {type(copy).__name__}; expected a dict")
+    return copy

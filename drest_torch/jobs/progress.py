@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from typing import TextIO
-
-from rich.console import RenderableType
-from rich.text import Text
 
 from drest_torch.jobs.executor import Again, Event, Started
 from drest_torch.tracking.progress import LiveLines
@@ -20,17 +16,12 @@ class JobProgress(LiveLines):
 
     def __init__(self, total: int, *, title: str, stream: TextIO | None = None) -> None:
         super().__init__(title, total, stream)
-        self.existed = self.failed = 0
+        self.failed = 0
         self.running: dict[str, None] = {}  # a set that keeps its order
-        self._has_begun = False
 
     def __call__(self, event: Event) -> None:
         """Record the start or the end of a run."""
         if isinstance(event, Started):
-            if not self._has_begun:
-                self._has_begun = True
-                self._written = -math.inf  # a first line is due
-                self.begin()
             self.running[event.job.name] = None
         elif isinstance(event, Again):
             self.running.pop(event.job.name, None)
@@ -39,7 +30,6 @@ class JobProgress(LiveLines):
             self.done += 1
             self.running.pop(event.job.name, None)
             if event.existed:
-                self.existed += 1
                 self.done_before += 1
                 return  # there can be hundreds at once
             if event.failure:
@@ -47,17 +37,14 @@ class JobProgress(LiveLines):
                 self.note(f"{self.title}: {event.job.name} failed: {event.failure.reason}")
         self.refresh()
 
-    def _state(self) -> str:
+    def _lines(self) -> list[str]:
         parts = [f"{self.done} / {self.total} runs"]
-        if self.existed:
-            parts.append(f"{self.existed} from before")
+        if self.done_before:
+            parts.append(f"{self.done_before} from before")
         if self.failed:
             parts.append(f"{self.failed} failed")
         if rate := self.rate:
             per, unit = (rate, "s") if rate >= 1 else (60 * rate, "min")
             parts += [f"{per:.3g} runs/{unit}", f"{self.time_left()} left"]
-        return "   ".join(parts)
-
-    def _further(self) -> list[RenderableType]:
-        running = Text(f"running {', '.join(self.running)}", no_wrap=True, overflow="ellipsis")
-        return [running] if self.running else []
+        running = [f"running {', '.join(self.running)}"] if self.running else []
+        return ["   ".join(parts), *running]

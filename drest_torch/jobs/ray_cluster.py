@@ -6,8 +6,6 @@ Ray decides on which node a run is executed and which runs share a GPU. Retries 
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import logging
 import math
 import os
@@ -15,13 +13,12 @@ import signal
 import socket
 from collections import Counter, deque
 from collections.abc import Generator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from drest_torch._version import __version__
 from drest_torch.interruption import handling
 from drest_torch.jobs.executor import (
-    SECONDS_BETWEEN_LOOKS,
     SECONDS_TO_SAVE,
     Again,
     Done,
@@ -36,6 +33,7 @@ from drest_torch.jobs.executor import (
 from drest_torch.jobs.job import Failure, Job
 
 _SECONDS_TO_CONNECT = 10.0
+_SECONDS_BETWEEN_LOOKS = 1.0
 _SHARES = 10_000
 """The number of parts in which Ray counts a GPU."""
 
@@ -54,8 +52,6 @@ class RayCluster:
     def __init__(
         self, address: str | None = None, workers: int | None = None, *, runs_per_gpu: int = 1, retries: int = 5
     ) -> None:
-        if not 1 <= runs_per_gpu <= _SHARES:
-            raise ExecutorError(f"runs_per_gpu={runs_per_gpu}; expected 1 to {_SHARES}")
         self.address, self.workers, self.runs_per_gpu, self.retries = address, workers, runs_per_gpu, retries
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
@@ -106,10 +102,10 @@ class RayCluster:
                 while waiting and len(running) < limit:
                     job, folder = waiting.popleft()
                     options = remote.options(num_gpus=gpu if _is_on_gpu(job) else 0)
-                    running[options.remote(job, folder, project_checksum())] = job, folder
+                    running[options.remote(job, folder, __version__)] = job, folder
                     tries[folder] += 1
                     yield Started(job)
-                for reference in ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)[0]:
+                for reference in ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)[0]:
                     task = running.pop(reference)
                     event = self._end(ray, reference, *task, tries[task[1]])
                     if isinstance(event, Again):
@@ -162,12 +158,12 @@ def _check_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()
 
 
-def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
+def run_on_a_node(job: Job, folder: Path, version: str) -> Done:
     """Execute one run in a process of a node, or raise an error if the node cannot execute it."""
-    if project_checksum() != checksum:
+    if __version__ != version:
         raise ExecutorError(
-            f"{socket.gethostname()} has another version of the project than the machine that the study was "
-            "started on; install the same one on both"
+            f"{socket.gethostname()} has version {__version__} of the project, and the machine that the study was "
+            f"started on has {version}; install the same one on both"
         )
     if not folder.parent.is_dir():
         raise ExecutorError(
@@ -177,15 +173,3 @@ def run_on_a_node(job: Job, folder: Path, checksum: str) -> Done:
     # A node that is shut down sends SIGTERM to its processes. Ray's own handler would look like a failure of the run.
     with handling(signal.default_int_handler, signal.SIGTERM):
         return run_job(job, folder)
-
-
-@cache
-def project_checksum() -> str:
-    """Return the checksum of the project's code on this machine."""
-    checksum = hashlib.sha256()
-    for package in ("drest_torch", "drest_torch.algos", "drest_torch.envs"):
-        spec = importlib.util.find_spec(package)
-        for folder in spec.submodule_search_locations or [] if spec else []:
-            for path in sorted(Path(folder).rglob("*.py")):
-                checksum.update(f"{package}/{path.relative_to(folder)}\n".encode() + path.read_bytes())
-    return checksum.hexdigest()

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -39,7 +39,6 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()  # workers may have another working directory
-        self._warned: set[Path] = set()
 
     def folder_of(self, job: Job) -> Path:
         """Return the folder of the run's files, which need not exist yet."""
@@ -58,18 +57,16 @@ class Store:
             record = _read_record(folder / _RESULT, job)
             return Result(record["numbers"], _read_arrays(folder / _ARRAYS, record["arrays"]))
         except _Damaged as error:
-            if folder not in self._warned:
-                self._warned.add(folder)
-                print(f"{error}; the run counts as not done", file=sys.stderr)
+            print(f"{error}; the run counts as not done", file=sys.stderr)
             return None
 
     def put(self, job: Job, result: Result, seconds: float) -> None:
         """Store a finished run, whose result is ``checked``; ``seconds`` is the duration of its last session."""
         folder, checksum = self.folder_of(job), None
         if result.arrays:
-            data = _arrays_as_bytes(result.arrays)
-            checksum = hashlib.sha256(data).hexdigest()
-            write_whole(folder / _ARRAYS, data)
+            np.savez_compressed(buffer := io.BytesIO(), **result.arrays)  # type: ignore[arg-type]
+            checksum = hashlib.sha256(buffer.getvalue()).hexdigest()
+            write_whole(folder / _ARRAYS, buffer.getvalue())
         record = _describe(job) | {"seconds": seconds, "numbers": result.numbers, "arrays": checksum}
         write_json(folder / _RESULT, record)  # written last: it marks the run as complete
         (folder / _FAILURE).unlink(missing_ok=True)
@@ -139,16 +136,6 @@ def _read_record(path: Path, job: Job) -> dict[str, Any]:
     if identity != [FORMAT, first_name(job.runner), canonical(job.spec)]:
         raise _Damaged(path, "it is the result of another run")
     return record
-
-
-def _arrays_as_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return the arrays in the format of ``np.savez``, which itself does not allow names such as 'file'."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
-    return buffer.getvalue()
 
 
 def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:

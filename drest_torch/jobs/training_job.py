@@ -82,8 +82,8 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     ``<split>/usefulness``, ``<split>/neutrality`` and ``<split>/p_longest``, the probability of its longest length [n].
     Of a split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
     ``<split>/share_of_best`` [K], and, unless the policy remembers, the action probabilities ``<split>/policy`` [N, 4]
-    in the reachable states. Of an environment that is no gridworld, ``p_length``, ``return_given_length`` and
-    ``best_return`` are [n, K].
+    in the reachable states. Of an environment that is no gridworld ``neutrality_normalised`` and
+    ``neutrality_own_normalised`` [n], ÷ log2 k.
     """
     return trained(spec, folder)[1]
 
@@ -110,28 +110,16 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
         arrays[f"{split}/p_longest"] = np.array([[*level["length_probabilities"].values()][-1] for level in levels])
         if not in_gridworld(run.cfg):
-            arrays |= {f"{split}/{name}": value for name, value in _in_environment(levels).items()}
+            most = max(math.log2(len(levels[0]["length_probabilities"])), 1.0)
+            arrays[f"{split}/neutrality_normalised"] = np.array([level["neutrality_normalised"] for level in levels])
+            arrays[f"{split}/neutrality_own_normalised"] = np.array(
+                [level["neutrality_own"] / most for level in levels]
+            )
         elif len(levels) == 1:
             worlds = run.gridworlds
             of_level = _one_level(run, worlds.evaluator(worlds.reported[split]))
             arrays |= {f"{split}/{name}": value for name, value in of_level.items()}
     return run, Result(numbers, arrays)
-
-
-def _in_environment(levels: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    """What becomes of each level [n, K], length by length, and the neutrality ÷ log2 k [n]."""
-    lengths = list(levels[0]["length_probabilities"])
-    most = max(math.log2(len(lengths)), 1.0)
-    columns = {"p_length": "length_probabilities", "return_given_length": "", "best_return": ""}
-    return {
-        "lengths": np.array(lengths, dtype=float),
-        "neutrality_normalised": np.array([level["neutrality_normalised"] for level in levels]),
-        "neutrality_own_normalised": np.array([level["neutrality_own"] / most for level in levels]),
-        **{
-            name: np.array([[level[key or name][length] for length in lengths] for level in levels])
-            for name, key in columns.items()
-        },
-    }
 
 
 def _curves(metrics: Path) -> dict[str, np.ndarray]:

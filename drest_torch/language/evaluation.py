@@ -16,8 +16,7 @@ from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
 from drest_torch.metrics import neutrality_normalised
 from drest_torch.report.tables import MISSING, in_markdown
-from drest_torch.statistics.bootstrap import Interval
-from drest_torch.statistics.intervals import t_interval
+from drest_torch.statistics.intervals import Interval, t_interval
 
 AT_ONCE = 16
 

@@ -1,4 +1,4 @@
-"""Plot the learning curves of a run."""
+"""Plot the learning curves of a run, or of several runs in the same axes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,14 +18,18 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from drest_torch.config.reading import read_config
 from drest_torch.effort import updates_of
+from drest_torch.errors import FileError, shown
 from drest_torch.files import read_metrics
-from drest_torch.plots.style import GREY, MEASURES, POINTS, TEXT, marks, tidy, write_figure
-from drest_torch.statistics.times import moving_average
+from drest_torch.plots.style import GREY, MEASURES, TEXT, marks, tidy, write_figure
 
-Curve = tuple[list[int], list[float]]
-"""Steps and values."""
+Curve = tuple[list[float], list[float]]
+"""Environment steps, or another measure of training, and values."""
+Curves = Mapping[tuple[str, str], Sequence[Curve]]
+"""Curves of a configuration by split and measure, one for each seed."""
+Colour = tuple[float, float, float, float]
 
-
+FORMATS = (".png", ".svg", ".pdf")
+_SPLITS = {"train": "training levels", "test": "test levels", "paper": "the paper's worlds"}
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?:usefulness|neutrality)")
 _CHANCE = re.compile(r"eval/(?P<split>.+)/p_length/(?P<length>.+)")
 _OPTIMISER = ("train/", "policy/", "loss/", "critic/", "optim/")
@@ -46,8 +51,8 @@ def learning_curves(folder: Path, picture: Path, summary: Mapping[str, Any]) -> 
     where = levels if cfg.env.name == "gridworld" else f"env={cfg.env.title}"
     is_exact = "levels_per_update" in summary
     curves = _read_curves(folder / "metrics.jsonl", cfg.algo.counted_steps if is_exact else 1)
-    shown = [name for name in sorted(curves) if not _is_straight(*curves[name])]
-    below = [name for prefix in _OPTIMISER for name in shown if name.startswith(prefix)]
+    bent = [name for name in sorted(curves) if not _is_straight(*curves[name])]
+    below = [name for prefix in _OPTIMISER for name in bent if name.startswith(prefix)]
     chances = _chances(curves)
     rows = math.ceil((len(below) + len(chances)) / _COLUMNS)
     figure = Figure(figsize=(11, 3.6 + 1.75 * rows), facecolor="white")
@@ -64,7 +69,7 @@ def learning_curves(folder: Path, picture: Path, summary: Mapping[str, Any]) -> 
         if name in chances:
             _plot_chances(ax, chances[name])
         else:
-            _plot_noisy(ax, curves[name], "#4d4d4d")
+            ax.plot(*curves[name], color="#4d4d4d", linewidth=1.2, **marks(curves[name][0]))
         ax.yaxis.set_major_locator(MaxNLocator(3))
         _tidy(ax, last_step, title=name, size=9)
     axis = updates_of(summary["levels_per_update"]) if is_exact else "environment steps"
@@ -86,7 +91,7 @@ def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
     return dict(curves)
 
 
-def _is_straight(steps: Sequence[int], values: Sequence[float]) -> bool:
+def _is_straight(steps: Sequence[float], values: Sequence[float]) -> bool:
     """Return whether a curve is constant or a schedule from end to end, which the configuration says already."""
     if len(values) < 3 or steps[-1] == steps[0]:
         return len(values) == 2 and values[0] == values[1]
@@ -145,18 +150,72 @@ def _plot_chances(ax: Axes, by_length: Mapping[str, Curve]) -> None:
     ax.legend(fontsize=7, frameon=False, labelcolor=TEXT, ncols=len(by_length), loc="upper right")
 
 
-def _plot_noisy(ax: Axes, curve: Curve, colour: str) -> None:
-    """Plot a curve; one with many points is pale, with its moving average over it."""
-    steps, values = curve
-    window = len(values) // POINTS
-    if window > 1:
-        ax.plot(steps, values, color=colour, linewidth=0.8, alpha=0.25)
-        values = moving_average(np.array(values), window, symmetric=False).tolist()
-    ax.plot(steps, values, color=colour, linewidth=1.4, **marks(steps))
-
-
-def _tidy(ax: Axes, last_step: int, *, title: str, size: int) -> None:
+def _tidy(ax: Axes, last_step: float, *, title: str, size: int) -> None:
     tidy(ax, title, size)
     ax.set_xlim(-0.02 * (last_step or 1), 1.02 * (last_step or 1))
     ax.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+
+
+# ---------------------------------------------------------------------------- of several runs
+
+
+def check_format(path: Path) -> None:
+    """Refuse a picture of a kind that is not written."""
+    if path.suffix.lower() not in FORMATS:
+        raise FileError(f"{path}: cannot be written; expected a name that ends in {', '.join(FORMATS)}")
+
+
+def compare_curves(
+    compared: Sequence[Curves], names: Sequence[str], picture: Path, axis: str = "environment steps"
+) -> None:
+    """Plot usefulness and neutrality against training: a row for each split, a colour for each configuration.
+
+    A configuration with several seeds has a line at their mean, in a band from the lowest to the highest.
+    """
+    splits = list(dict.fromkeys(split for curves in compared for split, _ in curves)) or ["train"]
+    legend_rows = -(-len(names) // 2)
+    figure = Figure(figsize=(10, 0.4 + 2.7 * len(splits) + 0.22 * legend_rows), facecolor="white")
+    figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
+    axes = figure.subplots(len(splits), len(MEASURES), squeeze=False, sharex=True)
+    colours = _colours(len(compared))
+    for split, row in zip(splits, axes, strict=True):
+        for (measure, title), ax in zip(MEASURES.items(), row, strict=True):
+            for colour, curves in zip(colours, compared, strict=True):
+                _plot_seeds(ax, curves.get((split, measure), []), colour)
+            tidy(ax, shown(f"{title}, {_SPLITS.get(split, split)}"), size=10)
+            highest = max(
+                (max(values) for curves in compared for _, values in curves.get((split, measure), [])), default=1
+            )
+            ax.set_ylim(-0.03, 1.06 * max(1, highest))
+            ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=(1, 2, 2.5, 5, 10)))
+    for ax in axes[-1]:
+        ax.set_xlabel(axis, fontsize=9, color=GREY)
+    style = {"ncols": 2, "fontsize": 8, "frameon": False, "labelcolor": TEXT}
+    legend = figure.legend(axes[0][0].lines, [*map(shown, names)], loc="outside lower left", **style)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    write_figure(figure, picture)
+
+
+def _plot_seeds(ax: Axes, curves: Sequence[Curve], colour: Colour) -> None:
+    """Plot the mean of the curves of several seeds over the steps that all have reached, in a band; one as it is.
+
+    Evaluations of different seeds need not be at the same steps; between them lie straight lines.
+    """
+    steps = np.unique([step for places, _ in curves for step in places])
+    if curves:
+        steps = steps[
+            (steps >= max(places[0] for places, _ in curves)) & (steps <= min(places[-1] for places, _ in curves))
+        ]
+    values = np.array([np.interp(steps, *curve) for curve in curves]).reshape(len(curves), len(steps))
+    ax.plot(steps, values.mean(0) if curves else [], color=colour, linewidth=1.8, alpha=0.85, **marks(steps))
+    if len(curves) > 1:
+        ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.2, linewidth=0)
+
+
+def _colours(count: int) -> list[Colour]:
+    """Return colours that can be told apart: of a fixed set, or, for many runs, in order along a scale."""
+    if count <= 10:
+        return [mpl.colormaps["tab10"](index) for index in range(count)]
+    return [mpl.colormaps["turbo"](0.05 + 0.9 * index / (count - 1)) for index in range(count)]

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -21,17 +18,13 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Button, Coin, Door, Lottery
-from drest_torch.envs.view.rendering import Panel, cell_side, render, render_arrow, render_object, write
+from drest_torch.envs.view.rendering import Panel, cell_side, render
 from drest_torch.files import unused
 from drest_torch.plots.style import TEXT, write_figure
 
-MOST_ACROSS = 13.0
-"""The boards that stand side by side are at most this wide together, in inches."""
-KEY_WIDTH = 3.7
-"""The width of a column of the key, in inches."""
 KEY = {
-    Coin: "a coin and its value",
-    Button: "a button and the ticks by which it delays shutdown",
+    Coin: "C: a coin and its value",
+    Button: "B: a button and the ticks by which it delays shutdown",
     Lottery: "a lottery: each outcome with its chance, coins and delay",
     Door: "a door, which lets the agent through in one direction",
 }
@@ -59,22 +52,14 @@ def policy_pictures(
     paths = [folder / name for name in _file_names(levels)]
     for index, level, words, path in zip(indices, levels, captions, paths, strict=True):
         lengths = reachable.lengths[index, : reachable.num_lengths[index]].tolist()
-        rows = []
+        lines = {}
         for title, table in policies.items():
             known = dict(zip(lengths, probabilities[title][index].tolist(), strict=False))
-            panels = policy_panels(level, reachable, table, visits[title], index)
-            rows.append(PolicyRow(title and f"{title}:   {_length_probabilities(known)}", panels))
+            head = title and f"{title}:   {_length_probabilities(known)}"
+            lines[head] = policy_panels(level, reachable, table, visits[title], index)
         name = f"{agent} on {level.name}" if agent else level.name
-        write_figure(_policy_figure(level, rows, name, words), path)
+        write_figure(_policy_figure(level, lines, name, words), path)
     return paths
-
-
-@dataclass(frozen=True)
-class PolicyRow:
-    """Panels side by side, with a title."""
-
-    title: str
-    panels: list[Panel]
 
 
 def policy_arrows(
@@ -110,19 +95,12 @@ def policy_panels(
     )
     if not (level.buttons or level.lotteries):
         return [Panel(arrows=before)]
-    button = _first_entered(level)
+    single = len(level.buttons) == 1 and not level.lotteries
+    button = f"B{level.buttons[0].delay}" if single else "a button or lottery"
     if np.isnan(after).all():
-        return [Panel(f"{button} is not {'entered' if level.lotteries else 'pressed'}", arrows=before)]
+        return [Panel(f"{button} is not entered", arrows=before)]
     taken = _always_taken(level, reachable, visits, level_index)
     return [Panel(f"before {button}", arrows=before), Panel(f"after {button}", taken=taken, arrows=after)]
-
-
-def _first_entered(level: Level) -> str:
-    """Return what the level has of buttons and lotteries."""
-    if len(level.buttons) == 1 and not level.lotteries:
-        return f"B{level.buttons[0].delay}"
-    kinds = ["button"] * bool(level.buttons) + ["lottery"] * bool(level.lotteries)
-    return f"{'the' if len(level.buttons) + len(level.lotteries) == 1 else 'a'} {' or '.join(kinds)}"
 
 
 def _always_taken(level: Level, reachable: Reachable, visits: Tensor, level_index: int) -> int:
@@ -143,93 +121,36 @@ def _length_probabilities(probabilities: Mapping[int, float]) -> str:
     return "   ".join(f"P({length})\u00a0=\u00a0{p:.2f}" for length, p in probabilities.items())
 
 
-def _policy_figure(level: Level, rows: Sequence[PolicyRow], title: str, caption: str) -> Figure:
-    """Return a figure with the policies side by side where there is room, the title on top, and caption and key below.
-
-    All sizes are in inches.
-    """
-    side = cell_side(level)
-    gap, row_gap = 0.35, 0.95
-    panel_width, panel_height = side * level.width, side * level.height
-    across = max(1, int((MOST_ACROSS + gap) // (panel_width + gap)))
-    lines = _lines(rows, across)
-    width = max(sum(len(row.panels) for row in line) for line in lines) * (panel_width + gap) - gap
-    height = len(lines) * (panel_height + row_gap) - row_gap
-    figure = Figure(figsize=(width, height), facecolor="white")
-    style: dict[str, Any] = {"color": TEXT, "va": "bottom"}
-    for line_index, line in enumerate(lines):
-        bottom = height - panel_height - line_index * (panel_height + row_gap)
-        left = 0.0
-        for row in line:
-            if row.title:
-                above = bottom + panel_height + 0.34
-                figure.text(left / width, above / height, row.title, fontsize=10, ha="left", **style)
-            for panel in row.panels:
-                box = (left / width, bottom / height, panel_width / width, panel_height / height)
-                ax = figure.add_axes(box)
+def _policy_figure(level: Level, lines: Mapping[str, Sequence[Panel]], title: str, caption: str) -> Figure:
+    """Return a figure with a line of panels for each policy, the title on top, and caption and key below."""
+    side, across = cell_side(level), max(map(len, lines.values()))
+    size = (across * (side * level.width + 0.35), len(lines) * (side * level.height + 0.8) + 2.2)
+    figure = Figure(size, facecolor="white", layout="constrained")
+    for (head, panels), axes in zip(lines.items(), figure.subplots(len(lines), across, squeeze=False), strict=True):
+        for panel, ax in zip_longest(panels, axes):
+            ax.set_axis_off()
+            if panel is not None:
                 render(level, ax, taken=panel.taken, arrows=panel.arrows)
                 ax.set_title(panel.title, fontsize=10, color=TEXT)
-                left += panel_width + gap
-    head = (0.34 if any(panel.title for row in lines[0] for panel in row.panels) else 0.12) + (
-        0.36 if rows[0].title else 0
-    )
-    figure.text(0.5, 1 + head / height, title, fontsize=12, ha="center", parse_math=False, **style)
-    figure.text(0.5, -0.12 / height, caption, fontsize=10, color=TEXT, ha="center", va="top", linespacing=1.5)
-    _add_key(figure, level, rows, below=0.12 + 0.23 * (2 + caption.count("\n")))
+        if head:
+            axes[0].set_title(f"{head}\n{panels[0].title}", fontsize=10, color=TEXT)
+    figure.suptitle(title, fontsize=12, color=TEXT, parse_math=False)
+    below = "\n".join((caption, "", *_key(level, bits=any(head.startswith("bit") for head in lines))))
+    figure.supxlabel(below, fontsize=9, color=TEXT, linespacing=1.4, parse_math=False)
     return figure
 
 
-def _lines(rows: Sequence[PolicyRow], across: int) -> list[list[PolicyRow]]:
-    """Return the rows line by line, with at most so many panels in a line unless a single row has more."""
-    lines: list[list[PolicyRow]] = [[rows[0]]]
-    for row in rows[1:]:
-        if sum(len(other.panels) for other in [*lines[-1], row]) <= across:
-            lines[-1].append(row)
-        else:
-            lines.append([row])
-    return lines
-
-
-def _add_key(figure: Figure, level: Level, rows: Sequence[PolicyRow], below: float) -> None:
-    """Add an explanation of the symbols, in columns, at a distance below the boards."""
-    entries: list[tuple[Callable[[Axes], None], str]] = [
-        (lambda ax: write(ax, "A", 0.5, 0.5, height=0.5), "the agent's start"),
-        (_key_arrows, "moves; the fainter, the less likely"),
-        *(
-            (partial(render_object, thing, x=0.5, y=0.5), text)
-            for kind, text in KEY.items()
-            if (thing := next((thing for thing in (*level.objects, *level.fixtures) if type(thing) is kind), None))
-        ),
-        (
-            lambda ax: write(ax, str(level.shutdown), 0.5, 0.5, height=0.3),
-            "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons or level.lotteries),
-        ),
-        (lambda ax: write(ax, "P", 0.5, 0.5, height=0.3), "P(l): the probability that shutdown comes after l ticks"),
+def _key(level: Level, *, bits: bool) -> list[str]:
+    """Return what the symbols of a picture mean."""
+    kinds = {type(thing) for thing in (*level.objects, *level.fixtures)}
+    return [
+        "A: the agent's start",
+        "arrows: moves; the fainter, the less likely",
+        *(words for kind, words in KEY.items() if kind in kinds),
+        "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons or level.lotteries),
+        "P(l): the probability that shutdown comes after l ticks",
+        *["bit: a random bit per mini-episode that only the agent sees"] * bits,
     ]
-    if any(row.title.startswith("bit") for row in rows):
-        entries.append(
-            (
-                lambda ax: write(ax, "bit", 0.5, 0.5, height=0.4, widest=0.9),
-                "a random bit per mini-episode that only the agent sees",
-            )
-        )
-    width, height = figure.get_size_inches()
-    columns = max(1, int((width + 0.2) // KEY_WIDTH))
-    side, column_width = 0.3, max(width / columns, KEY_WIDTH if columns == 1 else 0)
-    for index, (symbol, text) in enumerate(entries):
-        line, column = divmod(index, columns)
-        left, bottom = column * column_width, -below - side - line * (side + 0.04)
-        ax = figure.add_axes((left / width, bottom / height, side / width, side / height), label="key")
-        ax.set(xlim=(0, 1), ylim=(1, 0))
-        ax.set_axis_off()
-        symbol(ax)
-        place = ((left + side + 0.08) / width, (bottom + side / 2) / height)
-        figure.text(*place, text, fontsize=8.5, color=TEXT, va="center_baseline", parse_math=False)
-
-
-def _key_arrows(ax: Axes) -> None:
-    for x, alpha in ((-0.1, 1.0), (0.4, 0.25)):
-        render_arrow(ax, x, 0.5, (0, 1), alpha)
 
 
 def _file_names(levels: Sequence[Level]) -> list[str]:

@@ -17,7 +17,7 @@ from drest_torch.plots.policies import policy_panels
 from drest_torch.plots.style import write_figure
 from drest_torch.report.blocks import Plot
 from drest_torch.report.style import LIGHT, Style
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 
 _LABELS_INSIDE = 3
 """A legend of more lines than this would hide some, and stands below the plot."""
@@ -26,8 +26,8 @@ _MOST_TICKS = 12
 THREE_ABREAST = (3.5, 2.8)
 """Inches of a plot, so that three stand beside each other on a laptop."""
 COLOURS: dict[str, Callable[[Style], str]] = {
-    "default": lambda style: style.default_reward,
-    "drest": lambda style: style.drest,
+    "default": lambda style: style.series[0],
+    "drest": lambda style: style.series[1],
     "green": lambda style: style.series[2],
     "pink": lambda style: style.series[3],
     "violet": lambda style: style.series[4],

@@ -63,17 +63,8 @@ class Style:
     fair: str
     bad: str
     series: tuple[str, ...]
-    """Apart for colour-blind readers too; each has the same name in both themes: blue, orange, green, ..."""
-
-    @property
-    def default_reward(self) -> str:
-        """Return blue, the colour of default agents in the paper's figures."""
-        return self.series[0]
-
-    @property
-    def drest(self) -> str:
-        """Return orange, the colour of DReST agents in the paper's figures."""
-        return self.series[1]
+    """Apart for colour-blind readers too; each has the same name in both themes. The first two are those of the paper's
+    figures: blue for default agents, orange for DReST agents."""
 
     def matplotlib(self) -> dict[str, Any]:
         """Return matplotlib's settings for plots in these colours."""

@@ -22,7 +22,7 @@ from drest_torch.errors import StudyError
 from drest_torch.report import markdown
 from drest_torch.report.blocks import Block, Commands, Details, Gallery, Plot, Prose, Section, Table
 from drest_torch.report.tables import MISSING, num
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 
 _PARTS = re.compile(r"^(```[^\n]*\n.*?^```|#{1,6} +\S[^\n]*|\ue000\d+\ue001)$", re.MULTILINE | re.DOTALL)
 """The lines that divide a page: code, headings, and marks of blocks."""

@@ -1,4 +1,4 @@
-"""Intervals for means over seeds, after Student's t.
+"""Intervals for means over seeds, after Student's t, and a bootstrap interval for the ratio of two median times.
 
 A percentile bootstrap over 3 (5) seeds covers about 75 % (83 %) where it says 95 %, because it neither widens for the
 estimated variance nor corrects its bias; the quantiles of t do. Where several parts of the variance are estimated, each
@@ -9,13 +9,83 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from drest_torch.statistics.bootstrap import Array, Interval, sample_of
+Array = NDArray[np.float64]
 
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the interval around it."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def text(self, digits: int = 3) -> str:
+        """Return ``0.995 (0.992-0.997)``, or ``-0.100 (-0.200 to 0.050)`` where a minus could be read as the dash."""
+        # Adding 0 turns −0.000 into 0.000.
+        estimate, low, high = (f"{round(x, digits) + 0.0:.{digits}f}" for x in (self.estimate, self.low, self.high))
+        return f"{estimate} ({low}{' to ' if low.startswith('-') else '-'}{high})"
+
+    def within(self, least: float, most: float) -> Interval:
+        """Return the estimate and its interval, moved into the range of the statistic.
+
+        A mean of estimates that are corrected for bias can lie outside.
+        """
+        return Interval(*(min(max(number, least), most) for number in (self.estimate, self.low, self.high)))
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
+    """Return median(a) ÷ median(b), with its interval, for independent samples a [n] and b [m] of times.
+
+    Times are not negative. The shutdownability tax is the ratio of DReST's time to that of the default reward.
+    The ratio is inf if only a is inf (never), and 0 if only b is. If both are inf, or both are 0, it is NaN and
+    can be any number from 0 to inf: such resamples widen the interval to both sides.
+    """
+    samples = [sample_of(values, infinite=True) for values in (a, b)]
+    rng = np.random.default_rng(seed)
+    drawn = (sample[rng.integers(len(sample), size=(resamples, len(sample)))] for sample in samples)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate, resampled = (np.median(x, -1) / np.median(y, -1) for x, y in (samples, drawn))
+    # No interpolation: it would turn inf into NaN. Equally many resamples are cut off below and above.
+    cut = int((1 - level) / 2 * resamples)
+    unknown = np.isnan(resampled)
+    low = np.sort(np.where(unknown, 0.0, resampled))[cut]
+    high = np.sort(np.where(unknown, math.inf, resampled))[-1 - cut]
+    return Interval(float(estimate), float(low), float(high))
+
+
+def standard_errors_apart(mean_a: float, sd_a: float, n_a: int, mean_b: float, sd_b: float, n_b: int) -> float:
+    """Return |difference of the means| ÷ its standard error (Welch), to compare with a paper's mean ± SD.
+
+    The SDs are those of the runs (with n − 1), not of their mean. If both SDs are 0, the result is 0 for equal
+    means and inf for others.
+    """
+    distance, error = abs(mean_a - mean_b), math.hypot(sd_a / math.sqrt(n_a), sd_b / math.sqrt(n_b))
+    if error == 0:
+        return 0.0 if distance == 0 else math.inf
+    return distance / error
+
+
+def sample_of(values: ArrayLike, axes: int = 1, *, infinite: bool = False) -> Array:
+    """Check values and return them as [n], or, with two axes, as [seeds, levels]; +inf is known if ``infinite``."""
+    sample = np.asarray(values, np.float64)
+    if sample.ndim != axes or sample.size == 0:
+        raise ValueError(f"Expected {'[n]' if axes == 1 else '[seeds, levels]'} values, got shape {sample.shape}.")
+    if not (np.isfinite(sample) | (infinite & np.isposinf(sample))).all():
+        raise ValueError(f"A value is NaN or {'-inf' if infinite else 'not finite'}.")
+    return sample
+
+
+LEVEL = 0.95
 POINTS = 20_001
 """Of the numerical integral of the density of t."""
 MOST_FREEDOM = 1e4
@@ -23,35 +93,33 @@ MOST_FREEDOM = 1e4
 
 
 @lru_cache(1024)
-def t_quantile(level: float, freedom: float) -> float:
-    """Return the half-width of a two-sided interval for t, such as 4.303 for 95 % and 2 degrees of freedom.
+def t_quantile(freedom: float) -> float:
+    """Return the half-width of a two-sided 95 % interval for t, such as 4.303 for 2 degrees of freedom.
 
     With t = √ν tan θ the density is proportional to cos^(ν−1) θ, whose integral is finite and smooth.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"Expected a level between 0 and 1, got {level}.")
     freedom = min(freedom, MOST_FREEDOM)
     # Beyond twelve standard deviations there is nothing, if the density is that of many degrees of freedom.
     angle = np.linspace(0, math.pi / 2 if freedom < 100 else math.atan(12 / math.sqrt(freedom)), POINTS)
     density = np.cos(angle) ** (freedom - 1)
     area = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
-    return math.sqrt(freedom) * math.tan(float(np.interp(level * area[-1], area, angle)))
+    return math.sqrt(freedom) * math.tan(float(np.interp(LEVEL * area[-1], area, angle)))
 
 
 Part = tuple[float, float]
 """A part of the variance of a mean, and from how many degrees of freedom it is estimated."""
 
 
-def t_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
+def t_interval(values: ArrayLike) -> Interval:
     """Return the mean of values [n] with its interval over other seeds.
 
     One value, or equal values, give an interval of width 0. It says nothing about other seeds.
     """
     sample = sample_of(values)
-    return _interval(float(sample.mean()), [_over_rows(sample)], level)
+    return _interval(float(sample.mean()), [_over_rows(sample)])
 
 
-def runs_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
+def runs_interval(values: ArrayLike) -> Interval:
     """Return the mean of values [seeds, levels] with its interval over other runs on the same levels.
 
     Each entry is a separate run. How levels differ is no noise, because they stay the same.
@@ -59,22 +127,22 @@ def runs_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
     sample = sample_of(values, axes=2)
     columns = [_over_rows(column) for column in sample.T]
     parts = [(variance / len(columns) ** 2, freedom) for variance, freedom in columns]
-    return _interval(float(sample.mean()), parts, level)
+    return _interval(float(sample.mean()), parts)
 
 
-def difference(a: ArrayLike, b: ArrayLike, *, level: float = 0.95) -> Interval:
+def difference(a: ArrayLike, b: ArrayLike) -> Interval:
     """Return mean(a) − mean(b) of the values [n] of different seeds, with its interval (Welch 1947)."""
     first, second = sample_of(a), sample_of(b)
-    return _interval(float(first.mean() - second.mean()), [_over_rows(first), _over_rows(second)], level)
+    return _interval(float(first.mean() - second.mean()), [_over_rows(first), _over_rows(second)])
 
 
-def _interval(mean: float, parts: Sequence[Part], level: float) -> Interval:
+def _interval(mean: float, parts: Sequence[Part]) -> Interval:
     """Return an interval whose variance is the sum of the parts."""
     variance = sum(part for part, _ in parts)
     if variance <= 0:
         return Interval(mean, mean, mean)
     freedom = 1 / sum((part / variance) ** 2 / of_part for part, of_part in parts)  # the square of a tiny variance is 0
-    half = t_quantile(level, round(max(freedom, 1.0), 3)) * math.sqrt(variance)
+    half = t_quantile(round(max(freedom, 1.0), 3)) * math.sqrt(variance)
     return Interval(mean, mean - half, mean + half)
 
 

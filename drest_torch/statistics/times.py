@@ -5,22 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 
-def moving_average(values: np.ndarray, window: int, *, symmetric: bool = True) -> np.ndarray:
+def moving_average(values: np.ndarray, window: int) -> np.ndarray:
     """Return for each evaluation [T, ...] the mean of it and of half a window before and after it.
 
     The window is centred, because an average of past values lags behind: that would delay two curves by the same
-    time, and draw the ratio of their times towards 1. Near both ends it shrinks on both sides, or, if not
-    ``symmetric``, on the outer side only, which smooths more and leaves a slope less steep.
+    time, and draw the ratio of their times towards 1. Near both ends it shrinks on both sides.
     """
-    half, end = window // 2, len(values) - 1
-    before, after = ([min(half, room) for room in rooms] for rooms in (range(end + 1), range(end, -1, -1)))
-    if symmetric:
-        before = after = [min(sides) for sides in zip(before, after, strict=True)]
-    means = [
-        values[place - left : place + right + 1].mean(0, dtype=float)
-        for place, (left, right) in enumerate(zip(before, after, strict=True))
-    ]
-    return np.stack(means) if means else np.zeros(values.shape)
+    means = []
+    for place in range(len(values)):
+        half = min(window // 2, place, len(values) - 1 - place)
+        means.append(values[place - half : place + half + 1].mean(0, dtype=float))
+    return np.stack(means)
 
 
 def hitting_times(episodes: np.ndarray, usefulness: np.ndarray, mark: np.ndarray | float, *, window: int) -> np.ndarray:

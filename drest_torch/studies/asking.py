@@ -13,7 +13,7 @@ import pandas as pd
 
 from drest_torch.agent import Agent
 from drest_torch.building.levels import named
-from drest_torch.choices import aliased, buttons, forks, gap, irreversible
+from drest_torch.choices import aliased, buttons, forks
 from drest_torch.choices.edits import edits
 from drest_torch.choices.pressure import (
     MEASURES,
@@ -36,7 +36,7 @@ from drest_torch.report.blocks import Table
 from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 from drest_torch.studies.choosers import COSTS, Trained, trained_agent
 from drest_torch.studies.engine import as_table, value
 from drest_torch.studies.shared import chosen_of, command_jobs
@@ -162,7 +162,7 @@ def ask(asked: Asked, spec: dict[str, Any]) -> dict[str, Any]:
 
 def first_step(asked: Asked, number: int) -> dict[str, Any]:
     """Return what is lost where the first step decides the length."""
-    pairs = irreversible.pairs(number)
+    pairs = aliased.first_steps(number)
     decided, later = (on_levels(asked, [pair[index] for pair in pairs]) for index in (0, 1))
     values = {name: (getattr(decided, name), getattr(later, name)) for name in MEASURES}
     return {
@@ -232,21 +232,21 @@ def _means(runs: Sequence[Result], prefix: str, names: Iterable[str]) -> dict[st
 
 
 def of_forks(runs: Sequence[Result]) -> Rows:
-    several = [gap.known(run.arrays["forks"]) for run in runs]
+    several = [forks.known(run.arrays["forks"]) for run in runs]
     for where in several[0]:
-        found = [gap.gap(each[where]) for each in several]
+        found = [forks.gap(each[where]) for each in several]
         numbers = [each.numbers() for each in found]
         for name in FORKS:
             yield {"where": where, "metric": name, "value": np.array([each[name] for each in numbers], float)}
         for reason in dict.fromkeys(reason for each in found for reason in each.void):
             void = np.array([each.void.get(reason, 0) for each in found])
             yield {"where": where, "metric": f"void: {reason}", "value": void}
-        for x, p_long in zip(gap.RATIOS, np.stack([each.curve.mean(1) for each in found], -1), strict=True):
+        for x, p_long in zip(forks.RATIOS, np.stack([each.curve.mean(1) for each in found], -1), strict=True):
             yield {"where": where, "at": x, "metric": "curve", "value": p_long}
-    steepness = np.array([gap.control(each[gap.ANTE])[0] for each in several])
-    yield {"where": gap.SOFTMAX, "metric": "steepness", "value": steepness}
+    steepness = np.array([forks.control(each[forks.ANTE])[0] for each in several])
+    yield {"where": forks.SOFTMAX, "metric": "steepness", "value": steepness}
     for name, tested in _means(runs, "test/", ("usefulness", "neutrality")).items():
-        yield {"where": gap.ANTE, "metric": name, "value": tested}
+        yield {"where": forks.ANTE, "metric": name, "value": tested}
 
 
 def of_bits(runs: Sequence[Result]) -> Rows:

@@ -20,8 +20,7 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import THREE_ABREAST, Line, dots, lines_plot, policy_plot
 from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import at_least, interval, mean, mean_sd, spread
-from drest_torch.statistics.bootstrap import standard_errors_apart
-from drest_torch.statistics.intervals import t_interval
+from drest_torch.statistics.intervals import standard_errors_apart, t_interval
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
 from drest_torch.studies.shared import AS_REPORTED, MOVES, REWARDS, STEPS, TablesConfig, at_the_end, tables_job, title
 

@@ -10,8 +10,7 @@ import pandas as pd
 
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import PALETTE, Line, beside, lines_plot
-from drest_torch.statistics.bootstrap import Interval
-from drest_torch.statistics.intervals import t_interval
+from drest_torch.statistics.intervals import Interval, t_interval
 from drest_torch.studies.engine import Quote, as_table
 from drest_torch.studies.scores import METRICS, Score
 

@@ -17,7 +17,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import Training, agents_job, last
 from drest_torch.jobs.training_job import over, training_jobs
 from drest_torch.metrics import neutrality
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 from drest_torch.studies.engine import Done, StudyConfig, value
 
 REWARDS = {"default": "default", "drest": "DReST"}

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.choices.buttons import COSTS as PRICES
 from drest_torch.choices.buttons import OPTIONS, closed_form
-from drest_torch.choices.gap import ANTE, RATIOS, SOFTMAX
+from drest_torch.choices.forks import ANTE, RATIOS, SOFTMAX
 from drest_torch.choices.pressure import ARCHETYPES, MEASURES
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
@@ -23,7 +23,7 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import PALETTE, Line, dots, lines_plot
 from drest_torch.report.tables import median_range, select
 from drest_torch.report.template import num
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 from drest_torch.studies import asking
 from drest_torch.studies.asking import LARGE, SETS, WAYS, cells, intervals, lines, wide
 from drest_torch.studies.choosers import Kinds, Trained, jobs_of

@@ -16,7 +16,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import dots
-from drest_torch.statistics.bootstrap import Interval, ratio
+from drest_torch.statistics.intervals import Interval, ratio
 from drest_torch.statistics.times import hitting_times
 from drest_torch.studies.engine import Done, Quote, Report, as_table, value
 from drest_torch.studies.shared import AS_REPORTED, MOVES, RANDOM_FIRST, REWARDS, TablesConfig, tables_job, title

@@ -13,16 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from drest_torch.errors import shown
-from drest_torch.statistics.bootstrap import Interval
+from drest_torch.statistics.intervals import Interval
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""
+MEASURES = ("usefulness", "neutrality")
 LESS = 5e-4
 """The difference from which on the neutrality given the private bits is printed."""
 
 
-def final_table(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> Table:
-    """Return the table of usefulness at γ and neutrality, one line per split, from the numbers of a summary."""
+def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: TextIO | None = None) -> None:
+    """Print the table of usefulness at γ and neutrality, one line per split, from the numbers of a summary."""
     rows = splits.values()
     sampled = [numbers["sampled"] for numbers in rows if "sampled" in numbers]
     notes = [_gammas(splits, gamma), "neutrality in bits; uniform: random actions; optimum: the best possible"]
@@ -33,9 +34,6 @@ def final_table(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> Table:
     shows_own = any(numbers.get("neutrality_own", math.inf) < numbers["neutrality"] - LESS for numbers in rows)
     if shows_own:
         notes.append("own: neutrality given its private bits, which the agent itself leaves to chance")
-    shows_committed = any("usefulness_committed" in numbers for numbers in rows)
-    if shows_committed:
-        notes.append("sure: usefulness over what a policy can expect that is sure of its length")
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -46,24 +44,20 @@ def final_table(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> Table:
     )
     table.add_column("\nlevels", overflow="fold")
     table.add_column("\nnumber", justify="right", no_wrap=True)
-    parts = (
-        ("usefulness", "sure", "usefulness_committed", shows_committed),
-        ("neutrality", "own", "neutrality_own", shows_own),
-    )
-    for measure, further, _, is_shown in parts:
+    for measure in MEASURES:
         table.add_column(f"{measure}\nagent", style="bold", no_wrap=not sampled)
-        if is_shown:
-            table.add_column(f"\n{further}", style="bold", no_wrap=True)
         for name in ("uniform", "optimum"):
             table.add_column(f"\n{name}", style="dim", no_wrap=True)
+    if shows_own:
+        table.add_column("\nown", style="bold", no_wrap=True)
     for split, numbers in splits.items():
         cells = ["training" if split == "train" else split, f"{numbers['levels']:,}"]
-        for measure, _, key, is_shown in parts:
-            cells += [of_agent(numbers, measure)]
-            cells += [f"{numbers[key]:.3f}" if key in numbers else "–"] if is_shown else []
-            cells += [f"{numbers[policy][measure]:.3f}" for policy in ("uniform", "optimum")]
+        for measure in MEASURES:
+            cells += [of_agent(numbers, measure), *(f"{numbers[of][measure]:.3f}" for of in ("uniform", "optimum"))]
+        if shows_own:
+            cells.append(f"{numbers['neutrality_own']:.3f}" if "neutrality_own" in numbers else "–")
         table.add_row(*cells)
-    return table
+    console_for(stream or sys.stdout).print(table)
 
 
 def of_agent(numbers: Mapping[str, Any], measure: str) -> str:
@@ -80,11 +74,6 @@ def _gammas(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> str:
             name = f"{split}: " if len(splits) > 1 else ""
             note += f"; {name}" + ", ".join(f"{value:.3f} at gamma = {other:g}" for other, value in at.items())
     return note
-
-
-def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: TextIO | None = None) -> None:
-    """Print the final table: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
-    console_for(stream or sys.stdout).print(final_table(splits, gamma))
 
 
 def console_for(stream: TextIO) -> Console:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, TextIO, TypeVar
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
@@ -58,11 +58,14 @@ class LiveLines(ABC):
         )
 
     def __rich__(self) -> Group:
-        state = Text(self._state(), no_wrap=True, overflow="ellipsis")
-        return Group(self._head(), state, *self._further())
+        share = min(self.done / self.total, 1.0) if self.total else 1.0
+        head = Table.grid("", Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2))  # the title is shortened
+        title = Text(self.title, style="bold", no_wrap=True, overflow="ellipsis")
+        head.add_row(title, ProgressBar(total=1, completed=share, width=30), f"{share:.0%}")
+        return Group(head, *(Text(line, no_wrap=True, overflow="ellipsis") for line in self._lines()))
 
     def __enter__(self: _Self) -> _Self:
-        self.begin()
+        self._began = monotonic()
         if self.is_live:
             self._live.start(refresh=True)
         return self
@@ -70,10 +73,6 @@ class LiveLines(ABC):
     def __exit__(self, *error: Any) -> None:
         """Leave the last state of the lines in the terminal, with the cursor below them."""
         self._live.stop()
-
-    def begin(self) -> None:
-        """Start the clock now."""
-        self._began = monotonic()
 
     def refresh(self, seconds: float = 0.0) -> None:
         """Write the current lines if they are so old, or, where there is no terminal, a plain line each minute."""
@@ -109,24 +108,12 @@ class LiveLines(ABC):
         return timedelta(seconds=round(max(self.total - self.done, 0) / self.rate))
 
     @abstractmethod
-    def _state(self) -> str:
-        """Return the line below the head."""
+    def _lines(self) -> list[str]:
+        """Return what is shown below the title."""
 
     def _plain(self) -> str:
         """Return a line for where there is no terminal."""
-        return f"{self.title}: {self._state()}"
-
-    @abstractmethod
-    def _further(self) -> list[RenderableType]:
-        """Return what stands below it."""
-
-    def _head(self) -> Table:
-        """Return the title and a progress bar."""
-        share = min(self.done / self.total, 1.0) if self.total else 1.0
-        head = Table.grid("", Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2))  # the title is shortened
-        title = Text(self.title, style="bold", no_wrap=True, overflow="ellipsis")
-        head.add_row(title, ProgressBar(total=1, completed=share, width=30), f"{share:.0%}")
-        return head
+        return f"{self.title}: {self._lines()[0]}"
 
 
 class Progress(LiveLines):
@@ -150,30 +137,19 @@ class Progress(LiveLines):
         self.refresh(_SECONDS_BETWEEN)
 
     def _plain(self) -> str:
-        found = (f"{label} {', '.join(cells)}" for label, cells in self._rows().items())
-        return stamped("   ".join([self._state(), *found]))
+        return stamped("   ".join(self._lines()))
 
-    def _further(self) -> list[RenderableType]:
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True)
-        for label, cells in self._rows().items():
-            table.add_row(label, *map(Text, cells))
-        return [table]
-
-    def _state(self) -> str:
+    def _lines(self) -> list[str]:
+        """Return how far it is, and the latest usefulness and neutrality (on every split) and metrics of training."""
         pace = self.pace
-        text = f"{pace.count(self.done):,} / {pace.text(self.total)}"
+        state = f"{pace.count(self.done):,} / {pace.text(self.total)}"
         if rate := self.rate / pace.steps_per_update:
             per_second = f"{rate:,.0f} steps/s" if pace.levels_per_update is None else f"{rate:,.1f} updates/s"
-            text += f"   {per_second}   {self.time_left()} left"
-        return text
-
-    def _rows(self) -> dict[str, list[str]]:
-        """Return the latest metrics: a line each for usefulness, neutrality (on every split) and training."""
-        rows: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
+            state += f"   {per_second}   {self.time_left()} left"
+        found: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
         for name, value in self._metrics.items():
             if match := _EVALUATION.fullmatch(name):
-                rows[match["measure"]].append(f"{match['split']} {value:.3f}")
+                found[match["measure"]].append(f"{match['split']} {value:.3f}")
             elif name in _TRAINING:
-                rows["training"].append(f"{_TRAINING[name]} {value:.3f}")
-        return {label: cells for label, cells in rows.items() if cells}
+                found["training"].append(f"{_TRAINING[name]} {value:.3f}")
+        return [state, *(f"{label} {', '.join(values)}" for label, values in found.items() if values)]

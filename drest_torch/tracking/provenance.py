@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def provenance(device: torch.device, step: int = 0) -> dict[str, Any]:
         "step": step,
         "command": command(sys.orig_argv),
         "drest_torch": __version__,
-        "git": _own_git_state(),
+        "git": git_state(Path(__file__).resolve().parents[2]),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         "platform": platform.platform(),
@@ -70,12 +69,6 @@ def command(words: Sequence[str]) -> str:
     if arguments and Path(arguments[0]).name == "drest":
         program, *arguments = arguments
     return shlex.join([Path(program).name, *arguments])
-
-
-@cache
-def _own_git_state() -> dict[str, Any] | None:
-    """A process uses the code that it has imported, so it asks once."""
-    return git_state(Path(__file__).resolve().parents[2])
 
 
 def git_state(checkout: Path) -> dict[str, Any] | None:

@@ -23,9 +23,9 @@ QUIET: dict[str, Any] = {
     "x_save_requirements": False,
 }
 """Settings of wandb: it prints nothing, and records only what the run logs."""
-PATIENCE: dict[str, Any] = {"init_timeout": 10.0, "finish_timeout": 60.0}
-"""Seconds that a server gets to answer, and to take what is left at the end, unless WANDB_INIT_TIMEOUT or
-WANDB_FINISH_TIMEOUT say otherwise: by itself wandb waits for minutes for an answer, and at the end for ever."""
+ENVIRONMENT = {"WANDB_INIT_TIMEOUT": "10", "WANDB_FINISH_TIMEOUT": "60", "WANDB_ERROR_REPORTING": "false"}
+"""Unless the user says otherwise: the seconds that a server gets to answer, and to take what is left at the end, for
+which wandb waits minutes by itself, and for ever; and no reports of errors, which take time and fail with a message."""
 
 
 class WandbSink(Sink):
@@ -81,27 +81,20 @@ def _start(run: RunInfo) -> Any:
         "resume": "allow" if config.mode == "online" else None,
     }
     with _undisturbed():
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # reports of errors take time, and fail with a message
+        os.environ.update(ENVIRONMENT | os.environ)
         import wandb
 
         try:
-            patience = {name: each for name, each in PATIENCE.items() if f"WANDB_{name.upper()}" not in os.environ}
-            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET, **patience))
+            wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET))
         except (wandb.Error, ValueError) as error:
-            raise LoggerError(_advice(config.mode, " ".join(str(error).split()))) from error
+            raise LoggerError(
+                f"logger.mode={config.mode}: W&B could not be started ({' '.join(str(error).split())}); correct the "
+                "logger's values, run `wandb login` first, or use logger.mode=offline"
+            ) from error
     # A run that is resumed online has the provenance of its first session already.
     wandb_run.config.update({"provenance": dict(run.provenance)}, allow_val_change=True)
     wandb_run.define_metric("*", step_metric="step")
     return wandb_run
-
-
-def _advice(mode: str, reason: str) -> str:
-    if mode == "online":
-        return (
-            f"logger.mode=online: W&B could not be reached or refused access ({reason}); "
-            "run `wandb login` first, or use logger.mode=offline"
-        )
-    return f"logger.mode={mode}: W&B could not be started ({reason}); correct the logger's values, or use logger=none"
 
 
 @contextmanager

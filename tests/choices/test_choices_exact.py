@@ -8,8 +8,7 @@ from itertools import product
 import pytest
 import torch
 
-from drest_torch.choices.commitment import half_open, profile
-from drest_torch.choices.luck import decompose, lucks, reflip
+from drest_torch.choices.luck import decompose, lucks, profile, reflip
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable
@@ -98,11 +97,6 @@ def test_the_commitment_profile_against_enumeration():
         for (tick, _), counts in lengths.items():
             expected[tick] += sum(counts.values()) * entropy(counts.values())
         assert found[index].tolist() == pytest.approx(expected, abs=1e-9)
-
-
-def test_when_half_of_a_choice_is_made():
-    assert half_open([1.0, 0.6, 0.5, 0.0]) == 1
-    assert half_open([0.001, 0.0]) is None
 
 
 def test_luck_against_enumeration_with_luck_decided():

@@ -40,19 +40,8 @@ def test_equal_outcomes_are_one_and_pairs_are_told_apart_by_their_supports():
     assert mix((Fraction(1, 2), sure(1, 2)), (Fraction(1, 2), Option.of(("1/2", 1, 2), ("1/2", 2, 1)))) == mixed
     pairs = [(sure(1, 3), sure(2, 3)), (sure(1, 3), mixed), (mixed, mixed), (sure(2, 3), sure(2, 1))]
     assert [kind(*pair) for pair in pairs] == [DIFFERENT, PART_SHARED, SAME, SAME]
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "said"),
-    [
-        ([("1/2", 1, 2)], "the chances of an option sum to 1/2; expected 1"),
-        ([("3/2", 1, 2), ("-1/2", 2, 1)], "the chance -1/2; expected at least 0"),
-        ([(1, 0, 2)], "length 0"),
-    ],
-)
-def test_a_mistake_in_an_option_is_one_sentence(outcomes, said):
-    with pytest.raises(UserError, match=said):
-        Option.of(*outcomes)
+    with pytest.raises(UserError, match="the chances of an option sum to 1/2; expected 1"):
+        Option.of(("1/2", 1, 2))
 
 
 @given(

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from drest_torch.choices import measures
-from drest_torch.choices.arms import train
+from drest_torch.choices.arms import FEATURES, MenuNetwork, train
 from drest_torch.choices.generation import KINDS, random_menus
 from drest_torch.choices.menus import Menu, Menus, Option
-from drest_torch.choices.network import FEATURES, MenuNetwork
 
 
 @pytest.mark.parametrize("reads", FEATURES)

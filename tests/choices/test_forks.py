@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from drest_torch.choices import gap
+from drest_torch.choices import forks
 from drest_torch.choices.archetypes import over_m, raw, uniform
-from drest_torch.choices.forks import MARKS, designs, family, measure, with_coins
+from drest_torch.choices.forks import MARKS, designs, measure, with_coins
 from drest_torch.choices.pressure import archetype
 from drest_torch.envs.levels import Coin
 from drest_torch.envs.levels.symmetry import canonical_key
@@ -28,14 +28,10 @@ def is_fork(design):
 
 def test_the_forks_are_of_three_families_and_all_different():
     several = designs()
-    families = [family(design) for design in several]
-    assert Counter(families) == {"cross": 8, "open floor": 16, "walls and detours": 16}
+    names = [design.name.rpartition(" ")[0] or "cross" for design in several]
+    assert Counter(names) == {"cross": 8, "open floor": 16, "walls and detours": 16}
     assert all(is_fork(design) for design in several)
     assert len({canonical_key(design) for design in several[8:]}) == 32
-    for design, name in zip(several, families, strict=True):
-        walls = sum(map(sum, design.walls))
-        assert {"cross": walls == 16, "open floor": walls == 0, "walls and detours": 4 <= walls <= 9}[name]
-        assert (design.height, design.width) == (5, 5)
 
 
 def test_probabilities_of_options_against_enumeration():
@@ -45,13 +41,13 @@ def test_probabilities_of_options_against_enumeration():
 
     asked, several = replace(archetype("uniform"), tables=tables), designs()
     found = measure(asked)
-    assert found.shape == (2, len(gap.SETTINGS), len(several), 5)
-    levels = [with_coins(design, values) for values in gap.SETTINGS for design in several]
+    assert found.shape == (2, len(forks.SETTINGS), len(several), 5)
+    levels = [with_coins(design, values) for values in forks.SETTINGS for design in several]
     # The coins that are collected are those of the options: E[C] is the same whichever way it is counted.
     values = np.array(
         [
             [coin_of(level, design, m) for m in MARKS]
-            for level, design in zip(levels, several * len(gap.SETTINGS), strict=True)
+            for level, design in zip(levels, several * len(forks.SETTINGS), strict=True)
         ]
     )
     _, reachable, of_settings = asked.unrolled(levels)
@@ -72,7 +68,7 @@ def coin_of(level, design, mark):
 
 @pytest.mark.parametrize("steepness", [0.3, 1.0, 4.0])
 def test_a_softmax_of_coins_has_no_gap(steepness):
-    found = gap.gap(gap.chances_of(gap.softmax(steepness)))
+    found = forks.gap(forks.chances_of(forks.softmax(steepness)))
     # At coins of 2, d logit / d ln = steepness · d coins / d ln = 2 · steepness.
     assert found.same.item() == pytest.approx(2 * steepness, rel=1e-3)
     assert found.cross.item() == pytest.approx(2 * steepness, rel=1e-3)
@@ -90,60 +86,50 @@ def balanced(menus, lam, episodes):
 
 @pytest.mark.parametrize(("episodes", "slope", "end"), [(64, 0.594, 20.0), (32, 1.22, 4.36)])
 def test_coins_that_are_not_divided_move_the_length_as_predicted(episodes, slope, end):
-    found = gap.gap(gap.chances_of(partial(balanced, lam=0.9, episodes=episodes)))
+    found = forks.gap(forks.chances_of(partial(balanced, lam=0.9, episodes=episodes)))
     assert found.cross.item() == pytest.approx(slope, rel=0.01)
     assert found.high.item() == pytest.approx(end, rel=0.15)  # between two ratios that differ by 1.8
     assert found.low.item() == pytest.approx(1 / found.high.item(), rel=1e-3)
     assert value_for(0.95, 0.9, episodes) == pytest.approx(end, rel=0.05)
     assert found.passes().all()  # for the binary trio this is a gap, too
-    assert found.void == {f"no e_s: {gap.NEVER}": 1}
+    assert found.void == {f"no e_s: {forks.NEVER}": 1}
     assert math.isnan(found.ratio)
 
 
 def test_archetypes_and_the_control_that_is_as_deterministic_as_an_agent():
-    even, coins, useful = (gap.gap(gap.chances_of(chooser)) for chooser in (uniform, raw, over_m))
+    even, coins, useful = (forks.gap(forks.chances_of(chooser)) for chooser in (uniform, raw, over_m))
     assert even.same.item() == even.cross.item() == useful.cross.item() == 0
     assert np.isnan([coins.same.item(), coins.cross.item()]).all()
-    assert coins.void == {f"no e_s: {gap.NEVER}": 1, f"no e_x: {gap.NEVER}": 1}
+    assert coins.void == {f"no e_s: {forks.NEVER}": 1, f"no e_x: {forks.NEVER}": 1}
     assert useful.passes().all()
-    agent = gap.chances_of(gap.softmax(1.5))
-    steepness, softened = gap.control(agent)
+    agent = forks.chances_of(forks.softmax(1.5))
+    steepness, softened = forks.control(agent)
     assert steepness == pytest.approx(1.5)
-    assert gap.determinism(softened) == pytest.approx(gap.determinism(agent))
+    assert forks.determinism(softened) == pytest.approx(forks.determinism(agent))
 
 
 def test_a_choice_that_is_hardly_ever_made_is_void():
-    chances = gap.chances_of(over_m)
+    chances = forks.chances_of(over_m)
     rare = chances.copy()
     rare[..., [1, 2, 4]] *= 1e-4
     rare[..., 3] = 1 - rare[..., 4]
-    found = gap.gap(rare)
+    found = forks.gap(rare)
     assert np.isnan(found.p_better).all()
     assert not found.passes().any()
-    assert found.void == {f"no e_s: {gap.RARE}": 1, f"no P(b | long): {gap.RARE}": 1}
-    nothing = gap.chances_of(uniform)
+    assert found.void == {f"no e_s: {forks.RARE}": 1, f"no P(b | long): {forks.RARE}": 1}
+    nothing = forks.chances_of(uniform)
     nothing[..., [1, 2]] *= 0.1
-    assert gap.gap(nothing).void == {f"no e_s: {gap.NEITHER}": 1}
-    assert gap.gap(nothing).numbers()["e_same"] is None
+    assert forks.gap(nothing).void == {f"no e_s: {forks.NEITHER}": 1}
+    assert forks.gap(nothing).numbers()["e_same"] is None
 
 
 def test_numbers_before_and_after_the_private_bit():
-    long, short = (np.repeat([row], len(gap.SETTINGS), 0) for row in ([[0, 1, 0, 0, 1.0]], [[1, 0, 0, 1, 0.0]]))
-    found = {where: gap.gap(each).numbers() for where, each in gap.known(np.stack((long, short))).items()}
-    assert {where: each["trio"] for where, each in found.items() if where != gap.SOFTMAX} == {
-        gap.ANTE: 1,
+    long, short = (np.repeat([row], len(forks.SETTINGS), 0) for row in ([[0, 1, 0, 0, 1.0]], [[1, 0, 0, 1, 0.0]]))
+    found = {where: forks.gap(each).numbers() for where, each in forks.known(np.stack((long, short))).items()}
+    assert {where: each["trio"] for where, each in found.items() if where != forks.SOFTMAX} == {
+        forks.ANTE: 1,
         "given setting 1": 0,
         "given setting 2": 0,
     }
-    assert (found[gap.ANTE]["low"], found[gap.ANTE]["high"]) == (gap.RATIOS[0], gap.RATIOS[-1])
-    assert {*gap.known(long[None])} == {gap.ANTE, gap.SOFTMAX}
-
-
-def test_the_range_ends_where_the_length_is_settled():
-    x = np.geomspace(0.01, 100, 17)
-    p = 1 / (1 + x**-2.0)
-    low, high = gap.stochastic_range(x, p)
-    assert high == pytest.approx(19**0.5, rel=0.1)
-    assert low == pytest.approx(1 / high)
-    assert gap.stochastic_range(x, np.full(17, 0.5)) == pytest.approx((0.01, 100))
-    assert np.isnan(gap.stochastic_range(x, np.ones(17))).all()
+    assert (found[forks.ANTE]["low"], found[forks.ANTE]["high"]) == (forks.RATIOS[0], forks.RATIOS[-1])
+    assert {*forks.known(long[None])} == {forks.ANTE, forks.SOFTMAX}

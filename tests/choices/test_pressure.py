@@ -1,14 +1,15 @@
 """Agents under pressure: each kind of pressure on a level that can be computed by hand, and what bounds it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from drest_torch.agent import Agent
-from drest_torch.choices import aliased, buttons, irreversible, pressure
-from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.choices import aliased, buttons, pressure
+from drest_torch.envs.dynamics.mdp import STEPS, compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level, world
@@ -17,7 +18,6 @@ from drest_torch.metrics import neutrality, usefulness
 
 LINE = parse_level("shutdown: 1\nC1 A B2", name="line")
 """Left is the coin, right the button: time to come back for the coin, and none to spare."""
-APART = parse_level("shutdown: 2\nC1 . A . B2 C1", name="apart")
 UNIFORM = pressure.archetype("uniform")
 MOST = pressure.archetype("most coins")
 
@@ -80,12 +80,6 @@ def test_levels_of_a_kind_offer_the_same_options(make, count, lengths, best):
     assert optima.best_return.unique(dim=0).tolist() == [best]
 
 
-def test_corridors_offer_nothing_else():
-    beside = buttons.CORRIDOR.replace("B2@0.1 .", "B2@0.1 C10", 1).replace("C10 #", ". #", 1)
-    assert buttons.offers(buttons.corridors()[0])
-    assert not buttons.offers(parse_level(beside, name="a coin before the button"))
-
-
 def test_who_maximises_coins_pays_up_to_the_price_that_is_worth_it_and_enters_no_button_that_has_a_price():
     corridor = buttons.corridors()[:8]
     worth = 1 - 11 / 19  # from 0.1 · 20 + 0.9 · 10 coins to 0.9 · 20 + 0.1 · 10
@@ -111,14 +105,14 @@ def test_the_closed_form_of_corridors_is_the_mean_over_both_shifts():
     assert buttons.closed_form("none", 0.0, 0.9, 64) is None
 
 
-def test_who_takes_neither_side_is_void_and_in_no_mean_and_given_a_bit_the_worst_setting_counts():
+def test_who_takes_neither_side_is_void_and_in_no_mean():
     found = buttons.pays(always(0), buttons.corridors()[:1])  # up, into the edge of the map
     assert found["later"]["void"] == [found["later"]["items"]] * len(buttons.COSTS)
-    assert set(found["later"]["mean"]) == set(found["later"]["given"]) == {None}
+    assert set(found["later"]["mean"]) == {None}
     one_of_two = buttons.pays(always(2), buttons.corridors()[:8:4], (0.1,))  # left: only in one of the two symmetries
     assert (one_of_two["later"]["void"], one_of_two["later"]["mean"]) == ([0], [0.5])
     told = buttons.pays(always(2, 3), buttons.corridors()[:1], (-0.1, 0.1))["later"]
-    assert (told["mean"], told["given"]) == ([0.5, 0.5], [0.0, 1.0])
+    assert told["mean"] == [0.5, 0.5]
 
 
 def test_an_agent_that_was_never_shown_chances_is_refused_in_one_sentence(agent):
@@ -136,19 +130,26 @@ def test_who_goes_everywhere_enters_both_buttons_equally_often():
     assert buttons.rate(always(0), crossing)[0, :, 0].tolist() == [0, 0, 1]
 
 
+def best_returns(levels):
+    optima = solve(compile_levels(levels), allow_barren=True)
+    tables = zip(optima.lengths.tolist(), optima.best_return.tolist(), strict=True)
+    return [{length: m for length, m in zip(*each, strict=True) if length} for each in tables]
+
+
 def test_the_first_step_decides_where_there_is_no_time_to_come_back():
-    wide = parse_level("shutdown: 4\nC1 . A . B2 C1", name="with time to come back")
-    assert irreversible.best_returns([APART, wide]) == [{2: 1, 4: 1}, {4: 1, 6: 1}]
-    assert irreversible.first_step_decides([APART, wide, LINE]) == [True, False, False]  # a coin is beside a start
-    decided, later = zip(*(pairs := irreversible.pairs(8)), strict=True)
-    assert len(pairs) == 8
-    assert all(irreversible.first_step_decides(decided))
-    assert not any(irreversible.first_step_decides(later))
-    best, then = irreversible.best_returns(decided), irreversible.best_returns(later)
-    assert [[*m.values()] for m in best] == [[*m.values()] for m in then]
-    for before, after in pairs:
-        assert after.shutdown == before.shutdown + irreversible.BACK
-        assert (after.walls, after.objects, after.start) == (before.walls, before.objects, before.start)
+    """Each leaves m(l) within reach for one length at most, and together they do so for all."""
+    for level, later in aliased.first_steps(20):
+        (best,), (then,) = best_returns([level]), best_returns([later])
+        assert [*best.values()] == [*then.values()]
+        assert replace(later, name=level.name, shutdown=level.shutdown) == level
+        kept = []
+        for down, right in STEPS:
+            row, column = level.start[0] + down, level.start[1] + right
+            if 0 <= row < level.height and 0 <= column < level.width and not level.walls[row][column]:
+                (after,) = best_returns([replace(level, start=(row, column), shutdown=level.shutdown - 1)])
+                kept.append({length + 1 for length, m in after.items() if best.get(length + 1) == m})
+        assert max(map(len, kept)) == 1
+        assert set.union(*kept) == set(best)
 
 
 def by_brute_force():

@@ -11,7 +11,7 @@ import yaml
 from drest_torch import compare
 from drest_torch.comparison.configurations import configurations, curves_over_training, differences, labels
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs, read_run
-from drest_torch.plots.comparison import compare_curves
+from drest_torch.plots.curves import compare_curves
 
 
 def write_run(folder, *, algo="ppo", seed=0, finished=True, **values):
@@ -106,11 +106,9 @@ def test_folders_of_runs_and_sweeps_are_gone_through_and_no_run_is_shown_twice(c
     [
         ([], "no run is named"),
         (["nowhere"], "nowhere: no such folder"),
-        (["empty"], "empty: no run in it"),
         (["other"], "other/config.yaml: not the configuration"),
         (["torn"], "torn/summary.json: not the summary"),
         (["a", "out=a.gif"], "a.gif: cannot be written"),
-        (["a", "out=/dev/null/a.png"], "/dev/null/a.png: cannot be written"),
         (["a", "out=a.png", "out=b.png"], "out=b.png: given twice"),
         (["a", "--out", "a.png"], "--out: no such option"),
     ],
@@ -118,7 +116,6 @@ def test_folders_of_runs_and_sweeps_are_gone_through_and_no_run_is_shown_twice(c
 )
 def test_a_mistake_is_one_sentence(call, arguments, words):
     write_run(Path("a"))
-    Path("empty").mkdir()
     Path("other").mkdir()
     Path("other/config.yaml").write_text("defaults: [a, b]\n")
     (write_run(Path("torn")) / "summary.json").write_text('{"env_st')
@@ -140,7 +137,7 @@ def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(monkeypatch, tmp
 
 def plotted(monkeypatch, runs):
     figures = []
-    monkeypatch.setattr("drest_torch.plots.comparison.write_figure", lambda figure, _: figures.append(figure))
+    monkeypatch.setattr("drest_torch.plots.curves.write_figure", lambda figure, _: figures.append(figure))
     compared = configurations(runs)
     axis, curves = curves_over_training(compared)
     compare_curves(curves, labels(compared), Path("curves.png"), axis)

@@ -85,7 +85,7 @@ def nothing(figure, style):
 def curves(figure, style):
     axes = figure.subplots()
     steps = np.linspace(0, 300, 150)
-    for colour, label, end in ((style.default_reward, "default reward", 0.12), (style.drest, "DReST", 0.95)):
+    for colour, label, end in ((style.series[0], "default reward", 0.12), (style.series[1], "DReST", 0.95)):
         axes.plot(steps, end * (1 - np.exp(-steps / 60)), color=colour, label=label)
     axes.set(xlabel="thousand steps", ylabel="neutrality (bits)", title="Neutrality")
     axes.legend()
@@ -119,7 +119,7 @@ def sample():
             ["Neutrality (bits)", "0.99", "0.941 ± 0.010", "✗"],
             [LONG, "–", "", f"◐ {LONG}"],
         ],
-        note=f"± is half the interval, from `drest_torch.statistics.bootstrap.{LONG}`.",
+        note=f"± is half the interval, from `drest_torch.statistics.intervals.{LONG}`.",
     )
     wide = Table(
         f"Every seed, {LONG}",

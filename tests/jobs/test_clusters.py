@@ -13,9 +13,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from drest_torch import __version__
 from drest_torch.jobs.executor import Again, Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Result
-from drest_torch.jobs.ray_cluster import RayCluster, project_checksum, run_on_a_node
+from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
 from tests.helpers.job_runners import ROOT, calls, failed, is_alive, job, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
@@ -30,7 +31,6 @@ ADDRESS = r"'{}' \(ConnectionRefusedError: .*ray start --head"
     [
         (None, {}, r"pip install 'drest_torch\[ray\]'"),
         *((NOBODY, {"address": each}, ADDRESS.format(each)) for each in ("127.0.0.1:1", "ray://127.0.0.1:1")),
-        (NOBODY, {"runs_per_gpu": 0}, "runs_per_gpu=0; .*expected 1"),
         ("stand-in", {}, "1 runs have device=cuda, and no node of the Ray cluster has a GPU"),
     ],
 )
@@ -44,15 +44,12 @@ def test_a_cluster_that_is_not_there_or_cannot_do_the_runs(store, monkeypatch, r
 
 
 @pytest.mark.parametrize(
-    ("folder", "checksum", "words"),
-    [
-        ("elsewhere/one", project_checksum(), "elsewhere does not exist on "),
-        ("one", "0" * 64, "has another version of the"),
-    ],
+    ("folder", "version", "words"),
+    [("elsewhere/one", __version__, "elsewhere does not exist on "), ("one", "0.0", "started on has 0.0; install")],
 )
-def test_a_node_that_does_not_see_the_folder_or_has_another_version(tmp_path, folder, checksum, words):
+def test_a_node_that_does_not_see_the_folder_or_has_another_version(tmp_path, folder, version, words):
     with pytest.raises(ExecutorError, match=words):
-        run_on_a_node(job("one"), tmp_path / folder, checksum)
+        run_on_a_node(job("one"), tmp_path / folder, version)
     assert list(tmp_path.iterdir()) == []
 
 

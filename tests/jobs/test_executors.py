@@ -63,8 +63,6 @@ def test_a_run_under_two_names_is_done_once(store, later):
     assert [event.job.name for event in heard if isinstance(event, Done)] == ["one", "fails"]
     assert [len(calls(store, each)) for each in jobs] == [1, 1, 1, 1]
     assert sums(store, jobs[:2]) == [5, 5]
-    with pytest.raises(JobError, match="two runs of the list are called 'one'"):
-        run_jobs([job("one", n=1), job("one", n=2)], store, Here())
 
 
 def test_ctrl_c_and_a_full_disk_stop_a_study(store, monkeypatch):
@@ -199,7 +197,8 @@ def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, t
         wait_for(lambda: all(calls(store, each) for each in saving) and all(sums(store, jobs[:2])))
         send(process.pid, signum)
         output, _ = process.communicate()
-    assert (process.returncode, output) == (130 if saves else -signum, "")
+    assert process.returncode == (130 if saves else -signum)
+    assert not (saves and output)  # of a driver that is killed, Python says that semaphores were left behind
     wait_for(lambda: not any(is_alive(*calls(store, each)) for each in saving))
     saved = [store.folder_of(each) / "saved" for each in saving]
     assert [path.exists() and path.read_text() for path in saved] == [saves and f"[{int(signal.SIGTERM)}]"] * 2

@@ -6,7 +6,6 @@ import json
 import math
 import os
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,11 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
+from PIL import Image
 
-from drest_torch.envs.dynamics.mdp import STEPS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
-from drest_torch.envs.exact.solver import optimal_route
 from drest_torch.envs.levels import parse_level, world
+from drest_torch.plots.animation import FRAMES, write_animation
 from drest_torch.plots.curves import learning_curves
 from drest_torch.plots.policies import caption, policy_arrows, policy_pictures
 from tests.helpers.simulator import levels
@@ -37,11 +37,6 @@ def drawn(monkeypatch):
     for module in ("curves", "policies"):
         monkeypatch.setattr(f"drest_torch.plots.{module}.write_figure", write)
     return written
-
-
-def boards_of(axes):
-    """The axes of a figure that show boards, from those by title."""
-    return [ax for ax in next(iter(axes.values())).figure.axes if ax.get_label() != "key"]
 
 
 CONFIG = """algo: {name: exact, counted_steps: 1}
@@ -98,43 +93,19 @@ def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
     assert axes["usefulness"].lines[2].get_linestyle() == "--"
 
 
-def test_values_that_are_no_numbers_are_left_out_and_noise_is_smoothed_by_a_moving_average(tmp_path, drawn):
-    values = [1.0, math.nan, None, math.inf, "text", 2.0]
-    records = [{"step": i, "train/return": 3 + (-1) ** i} for i in range(400)]
-    records += [{"step": i, "loss/x": value} for i, value in enumerate(values)]
+def test_values_that_are_no_numbers_are_left_out(tmp_path, drawn):
+    records = [{"step": i, "loss/x": value} for i, value in enumerate([1.0, math.nan, None, math.inf, "text", 2.0])]
     plot(tmp_path, records, torn='{"step": 9, "loss/x')
     ((axes, _),) = drawn
     assert axes["loss/x"].lines[0].get_xydata().tolist() == [[0, 1], [5, 2]]
-    raw, smooth = (line.get_ydata() for line in axes["train/return"].lines)
-    assert set(raw) == {2.0, 4.0}
-    assert np.abs(smooth - 3).max() < 0.25
-    assert len(smooth) == len(raw)
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        [],
-        [{"step": 0}],
-        [{"step": 0, "eval/train/usefulness": 0.3, "eval/train/neutrality": 0}],
-        [{"step": 5, "optim/lr": 0.001}, {"step": 6, "optim/lr": 0.001}],
-    ],
-)
+@pytest.mark.parametrize("records", [[], [{"step": 0, "eval/train/usefulness": 0.3, "eval/train/neutrality": 0}]])
 def test_little_to_draw(tmp_path, records):
     plot(tmp_path, records, "new/curves.png")
     height, width, _ = imread(tmp_path / "new" / "curves.png").shape
     assert width > height > 300
     assert os.listdir(tmp_path / "new") == ["curves.png"]
-
-
-def timed(reachable, level_index, route):
-    """[N, 4] the policy that walks a route by the clock, wherever it is."""
-    mdp, states = reachable.mdp, reachable.states
-    level = mdp.levels[level_index]
-    actions = [STEPS.index((there[0] - here[0], there[1] - here[1])) for here, there in pairwise(route)]
-    pressed = torch.where((states.taken >> len(level.coins)) != 0, level.buttons[0].delay, 0)
-    tick = (level.shutdown + pressed - states.time_left).clamp(0, len(actions) - 1)
-    return torch.eye(4, dtype=torch.float64)[torch.tensor(actions)[tick]]
 
 
 @given(levels(3, max_ticks=6, lotteries=(0, 1), clock=None), st.integers(0, 99))
@@ -169,30 +140,39 @@ def test_panels_before_and_after_the_button(tmp_path, drawn):
     ]
     reachable = Reachable(compile_levels(levels))
     policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(3), tmp_path, [CAPTION] * 3)
-    boards = [boards_of(axes) for axes, _ in drawn]
-    assert [[ax.get_title() for ax in each] for each in boards] == [
-        ["before B4", "after B4"],
-        ["before a button", "after a button"],
-        [""],
-    ]
-    shown = [{patch.get_gid() for patch in ax.patches} for ax in boards[0]]
+    figures = [next(iter(axes.values())).figure for axes, _ in drawn]
+    titles = [[ax.get_title() for ax in figure.axes] for figure in figures]
+    assert titles == [["before B4", "after B4"], ["before a button or lottery", "after a button or lottery"], [""]]
+    shown = [{patch.get_gid() for patch in ax.patches} for ax in figures[0].axes]
     assert shown[0] - shown[1] == {"B4"}
-    texts = [text.get_text() for text in boards[0][0].figure.texts]
+    assert figures[0].get_suptitle() == "example"
     numbers = "usefulness 0.90   neutrality 0.80 bits\nP(4)\u00a0=\u00a00.25   P(8)\u00a0=\u00a00.75"
-    assert texts[:2] == ["example", numbers]
+    assert figures[0].get_supxlabel().startswith(f"{numbers}\n\nA: ")
+    assert ["a button" in figure.get_supxlabel() for figure in figures] == [True, True, False]
 
 
-def test_policies_stand_side_by_side_with_what_each_does(tmp_path, drawn):
-    reachable = Reachable(compile_levels([world("spacious"), world("example")]))
-    short, long = (timed(reachable, 1, optimal_route(reachable.mdp, 1, length)) for length in (4, 8))
-    policy_pictures(reachable, {"tails": short, "heads": long}, [1], tmp_path, [CAPTION])
-    boards = boards_of(drawn[0][0])
-    places = [ax.get_position() for ax in boards]
-    assert [ax.get_title() for ax in boards] == ["B4 is not pressed", "before B4", "after B4"]
-    assert places[0].y0 == places[1].y0 == places[2].y0
-    assert places[0].x1 < places[1].x0 < places[1].x1 < places[2].x0
-    texts = [text.get_text().replace("\u00a0", " ") for text in boards[0].figure.texts]
-    assert texts[:2] == ["tails:   P(4) = 1.00   P(8) = 0.00", "heads:   P(4) = 0.00   P(8) = 1.00"]
+def test_each_policy_has_a_line_with_what_it_does(tmp_path, drawn):
+    reachable = Reachable(compile_levels([world("example"), parse_level("shutdown: 1\nC1 A B1 C1")]))
+    left, right = torch.eye(4, dtype=torch.float64)[2:].unsqueeze(1).expand(-1, len(reachable), -1)
+    policy_pictures(reachable, {"tails": left, "heads": right}, [1], tmp_path, [CAPTION])
+    ((axes, _),) = drawn
+    titles = [ax.get_title().replace("\u00a0", " ") for ax in next(iter(axes.values())).figure.axes]
+    tails, heads = "tails:   P(1) = 1.00   P(2) = 0.00", "heads:   P(1) = 0.00   P(2) = 1.00"
+    assert titles == [f"{tails}\nB1 is not entered", "", f"{heads}\nbefore B1", "after B1"]
+
+
+@pytest.mark.parametrize(("longest", "frames"), [(1, 1), (9, 9), (500, FRAMES)])
+def test_an_animation_has_a_bounded_number_of_frames_from_start_to_end(tmp_path, longest, frames):
+    """Each mini-episode stays as it ended."""
+    colours = np.linspace(0, 250, longest).astype(np.uint8)
+    path, episodes = tmp_path / "a.gif", {"a": colours[:1], "b": colours}
+    write_animation(episodes, path, lambda red: np.full((4, 4, 3), [red, 0, 0], np.uint8))
+    with Image.open(path) as animation:
+        assert animation.n_frames == frames
+        for number in (0, frames - 1):
+            animation.seek(number)
+            found = [animation.convert("RGB").getpixel((x, 100)) for x in (150, 450)]
+            assert found == [(0, 0, 0), (colours[-1] if number else colours[0], 0, 0)]
 
 
 def test_file_names_are_safe_and_different(tmp_path, drawn):

@@ -89,13 +89,10 @@ def test_a_template_with_everything_in_it_is_as_it_is_kept(rendered, snapshot):
     ("source", "complaint"),
     [
         ('\n{{ table("end") }}', r"shows the table 'end', which the study does not have; it has ends"),
-        ('{{ plot("c") }}', "shows the plot 'c', which the study does not have; it has a, b"),
         ('{% call table("ends") %}{{ plot("a") }}{% endcall %}', "a plot is asked for where no block can stand"),
         ("# Title", "'Title' is no heading of two or three #"),
         ("a\n{% if true %}\nb\n{{ findings.lost }}\n{% endif %}", ":4: .*no attribute 'lost'"),
         ("a\n{% if x %}\nb", ":3: Unexpected end of template"),
-        ("{{ unknown }}", ":1: 'unknown' is undefined"),
-        ("\n{{ 1|million }}", ":2: No filter named 'million'"),
     ],
 )
 def test_a_mistake_is_a_sentence_with_the_place(rendered, source, complaint):
@@ -130,13 +127,11 @@ def test_code_has_its_backticks(text):
         ("num", -0.0001, (2,), "0.00"),
         ("num", float("nan"), (), "–"),
         ("percent", 0.954, (1,), "95.4 %"),
-        ("thousands", 131072, (), "131,072"),
         ("short", 1249.6, (), "1,250"),
         ("short", 5.4e9, (), "5e9"),
         ("mean_sd", [0.951, 0.0123], (), "0.951 ± 0.012"),
         ("interval", [0.951, 0.94, 0.96], (2,), "0.95 (0.94-0.96)"),
         ("verdict", False, ("so it is", "not so"), "**not so**"),
-        ("plural", 1, ("run",), "1 run"),
         ("plural", 0, ("policy", "policies"), "0 policies"),
         ("listed", ["a", "b*c", 3], ("or",), "a, b\\*c or 3"),
     ],

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drest_torch.statistics.bootstrap import Interval
 from drest_torch.statistics.intervals import difference, runs_interval, t_interval, t_quantile
 
 ENOUGH = 0.915
@@ -23,21 +22,17 @@ def half(interval):
 
 
 @pytest.mark.parametrize(
-    ("level", "freedom", "quantile"),
-    [
-        *[(0.95, 1, 12.7062), (0.95, 2, 4.30265), (0.95, 4, 2.77645), (0.99, 3, 5.84091), (0.5, 7, 0.711142)],
-        *[(0.95, 30, 2.04227), (0.95, 99, 1.98422), (0.95, 101, 1.98373), (0.95, 1e9, 1.96)],
-    ],
+    ("freedom", "quantile"),
+    [(1, 12.7062), (2, 4.30265), (4, 2.77645), (30, 2.04227), (99, 1.98422), (101, 1.98373), (1e9, 1.96)],
 )
-def test_quantiles_are_those_of_the_tables(level, freedom, quantile):
-    assert t_quantile(level, freedom) == pytest.approx(quantile, rel=2e-4)
+def test_quantiles_are_those_of_the_tables(freedom, quantile):
+    assert t_quantile(freedom) == pytest.approx(quantile, rel=2e-4)
 
 
 def test_three_seeds_by_hand():
     interval = t_interval([1.0, 2.0, 6.0])  # mean 3, standard deviation √7
     assert interval.estimate == 3
     assert half(interval) == pytest.approx(4.30265 * math.sqrt(7 / 3), rel=1e-4)
-    assert half(t_interval([1.0, 2.0, 6.0], level=0.5)) < 0.3 * half(interval)
 
 
 def test_a_difference_covers_seeds_of_both_sides():
@@ -61,12 +56,6 @@ def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refus
     for refused in ([], [math.inf, 1.0], [[1.0]]):
         with pytest.raises(ValueError, match=r"shape|finite"):
             t_interval(refused)
-
-
-def test_an_interval_of_a_share_stays_within_its_range():
-    assert Interval(0.99, 0.95, 1.03).within(0, 1) == Interval(0.99, 0.95, 1.0)
-    assert Interval(0.01, -0.2, 0.1).within(0, 1) == Interval(0.01, 0.0, 0.1)
-    assert Interval(1.001, 0.992, 1.01).within(0, 1) == Interval(1.0, 0.992, 1.0)
 
 
 @settings(max_examples=100)

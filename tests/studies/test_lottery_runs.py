@@ -21,7 +21,6 @@ from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.metrics import usefulness
 from drest_torch.reward import Reward
-from drest_torch.tracking.console import final_table
 from drest_torch.training.run import start
 from tests.helpers.runs import TINY, train
 
@@ -122,8 +121,6 @@ def test_a_run_is_paid_by_the_optimum_that_was_chosen(tmp_path, algo, committed)
     record = results.record()
     assert record["levels"][0]["usefulness_committed"] > record["levels"][0]["usefulness"]
     assert record["levels"][1]["usefulness_committed"] == record["levels"][1]["usefulness"]
-    table = final_table({"levels": results.numbers()}, 1.0)
-    assert "\nsure" in [column.header for column in table.columns]
 
 
 def test_an_agent_that_is_shown_the_outcomes_can_be_evaluated_on_lotteries(tmp_path):

@@ -2,7 +2,6 @@
 
 import io
 import re
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from drest_torch.jobs.executor import Again, Done, Started
 from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.progress import JobProgress
-from drest_torch.tracking.console import final_table, print_table
+from drest_torch.tracking.console import print_table
 from drest_torch.tracking.progress import Progress
 from tests.helpers.commands import Terminal
 
@@ -66,11 +65,8 @@ def test_the_live_lines(clock):
     head, steps, *table = last(stream).splitlines()
     assert head.endswith("50%")
     assert steps == "500 / 1,000 steps   100 steps/s   0:00:05 left"
-    assert [line.split() for line in table] == [
-        ["usefulness", "train", "0.910", "test", "0.730"],
-        ["neutrality", "train", "0.820"],
-        ["training", "return", "1.250", "entropy", "0.500"],
-    ]
+    wanted = ["usefulness train 0.910, test 0.730", "neutrality train 0.820", "training return 1.250, entropy 0.500"]
+    assert [line.strip() for line in table] == wanted
 
 
 def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
@@ -93,17 +89,6 @@ def test_notes_stand_above_the_lines_and_the_last_below(clock):
     assert last(stream).splitlines()[1].startswith("10 / 1,000 steps")
     assert stream.plain().endswith("Stopped at 10 steps.\n")
     assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_an_error_passes_and_leaves_the_terminal_clean(clock, error):
-    stream, stdout, stderr = Terminal(), sys.stdout, sys.stderr
-    with pytest.raises(error), Progress(1000, title="a run", stream=stream):
-        raise error
-    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
-    assert stream.getvalue().rindex(SHOW) > stream.plain().rindex("a run")
-    assert stream.plain().endswith("\n")
-    assert (sys.stdout, sys.stderr) == (stdout, stderr)
 
 
 def job(name):
@@ -141,13 +126,12 @@ def test_elsewhere_a_study_writes_a_line_for_each_failure_and_each_minute(clock)
     stream = io.StringIO()
     study(stream, clock, runs=40, existing=10, failing=(12,))
     lines = stream.getvalue().splitlines()
-    assert lines[:4] == [
-        "a running study: 10 / 40 runs   10 from before",
+    assert lines[:3] == [
         "a running study: 11 / 40 runs   10 from before   1 runs/min   0:29:00 left",
         "a running study: run/12 failed: a [reason]",
         "a running study: 13 / 40 runs   10 from before   1 failed   1.5 runs/min   0:18:00 left",
     ]
-    assert [int(line.split()[3]) for line in lines[3:]] == [*range(13, 38, 2)]  # two runs end each minute
+    assert [int(line.split()[3]) for line in lines[2:]] == [*range(13, 38, 2)]  # two runs end each minute
 
 
 def test_a_run_that_begins_again_is_mentioned(clock):
@@ -159,7 +143,6 @@ def test_a_run_that_begins_again_is_mentioned(clock):
         progress(Started(one))
         assert list(progress.running) == ["one"]
     assert stream.getvalue().splitlines() == [
-        "a running study: 0 / 1 runs",
         "a running study: one begins again: its node died",
     ]
 
@@ -193,7 +176,6 @@ def test_a_line_a_split_with_every_number():
     assert ["training", "2,048", "0.951", "0.123", "1.000", "0.912", "0.234", "1.000"] in lines
     assert ["test", "200", "0.873", "0.115", "1.000", "0.854", "0.226", "1.000"] in lines
     assert ["paper", "9", "0.500", "0.100", "1.000", "0.750", "0.200", "1.333"] in lines
-    assert final_table(SPLITS, 1.0).row_count == 3
 
 
 def test_plain_text_outside_a_terminal(monkeypatch):

@@ -33,7 +33,6 @@ def test_versions_machine_and_command(monkeypatch):
     [
         (["/opt/bin/python3", "/opt/bin/drest", "train", "seed=0,1", "-m"], "drest train seed=0,1 -m"),
         (["python", "-m", "drest_torch.show", "my file"], "python -m drest_torch.show 'my file'"),
-        (["python"], "python"),
     ],
 )
 def test_the_command_as_it_was_typed(words, typed):
