@@ -13,17 +13,18 @@ import pytest
 import drest_torch
 from drest_torch import completion
 from drest_torch.__main__ import COMMANDS, main
+from tests.helpers.commands import python
 
 CORE_ONLY = """
 import sys
 from importlib.machinery import PathFinder
 found = PathFinder.find_spec
-hidden = {blocked}
+hidden = "hydra wandb numba matplotlib pandas rich jinja2 markdown_it PIL cycler gymnasium huggingface_hub".split()
 def find_spec(name, *rest, **more):
     return None if name.partition(".")[0] in hidden else found(name, *rest, **more)
 PathFinder.find_spec = staticmethod(find_spec)
 """
-TRAIN_EXTRA = ("hydra", "wandb", "numba", "matplotlib", "pandas", "rich", "jinja2", "markdown_it", "PIL", "cycler")
+"""The beginning of a program that runs where none of the extras is installed."""
 
 
 @pytest.mark.parametrize(
@@ -90,22 +91,18 @@ def test_bash_completes_options_values_and_paths(script, typed, wanted, breaks, 
 
 @pytest.mark.slow
 def test_the_core_needs_none_of_what_the_commands_need():
-    """Reward, metrics, worlds, exact evaluation and the agent that ships, with the extra `train` left out."""
-    program = CORE_ONLY.format(blocked=TRAIN_EXTRA) + (
+    """Reward, metrics, worlds, exact evaluation and the agent that ships."""
+    program = (
         "from drest_torch import Agent, DReSTReward, usefulness, neutrality\n"
         "from drest_torch.envs.interfaces.torchrl_env import GridworldEnv\n"
         "from drest_torch.envs.levels import world\n"
         "GridworldEnv([world('example')], num_slots=2, episodes_per_meta=2).reset()\n"
         "print(Agent.load('generalist').evaluate('example').neutrality > 0.9)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert python("-c", CORE_ONLY + program) == "True\n"
 
 
 def test_without_the_extra_a_command_says_what_to_install():
-    program = CORE_ONLY.format(blocked=TRAIN_EXTRA) + (
-        "from drest_torch.__main__ import main\nsys.argv = ['drest', 'train']\nsys.exit(main())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == "drest: 'train' needs more than the core; pip install 'drest_torch[train]'\n"
+    program = "from drest_torch.__main__ import main\nsys.argv = ['drest', 'train']\nsys.exit(main())\n"
+    said = python("-c", CORE_ONLY + program, status=2)
+    assert said == "drest: 'train' needs more than the core; pip install 'drest_torch[train]'\n"
