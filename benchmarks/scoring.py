@@ -53,7 +53,7 @@ class Watch:
 
 
 def new_run(bench: Bench, overrides: str, seed: int, folder: Path) -> Run:
-    words = ["logger=none", "test.paper=false", "evaluated_levels=500", f"seed={seed}", f"device={bench.device}"]
+    words = ["logger=none", "test.paper=false", "evaluated_levels=500", f"seed={seed}"]
     small = ["levels.train=50", "levels.test=5", "levels.selection=5"] if bench.quick else []
     run_dir = f"run_dir={folder / str(len(list(folder.iterdir())))}"
     return start(compose("levels=followup_like", *overrides.split(), *words, run_dir, *small))
@@ -69,7 +69,6 @@ def train(bench: Bench, overrides: str, seed: int, folder: Path) -> Watch:
     while state.steps < until:
         began = bench.clock()
         run.update()
-        bench.wait()
         seconds += bench.clock() - began
         if state.steps * LOOKS >= looks * until:
             looks = state.steps * LOOKS // until + 1

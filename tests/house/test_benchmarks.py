@@ -11,7 +11,6 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
 from drest_torch.envs.levels import world
-from drest_torch.errors import UserError
 from tests.helpers.documents import ROOT
 
 
@@ -115,12 +114,6 @@ def test_parts_that_are_not_measured_stay_a_stop_loses_nothing_and_a_missed_targ
     assert run.main(["--only", "machine", "--page", str(path)]) == 1
     assert run.main(["--only", "machine", "--quick", "--page", str(path)]) == 0
     assert "Its figures mean nothing" in path.read_text("utf-8")
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
-def test_a_device_that_is_not_there_is_a_sentence():
-    with pytest.raises(UserError, match="--device cuda, but torch finds no CUDA device here"):
-        run.main(["--device", "cuda"])
 
 
 def test_the_page_of_the_documentation_has_every_part_and_all_that_was_missed():
