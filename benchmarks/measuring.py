@@ -133,13 +133,10 @@ class Bench:
         cells = [_spread(values, slowest), str(len(values)), number(times.first) if times.first else "", beside, limit]
         self.row(name, unit.name, *cells, _held(wanted, reached, "≥" if unit.more_is_better else "≤"))
 
-    def numbers(
-        self, name: str, unit: str, values: Sequence[float], *, wanted: float | None = None, note: str = ""
-    ) -> None:
-        """A figure of which less is better, found without turns: once, or once for each seed."""
-        value = "; ".join(filter(None, (_spread(values, max(values)), note)))
+    def numbers(self, name: str, unit: str, values: Sequence[float], *, wanted: float | None = None) -> None:
+        """A figure of which less is better, found without turns: once for each seed."""
         reached = wanted is None or max(values) <= wanted
-        self.row(name, unit, value, str(len(values)), "", "", "", _held(wanted, reached, "≤"))
+        self.row(name, unit, _spread(values, max(values)), str(len(values)), "", "", "", _held(wanted, reached, "≤"))
 
     def missing(self, name: str, unit: str, reason: str, *, wanted: float | None = None) -> None:
         """A row without a figure, and why."""
