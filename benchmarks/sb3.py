@@ -1,4 +1,4 @@
-"""Stable-Baselines3 with the same networks and values as ours, on our vector environment."""
+"""Stable-Baselines3 with the same networks and values as ours, on our worlds as one tensor."""
 
 from __future__ import annotations
 
@@ -8,47 +8,85 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import VecEnv
 
 from benchmarks.pipelines import Plan
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.building.parts import reward_of
-from drest_torch.envs.interfaces.gymnasium_env import GridworldVectorEnv
+from drest_torch.envs import counter_rng as streams
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.interfaces.slots import Slots
 from drest_torch.envs.levels import Level
+from drest_torch.reward import Reward
 
 
-class TensorVecEnv(VecEnv):
-    """`GridworldVectorEnv` as Stable-Baselines3 wants it."""
+class GridworldVecEnv(VecEnv):
+    """Slots with the DReST reward, which step as one tensor, as Stable-Baselines3 wants them."""
 
-    def __init__(self, env: GridworldVectorEnv) -> None:
-        self.env = env
-        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+    def __init__(self, levels: Sequence[Level], num_envs: int, reward: Reward) -> None:
+        mdp = compile_levels(levels)
+        self.reward, self.observe = reward, make_observation("centred", mdp)
+        self.slots = Slots(mdp, solve(mdp, reward.gamma), num_envs)
+        self.counts = torch.zeros(num_envs, self.slots.optima.lengths.shape[1])
+        self.coins = torch.zeros(num_envs)
+        space = spaces.Box(0.0, float(mdp.max_time), self.observe.shape, np.float32)
+        super().__init__(num_envs, space, spaces.Discrete(NUM_ACTIONS))
 
     def reset(self) -> np.ndarray:
-        return self.env.reset(seed=0)[0]
+        slot = torch.arange(self.num_envs)
+        self.slots.seed(streams.mix(slot, slot * 0), streams.mix(slot, slot * 0 + 1), slot)
+        self._begin(torch.ones_like(slot, dtype=torch.bool))
+        return self._seen()
+
+    def _begin(self, here: torch.Tensor) -> None:
+        """Begin the next mini-episode in these environments, and a new meta-episode where one is complete."""
+        slots = self.slots
+        new = here & ((slots.metas == 0) | (self.counts.sum(-1) >= self.reward.episodes_per_meta))
+        level = torch.where(new, slots.sample_levels(), slots.now.level)
+        slots.metas = slots.metas + new
+        self.counts[new] = 0
+        self.coins[here] = 0
+        slots.start(level, here)
+
+    def _seen(self) -> np.ndarray:
+        now = self.slots.now
+        return self.observe(now.spot, now.taken, now.time_left).numpy()
 
     def step_async(self, actions: np.ndarray) -> None:
-        self.actions = actions
+        self.actions = torch.from_numpy(actions)
 
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict]]:
-        seen, reward, terminated, _, _ = self.env.step(self.actions)
-        return seen, reward, terminated, [{}] * self.num_envs  # terminations are no truncations: nothing to add
+        slots, ticks = self.slots, self.slots.now.ticks
+        played = slots.step(self.actions)
+        self.coins += played.coin * self.reward.gamma**ticks
+        ended, paid = played.mini_done, torch.zeros(self.num_envs)
+        if ended.any():
+            column, best = slots.look_up(played.length)
+            before = self.counts.gather(-1, column.unsqueeze(-1)).squeeze(-1)
+            discount = self.reward.discount(before, self.counts.sum(-1), slots.num_lengths)
+            paid = torch.where(ended, self.reward.pay(self.coins, discount, best), 0)
+            self.counts.scatter_add_(-1, column.unsqueeze(-1), ended.unsqueeze(-1).float())
+            self._begin(ended)
+        return self._seen(), paid.numpy(), ended.numpy(), [{}] * self.num_envs  # no end is a truncation
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        return [getattr(self.env, attr_name)] * self.num_envs
+        return [getattr(self, attr_name)] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        setattr(self.env, attr_name, value)
+        setattr(self, attr_name, value)
 
     def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list[Any]:
-        return [getattr(self.env, method_name)(*args, **kwargs)] * self.num_envs
+        return [getattr(self, method_name)(*args, **kwargs)] * self.num_envs
 
     def env_is_wrapped(self, wrapper_class: type, indices: Any = None) -> list[bool]:
         return [False] * self.num_envs
 
     def close(self) -> None:
-        self.env.close()
+        pass
 
 
 class StableBaselines:
@@ -57,7 +95,7 @@ class StableBaselines:
     def __init__(self, levels: Sequence[Level], plan: Plan) -> None:
         algo, size = plan.cfg.algo, plan.size
         reward = replace(reward_of(plan.cfg), episodes_at_start=None)
-        env = TensorVecEnv(GridworldVectorEnv(levels, plan.envs, observation="centred", reward=reward))
+        env = GridworldVecEnv(levels, plan.envs, reward)
         arch = [size.width] * size.depth
         policy = {"net_arch": {"pi": arch, "vf": arch}, "activation_fn": ACTIVATIONS[size.activation]}
         policy |= {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {"eps": algo.adam_eps}}

@@ -116,7 +116,7 @@ SMALL = (
     *("policy.observation=centred", "test.paper=false", "logger=none", "progress=false", "pictures=0"),
 )
 OF_LEVELS = (
-    lambda path: ("show", str(path), "--no-picture"),
+    lambda path: ("show", str(path)),
     lambda path: ("train", f"levels.path={path}", "memory_gib=0.2", *SMALL, "run_dir=run"),
     lambda path: ("evaluate", f"levels.path={path}", "memory_gib=0.2", "out=out.json"),
 )

@@ -89,7 +89,7 @@ SHELLS = {
 }
 SHELL_COMMANDS = (
     "evaluate levels=example out=out.json",
-    "show example --no-picture",
+    "show example",
     "train algo=ppo levels=example env_steps=300 evaluations=1 pictures=0 policy.width=8 policy.depth=1 "
     "algo.episodes=64 logger=none test.paper=false run_dir=run",
     "train levels=nowhere",

@@ -28,7 +28,7 @@ PathFinder.find_spec = staticmethod(find_spec)
     [
         ([], 0, [f"drest {name}" for name in COMMANDS]),
         (["--version"], 0, [f"drest_torch {drest_torch.__version__}\n"]),
-        (["show", "spacious", "--no-picture"], 0, ["Spacious"]),
+        (["show", "spacious"], 0, ["Spacious"]),
         (["trian"], 2, ["trian", "did you mean 'train'?"]),
         (["show", "nowhere"], 2, ["drest show: "]),
         (["completion", "fish"], 2, ["expected one of bash, zsh"]),

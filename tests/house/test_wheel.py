@@ -75,7 +75,7 @@ def test_it_works_away_from_the_repository_and_folders_of_the_user_with_our_name
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n", encoding="utf-8")
     program = "import drest_torch, drest_torch.envs, drest_torch.algos\nprint(drest_torch.__file__)\n"
     assert installed("-c", program, cwd=tmp_path).startswith(installed.keywords["PYTHONPATH"])
-    assert installed("-m", "drest_torch", "show", "example", "--no-picture", cwd=tmp_path).strip()
+    assert installed("-m", "drest_torch", "show", "example", cwd=tmp_path).strip()
     tiny = ("levels=example", "env_steps=500", "algo.episodes=64", "policy.width=8", "pictures=1", "run_dir=run")
     installed("-m", "drest_torch.train", *tiny, cwd=tmp_path)
     assert (tmp_path / "run" / "summary.json").is_file()
