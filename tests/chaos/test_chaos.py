@@ -1,6 +1,10 @@
 """The campaign of `tests/chaos` in its small form, and that it tells what is broken."""
 
+import os
 import random
+import signal
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +20,18 @@ def test_mutated_levels_are_read_or_refused(tmp_path: Path) -> None:
     assert found["refused"] > 10
     assert found["accepted"] > 5
     assert sum(found[kind] for kind in campaign.GOOD) == 60
+
+
+def test_what_must_not_be_is_told(tmp_path: Path) -> None:
+    acts = {
+        "hang": lambda: time.sleep(60),
+        "crash": lambda: os.kill(os.getpid(), signal.SIGTERM),
+        "traceback": lambda: 1 // 0,
+        "status 1": lambda: sys.exit(1),
+        "done": lambda: 0,
+    }
+    found = [forked.forked(act, folder=tmp_path, seconds=1).kind for act in acts.values()]
+    assert found == list(acts)
 
 
 @pytest.mark.slow
