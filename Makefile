@@ -93,7 +93,8 @@ golden: $(INSTALLED)
 	$(BIN)/python -m tests.golden
 
 chaos: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --out docs/explanation/reliability.json --page docs/explanation/reliability.md
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --out docs/explanation/reliability.json; status=$$?; \
+	$(BIN)/python docs/tables.py && exit $$status
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

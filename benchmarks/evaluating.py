@@ -24,10 +24,10 @@ PRECISION, GROUP = 0.01, 16
 REWARD = Reward(lam=0.9, gamma=0.95, episodes_per_meta=64, counting="averaged")
 
 
-def sampling(evaluator: ExactEvaluator, policy: Policy, device: torch.device) -> tuple[Work, int]:
+def sampling(evaluator: ExactEvaluator, policy: Policy) -> tuple[Work, int]:
     """As much of the sampling as one batch is: what amounts to 1 finds P(L = l) = 1/2 to within ``PRECISION``."""
     needed = round(0.25 / PRECISION**2)
-    slots, rng = GROUP * len(evaluator.levels), torch.Generator(device).manual_seed(0)
+    slots, rng = GROUP * len(evaluator.levels), torch.Generator().manual_seed(0)
     worlds = Gridworlds.on(evaluator.mdp, evaluator.optima, evaluator.observe, slots=slots, group=GROUP)
     worlds.pay(REWARD)
     collector = worlds.collector(worlds.actor(policy))
@@ -41,7 +41,7 @@ def sampling(evaluator: ExactEvaluator, policy: Policy, device: torch.device) ->
 
 def run(bench: Bench) -> None:
     levels = generate(GeneratorConfig(coins=(2, 4)), bench.size(200, 8), seed=0)
-    evaluator = ExactEvaluator(levels, "centred", reward=REWARD, device=bench.device)
+    evaluator = ExactEvaluator(levels, "centred", reward=REWARD)
     reachable, see = evaluator.unrolled(range(len(levels))), evaluator.observe
     bench.table(
         f"{len(levels)} random levels, {len(reachable):,} reachable states, uniform policy",
@@ -53,9 +53,9 @@ def run(bench: Bench) -> None:
     }
     bench.compare(bench.measure(works), SECONDS, wanted=dict.fromkeys(works, WANTED_UNIFORM))
     size = NetworkSize(bench.size(256, 16), activation="silu")
-    policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale.cpu()).to(bench.device)
+    policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale)
     inputs = observe_states(see, reachable.distinct(see_time=see.see_time)[0]).split(AT_ONCE)
-    sample, needed = sampling(evaluator, policy, bench.device)
+    sample, needed = sampling(evaluator, policy)
     bench.table(
         f"The same, a {size.depth} × {size.width} MLP",
         f"The passes are on observations that are there already, {AT_ONCE:,} at a time. Sampling is reckoned from one "

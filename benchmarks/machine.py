@@ -9,10 +9,10 @@ from benchmarks.measuring import GIGAFLOPS, Bench, Work
 TITLE = "What the machine allows"
 
 
-def product(size: int, device: torch.device) -> Work:
+def product(size: int) -> Work:
     """A square matrix product; its floating-point operations."""
-    left, right = torch.randn(2, size, size, device=device)
-    out = torch.empty(size, size, device=device)
+    left, right = torch.randn(2, size, size)
+    out = torch.empty(size, size)
 
     def work() -> float:
         torch.mm(left, right, out=out)
@@ -24,4 +24,4 @@ def product(size: int, device: torch.device) -> Work:
 def run(bench: Bench) -> None:
     bench.table("Matrix products of 32-bit numbers", "The largest of these is the peak that networks are held against.")
     sizes = (256,) if bench.quick else (512, 1024, 2048)
-    bench.compare(bench.measure({f"{n} × {n}": product(n, bench.device) for n in sizes}), GIGAFLOPS)
+    bench.compare(bench.measure({f"{n} × {n}": product(n) for n in sizes}), GIGAFLOPS)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
-import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-
-import torch
 
 REPEATS = 10
 LEAST_SECONDS = 0.05
 """A repeat calls its work until so much time has passed: clocks and the ends of meta-episodes are lumpy."""
 COLUMNS = ("what", "unit", "median (slowest)", "repeats", "first, s", "beside it", "limit", "wanted")
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 Work = Callable[[], float]
 """Does some work and says how much: steps, levels, or just 1."""
@@ -68,23 +62,11 @@ class Times:
 class Bench:
     """Measures for one part, prints what it finds as it comes, and keeps it as tables of a page."""
 
-    def __init__(
-        self,
-        device: str = "cpu",
-        *,
-        quick: bool = False,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self.device = torch.device(device)
+    def __init__(self, *, quick: bool = False, clock: Callable[[], float] = time.perf_counter) -> None:
         self.quick, self.clock = quick, clock
         self.repeats = 2 if quick else REPEATS
         self.blocks: list[str] = []
         """The page's, in Markdown."""
-
-    @property
-    def on_cpu(self) -> bool:
-        """Baselines that know no GPU are measured in the run on the CPU alone."""
-        return self.device.type == "cpu"
 
     def size(self, full: int, quick: int) -> int:
         return quick if self.quick else full
@@ -112,26 +94,9 @@ class Bench:
         return max(1, math.ceil(LEAST_SECONDS / max(seconds, 1e-7)))
 
     def _took(self, work: Work, calls: int) -> tuple[float, float]:
-        self.wait()
         began = self.clock()
         amount = sum(work() for _ in range(calls))
-        self.wait()
         return amount, self.clock() - began
-
-    def wait(self) -> None:
-        """Until the device has done all that it was given."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
-    def memory(self, work: Work) -> float | None:
-        """MiB that a call needs at its peak, above what was there before; None where that cannot be told."""
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)  # or the call would be given what earlier ones have left
-            _CLEAR.write_text("5")  # the peak is from now on
-            before = _resident("VmRSS")
-            work()
-            return (_resident("VmHWM") - before) / 1024
-        return None
 
     # ------------------------------------------------------------------------------------- reporting
 
@@ -168,13 +133,10 @@ class Bench:
         cells = [_spread(values, slowest), str(len(values)), number(times.first) if times.first else "", beside, limit]
         self.row(name, unit.name, *cells, _held(wanted, reached, "≥" if unit.more_is_better else "≤"))
 
-    def numbers(
-        self, name: str, unit: str, values: Sequence[float], *, wanted: float | None = None, note: str = ""
-    ) -> None:
-        """A figure of which less is better, found without turns: once, or once for each seed."""
-        value = "; ".join(filter(None, (_spread(values, max(values)), note)))
+    def numbers(self, name: str, unit: str, values: Sequence[float], *, wanted: float | None = None) -> None:
+        """A figure of which less is better, found without turns: once for each seed."""
         reached = wanted is None or max(values) <= wanted
-        self.row(name, unit, value, str(len(values)), "", "", "", _held(wanted, reached, "≤"))
+        self.row(name, unit, _spread(values, max(values)), str(len(values)), "", "", "", _held(wanted, reached, "≤"))
 
     def missing(self, name: str, unit: str, reason: str, *, wanted: float | None = None) -> None:
         """A row without a figure, and why."""
@@ -213,13 +175,6 @@ def _held(wanted: float | None, reached: bool, sign: str) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _resident(which: str) -> int:
-    """kB of this process's memory: now (VmRSS), or the most there was (VmHWM)."""
-    found = re.search(rf"{which}:\s+(\d+) kB", _STATUS.read_text())
-    assert found is not None
-    return int(found[1])
 
 
 def once(work: Callable[[], object]) -> Work:

@@ -26,14 +26,12 @@ import torch
 
 from benchmarks.measuring import Bench
 from benchmarks.page import missed_in, page_of, parts_of
-from drest_torch.errors import UserError
 from drest_torch.files import write_text
 
 PARTS = (
     *("machine", "stepping", "collecting", "updating", "training", "evaluating"),
     *("solving", "tables", "starting", "scoring", "environments"),
 )
-CPU_ONLY = ("tables", "starting", "environments")
 PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba", "gymnasium", "stable-baselines3")
 KEPT, KEPT_QUICK = Path("docs/benchmarks.md"), Path("runs/benchmarks_quick.md")
 
@@ -42,9 +40,8 @@ def machine() -> str:
     """Where and with what it was measured."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES if _is_installed(name))
-    hardware = f"{processor()}, {cores} cores, {memory:.3g} GiB, {gpu}; {platform.system()} {platform.machine()}"
+    hardware = f"{processor()}, {cores} cores, {memory:.3g} GiB; {platform.system()} {platform.machine()}"
     return f"{hardware}; Python {platform.python_version()}, {versions}; threads of torch: {torch.get_num_threads()}"
 
 
@@ -71,12 +68,11 @@ def commit() -> str:
 def measured(part: str, options: argparse.Namespace) -> str:
     """What a part has to say, as a section of the page."""
     module = importlib.import_module(f"benchmarks.{part}")
-    bench = Bench(options.device, quick=options.quick)
+    bench = Bench(quick=options.quick)
     torch.manual_seed(0)
     began = time.perf_counter()
     module.run(bench)
     words = ["python", "-m", "benchmarks.run", "--only", part]
-    words += ["--device", options.device] if options.device != "cpu" else []
     words += ["--quick"] if options.quick else []
     day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     how = f"`{shlex.join(words)}`: {time.perf_counter() - began:.0f} s, {day}, commit {commit()}. {machine()}."
@@ -89,13 +85,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="tiny sizes and two repeats")
     parser.add_argument("--page", type=Path, metavar="FILE", help=f"default {KEPT}; with --quick {KEPT_QUICK}")
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"), help="of the parts that are tensors")
-    options = parser.parse_args(given)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda, but torch finds no CUDA device here; leave it out")
-    if options.device == "cuda" and options.page is None:
-        raise UserError("--device cuda without --page; name a file, as the page has figures of a CPU")
-    return options
+    return parser.parse_args(given)
 
 
 def main(given: list[str] | None = None) -> int:
@@ -106,8 +96,6 @@ def main(given: list[str] | None = None) -> int:
     chosen = [part for part in PARTS if part in (options.only or PARTS)]
     missed: list[str] = []
     for index, part in enumerate(chosen, 1):
-        if options.device == "cuda" and part in CPU_ONLY:
-            continue
         print(f"\n=== {part} ({index} of {len(chosen)})", flush=True)
         parts[part] = measured(part, options)
         missed += [f"{part}, {line}" for line in missed_in(parts[part])]
@@ -125,6 +113,3 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         print("\nStopped; the parts that were done are kept.", file=sys.stderr)
         sys.exit(130)
-    except UserError as error:
-        print(f"benchmarks: {error}", file=sys.stderr)
-        sys.exit(2)

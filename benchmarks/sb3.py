@@ -12,9 +12,9 @@ from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import VecEnv
 
-from benchmarks.pipelines import Setting
-from drest_torch.algos.base import linear
+from benchmarks.pipelines import Plan
 from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.building.parts import reward_of
 from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -90,29 +90,27 @@ class GridworldVecEnv(VecEnv):
 
 
 class StableBaselines:
-    """Its PPO or A2C with Adam, a policy and a critic of the same size as ours, and our schedules."""
+    """Its PPO or A2C with Adam, and a policy and a critic of the same size as ours."""
 
-    def __init__(self, levels: Sequence[Level], setting: Setting) -> None:
-        self.setting, cfg = setting, setting.config
-        reward = replace(setting.reward, counting="sequential", episodes_at_start=None)
-        env = GridworldVecEnv(levels, setting.envs, reward)
-        arch = [setting.size.width] * setting.size.depth
-        policy = {"net_arch": {"pi": arch, "vf": arch}, "activation_fn": ACTIVATIONS[setting.size.activation]}
-        policy |= {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {"eps": cfg.adam_eps}}
-        common: dict[str, Any] = {"gamma": 1.0, "gae_lambda": cfg.gae_lambda, "max_grad_norm": cfg.max_grad_norm}
-        common |= {"vf_coef": cfg.critic_coeff / 2}  # its squared error has no 1/2
-        common |= {"n_steps": setting.steps, "normalize_advantage": cfg.normalise_advantage, "device": "cpu", "seed": 0}
-        if setting.algo == "ppo":
-            common |= {"batch_size": setting.batch, "n_epochs": setting.epochs, "clip_range": cfg.clip}
+    def __init__(self, levels: Sequence[Level], plan: Plan) -> None:
+        algo, size = plan.cfg.algo, plan.size
+        reward = replace(reward_of(plan.cfg), episodes_at_start=None)
+        env = GridworldVecEnv(levels, plan.envs, reward)
+        arch = [size.width] * size.depth
+        policy = {"net_arch": {"pi": arch, "vf": arch}, "activation_fn": ACTIVATIONS[size.activation]}
+        policy |= {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {"eps": algo.adam_eps}}
+        common: dict[str, Any] = {"gamma": 1.0, "gae_lambda": algo.gae_lambda, "max_grad_norm": algo.max_grad_norm}
+        common |= {"learning_rate": algo.lr, "ent_coef": algo.entropy, "device": "cpu", "seed": 0}
+        common |= {"vf_coef": algo.critic_coeff / 2}  # its squared error has no 1/2
+        common |= {"n_steps": plan.steps, "normalize_advantage": algo.normalise_advantage}
+        if algo.name == "ppo":
+            common |= {"batch_size": plan.minibatch, "n_epochs": plan.epochs, "clip_range": algo.clip}
         else:
             common |= {"use_rms_prop": False}
-        self.model = (PPO if setting.algo == "ppo" else A2C)("MlpPolicy", env, policy_kwargs=policy, **common)
+        self.model = (PPO if algo.name == "ppo" else A2C)("MlpPolicy", env, policy_kwargs=policy, **common)
+        self.steps = plan.envs * plan.steps
 
-    def iterate(self, progress: float) -> int:
-        cfg = self.setting.config
-        lr = linear(cfg.lr, cfg.lr_end, progress)
-        self.model.lr_schedule = lambda _: lr
-        self.model.ent_coef = linear(cfg.entropy, cfg.entropy_end, progress)
-        steps = self.setting.envs * self.setting.steps
-        self.model.learn(steps, reset_num_timesteps=False, log_interval=None)
-        return steps
+    def update(self) -> float:
+        """Learn from one batch; return the steps played."""
+        self.model.learn(self.steps, reset_num_timesteps=False, log_interval=None)
+        return self.steps

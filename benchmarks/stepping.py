@@ -20,7 +20,7 @@ from tests.helpers.simulator import Simulator
 
 TITLE = "Raw stepping"
 REWARD = Reward(lam=0.9, gamma=1.0, episodes_per_meta=64)
-BASELINES = ("NumPy, the same gathers", "plain Python, one environment")
+NUMPY, PYTHON = "NumPy, the same gathers", "plain Python, one environment"
 
 
 class NumpySlots:
@@ -65,9 +65,9 @@ def numpy_steps(mdp: Mdp, slots: int) -> Work:
 
 def gathers(mdp: Mdp, slots: int) -> tuple[Work, int]:
     """The look-ups of a step alone, from tables of the same size and type; and the bytes that they move for a slot."""
-    seen = torch.zeros(mdp.num_cells << mdp.num_objects, *make_observation("vector", mdp).shape, device=mdp.device)
+    seen = torch.zeros(mdp.num_cells << mdp.num_objects, *make_observation("vector", mdp).shape)
     tables = [mdp.goto, mdp.found, mdp.delay, mdp.coin.float(), seen]
-    pairs = [(table, torch.randint(len(table), (slots,), device=mdp.device)) for table in tables]
+    pairs = [(table, torch.randint(len(table), (slots,))) for table in tables]
     outs = [table[index] for table, index in pairs]
     moved = sum(index.itemsize + 2 * table[0].nbytes for table, index in pairs)
 
@@ -83,11 +83,11 @@ def tensor_steps(mdp: Mdp, slots: int) -> Work:
     """Sample actions, play, observe: a function of tensors."""
     observe = make_observation("vector", mdp)
     mdp = mdp.to(dtype=torch.float32)
-    now = start_episodes(mdp, torch.arange(slots, device=mdp.device) % mdp.num_levels)
+    now = start_episodes(mdp, torch.arange(slots) % mdp.num_levels)
 
     def work() -> float:
         nonlocal now
-        now, _ = step_episodes(mdp, now, torch.randint(NUM_ACTIONS, (slots,), device=mdp.device))
+        now, _ = step_episodes(mdp, now, torch.randint(NUM_ACTIONS, (slots,)))
         observe(now.spot, now.taken, now.time_left)
         return slots
 
@@ -105,7 +105,7 @@ def torchrl_steps(mdp: Mdp, slots: int) -> Work:
 
     def work() -> float:
         nonlocal td
-        td.set("action", torch.randint(NUM_ACTIONS, (slots,), device=mdp.device))
+        td.set("action", torch.randint(NUM_ACTIONS, (slots,)))
         _, td = env.step_and_maybe_reset(td)
         return slots
 
@@ -130,7 +130,7 @@ def python_steps(level: Level, count: int = 500) -> Work:
 
 def run(bench: Bench) -> None:
     level = world("example")
-    mdp = compile_levels([level], bench.device)
+    mdp = compile_levels([level])
     wanted = {1_024: {"TorchRL + DReST": 3.0}, 65_536: {"tensor function": 20.0, "TorchRL + DReST": 10.0}}
     for slots in (1_024,) if bench.quick else (1_024, 4_096, 16_384, 65_536):
         alone, moved = gathers(mdp, slots)
@@ -139,11 +139,7 @@ def run(bench: Bench) -> None:
             f"E = 64. The limit are the look-ups of a step alone, {moved} bytes a slot.",
         )
         works = {"tensor function": tensor_steps(mdp, slots), "TorchRL + DReST": torchrl_steps(mdp, slots)}
-        works |= {"gathers alone": alone}
-        if bench.on_cpu:
-            works |= dict(zip(BASELINES, (numpy_steps(mdp, slots), python_steps(level)), strict=True))
+        works |= {"gathers alone": alone, NUMPY: numpy_steps(mdp, slots), PYTHON: python_steps(level)}
         times = bench.measure(works)
-        bench.compare(times, MILLION_STEPS, baselines=BASELINES, limit="gathers alone", wanted=wanted.get(slots))
-        if bench.on_cpu:
-            ratio = times[BASELINES[0]].over(times["tensor function"])
-            bench.figure("tensor function ÷ NumPy", FASTER, ratio, wanted=1.0)
+        bench.compare(times, MILLION_STEPS, baselines=(NUMPY, PYTHON), limit="gathers alone", wanted=wanted.get(slots))
+        bench.figure("tensor function ÷ NumPy", FASTER, times[NUMPY].over(times["tensor function"]), wanted=1.0)

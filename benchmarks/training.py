@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from typing import Any
-
-from benchmarks.measuring import FASTER, STEPS, Bench
-from benchmarks.pipelines import Ours, TorchRL, setting_of
-from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from benchmarks.measuring import FASTER, STEPS, Bench, Work
+from benchmarks.pipelines import Plan, TorchRL, our_run, updates
 
 TITLE = "Complete training"
 SB3 = "SB3, our vector environment"
@@ -18,38 +12,28 @@ TORCHRL = "TorchRL's collector, GAE and losses"
 
 
 def run(bench: Bench) -> None:
-    levels = generate(GeneratorConfig(), bench.size(2_000, 20), seed=0)
-    mdp = compile_levels(levels, bench.device)
     for algo in ("ppo", "a2c"):
-        changes = {} if algo == "ppo" else {"minibatches": 1}  # those of Stable-Baselines3 has none
-        averaged = setting_of(algo, **changes)
-        if bench.quick:
-            small = replace(averaged.reward, episodes_per_meta=2)
-            averaged = replace(averaged, envs=64, reward=small)
+        averaged, sequential = (our_run(bench, algo, f"reward.counting={how}") for how in ("averaged", "sequential"))
+        cfg, levels = sequential.cfg, sequential.gridworlds.levels.train
         # As a run does, ours plays the mini-episodes of a meta-episode side by side and counts them in their order; in
         # the environments of the others a meta-episode in each makes a batch.
-        envs = averaged.envs // averaged.reward.episodes_per_meta
-        counted = replace(averaged.reward, counting="sequential")
-        sequential = Ours(mdp, replace(averaged, group=averaged.reward.episodes_per_meta, reward=counted))
-        setting = replace(averaged, envs=envs, group=1, reward=counted)
-        setting = replace(setting, steps=round(sequential.iterate(0.0) / envs / 8) * 8)
-        size = setting.size
+        envs = cfg.algo.episodes // cfg.reward.episodes_per_meta
+        plan = Plan(cfg, envs, round(updates(sequential)() / envs / 8) * 8)
         bench.table(
-            f"{algo.upper()}, {size.depth} × {size.width} MLPs",
-            f"{envs} environments × {setting.steps} steps for an update, {setting.epochs} epochs of minibatches of "
-            f"{setting.batch:,} steps; ours plays {averaged.envs:,} mini-episodes side by side instead.",
+            f"{algo.upper()}, {plan.size.depth} × {plan.size.width} MLPs",
+            f"{envs} environments × {plan.steps} steps for an update, {plan.epochs} epochs of minibatches of "
+            f"{plan.minibatch:,} steps; ours plays {cfg.algo.episodes:,} mini-episodes side by side instead.",
         )
-        trainers: dict[str, Any] = {
-            f"ours, averaged counting in groups of {averaged.group}": Ours(mdp, averaged),
-            SEQUENTIAL: sequential,
-            TORCHRL: TorchRL(mdp, setting),
+        works: dict[str, Work] = {
+            f"ours, averaged counting in groups of {averaged.cfg.reward.group}": updates(averaged),
+            SEQUENTIAL: updates(sequential),
+            TORCHRL: TorchRL(levels, plan).update,
         }
-        if bench.on_cpu:
-            with bench.optional([SB3], STEPS):
-                from benchmarks.sb3 import StableBaselines
+        with bench.optional([SB3], STEPS):
+            from benchmarks.sb3 import StableBaselines
 
-                trainers[SB3] = StableBaselines(levels, setting)
-        times = bench.measure({name: partial(trainer.iterate, 0.0) for name, trainer in trainers.items()})
+            works[SB3] = StableBaselines(levels, plan).update
+        times = bench.measure(works)
         bench.compare(times, STEPS, baselines=(TORCHRL, SB3))
         if SB3 in times:
             ratio = times[SB3].over(times[SEQUENTIAL])

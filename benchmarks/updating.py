@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
 from torch import nn
 
 from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, SECONDS, TIMES, Bench, Work, once
-from benchmarks.pipelines import Ours, setting_of
-from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from benchmarks.pipelines import our_run
 
 TITLE = "An update of PPO"
 WANTED = 1.5
@@ -46,10 +43,9 @@ def recorded(*networks: nn.Module) -> Iterator[list[tuple[int, int, int]]]:
             hook.remove()
 
 
-def products(sizes: list[tuple[int, int, int]], device: torch.device) -> Work:
+def products(sizes: list[tuple[int, int, int]]) -> Work:
     """These matrix products one after the other."""
-    largest = max(max(rows * inner, inner * columns, rows * columns) for rows, inner, columns in sizes)
-    store = torch.randn(3, largest, device=device)
+    store = torch.randn(3, max(max(rows * inner, inner * columns, rows * columns) for rows, inner, columns in sizes))
 
     def matrix(which: int, rows: int, columns: int) -> torch.Tensor:
         return store[which, : rows * columns].reshape(rows, columns)
@@ -64,12 +60,17 @@ def products(sizes: list[tuple[int, int, int]], device: torch.device) -> Work:
 
 
 def run(bench: Bench) -> None:
-    mdp = compile_levels(generate(GeneratorConfig(), bench.size(2_000, 20), seed=0), bench.device)
-    setting = setting_of("ppo")
-    ours = Ours(mdp, replace(setting, envs=256) if bench.quick else setting)
-    batch, learner = ours.collect(), ours.learner
+    ours = our_run(bench, "ppo")
+    learner, view, algo = ours.learner, ours.updater.environment.view, ours.cfg.algo
+    batch = ours.updater.collector.collect(ours.rng)
+    seen = view._seen
+
+    def update() -> None:
+        view._seen = seen  # which it forgets after each update
+        learner.update(batch)
+
     with recorded(learner.policy, learner.critic) as sizes:
-        ours.update(batch)
+        update()
     flops = sum(2.0 * rows * inner * columns for rows, inner, columns in sizes)
     before = torch.get_num_threads()
     # With the elementwise work in the caches of one core, more threads speed up the products most.
@@ -77,12 +78,12 @@ def run(bench: Bench) -> None:
         torch.set_num_threads(threads)
         bench.table(
             f"{int(batch.get(('next', 'mini_done')).sum()):,} mini-episodes, threads: {threads}",
-            f"{setting.config.epochs} epochs of {setting.config.minibatches} minibatches. The bare products are those "
-            "of the same layers of policy and critic: forward, the weights' gradient and the inputs' gradient, "
+            f"{algo.epochs} epochs of {algo.minibatches} minibatches. The bare products are those of the same layers "
+            "of policy and critic: forward, the weights' gradient and the inputs' gradient, "
             f"{flops / 1e9:.4g} billion operations.",
         )
-        works = {OURS: once(lambda: ours.update(batch)), BARE: products(sizes, bench.device)}
-        times = bench.measure(works | {PEAK: product(bench.size(2_048, 256), bench.device)})
+        works = {OURS: once(update), BARE: products(sizes)}
+        times = bench.measure(works | {PEAK: product(bench.size(2_048, 256))})
         bench.compare({name: times[name] for name in works}, SECONDS, baselines=[BARE])
         bench.figure(f"{OURS} ÷ {BARE}", TIMES, times[OURS].over(times[BARE]), wanted=WANTED)
         found = {name: times[name].times(flops) for name in works} | {PEAK: times[PEAK]}

@@ -115,8 +115,7 @@ def follow(page: str) -> None:
         folder, code = Path(name), ""
         for block in blocks(ROOT / "docs" / f"{page}.md"):
             if block.file:
-                (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
-                (folder / block.file).write_text(block.text, encoding="utf-8")
+                block.write(folder)
             elif block.language == "bash":
                 for line in (line for line in block.text.splitlines() if line.startswith(tuple(begins))):
                     subprocess.run(["bash", "-c", line], cwd=folder, env=environment, check=True)

@@ -194,6 +194,18 @@ def image(name: str) -> str:
     return f"\n\n![{PLOTS[name](of_study('goals')[name]).alt}](images/{name}.png)"
 
 
+def campaign() -> str:
+    """Return what came of the last campaign against runs, files and commands (`make chaos`)."""
+    record = json.loads((DOCS / "explanation" / "reliability.json").read_text("utf-8"))
+    rows = []
+    for row in record["rows"]:
+        found = ", ".join(f"{count:,} {kind}" for kind, count in row["found"].items())
+        rows.append((row["what"], f"{row['tried']:,}", found, str(len(row["broken"]))))
+    share = f"{record['share']:.0%} of the whole campaign, seed {record['seed']}:"
+    table = in_markdown(("tried", "how often", "what came of it", "broken"), rows)
+    return "\n\n".join(filter(None, (share, table, record.get("note"))))
+
+
 def quotes(*studies: str) -> str:
     """Return the figures of the paper beside those of studies: of all of them, if none is named."""
     chosen = studies or [path.stem for path in sorted(KEPT.glob("*.json"))]

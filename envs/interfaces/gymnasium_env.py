@@ -105,11 +105,11 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         """Return the world as it is now, after the last tick of a mini-episode as it was at its end."""
         if self.render_mode is None:
             return None
-        from drest_torch.envs.view.rendering import moment  # an environment is played without Matplotlib
+        from drest_torch.envs.view.rendering import frame  # an environment is played without Matplotlib
 
         agent = divmod(int(self._spot) % self.mdp.num_cells, self.mdp.width)
         level = self.mdp.levels[self._level or 0]
-        return moment(level, taken=int(self._taken), agent=agent, time_left=int(self._time_left))
+        return frame(level, taken=int(self._taken), agent=agent, time_left=int(self._time_left))
 
     def _end(self, info: dict[str, Any]) -> float:
         """Count the mini-episode, and say in ``info`` what it was; return what the reward pays for it."""

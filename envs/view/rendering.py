@@ -187,7 +187,7 @@ def render_agent(ax: Axes, cell: Point, style: BoardStyle = LIGHT) -> None:
     write(ax, "A", x, y - 0.01, height=0.26, colour=style.floor)
 
 
-def moment(level: Level, *, taken: int, agent: Cell, time_left: int) -> np.ndarray:
+def frame(level: Level, *, taken: int, agent: Cell, time_left: int) -> np.ndarray:
     """Return a moment of a mini-episode as an image [height, width, 3] of whole numbers up to 255."""
     side = cell_side(level)
     canvas = FigureCanvasAgg(Figure(figsize=(side * level.width, side * level.height), dpi=80, facecolor="white"))

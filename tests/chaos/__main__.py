@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +47,10 @@ PARTS = (
 )
 
 
-def run(index: int, seed: int, share: float) -> dict[str, Any]:
+def run(part: Part, seed: int, share: float) -> dict[str, Any]:
     """Run a part of the campaign; return what was tried, how often, and what came of it."""
-    part, began = PARTS[index], time.monotonic()
-    count = max(1, round(part.count * share))
-    found = Counter(part.attack(random.Random(f"{seed} {part.what}"), count))
+    began = time.monotonic()
+    found = Counter(part.attack(random.Random(f"{seed} {part.what}"), max(1, round(part.count * share))))
     return {
         "what": part.what,
         "tried": sum(found.values()),
@@ -60,29 +60,7 @@ def run(index: int, seed: int, share: float) -> dict[str, Any]:
     }
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """Return the campaign as a table in Markdown."""
-    lines = ["| tried | how often | what came of it | broken |", "|---|---:|---|---:|"]
-    for row in rows:
-        found = ", ".join(f"{count:,} {kind}" for kind, count in row["found"].items())
-        lines.append(f"| {row['what']} | {row['tried']:,} | {found} | {len(row['broken'])} |")
-    return "\n".join(lines)
-
-
-BEGIN, END = "<!-- written by python -m tests.chaos -->", "<!-- end -->"
-
-
-def written(page: str, record: dict[str, Any]) -> str:
-    """Return a page with the table of a campaign between its marks."""
-    before, _, rest = page.partition(BEGIN)
-    broken = "".join(f"\n- {text}" for row in record["rows"] for text in row["broken"])
-    told = f"\n\nWhat was broken:\n{broken}" if broken else ""
-    told += f"\n\n{record['note']}" if "note" in record else ""
-    share = f"{record['share']:.0%} of the whole campaign, seed {record['seed']}:"
-    return f"{before}{BEGIN}\n{share}\n\n{table(record['rows'])}{told}\n{END}{rest.partition(END)[2]}"
-
-
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run the parts in as many processes as are asked for; return 1 if anything broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="share of the whole campaign (%(default)s)")
@@ -90,25 +68,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="parts whose name has these words in it")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, help="a JSON file for what came of it")
-    parser.add_argument("--page", type=Path, help="a page whose table is replaced")
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
     forked.warm()
-    chosen = [(index, args.seed, args.share) for index, part in enumerate(PARTS) if args.only in part.what]
     rows = []
     with multiprocessing.get_context("fork").Pool(args.processes) as pool:
-        waiting = [pool.apply_async(run, values) for values in chosen]
-        for one in waiting:
-            rows.append(one.get())
-            print(
-                f"{rows[-1]['seconds']:5} s  {rows[-1]['what']}: {rows[-1]['tried']}", *rows[-1]["broken"], sep="\n    "
-            )
-            sys.stdout.flush()
-    print(f"\n{table(rows)}")
-    record = {"seed": args.seed, "share": args.share, "rows": rows}
+        chosen = [part for part in PARTS if args.only in part.what]
+        for row in pool.imap(partial(run, seed=args.seed, share=args.share), chosen):
+            rows.append(row)
+            said = f"{row['seconds']:5} s  {row['what']}: {row['tried']} {row['found']}"
+            print(said, *row["broken"], sep="\n    ", flush=True)
     if args.out is not None:
+        record = {"seed": args.seed, "share": args.share, "rows": rows}
         args.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    if args.page is not None:
-        args.page.write_text(written(args.page.read_text(encoding="utf-8"), record), encoding="utf-8")
     return int(any(row["broken"] for row in rows))
 
 

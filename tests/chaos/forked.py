@@ -9,8 +9,10 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 
 IMPORTED = (
     *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare"),
@@ -50,12 +52,12 @@ class Outcome:
         """Return the kind of a good outcome, and else also what the command was called with and its last words."""
         if "\x1b[31m" in self.out + self.err:
             return f"{what}: a terminal's escape sequence was printed"
-        if self.kind == "refused" and len(self.err.strip().splitlines()) > 3:
+        lines = self.err.strip().splitlines()
+        if self.kind == "refused" and len(lines) > 3:
             return f"{what}: refused in several lines"
         if self.kind in ("done", "refused"):
             return self.kind
-        last = (self.err.strip().splitlines() or [""])[-1]
-        return f"{what}: {self.kind} {self.status}: {last}"[:300]
+        return f"{what}: {self.kind} {self.status}: {lines[-1:]}"[:300]
 
 
 def warm() -> None:
@@ -73,23 +75,21 @@ def forked(act: Callable[[], int], *, folder: Path, seconds: float = SECONDS) ->
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         sys.stdout.flush()
         sys.stderr.flush()
-        began, hung = time.monotonic(), False
+        began = time.monotonic()
         child = os.fork()
         if child == 0:
             _child(act, folder, out.fileno(), err.fileno())
-        while True:
-            ended, status, _ = os.wait4(child, os.WNOHANG)
-            if ended:
-                break
-            if not hung and time.monotonic() - began > seconds:
-                hung = True
-                os.kill(child, signal.SIGKILL)
-            time.sleep(0.002)
+        timer = Timer(seconds, os.kill, (child, signal.SIGKILL))
+        timer.start()
+        _, status = os.waitpid(child, 0)
         took = time.monotonic() - began
+        timer.cancel()
+        timer.join()
         out.seek(0)
         err.seek(0)
         texts = [file.read().decode(errors="replace") for file in (out, err)]
-    return Outcome(os.waitstatus_to_exitcode(status), *texts, took, hung)
+    code = os.waitstatus_to_exitcode(status)
+    return Outcome(code, *texts, took, hung=took >= seconds and code == -signal.SIGKILL)
 
 
 def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:
@@ -97,10 +97,8 @@ def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:
     status = 1
     try:
         os.setsid()
-        with open(os.devnull) as nothing:
-            os.dup2(nothing.fileno(), 0)
-        os.dup2(out, 1)
-        os.dup2(err, 2)
+        for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
+            os.dup2(file, number)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.chdir(folder)
@@ -110,11 +108,10 @@ def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        try:
+        with suppress(OSError):  # a disk that is full
             sys.stdout.flush()
             sys.stderr.flush()
-        finally:
-            os._exit(status & 255)
+        os._exit(status & 255)
 
 
 def drest(
@@ -122,19 +119,17 @@ def drest(
     *arguments: str,
     folder: Path,
     seconds: float = SECONDS,
-    environment: Mapping[str, str | None] | None = None,
-    before: Callable[[], None] | None = None,
+    environment: Mapping[str, str] | None = None,
+    before: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run ``drest NAME ARGUMENTS`` in a working directory; ``before`` is called in the child first."""
 
     def act() -> int:
         from drest_torch.__main__ import main
 
-        for key, value in (environment or {}).items():
-            os.environ.pop(key, None) if value is None else os.environ.update({key: value})
+        os.environ.update(environment or {})
         sys.argv = ["drest", name, *arguments]
-        if before is not None:
-            before()
+        before()
         return main()
 
     return forked(act, folder=folder, seconds=seconds)

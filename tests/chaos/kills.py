@@ -5,7 +5,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,36 +16,29 @@ from tests.chaos.folders import contents, differences, folders
 from tests.chaos.forked import forked
 
 TINY = (
-    "policy.width=8",
-    "policy.depth=1",
-    "evaluations=3",
-    "pictures=1",
-    "keep_last=1",
-    "logger=csv",
-    "progress=false",
+    *("policy.width=8", "policy.depth=1", "evaluations=3", "pictures=1", "keep_last=1"),
+    *("logger=csv", "progress=false", "test.paper=false"),
 )
-WORLD = ("levels=example", "test.paper=false")
+WORLD = "levels=example"
 SAMPLED = ("algo.episodes=64", "env_steps=1200")
-GENERATED = ("levels=generated", "levels.train=6", "levels.selection=3", "levels.test=3", "test.paper=false")
+GENERATED = ("levels=generated", "levels.train=6", "levels.selection=3", "levels.test=3")
 RUNS: dict[str, tuple[str, ...]] = {
-    "reinforce": ("algo=reinforce", *WORLD, *SAMPLED),
-    "a2c": ("algo=a2c", *WORLD, *SAMPLED),
-    "ppo": ("algo=ppo", *WORLD, *SAMPLED),
+    "reinforce": ("algo=reinforce", WORLD, *SAMPLED),
+    "a2c": ("algo=a2c", WORLD, *SAMPLED),
+    "ppo": ("algo=ppo", WORLD, *SAMPLED),
     "generated levels": ("algo=ppo", *GENERATED, "reward.group=16", *SAMPLED),
     "generalist": ("algo=generalist", *GENERATED, "algo.levels_at_once=3", "env_steps=40960"),
-    "exact": ("algo=exact", *WORLD, "env_steps=40960"),
-    "tabular": ("algo=tabular", *WORLD, "env_steps=20000"),
+    "exact": ("algo=exact", WORLD, "env_steps=40960"),
+    "tabular": ("algo=tabular", WORLD, "env_steps=20000"),
 }
 """Short runs of every algorithm."""
 CRASHED = ("ppo", "generated levels")
 """Those of which every file operation is a crash point."""
 
 
-def configured(name: str) -> Any:
-    """Return the configuration of one of the runs; its folder is ``run`` in the working directory."""
-    from drest_torch.config.compose import compose
-
-    return compose(*RUNS[name], *TINY, "run_dir=run")
+def words(name: str) -> tuple[str, ...]:
+    """Return the arguments of one of the runs; its folder is ``run`` in the working directory."""
+    return (*RUNS[name], *TINY, "run_dir=run")
 
 
 def train(cfg: Any, before: Callable[[], None] = lambda: None) -> int:
@@ -64,55 +57,69 @@ def train(cfg: Any, before: Callable[[], None] = lambda: None) -> int:
     return 0 if run.train() is not None else 130
 
 
-@contextmanager
-def uninterrupted(name: str) -> Iterator[tuple[Any, dict[str, Any], float]]:
-    """Yield the configuration of a run, what it leaves if nobody kills it, and how many seconds it takes."""
-    cfg = configured(name)
+@dataclass(frozen=True)
+class Whole:
+    """A run that nobody killed."""
+
+    cfg: Any
+    left: dict[str, Any]
+    """The contents of its files."""
+    seconds: float
+    operations: int
+    """on files"""
+
+    def compared(self, what: str, folder: Path) -> str:
+        """Say whether another run has left what this one has."""
+        found = differences(self.left, contents(folder / "run"))
+        return f"{what}: differs: {found}" if found else "same"
+
+    def ended(self, what: str, folder: Path) -> str:
+        """Let a run end that was stopped in some way, and say whether it has left what this one has."""
+        outcome = forked(partial(train, self.cfg), folder=folder, seconds=120)
+        if outcome.status != 0:
+            return f"{what}: {outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"
+        return self.compared(what, folder)
+
+
+def uninterrupted(name: str) -> Whole:
+    """Let one of the runs end by itself."""
+    from drest_torch.config.compose import compose
+
+    cfg = compose(*words(name))
+
+    def counted() -> int:
+        numbers: list[int] = []
+        status = train(cfg, partial(_at_operations, lambda number, *_: numbers.append(number)))
+        print(len(numbers))
+        return status
+
     with TemporaryDirectory() as folder:
-        outcome = forked(partial(train, cfg), folder=Path(folder), seconds=120)
+        outcome = forked(counted, folder=Path(folder), seconds=120)
         assert outcome.status == 0, outcome.err
-        yield cfg, contents(Path(folder) / "run"), outcome.seconds
-
-
-def ended(name: str, cfg: Any, folder: Path, whole: dict[str, Any]) -> str:
-    """Let a run end that was stopped in some way, and say whether it has left what it would have left."""
-    outcome = forked(partial(train, cfg), folder=folder, seconds=120)
-    if outcome.status != 0:
-        return f"{name}: {outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"
-    return compared(name, whole, contents(folder / "run"))
-
-
-def compared(name: str, whole: dict[str, Any], left: dict[str, Any]) -> str:
-    """Say whether a run has left what it would have left if nothing had happened to it."""
-    found = differences(whole, left)
-    return f"{name}: differs: {found}" if found else "same"
-
-
-# ------------------------------------------------------------------------------------------ at random
+        return Whole(cfg, contents(Path(folder) / "run"), outcome.seconds, int(outcome.out.split()[-1]))
 
 
 def at_random(rng: random.Random, tries: int) -> Iterator[str]:
     """Kill each run up to three times at random moments, then let it end; ``tries`` runs in all."""
     for index, name in enumerate(list(RUNS)[:tries]):
-        with uninterrupted(name) as (cfg, whole, seconds):
-            for folder in folders(len(range(index, tries, len(RUNS)))):
-                for _ in range(rng.randint(1, 3)):
-                    forked(partial(train, cfg), folder=folder, seconds=rng.uniform(0.05, 1) * seconds)
-                yield ended(name, cfg, folder, whole)
+        whole = uninterrupted(name)
+        for folder in folders(len(range(index, tries, len(RUNS)))):
+            for _ in range(rng.randint(1, 3)):
+                forked(partial(train, whole.cfg), folder=folder, seconds=rng.uniform(0.05, 1) * whole.seconds)
+            yield whole.ended(name, folder)
 
 
-# -------------------------------------------------------------------------------------- crash points
-
-
-def _at_operations(act: Callable[[int, str, tuple[Any, ...]], None]) -> None:
-    """Call a function before each file operation of this process, with its number and what Python's audit says."""
-    numbers = count()
-
-    def heard(event: str, arguments: tuple[Any, ...]) -> None:
-        if _writes(event, arguments):
-            act(next(numbers), event, arguments)
-
-    sys.addaudithook(heard)
+def crash_points(rng: random.Random, most: int) -> Iterator[str]:
+    """Kill runs at each of their file operations, at most so many of them, chosen at random."""
+    for name in CRASHED:
+        whole = uninterrupted(name)
+        share = min(whole.operations, max(1, most // len(CRASHED)))
+        for point, folder in zip(sorted(rng.sample(range(whole.operations), share)), folders(share), strict=True):
+            kill = partial(_kill_at, point, torn=bool(rng.getrandbits(1)))
+            killed = forked(partial(train, whole.cfg, kill), folder=folder, seconds=120)
+            what = f"{name}, operation {point}"
+            gone = killed.status == -signal.SIGKILL
+            yield whole.ended(what, folder) if gone else f"{what}: not killed: {killed.kind}"
 
 
 def _kill_at(point: int, *, torn: bool) -> None:
@@ -128,6 +135,17 @@ def _kill_at(point: int, *, torn: bool) -> None:
     _at_operations(act)
 
 
+def _at_operations(act: Callable[[int, str, tuple[Any, ...]], None]) -> None:
+    """Call a function before each file operation of this process, with its number and what Python's audit says."""
+    numbers = count()
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if _writes(event, arguments):
+            act(next(numbers), event, arguments)
+
+    sys.addaudithook(heard)
+
+
 def _writes(event: str, arguments: tuple[Any, ...]) -> bool:
     """Return whether an event of Python's audit changes a file of the run."""
     if event not in ("open", "os.rename", "os.remove", "os.mkdir"):
@@ -135,31 +153,3 @@ def _writes(event: str, arguments: tuple[Any, ...]) -> bool:
     if event == "open" and not (isinstance(arguments[1], str) and set(arguments[1]) & set("wxa")):
         return False
     return "run" in Path(os.fsdecode(arguments[0])).parts if isinstance(arguments[0], str | bytes | Path) else False
-
-
-def crash_points(rng: random.Random, most: int) -> Iterator[str]:
-    """Kill runs at each of their file operations, at most so many of them, chosen at random."""
-    for name in CRASHED:
-        with uninterrupted(name) as (cfg, whole, _):
-            points = list(range(_operations(cfg)))
-            share = min(len(points), max(1, most // len(CRASHED)))
-            for point, folder in zip(sorted(rng.sample(points, share)), folders(share), strict=True):
-                kill = partial(_kill_at, point, torn=bool(rng.getrandbits(1)))
-                killed = forked(partial(train, cfg, kill), folder=folder, seconds=120)
-                if killed.status != -signal.SIGKILL:
-                    yield f"{name}: not killed at {point}: {killed.kind}"
-                else:
-                    yield ended(f"{name}, operation {point}", cfg, folder, whole)
-
-
-def _operations(cfg: Any) -> int:
-    """Count the file operations of a run."""
-
-    def counted() -> int:
-        seen: list[int] = []
-        train(cfg, partial(_at_operations, lambda number, *_: seen.append(number)))
-        print(len(seen))
-        return 0
-
-    with TemporaryDirectory() as folder:
-        return int(forked(counted, folder=Path(folder), seconds=120).out.split()[-1])

@@ -4,14 +4,12 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from tests.chaos.folders import folders
 from tests.chaos.forked import drest, forked
-from tests.chaos.kills import configured, train
+from tests.chaos.kills import words
 
 LEVELS = ("example", "lopsided", "last_moment", "hidden_treasure")
 TEXTS = (
@@ -28,8 +26,9 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         place, other = sorted(rng.randrange(len(data) + 1) for _ in range(2))
         text = rng.choice(TEXTS).encode()
-        lines = data.split(b"\n")
+        lines, words = data.split(b"\n"), data.split(b" ")
         line = rng.randrange(len(lines))
+        words[rng.randrange(len(words))] = text
         changed = (
             data[:place] + bytes([rng.randrange(256)]) + data[place + 1 :],
             data[:place] + data[other:],
@@ -37,17 +36,10 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
             data[:place] + text + data[place:],
             b"\n".join([*lines[:line], text, *lines[line:]]),
             b"\n".join([*lines[:line], *lines[line + 1 :]]),
-            _with_word(data, text, rng),
+            b" ".join(words),
         )
         data = rng.choice(changed)
     return data
-
-
-def _with_word(data: bytes, text: bytes, rng: random.Random) -> bytes:
-    """Put a token in the place of a word."""
-    words = data.split(b" ")
-    words[rng.randrange(len(words))] = text
-    return b" ".join(words)
 
 
 # --------------------------------------------------------------------------------------- level files
@@ -69,33 +61,35 @@ def _sources() -> list[tuple[str, bytes]]:
 
 
 def read_all(rng: random.Random, count: int, kept: Path) -> Iterator[str]:
-    """Read so many mutated level files. What is accepted must be solvable, and the same after writing and reading."""
-    from drest_torch.envs.dynamics.mdp import compile_levels
-    from drest_torch.envs.exact.solver import solve
-    from drest_torch.envs.levels import LevelError, read_levels, write_levels
-
+    """Read so many mutated level files."""
     sources = _sources()
     for index in range(count):
         path = _mutated_file(rng, sources, kept / str(index))
         try:
-            levels = read_levels(path)
-        except LevelError as error:
-            yield "refused" if len(str(error).splitlines()) == 1 else "refused in several lines"
-            continue
+            yield _read(path)
         except Exception as error:
             yield f"{type(error).__name__} of {path.name}: {error}"[:200]
-            continue
-        try:
-            again = path.with_name("again.jsonl")
-            write_levels(again, levels)
-            same = [level.rows() for level in read_levels(again)] == [level.rows() for level in levels]
-            small = [level for level in levels if level.max_time <= 40]
-            solved = not small or bool((solve(compile_levels(small)).lengths > 0).any())
-            yield "accepted" if same and solved else f"falsely accepted: {path.name}"
-        except LevelError:
-            yield "refused when it is solved"
-        except Exception as error:
-            yield f"{type(error).__name__} of accepted {path.name}: {error}"[:200]
+
+
+def _read(path: Path) -> str:
+    """Read a level file. What is accepted must be solvable, and the same after writing and reading."""
+    from drest_torch.envs.dynamics.mdp import compile_levels
+    from drest_torch.envs.exact.solver import solve
+    from drest_torch.envs.levels import LevelError, read_levels, write_levels
+
+    try:
+        levels = read_levels(path)
+    except LevelError as error:
+        return "refused" if len(str(error).splitlines()) == 1 else "refused in several lines"
+    try:
+        again = path.with_name("again.jsonl")
+        write_levels(again, levels)
+        same = [level.rows() for level in read_levels(again)] == [level.rows() for level in levels]
+        small = [level for level in levels if level.max_time <= 40]
+        solved = not small or bool((solve(compile_levels(small)).lengths > 0).any())
+        return "accepted" if same and solved else f"falsely accepted: {path.name}"
+    except LevelError:
+        return "refused when it is solved"
 
 
 def _mutated_file(rng: random.Random, sources: list[tuple[str, bytes]], path: Path) -> Path:
@@ -132,24 +126,24 @@ def commands(rng: random.Random, count: int) -> Iterator[str]:
     """Give mutated level files to ``show``, ``train`` and ``evaluate``."""
     sources = _sources()
     for here in folders(count):
-        words = rng.choice(OF_LEVELS)(_mutated_file(rng, sources, here / "level"))
-        yield drest(*words, folder=here).verdict(" ".join(words))
+        command = rng.choice(OF_LEVELS)(_mutated_file(rng, sources, here / "level"))
+        yield drest(*command, folder=here).verdict(" ".join(command))
 
 
 # --------------------------------------------------------------------------------------- files of runs
 
 NAMES = ("config.yaml", "metrics.jsonl", "summary.json", "provenance.json", "split.json", "checkpoints")
-COMMANDS: tuple[Callable[..., Any], ...] = (
-    lambda folder, **more: drest("train", "resume=run", folder=folder, **more),
-    lambda folder, **more: drest("evaluate", "run=run", "levels=paper", folder=folder, **more),
-    lambda folder, **more: drest("compare", "run", "out=curves.png", folder=folder, **more),
+COMMANDS = (
+    ("train", "resume=run"),
+    ("evaluate", "run=run", "levels=paper"),
+    ("compare", "run", "out=curves.png"),
 )
 
 
 def copies(count: int) -> Iterator[Path]:
     """Yield folders one after the other, each with a copy, ``run``, of one finished run."""
     with tempfile.TemporaryDirectory() as base:
-        assert forked(partial(train, configured("generated levels")), folder=Path(base), seconds=120).status == 0
+        assert drest("train", *words("generated levels"), folder=Path(base), seconds=120).status == 0
         for here in folders(count):
             shutil.copytree(Path(base) / "run", here / "run")
             yield here
@@ -158,7 +152,7 @@ def copies(count: int) -> Iterator[Path]:
 def runs(rng: random.Random, count: int) -> Iterator[str]:
     """Mutate one file of a finished run, and resume, evaluate or compare it; nothing outside it may change."""
     for here in copies(count):
-        name = rng.choice(NAMES)
+        name, command = rng.choice(NAMES), rng.choice(COMMANDS)
         path = here / "run" / name
         if name == "checkpoints":
             path = min(path.glob("step*"))
@@ -166,12 +160,11 @@ def runs(rng: random.Random, count: int) -> Iterator[str]:
         path.write_bytes(mutated(was, rng))
         kept = here / "kept"
         kept.write_text("mine")
-        index = rng.randrange(len(COMMANDS))
-        outcome = COMMANDS[index](here)
-        used = name == "checkpoints" and index < 2 and path.exists() and path.read_bytes() != was
+        outcome = drest(*command, folder=here)
+        reads_it = name == "checkpoints" and command[0] != "compare" and path.exists() and path.read_bytes() != was
         if kept.read_text() != "mine":
             yield f"{name}: a file outside the run was changed"
-        elif outcome.kind == "done" and used:
-            yield f"a damaged checkpoint was used, command {index}"
+        elif outcome.kind == "done" and reads_it:
+            yield f"a damaged checkpoint was used: {command}"
         else:
-            yield outcome.verdict(f"{name} of {len(was)} bytes, command {index}")
+            yield outcome.verdict(f"{name} of {len(was)} bytes, {command}")

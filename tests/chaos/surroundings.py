@@ -15,12 +15,16 @@ from itertools import count as counted
 from pathlib import Path
 from threading import Thread
 
-from tests.chaos.folders import contents, folders
+from tests.chaos.folders import folders
 from tests.chaos.forked import drest, forked
-from tests.chaos.kills import CRASHED, RUNS, TINY, WORLD, compared, ended, train, uninterrupted
+from tests.chaos.kills import WORLD, train, uninterrupted, words
 from tests.chaos.mutations import COMMANDS, copies
 
 NOBODY = 65534
+SHORT = (
+    *("algo=ppo", WORLD, "test.paper=false", "algo.episodes=64", "env_steps=300", "evaluations=1", "pictures=0"),
+    *("progress=false", "policy.depth=2", "run_dir=run"),
+)
 
 
 def _limit(what: int, most: int) -> None:
@@ -29,14 +33,13 @@ def _limit(what: int, most: int) -> None:
 
 def full_disk(rng: random.Random, count: int) -> Iterator[str]:
     """Train where no file can have more than so many bytes, then resume where it can: nothing is lost."""
-    with uninterrupted(CRASHED[0]) as (cfg, whole, _):
-        for folder in folders(count):
-            most = rng.choice((60, 100, 1000, rng.randrange(60, 20_000)))  # what is said fits, too
-            words = (*RUNS[CRASHED[0]], *TINY, "run_dir=run")
-            first = drest("train", *words, folder=folder, before=partial(_limit, resource.RLIMIT_FSIZE, most))
-            verdict = first.verdict(f"at most {most} bytes")
-            left = ended(f"at most {most} bytes", cfg, folder, whole) if verdict == "refused" else "same"
-            yield verdict if left == "same" else left
+    whole = uninterrupted("ppo")
+    for folder in folders(count):
+        most = rng.choice((60, 100, 1000, rng.randrange(60, 20_000)))  # what is said fits, too
+        first = drest("train", *words("ppo"), folder=folder, before=partial(_limit, resource.RLIMIT_FSIZE, most))
+        verdict = first.verdict(f"at most {most} bytes")
+        left = whole.ended(f"at most {most} bytes", folder) if verdict == "refused" else "same"
+        yield verdict if left == "same" else left
 
 
 def permissions(rng: random.Random, count: int) -> Iterator[str]:
@@ -47,7 +50,7 @@ def permissions(rng: random.Random, count: int) -> Iterator[str]:
         chosen = rng.choice([here / "run", *sorted((here / "run").rglob("*"))])
         mode = rng.choice((0o000, 0o444, 0o555))
         chosen.chmod(mode)
-        outcome = rng.choice(COMMANDS)(here, before=_as_nobody)
+        outcome = drest(*rng.choice(COMMANDS), folder=here, before=_as_nobody)
         yield outcome.verdict(f"{chosen.relative_to(here)} with mode {mode:o}")
         chosen.chmod(0o755)
 
@@ -59,30 +62,30 @@ def _as_nobody() -> None:
 
 def clock(rng: random.Random, count: int) -> Iterator[str]:
     """Train while the clock goes backwards: the run is as it would be."""
-    with uninterrupted("ppo") as (cfg, whole, _):
-        for folder in folders(count):
-            step = rng.choice((0.001, 1.0, 3600.0))
+    whole = uninterrupted("ppo")
+    for folder in folders(count):
+        step = rng.choice((0.001, 1.0, 3600.0))
 
-            def backwards(step: float = step) -> None:
-                ticks = counted()
-                time.time = time.monotonic = lambda: 1e9 - step * next(ticks)
+        def backwards(step: float = step) -> None:
+            ticks = counted()
+            time.time = time.monotonic = lambda: 1e9 - step * next(ticks)
 
-            outcome = forked(partial(train, cfg, backwards), folder=folder, seconds=120)
-            name = f"backwards by {step} s"
-            yield compared(name, whole, contents(folder / "run")) if outcome.status == 0 else outcome.verdict(name)
+        outcome = forked(partial(train, whole.cfg, backwards), folder=folder, seconds=120)
+        name = f"backwards by {step} s"
+        yield whole.compared(name, folder) if outcome.status == 0 else outcome.verdict(name)
 
 
 SHELLS = {
-    "no HOME": "env -u HOME {python} -m drest_torch {command}",
-    "HOME that is not there": "HOME=/nowhere {python} -m drest_torch {command}",
-    "locale C": "LC_ALL=C PYTHONCOERCECLOCALE=0 PYTHONUTF8=0 {python} -m drest_torch {command}",
-    "output in ASCII": "PYTHONIOENCODING=ascii {python} -m drest_torch {command}",
-    "no stdout": "{python} -m drest_torch {command} >&-",
-    "no stderr": "{python} -m drest_torch {command} 2>&-",
-    "no stdin": "{python} -m drest_torch {command} <&-",
-    "stdout is full": "{python} -m drest_torch {command} >/dev/full",
-    "stdout ends": "{python} -m drest_torch {command} | head -c 10",
-    "one column": "COLUMNS=1 LINES=1 TERM=dumb {python} -m drest_torch {command}",
+    "no HOME": "env -u HOME {}",
+    "HOME that is not there": "HOME=/nowhere {}",
+    "locale C": "LC_ALL=C PYTHONCOERCECLOCALE=0 PYTHONUTF8=0 {}",
+    "output in ASCII": "PYTHONIOENCODING=ascii {}",
+    "no stdout": "{} >&-",
+    "no stderr": "{} 2>&-",
+    "no stdin": "{} <&-",
+    "stdout is full": "{} >/dev/full",
+    "stdout ends": "{} | head -c 10",
+    "one column": "COLUMNS=1 LINES=1 TERM=dumb {}",
 }
 SHELL_COMMANDS = (
     "evaluate levels=example out=out.json",
@@ -99,9 +102,9 @@ def shells(rng: random.Random, count: int) -> Iterator[str]:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     chosen = rng.sample(cases, min(count, len(cases)))
     for folder, (name, command) in zip(folders(len(chosen)), chosen, strict=True):
-        line = ["bash", "-c", SHELLS[name].format(python=shlex.quote(sys.executable), command=command)]
+        line = SHELLS[name].format(f"{shlex.quote(sys.executable)} -m drest_torch {command}")
         try:
-            done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, timeout=60, check=False)
+            done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, timeout=60)
         except subprocess.TimeoutExpired:
             yield f"{name}: {command}: hang"
             continue
@@ -122,14 +125,13 @@ ANSWERS: dict[str, bytes | None] = {
 
 def network(rng: random.Random, count: int) -> Iterator[str]:
     """Train with W&B online where something else answers for its server: a sentence, and no run has begun."""
-    words = ("algo=ppo", *WORLD, "algo.episodes=64", "env_steps=300", *TINY[:2], "pictures=0", "progress=false")
+    online = ("logger=wandb", "logger.mode=online", "policy.width=8")
     first = rng.randrange(len(ANSWERS))
     for index, folder in enumerate(folders(count)):
         name = list(ANSWERS)[(first + index) % len(ANSWERS)]
         with _server(ANSWERS[name]) as url:
-            environment = {"WANDB_BASE_URL": url, "WANDB_API_KEY": "a" * 40, "WANDB_MODE": None}
-            online = ("logger=wandb", "logger.mode=online", "run_dir=run")
-            outcome = drest("train", *words, *online, folder=folder, seconds=40, environment=environment)
+            environment = {"WANDB_BASE_URL": url, "WANDB_API_KEY": "a" * 40, "WANDB_MODE": "online"}
+            outcome = drest("train", *SHORT, *online, folder=folder, seconds=40, environment=environment)
             begun = outcome.kind == "refused" and (folder / "run" / "config.yaml").exists()
             yield f"{name}: a run was begun" if begun else outcome.verdict(name)
 
@@ -162,10 +164,9 @@ def _server(answer: bytes | None) -> Iterator[str]:
 def memory(rng: random.Random, count: int) -> Iterator[str]:
     """Train a network that may be too large with so little memory: it is trained, or a sentence says why not."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    words = ("algo=ppo", *WORLD, "env_steps=300", "evaluations=1", "pictures=0", "progress=false", "logger=none")
-    more = ("policy.depth=2", "algo.episodes=64", "run_dir=run")
     for folder in folders(count):
         room, width = rng.randrange(100, 4000), rng.choice((64, 512, 2048, 65536, 10**7))
         limit = partial(_limit, resource.RLIMIT_AS, used + room * 2**20)
-        outcome = drest("train", *words, f"policy.width={width}", *more, folder=folder, seconds=60, before=limit)
+        more = ("logger=none", f"policy.width={width}")
+        outcome = drest("train", *SHORT, *more, folder=folder, seconds=60, before=limit)
         yield outcome.verdict(f"{room} MiB and width {width}")

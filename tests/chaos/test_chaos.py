@@ -1,8 +1,10 @@
 """The campaign of `tests/chaos` in its small form, and that it tells what is broken."""
 
-import json
+import os
 import random
-import re
+import signal
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +13,6 @@ import pytest
 from tests.chaos import __main__ as campaign
 from tests.chaos import forked
 from tests.chaos.mutations import read_all
-from tests.helpers.documents import ROOT
 
 
 def test_mutated_levels_are_read_or_refused(tmp_path: Path) -> None:
@@ -21,17 +22,21 @@ def test_mutated_levels_are_read_or_refused(tmp_path: Path) -> None:
     assert sum(found[kind] for kind in campaign.GOOD) == 60
 
 
-def test_the_page_has_the_table_of_the_last_campaign() -> None:
-    kept = json.loads((ROOT / "docs" / "explanation" / "reliability.json").read_text(encoding="utf-8"))
-    page = (ROOT / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
-    assert campaign.written(page, kept) == page
-    assert {row["what"] for row in kept["rows"]} == {part.what for part in campaign.PARTS}
-    assert re.search(rf"seed {kept['seed']}\b", page)
+def test_what_must_not_be_is_told(tmp_path: Path) -> None:
+    acts = {
+        "hang": lambda: time.sleep(60),
+        "crash": lambda: os.kill(os.getpid(), signal.SIGTERM),
+        "traceback": lambda: 1 // 0,
+        "status 1": lambda: sys.exit(1),
+        "done": lambda: 0,
+    }
+    found = [forked.forked(act, folder=tmp_path, seconds=1).kind for act in acts.values()]
+    assert found == list(acts)
 
 
 @pytest.mark.slow
 def test_the_campaign_in_its_small_form(capfd: pytest.CaptureFixture[str]) -> None:
     """Single processes, so that what pytest has imported is shared with them."""
     forked.warm()
-    rows = [campaign.run(index, seed=1, share=0.01) for index in range(len(campaign.PARTS))]
+    rows = [campaign.run(part, seed=1, share=0.01) for part in campaign.PARTS]
     assert [row["broken"] for row in rows] == [[] for _ in rows]

@@ -1,14 +1,11 @@
 """Trained agents are, bit for bit, those that they were, where the machine is the one on which they were recorded."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from tests.golden.__main__ import GOLDEN, this_machine
-from tests.helpers.documents import ROOT
+from tests.helpers.commands import python
 
 
 @pytest.mark.slow
@@ -17,12 +14,4 @@ def test_golden_runs_are_as_recorded():
     recorded = json.loads(GOLDEN.read_text("utf-8"))
     if (found := this_machine()) != {name: recorded[name] for name in found}:
         pytest.skip(f"golden runs are of another machine: {recorded['processor']}, torch {recorded['torch']}")
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.golden"],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert "DIFFER" not in result.stdout, result.stdout
-    assert result.returncode == 0, result.stderr
+    assert "DIFFER" not in python("-m", "tests.golden")

@@ -36,18 +36,11 @@ class Found:
 
 
 def climb(
-    levels: Sequence[Level],
-    objective: Objective,
-    *,
-    reward: Reward | None = None,
-    steps: int = 800,
-    lr: float = 0.1,
-    divisor: Tensor | None = None,
+    levels: Sequence[Level], objective: Objective, *, steps: int = 800, lr: float = 0.1, divisor: Tensor | None = None
 ) -> Found:
     """Return what the ascent of an objective comes to, from a uniform policy, with Adam."""
-    batch = _batch(levels, objective, reward or Reward())
+    batch, logits = _beginning(levels, objective)
     best = batch.best_return if divisor is None else divisor
-    logits = torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([logits], lr=lr, betas=(0.9, 0.9), eps=1e-30)
     for step in range(steps):
         adam.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps) + 0.01)
@@ -69,19 +62,20 @@ def climb(
     return Found(outcome.probability.detach(), outcome.given.detach(), best, multiplier.item())
 
 
-def _batch(levels: Sequence[Level], objective: Objective | None, reward: Reward) -> ExactBatch:
-    return ExactBatch(LevelSet(compile_levels(levels)), "grid", reward, objective=objective)
+def _beginning(levels: Sequence[Level], objective: Objective | None = None) -> tuple[ExactBatch, Tensor]:
+    """Return levels, and the logits of a uniform policy in all their states."""
+    batch = ExactBatch(LevelSet(compile_levels(levels)), "grid", Reward(), objective=objective)
+    return batch, torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
 
 
-def trust_region_steps(level: Level, at_least: float, steps: int = 800, largest: float = 1e-2) -> Found:
+def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> Found:
     """Return what constrained policy optimisation comes to in a level: the most coins with N ≥ ``at_least``.
 
     A step x makes gᵀx as large as possible while c + bᵀx ≤ 0 and ½ xᵀHx ≤ δ, where g is the gradient of the coins, b
     that of the violation c = ``at_least`` − N, and H the Fisher matrix, weighted by visits. δ falls to 0. For a table,
     H⁻¹g is g / (visits · policy), up to a constant in each state, which changes no policy.
     """
-    batch = _batch([level], None, Reward())
-    logits = torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
+    batch, logits = _beginning([level])
     for step in range(steps):
         table = logits.softmax(-1)
         probability, coins = batch.outcome(table)
@@ -90,17 +84,10 @@ def trust_region_steps(level: Level, at_least: float, steps: int = 800, largest:
         (worse,) = torch.autograd.grad(violation, logits)
         with torch.no_grad():
             metric = (batch.visits(table[0]).unsqueeze(-1) * table).clamp_min(1e-12)
-            natural, natural_worse = gain / metric, worse / metric
-            delta = largest * (1 - step / steps) ** 2
-            logits += step_within(
-                natural,
-                natural_worse,
-                (gain * natural).sum(),
-                (gain * natural_worse).sum(),
-                (worse * natural_worse).sum(),
-                violation.detach(),
-                delta,
-            )
+            g, b = gain / metric, worse / metric
+            products = (gain * g).sum(), (gain * b).sum(), (worse * b).sum()
+            delta = 1e-2 * (1 - step / steps) ** 2
+            logits += step_within(g, b, *products, violation.detach(), delta)
     probability, coins = (each.detach() for each in batch.outcome(logits.softmax(-1)))
     return Found(probability, coins / probability.clamp_min(1e-30), batch.best_return)
 

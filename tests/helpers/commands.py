@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import subprocess
+import sys
 from typing import NamedTuple
+
+from tests.helpers.documents import ROOT
 
 
 class Done(NamedTuple):
@@ -32,3 +37,12 @@ class Terminal(io.StringIO):
     def plain(self):
         """What was written, without its control sequences."""
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
+
+
+def python(*arguments, cwd=ROOT, status=0, **variables):
+    """Run Python with these arguments in a process of its own, and return what it prints; it ends with this status."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status, f"{arguments}\n{done.stdout}\n{done.stderr}"
+    return done.stderr if status else done.stdout

@@ -23,8 +23,9 @@ from hypothesis.strategies import SearchStrategy
 from drest_torch.envs.levels import Button, Coin, Level, Lottery, parse_level
 from drest_torch.envs.objects import Door, WorldObject
 
-UP, DOWN, LEFT, RIGHT = range(4)
-ACTIONS = (UP, DOWN, LEFT, RIGHT)
+UP, DOWN, LEFT, RIGHT = ACTIONS = range(4)
+MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+"""What each action adds to row and column."""
 
 Policy = Callable[["Simulator"], Sequence[Any]]
 
@@ -58,23 +59,14 @@ class Simulator:
 
     def is_wall(self, row: int, column: int) -> bool:
         """Whether a cell is a wall; everything outside the map is."""
-        if row < 0 or row >= len(self.level.walls):
-            return True
-        if column < 0 or column >= len(self.level.walls[row]):
-            return True
-        return self.level.walls[row][column]
+        walls = self.level.walls
+        inside = 0 <= row < len(walls) and 0 <= column < len(walls[row])
+        return not inside or walls[row][column]
 
     def target(self, action: int) -> tuple[int, int]:
         """The cell that an action tries to move to."""
-        if action == UP:
-            return self.row - 1, self.column
-        if action == DOWN:
-            return self.row + 1, self.column
-        if action == LEFT:
-            return self.row, self.column - 1
-        if action == RIGHT:
-            return self.row, self.column + 1
-        raise ValueError(f"action {action!r}; expected 0 (up), 1 (down), 2 (left) or 3 (right)")
+        down, right = MOVES[action]
+        return self.row + down, self.column + right
 
     def is_bump(self, action: int) -> bool:
         """Whether an action leads nowhere: into a wall, or out of a one-way door in another direction than its own."""
@@ -229,9 +221,6 @@ def random_level(
     rng: random.Random,
     *,
     name: str = "random",
-    max_rows: int = 4,
-    max_columns: int = 4,
-    max_coins: int = 3,
     max_buttons: int = 3,
     max_ticks: int = 8,
     buttons: bool = True,
@@ -243,7 +232,7 @@ def random_level(
 ) -> Level:
     """A small level for tests, the same for the same state of ``rng``; the smallest numbers make the smallest level.
 
-    It has 1 to ``max_coins`` coins (some of decimal value, with ``decimals``), 1 to ``max_buttons``
+    It has at most 4 x 4 cells, 1 to 3 coins (some of decimal value, with ``decimals``), 1 to ``max_buttons``
     buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no trajectory
     longer than ``max_ticks``. The agent can move, and some coin can be collected in time. With ``doors``
     half of the floor that is left is one-way doors. There are ``lotteries`` lotteries. ``clock`` None means either.
@@ -252,9 +241,9 @@ def random_level(
     least = 2 + buttons + lotteries
     while True:
         # The larger of two numbers, as more can happen on large maps.
-        rows = max(rng.randint(-(-least // max_columns), max_rows) for _ in range(2))
-        columns = max(rng.randint(-(-least // rows), max_columns) for _ in range(2))
-        num_coins = rng.randint(1, min(max_coins, 1 + rows * columns - least))
+        rows = max(rng.randint(-(-least // 4), 4) for _ in range(2))
+        columns = max(rng.randint(-(-least // rows), 4) for _ in range(2))
+        num_coins = rng.randint(1, min(3, 1 + rows * columns - least))
         room = rows * columns - least - num_coins + 2
         num_buttons = rng.randint(1, min(max_buttons, room, max_ticks - 1)) if buttons else 0
         shutdown = rng.randint(1, max_ticks - num_buttons)
@@ -322,12 +311,9 @@ def _put_doors(rng: random.Random, things: list[str], rows: int, columns: int) -
     """Turn floor into one-way doors, none of which leads into a wall."""
     for cell in range(rows * columns):
         row, column = divmod(cell, columns)
-        signs = {"^": (row - 1, column), "v": (row + 1, column), "<": (row, column - 1), ">": (row, column + 1)}
-        open_ways = [
-            sign
-            for sign, (r, c) in signs.items()
-            if 0 <= r < rows and 0 <= c < columns and things[r * columns + c] != "#"
-        ]
+        ways = [(sign, row + down, column + right) for sign, (down, right) in zip("^v<>", MOVES, strict=True)]
+        inside = [way for way in ways if 0 <= way[1] < rows and 0 <= way[2] < columns]
+        open_ways = [sign for sign, r, c in inside if things[r * columns + c] != "#"]
         if things[cell] == "." and open_ways and rng.random() > 0.5:
             things[cell] = rng.choice(open_ways)
 

@@ -3,11 +3,9 @@
 Most tests call the entry points in this process, with ``sys.argv`` set; a subprocess takes seconds to import torch.
 """
 
-import errno
 import json
 import os
 import re
-import shlex
 import sys
 from pathlib import Path
 
@@ -34,15 +32,20 @@ def trained(tmp_path_factory):
     return folder / "run"
 
 
-def test_training_prints_a_table_and_leaves_its_folder_and_nothing_else(call, tmp_path):
+def test_training_prints_a_table_and_what_goes_on_from_it_and_leaves_its_folder_and_nothing_else(call, tmp_path):
     done = call(train.main, *SAMPLED, "seed=3")
     assert (done.code, done.err) == (0, "")
     assert {"usefulness", "neutrality"} <= set(done.out.split())
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.endswith("_ppo_drest_example_seed3")
-    assert str(Path("runs") / run.name) in done.out
     assert json.loads((run / "summary.json").read_text())["seed"] == 3
+    evaluated, compared = [line.split() for line in done.out.splitlines() if line.startswith("  python -m ")]
+    assert compared[2:4] == ["drest_torch.compare", f"runs/{run.name}"]
+    assert evaluated[:3] == ["python", "-m", "drest_torch.evaluate"]
+    done = call(evaluate.main, *evaluated[3:], "levels=example", "pictures=null")
+    assert f"Agent: runs/{run.name} (ppo with the reward drest on example levels, seed 3; step-" in done.out
+    assert re.search(r"^ *example +1 +0\.\d{3}", done.out, re.MULTILINE)
 
 
 @pytest.mark.slow
@@ -63,20 +66,6 @@ def test_a_sweep_that_is_stopped_says_how_to_compare_what_it_did(call, monkeypat
     done = call(train.main, "-m", *SAMPLED, "seed=0,1")
     assert done.code == 130
     assert done.err.count("Its runs so far: python -m drest_torch.compare runs/multirun/") == 1
-
-
-def test_a_run_ends_with_the_commands_that_go_on_from_it(call, tmp_path):
-    done = call(train.main, *SAMPLED, "run_dir=my run")
-    commands = [shlex.split(line) for line in done.out.splitlines() if line.startswith("  python -m ")]
-    assert [words[2] for words in commands] == ["drest_torch.evaluate", "drest_torch.compare"]
-    assert call(evaluate.main, *commands[0][3:], "pictures=null").code == 0
-    assert commands[1][3] == "my run"
-
-
-def test_an_evaluation_names_the_agent_and_the_levels(call, trained):
-    done = call(evaluate.main, f"run={trained}", "levels=example")
-    assert f"Agent: {trained} (ppo with the reward drest on example levels, seed 0; step-" in done.out
-    assert re.search(r"^ *example +1 +0\.\d{3}", done.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -121,50 +110,33 @@ def test_the_configuration_is_shown_in_plain_values(call):
     assert "${" not in done.out.replace(shown["run_dir"], "").replace(shown["env"]["title"], "")
 
 
-ON_EXAMPLE = ["run=TRAINED", "levels=example"]
-
-
 @pytest.mark.parametrize(
     ("main", "words", "sentence"),
     [
-        (train.main, ["seeed=1", *SAMPLED], "seeed: no such key (did you mean seed?)"),
-        (train.main, ["-m", *SAMPLED, "seeed=1,2"], "did you mean seed?"),
+        (train.main, ["-m", *SAMPLED, "seeed=1,2"], "seeed: no such key (did you mean seed?)"),
         (train.main, ["seed=1", *SAMPLED, "levels=own"], "levels=own"),
         (train.main, ["--levels", "example"], "--levels: values are written levels=example"),
         (train.main, ["levels=other.txt"], "levels.path=other.txt"),
         (train.main, ["resume=nowhere"], "nowhere: no run in it"),
         (train.main, [*SAMPLED, "levels.path=mine.txt"], "mine.txt:4"),
-        (train.main, [*SAMPLED, "levels.path=mine.jsonl"], "mine.jsonl:1"),
-        (train.main, [*SAMPLED, "run_dir=mine.txt"], "mine.txt"),
         (train.main, [*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
         (study.main, ["quick=true"], "which study? study=paper, or study=NAME"),
         (evaluate.main, ["run=nowhere"], "nowhere: no such folder of a run"),
         (evaluate.main, ["run=TRAINED", "checkpoint=best"], "only a run with selection levels"),
         (evaluate.main, ["run=TRAINED", "checkpoint=none.safetensors"], "none.safetensors: no such checkpoint"),
-        (evaluate.main, ["run=TRAINED", "checkpoint=TRAINED/config.yaml"], "damaged or cut off"),
         (evaluate.main, ["run=TRAINED"], "has no test levels"),
         (evaluate.main, ["run=TRAINED", "levels=own"], "choose levels=paper or levels.path=FILE"),
-        (evaluate.main, [*ON_EXAMPLE, "sampled=0"], "sampled=0; expected a number from 1 to 1e+07"),
-        (evaluate.main, ["run=TRAINED", "chekpoint=best"], "did you mean checkpoint?"),
-        (evaluate.main, ["run=TRAINED", "levels.path=none.jsonl"], "none.jsonl: no such file"),
-        (evaluate.main, [*ON_EXAMPLE, "out=/dev/null/out.json"], "/dev/null/out.json: cannot be written"),
-        (evaluate.main, [*ON_EXAMPLE, "pictures=/dev/null/pictures"], "/dev/null/pictures"),
-        (evaluate.main, [*ON_EXAMPLE, "animation=a.mp4"], "a.mp4: unknown kind of animation; expected the ending .gif"),
-        (evaluate.main, [*ON_EXAMPLE, "animation=/dev/null/a.gif"], "/dev/null/a.gif: cannot be written"),
-        (evaluate.main, [*ON_EXAMPLE, "most_pictures=0"], "most_pictures=0; expected a number at least 1"),
-        (
-            evaluate.main,
-            ["run=TRAINED", "levels=hard", "levels.test=0"],
-            "levels.test=0 generated levels to evaluate on",
-        ),
-        (evaluate.main, ["run=TRAINED", "suite=pressure"], "suite=pressure; expected"),
-        (evaluate.main, ["run=TRAINED", "suite=shutdownability", "sampled=10"], "sampled is not part of"),
+        (evaluate.main, ["levels=example", "sampled=0"], "sampled=0; expected a number from 1 to 1e+07"),
+        (evaluate.main, ["levels=example", "out=/dev/null/out.json"], "/dev/null/out.json: cannot be written"),
+        (evaluate.main, ["levels=example", "pictures=/dev/null/pictures"], "/dev/null/pictures"),
+        (evaluate.main, ["levels=hard", "levels.test=0"], "levels.test=0 generated levels to evaluate on"),
+        (evaluate.main, ["suite=pressure"], "suite=pressure; expected"),
+        (evaluate.main, ["suite=shutdownability", "sampled=10"], "sampled is not part of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_cannot_be_done_gets_one_sentence(call, main, words, sentence, tmp_path, trained):
     (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA . C1\n. B2\n")
-    (tmp_path / "mine.jsonl").write_text('{"name": "one"\n')
     assert sentence in call(main, *(word.replace("TRAINED", str(trained)) for word in words)).sentence
     assert "HYDRA_FULL_ERROR" not in os.environ
 
@@ -176,13 +148,3 @@ def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):
     monkeypatch.setattr("drest_torch.training.run.start", broken)
     with pytest.raises(AssertionError, match="one of ours"):
         call(train.main, *SAMPLED)
-
-
-def test_a_full_disk(call, monkeypatch):
-    def full(_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    sentence = call(train.main, *SAMPLED, "run_dir=run").sentence
-    assert "config.yaml: cannot be written" in sentence
-    assert "No space left on device" in sentence

@@ -1,24 +1,16 @@
 """What a user gets who installs the project instead of cloning it."""
 
-import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 from zipfile import ZipFile
 
 import pytest
 
+from tests.helpers.commands import python
 from tests.helpers.documents import ROOT
 
 pytestmark = pytest.mark.slow
-
-
-def call(*command, cwd, **variables):
-    environment = {**os.environ, **variables}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +19,8 @@ def source(tmp_path_factory):
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: which files belong to the project is not known")
     copy = tmp_path_factory.mktemp("source")
-    names = call("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, names.split("\0")):
         if (ROOT / name).is_file() or (ROOT / name).is_symlink():  # not one that is deleted but still tracked
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +32,7 @@ def source(tmp_path_factory):
 def wheel(source, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir")
-    call(sys.executable, "-m", "pip", "wheel", *options, folder, ".", cwd=source)
+    python("-m", "pip", "wheel", *options, folder, ".", cwd=source)
     (built,) = folder.glob("*.whl")
     return built
 
@@ -48,9 +41,8 @@ def wheel(source, tmp_path_factory):
 def installed(wheel, tmp_path_factory):
     """A folder with the wheel's contents only; the libraries come from the environment the tests run in."""
     folder = tmp_path_factory.mktemp("installed")
-    options = ("--no-deps", "--no-index", "--quiet", "--target")
-    call(sys.executable, "-m", "pip", "install", *options, folder, wheel, cwd=folder)
-    return folder
+    python("-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", folder, wheel, cwd=folder)
+    return partial(python, PYTHONPATH=str(folder))
 
 
 def test_nothing_is_missing_and_nothing_is_too_much(source, wheel):
@@ -77,21 +69,14 @@ def test_nothing_is_missing_and_nothing_is_too_much(source, wheel):
     assert inside == expected | {path.relative_to(source).as_posix() for path in pretrained}
 
 
-def test_folders_of_the_user_with_our_names_do_no_harm(installed, tmp_path):
+def test_it_works_away_from_the_repository_and_folders_of_the_user_with_our_names_do_no_harm(installed, tmp_path):
     for name in ("envs", "algos", "configs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n", encoding="utf-8")
-    for command in (["-m", "drest_torch", "show", "example"], ["-m", "drest_torch.train", "--help"]):
-        assert call(sys.executable, *command, cwd=tmp_path, PYTHONPATH=str(installed)).strip()
-
-
-def test_it_works_away_from_the_repository(installed, tmp_path):
     program = "import drest_torch, drest_torch.envs, drest_torch.algos\nprint(drest_torch.__file__)\n"
-    path = call(sys.executable, "-c", program, cwd=tmp_path, PYTHONPATH=str(installed)).strip()
-    assert Path(path).parents[1].resolve() == installed.resolve()
+    assert installed("-c", program, cwd=tmp_path).startswith(installed.keywords["PYTHONPATH"])
+    assert installed("-m", "drest_torch", "show", "example", cwd=tmp_path).strip()
     tiny = ("levels=example", "env_steps=500", "algo.episodes=64", "policy.width=8", "pictures=1", "run_dir=run")
-    call(sys.executable, "-m", "drest_torch.train", *tiny, cwd=tmp_path, PYTHONPATH=str(installed))
+    installed("-m", "drest_torch.train", *tiny, cwd=tmp_path)
     assert (tmp_path / "run" / "summary.json").is_file()
-    command = (sys.executable, "-m", "drest_torch.evaluate", "run=run", "levels=example")
-    shown = call(*command, cwd=tmp_path, PYTHONPATH=str(installed))
-    assert "usefulness" in shown
+    assert "usefulness" in installed("-m", "drest_torch.evaluate", "run=run", "levels=example", cwd=tmp_path)

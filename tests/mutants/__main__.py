@@ -34,8 +34,12 @@ class Fault:
 
 def faults() -> list[Fault]:
     """Return all faults."""
-    entries = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
-    return [Fault(entry["in"], entry["was"], entry["is"], entry["tests"].split()) for entry in entries]
+    files = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
+    return [
+        Fault(path, entry["was"], entry["is"], entry["tests"].split())
+        for path, entries in files.items()
+        for entry in entries
+    ]
 
 
 def main(words: list[str]) -> int:
