@@ -54,3 +54,12 @@ def test_a_stream_leaves_out_what_is_held_out():
     assert not held_out & {canonical_key(level) for level in drawn}
     unfiltered = make_split(SMALL, train=200, selection=0, test=0, seed=1)
     assert held_out & {canonical_key(level) for level in unfiltered.train}  # they would have come
+
+
+def test_a_stream_goes_on_where_it_stood():
+    split = make_split(GeneratorConfig(), train=3, selection=2, test=2, seed=0)
+    whole, again = FreshLevels(split, rng()), FreshLevels(split, rng())
+    whole.draw(11)
+    for name, value in again.tensors().items():
+        value.copy_(whole.tensors()[name])
+    assert [again.draw(5) for _ in range(3)] == [whole.draw(5) for _ in range(3)]
