@@ -221,6 +221,8 @@ def random_level(
     rng: random.Random,
     *,
     name: str = "random",
+    max_side: int = 4,
+    max_coins: int = 3,
     max_buttons: int = 3,
     max_ticks: int = 8,
     buttons: bool = True,
@@ -232,18 +234,18 @@ def random_level(
 ) -> Level:
     """A small level for tests, the same for the same state of ``rng``; the smallest numbers make the smallest level.
 
-    It has at most 4 x 4 cells, 1 to 3 coins (some of decimal value, with ``decimals``), 1 to ``max_buttons``
-    buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no trajectory
-    longer than ``max_ticks``. The agent can move, and some coin can be collected in time. With ``doors``
+    It has up to ``max_side`` rows and columns, 1 to ``max_coins`` coins (some of decimal value, with ``decimals``),
+    1 to ``max_buttons`` buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no
+    trajectory longer than ``max_ticks``. The agent can move, and some coin can be collected in time. With ``doors``
     half of the floor that is left is one-way doors. There are ``lotteries`` lotteries. ``clock`` None means either.
     A length without any coin to collect is possible.
     """
     least = 2 + buttons + lotteries
     while True:
         # The larger of two numbers, as more can happen on large maps.
-        rows = max(rng.randint(-(-least // 4), 4) for _ in range(2))
-        columns = max(rng.randint(-(-least // rows), 4) for _ in range(2))
-        num_coins = rng.randint(1, min(3, 1 + rows * columns - least))
+        rows = max(rng.randint(-(-least // max_side), max_side) for _ in range(2))
+        columns = max(rng.randint(-(-least // rows), max_side) for _ in range(2))
+        num_coins = rng.randint(1, min(max_coins, 1 + rows * columns - least))
         room = rows * columns - least - num_coins + 2
         num_buttons = rng.randint(1, min(max_buttons, room, max_ticks - 1)) if buttons else 0
         shutdown = rng.randint(1, max_ticks - num_buttons)

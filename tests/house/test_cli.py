@@ -118,7 +118,7 @@ def test_the_configuration_is_shown_in_plain_values(call):
         (train.main, ["--levels", "example"], "--levels: values are written levels=example"),
         (train.main, ["levels=other.txt"], "levels.path=other.txt"),
         (train.main, ["resume=nowhere"], "nowhere: no run in it"),
-        (train.main, [*SAMPLED, "levels.path=mine.txt"], "mine.txt:4"),
+        (train.main, [*SAMPLED, "levels.path=mine.txt"], "mine.txt, map row 2: 2 cells"),
         (train.main, [*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
         (study.main, ["quick=true"], "which study? study=paper, or study=NAME"),
         (evaluate.main, ["run=nowhere"], "nowhere: no such folder of a run"),

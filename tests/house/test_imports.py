@@ -20,7 +20,7 @@ PACKAGES = {"drest_torch": "drest_torch", "drest_torch.envs": "envs", "drest_tor
 LOWEST = "_version errors files limits metrics own_code registry reward theory timer transforms"
 MATHEMATICS = {"drest_torch", *(f"drest_torch.{name}" for name in LOWEST.split())}
 """The modules of the lowest floor; a package stands for all modules in it, except that `drest_torch` is only itself."""
-COMMANDS = "train evaluate study compare sweep cli help language_command __main__"
+COMMANDS = "train evaluate study compare sweep cli help completion language_command __main__"
 ENTRY_POINTS = {f"drest_torch.{name}" for name in COMMANDS.split()}
 """The commands, `cli` and `help`, which hold what they share, and `sweep`, which Hydra calls."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from drest_torch.envs.levels import parse_level
+from drest_torch.envs.view.rendering import Way
 from drest_torch.envs.view.rendering import render as render_level
 from drest_torch.report.blocks import Commands, Details, Gallery, Page, Plot, Prose, Section, Table
 from drest_torch.report.html import render, write_page
@@ -202,7 +203,7 @@ def test_gridworlds_have_a_colour_in_each_theme_for_everything_in_them(tmp_path)
         level = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^")
         for place, taken in enumerate((0, 1)):
             axes = figure.add_subplot(1, 2, 1 + place)
-            render_level(level, axes, taken=taken, arrows=np.full((3, 5, 4), 0.25), route=[(0, 2), (0, 1)])
+            render_level(level, axes, taken=taken, arrows=np.full((3, 5, 4), 0.25), ways=[Way([(0, 2), (0, 1)])])
 
     root = written(tmp_path, Plot("Levels.", "", draw))
     styles = " ".join(element.attributes.get("style", "") for element in root.one("svg").all())

@@ -132,5 +132,5 @@ def test_an_agent_that_is_shown_the_outcomes_can_be_evaluated_on_lotteries(tmp_p
     agent = saved.Agent.load(folder)
     assert agent.evaluate([FLAT, LUCK]).record()["levels"][1]["name"] == "luck"
     three = parse_level("lottery a: 1/3 C4 +0 | 1/3 C0 +0 | 1/3 C1 +0\nshutdown: 3\nA La .", name="three")
-    with pytest.raises(ConfigError, match="it was trained on levels with other"):
+    with pytest.raises(ConfigError, match="or on levels with other coins"):
         agent.evaluate(three)

@@ -52,7 +52,7 @@ def test_keys_are_equal_for_all_symmetries_and_translations(levels, frame):
 
 def test_keys_agree_with_a_comparison_by_hand():
     # On maps of 2 by 2 many pairs are the same, and many more all but the same.
-    few = {"max_rows": 2, "max_columns": 2, "max_coins": 2, "max_buttons": 1, "max_ticks": 3, "decimals": False}
+    few = {"max_side": 2, "max_coins": 2, "max_buttons": 1, "max_ticks": 3, "decimals": False}
     levels = [replace(level, study={"title": level.name}) for level in random_levels(300, 4, **few, **MIXED)]
     keys = [canonical_key(level) for level in levels]
     ways = [[cropped(turned) for turned in symmetries(level)] for level in levels]

@@ -83,7 +83,7 @@ def largest(pairs):
 @pytest.mark.parametrize(("gamma", "count"), [(1.0, 120), (0.5, 60)])
 def test_optima_against_all_deterministic_policies(gamma, count):
     """m(l) is the largest ratio of what policies can have, committed(l) the largest E[C] among those sure of l."""
-    small = {"max_rows": 3, "max_columns": 3, "max_ticks": 4, "decimals": False}
+    small = {"max_side": 3, "max_ticks": 4, "decimals": False}
     levels = random_levels(count, 2, lotteries=(1, 2), **small, **MIXED)
     mdp = compile_levels(levels)
     optima = solve(mdp, gamma, allow_barren=True)
