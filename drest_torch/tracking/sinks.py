@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from drest_torch.config.logger import SINKS, LoggerConfig
-from drest_torch.errors import UserError
 from drest_torch.files import read_metrics, write_text
-
-
-class LoggerError(UserError):
-    """A logger that cannot be started; the message says in one sentence what to change."""
 
 
 @dataclass(frozen=True)

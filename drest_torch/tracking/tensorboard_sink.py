@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from drest_torch.tracking.sinks import LoggerError, RunInfo, Sink
+from drest_torch.errors import UserError
+from drest_torch.tracking.sinks import RunInfo, Sink
 
 
 class TensorBoardSink(Sink):
@@ -50,7 +51,7 @@ def _writer(folder: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise LoggerError(
+        raise UserError(
             f"logger=tensorboard needs the package tensorboard ({error}); "
             "run `pip install tensorboard`, or choose another logger"
         ) from None

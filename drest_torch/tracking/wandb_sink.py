@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from drest_torch.tracking.sinks import LoggerError, RunInfo, Sink
+from drest_torch.errors import UserError
+from drest_torch.tracking.sinks import RunInfo, Sink
 
 QUIET: dict[str, Any] = {
     "silent": True,
@@ -87,7 +88,7 @@ def _start(run: RunInfo) -> Any:
         try:
             wandb_run = wandb.init(**options, settings=wandb.Settings(**QUIET))
         except (wandb.Error, ValueError) as error:
-            raise LoggerError(
+            raise UserError(
                 f"logger.mode={config.mode}: W&B could not be started ({' '.join(str(error).split())}); correct the "
                 "logger's values, run `wandb login` first, or use logger.mode=offline"
             ) from error

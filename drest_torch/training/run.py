@@ -41,7 +41,7 @@ from drest_torch.interruption import interruptible
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
-from drest_torch.tracking.sinks import LoggerError, Loggers, RunInfo
+from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, lengthen, resume_command, withdraw
 from drest_torch.training.gridworlds import GridworldTask
@@ -93,10 +93,6 @@ class Run:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
         try:
             return self._train()
-        except LoggerError:
-            if self.is_new:
-                withdraw(self.folder)
-            raise
         finally:
             self.task.close()
             disown(self.folder)
@@ -114,7 +110,7 @@ class Run:
         began, stream = time.monotonic() - state.wall_seconds, sys.stderr if cfg.progress else io.StringIO()
         info = RunInfo(self.folder, cfg.logger, run_config, state.wandb_id, provenance=session)
         with (
-            Loggers(info, state.steps) as loggers,
+            self._loggers(info) as loggers,
             Progress(cfg.env_steps, pace, done=state.steps, title=self.folder.name, stream=stream) as progress,
             interruptible() as interrupted,
         ):
@@ -155,6 +151,15 @@ class Run:
             progress.stage("evaluating on all levels, and plotting …")
             summary = self._report(loggers)
         return summary
+
+    def _loggers(self, info: RunInfo) -> Loggers:
+        """Return the run's loggers; if they cannot start, a new run leaves no folder."""
+        try:
+            return Loggers(info, self.state.steps)
+        except UserError:
+            if self.is_new:
+                withdraw(self.folder)
+            raise
 
     def _train_part(self, cfg: Config, folder: Path) -> dict[str, Any] | None:
         """Train an agent that this run needs, in a folder inside its own, or go on with it."""

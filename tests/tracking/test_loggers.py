@@ -12,7 +12,8 @@ from types import ModuleType
 import pytest
 
 from drest_torch.config.compose import compose
-from drest_torch.tracking.sinks import LoggerConfig, LoggerError, Loggers, RunInfo, Sink, read_metrics
+from drest_torch.errors import UserError
+from drest_torch.tracking.sinks import LoggerConfig, Loggers, RunInfo, Sink, read_metrics
 from drest_torch.tracking.wandb_sink import WandbSink
 from tests.helpers.documents import ROOT
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_id, read_summary, records
@@ -188,7 +189,7 @@ def test_an_error_finishes_the_run_as_failed(tmp_path):
 
 def test_a_wrong_value_is_one_sentence(tmp_path):
     complaint = r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"
-    with pytest.raises(LoggerError, match=complaint):
+    with pytest.raises(UserError, match=complaint):
         WandbSink(RunInfo(tmp_path, LoggerConfig(project="a/b")), {})
 
 
@@ -232,7 +233,7 @@ def test_a_sink_that_cannot_start_says_so_in_one_sentence_and_asks_nothing(tmp_p
         "sys.modules['tensorboard'] = None\n"
         "try:\n"
         f"    Loggers(RunInfo(Path('.'), LoggerConfig({config})))\n"
-        "except LoggerError as error:\n"
+        "except ValueError as error:\n"
         "    print(error)\n"
     )
     ours, terminal = pty.openpty()
@@ -252,7 +253,7 @@ class Recorder(Sink):
 
     def __init__(self, run, options):
         if options.get("refuses"):
-            raise LoggerError("no")
+            raise UserError("no")
         self.told = options["into"]
         self.told.extend(dict(row) for row in run.earlier)
 
@@ -296,7 +297,7 @@ def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_pat
 def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path, recorder, monkeypatch):
     told = []
     monkeypatch.setitem(sys.modules, "another", sys.modules[recorder])
-    with pytest.raises(LoggerError, match="no"):
+    with pytest.raises(UserError, match="no"):
         Loggers(RunInfo(tmp_path, LoggerConfig({recorder: {"into": told}, "another": {"refuses": True}})))
     assert told == ["failed"]
 

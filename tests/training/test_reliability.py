@@ -15,10 +15,10 @@ from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.cli import sentence_of
 from drest_torch.config.compose import compose
 from drest_torch.envs.levels import read_levels
-from drest_torch.errors import CheckpointError, ConfigError, FileError
+from drest_torch.errors import CheckpointError, ConfigError, FileError, UserError
 from drest_torch.files import MOST_BYTES, disown, own, read_whole, refuse_to_replace, remove_partial, write_text
 from drest_torch.memory import COPIES, Bounded
-from drest_torch.tracking.sinks import LoggerError, read_metrics
+from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import QUIET, small
 
@@ -77,10 +77,10 @@ def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew(run):
 
 def test_a_run_whose_logger_cannot_start_leaves_no_folder(tmp_path, monkeypatch):
     def fails(*_):
-        raise LoggerError("no logger")
+        raise UserError("no logger")
 
     monkeypatch.setattr("drest_torch.tracking.csv_sink.Logger", fails)
-    with pytest.raises(LoggerError):
+    with pytest.raises(UserError):
         start(small(tmp_path / "run", "logger=csv")).train()
     assert not (tmp_path / "run").exists()
 
