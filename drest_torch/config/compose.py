@@ -207,7 +207,7 @@ def explain(error: Exception) -> str:
 
 
 def _wrong_option(path: str, found: list[str]) -> str:
-    group, _, name = path.rpartition("/")
+    group, _, name = path.partition("/")
     if group == "levels" and Path(name).suffix in (".txt", ".json", ".jsonl"):
         return f"levels={name}; a file of levels is levels.path={name}"
     if group == "env" and re.search(r"-v\d+$", name):
@@ -219,7 +219,7 @@ def _wrong_option(path: str, found: list[str]) -> str:
 def _wrong_key(error: Any) -> str:
     """``error`` is OmegaConf's, and knows the configuration to which the key was not added."""
     key, known = error.full_key, keys_of(OmegaConf.to_container(error.parent_node._get_root()))
-    known = [name for name in known if not name.startswith("hydra")]
+    known = [name for name in known if name.startswith("hydra.") == key.startswith("hydra.")]
     ends = {name: name.rpartition(".")[2] for name in known}
     close = difflib.get_close_matches(key.rpartition(".")[2], ends.values(), 1, 0.7)
     near = [name for name in known if ends[name] in close]

@@ -96,6 +96,8 @@ NO_KEY = r"no such key \(did you mean"
         ("optimiser=adam", "optimiser: no such key; --cfg job prints all keys"),
         # The options there are, without bases and schemas.
         ("algo=dqn", "algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular"),
+        ("algo=./x", "algo=./x; expected one of a2c, exact, generalist, ppo, reinforce, tabular"),
+        ("levels=mine/a.txt", "levels=mine/a.txt; a file of levels is levels.path=mine/a.txt"),
         ("policy=mpl", r"policy=mpl; expected one of auto, conv.*, symmetric \(did you mean mlp\?\)"),
         # The type.
         ("algo.lr=fast", "algo.lr=fast; expected a number"),
