@@ -124,8 +124,10 @@ def _length_probabilities(probabilities: Mapping[int, float]) -> str:
 def _policy_figure(level: Level, lines: Mapping[str, Sequence[Panel]], title: str, caption: str) -> Figure:
     """Return a figure with a line of panels for each policy, the title on top, and caption and key below."""
     side, across = cell_side(level), max(map(len, lines.values()))
-    size = (across * (side * level.width + 0.35), len(lines) * (side * level.height + 0.8) + 2.2)
-    figure = Figure(size, facecolor="white", layout="constrained")
+    below = "\n".join((caption, "", *_key(level, bits=any(head.startswith("bit") for head in lines))))
+    height = len(lines) * (side * level.height + 0.45) + 0.175 * below.count("\n") + 0.7  # of the text below
+    figure = Figure((across * (side * level.width + 0.35), height), facecolor="white")
+    figure.set_layout_engine("constrained", wspace=0.06)
     for (head, panels), axes in zip(lines.items(), figure.subplots(len(lines), across, squeeze=False), strict=True):
         for panel, ax in zip_longest(panels, axes):
             ax.set_axis_off()
@@ -135,7 +137,6 @@ def _policy_figure(level: Level, lines: Mapping[str, Sequence[Panel]], title: st
         if head:
             axes[0].set_title(f"{head}\n{panels[0].title}", fontsize=10, color=TEXT)
     figure.suptitle(title, fontsize=12, color=TEXT, parse_math=False)
-    below = "\n".join((caption, "", *_key(level, bits=any(head.startswith("bit") for head in lines))))
     figure.supxlabel(below, fontsize=9, color=TEXT, linespacing=1.4, parse_math=False)
     return figure
 
