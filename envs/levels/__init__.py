@@ -16,8 +16,9 @@ from drest_torch.envs.levels.level import (
     STUDY_KEYS,
     Level,
     features_of,
+    level_from_record,
+    level_to_record,
 )
-from drest_torch.envs.levels.record import level_from_record, level_to_record
 from drest_torch.envs.levels.text import format_level, parse_level
 from drest_torch.envs.objects import Button, Coin, Lottery
 from drest_torch.envs.objects.button import MAX_TIME

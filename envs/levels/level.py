@@ -1,4 +1,4 @@
-"""The class of a level: a map of cells, a shutdown time and a clock.
+"""A level: a map of cells, a shutdown time and a clock; and its JSON object, from which it is read whatever its file.
 
 Cells are separated by blanks:
 
@@ -13,12 +13,15 @@ is a ``.jsonl`` file with one JSON object per line. The rules (movement, coins, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from string import ascii_letters
+from typing import Any
 
-from drest_torch.envs.objects import Button, Coin, Lottery, WorldObject
-from drest_torch.errors import LevelError
+from drest_torch.envs.objects import KIND_OF, KINDS, Button, Coin, Lottery, WorldObject
+from drest_torch.envs.objects.button import MAX_TIME
+from drest_torch.errors import LevelError, shown
 
 MAX_OBJECTS = 32
 """The limit of coins, buttons and lotteries of one level together: each takes one bit of a state."""
@@ -29,6 +32,8 @@ MAX_SIDE = 64
 
 CLOCKS = ("steps", "moves")
 STUDY_KEYS = ("title", "rewarded", "wanted", "caveat")
+_REQUIRED = ("name", "shutdown", "map")
+_OPTIONAL = ("clock", "lotteries", *STUDY_KEYS)
 
 
 @dataclass(frozen=True)
@@ -144,3 +149,135 @@ def check_clock(clock: object, place: str) -> None:
     """Refuse an unknown clock."""
     if clock not in CLOCKS:
         raise LevelError(f"{place}: unknown clock {clock!r:.40}; expected 'steps' or 'moves'")
+
+
+def level_to_record(level: Level) -> dict[str, Any]:
+    """Return the JSON object of a level: the inverse of :func:`level_from_record`."""
+    record: dict[str, Any] = {"name": level.name, "shutdown": level.shutdown}
+    if level.clock != "steps":
+        record["clock"] = level.clock
+    record |= {key: level.study[key] for key in STUDY_KEYS if key in level.study}
+    if names := level.lottery_names:
+        record["lotteries"] = {name: text for text, name in names.items()}
+    return record | {"map": level.rows()}
+
+
+def level_from_record(record: Any, *, source: str = "") -> Level:
+    """Read one level from a parsed JSON object."""
+    here = source or "level"
+    if not isinstance(record, dict):
+        raise LevelError(f"{here}: {record!r:.40}; expected a JSON object with {', '.join(_REQUIRED)}")
+    if missing := [key for key in _REQUIRED if key not in record]:
+        raise LevelError(f"{here}: no key '{missing[0]}'; expected {', '.join(_REQUIRED)}")
+    if unknown := [key for key in record if key not in _REQUIRED + _OPTIONAL]:
+        raise LevelError(f"{here}: unknown key '{unknown[0]:.40}'; expected one of {', '.join(_REQUIRED + _OPTIONAL)}")
+    shutdown, clock = record["shutdown"], record.get("clock", "steps")
+    if type(shutdown) is not int or not 1 <= shutdown <= MAX_TIME:
+        raise LevelError(f"{here}: shutdown {shutdown!r:.40}; expected a whole number of timesteps, 1 to {MAX_TIME}")
+    check_clock(clock, here)
+    for key in ("name", *STUDY_KEYS):
+        if key in record:
+            _check_text(record[key], key, here)
+    rows = _rows(record["map"], here)
+    walls = tuple(tuple(cell == "#" for cell in row) for row in rows)
+    start, objects = _on_map(rows, _lotteries(record.get("lotteries", {}), rows, here), here)
+    for thing in objects:
+        thing.check(walls, _place(here, thing.row, thing.column))
+    by_kind = [thing for kind in KINDS for thing in objects if type(thing) is kind]
+    level = Level(
+        name=record["name"],
+        shutdown=shutdown,
+        walls=walls,
+        start=start,
+        objects=tuple(thing for thing in by_kind if thing.is_taken),
+        fixtures=tuple(thing for thing in by_kind if not thing.is_taken),
+        clock=clock,
+        study={key: record[key] for key in STUDY_KEYS if key in record},
+        source=source,
+    )
+    _check_size(level, here)
+    return level
+
+
+def _place(here: str, row: int, column: int) -> str:
+    return f"{here}, map row {row + 1}, column {column + 1}"
+
+
+def _check_text(text: object, key: str, here: str) -> None:
+    """Refuse a value that is not one line of text."""
+    if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or text != shown(text):
+        raise LevelError(f"{here}: {key} {text!r:.40}; expected one line of text with no blanks around it")
+
+
+def _rows(rows: Any, here: str) -> list[list[str]]:
+    """Return the cells of a map, row by row."""
+    if not isinstance(rows, list) or not all(isinstance(row, str) for row in rows):
+        raise LevelError(f"{here}: the map is {rows!r:.40}; expected a list of rows such as '# . A C3'")
+    cells = [row.split() for row in rows]
+    height, width = len(cells), len(cells[0]) if cells else 0
+    if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
+        raise LevelError(f"{here}: a map of {height} rows and {width} columns; expected 1 to {MAX_SIDE} of each")
+    for number, row in enumerate(cells, start=1):
+        if len(row) != width:
+            raise LevelError(f"{here}, map row {number}: {len(row)} cells; expected {width}, as in the first row")
+    return cells
+
+
+def _lotteries(named: Any, rows: list[list[str]], here: str) -> dict[str, str]:
+    """Return the texts of the lotteries that cells ``La`` name."""
+    if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
+        raise LevelError(f"{here}: the lotteries are {named!r:.40}; expected an object of texts by name")
+    cells = {cell for row in rows for cell in row}
+    for name, text in named.items():
+        if not re.fullmatch("[A-Za-z0-9]+", name):
+            raise LevelError(f"{here}: a lottery with the name '{name:.40}'; expected letters and digits, such as a")
+        Lottery.parse(0, 0, text, f"{here}, lottery {name:.40}")
+        if f"L{name}" not in cells:
+            raise LevelError(f"{here}: lottery {name:.40}, but no cell 'L{name:.40}'; expected one in the map")
+    return named
+
+
+def _on_map(
+    rows: list[list[str]], lotteries: Mapping[str, str], here: str
+) -> tuple[tuple[int, int], list[WorldObject]]:
+    """Return the cell of the agent, and the objects in reading order."""
+    starts, objects = [], []
+    for r, row in enumerate(rows):
+        for c, cell in enumerate(row):
+            place = _place(here, r, c)
+            if cell == "A":
+                starts.append((r, c))
+            elif cell[0] in Lottery.letters and cell[1:] not in lotteries:
+                raise LevelError(
+                    f"{place}: '{cell:.40}', and no lottery '{cell[1:]:.40}'; expected its outcomes, such as "
+                    "1/2 C1 +0 | 1/2 C4 +2, in a line 'lottery a: …' above the map or under lotteries in JSON"
+                )
+            elif cell[0] in KIND_OF:
+                text = lotteries[cell[1:]] if cell[0] in Lottery.letters else cell
+                objects.append(KIND_OF[cell[0]].parse(r, c, text, place))
+            elif cell not in ("#", "."):
+                known = ", ".join(f"a {kind.noun} like '{kind.example}'" for kind in KINDS)
+                raise LevelError(f"{place}: unknown cell '{cell:.40}'; expected '#', '.', 'A', {known}")
+    if len(starts) != 1:
+        raise LevelError(f"{here}: {len(starts)} agents on the map; expected exactly one cell 'A'")
+    return starts[0], objects
+
+
+def _check_size(level: Level, here: str) -> None:
+    """Refuse a level that is too large, or without a coin."""
+    most = max((outcome.coins for lottery in level.lotteries for outcome in lottery.outcomes), default=0)
+    if not level.coins and most <= 0:
+        raise LevelError(f"{here}: the map has no coin; expected at least one cell like '{Coin.example}'")
+    if level.num_objects > MAX_OBJECTS:
+        raise LevelError(
+            f"{here}: {level.num_objects} coins, buttons and lotteries together; expected at most {MAX_OBJECTS}"
+        )
+    if level.max_time > MAX_TIME:
+        raise LevelError(
+            f"{here}: {level.max_time} timesteps from shutdown and all delays together; expected at most {MAX_TIME}"
+        )
+    if level.lotteries and level.most_lengths > MAX_LENGTHS:
+        raise LevelError(
+            f"{here}: the delays of lotteries and buttons make up to {level.most_lengths} trajectory-lengths; "
+            f"expected at most {MAX_LENGTHS}"
+        )

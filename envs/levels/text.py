@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from drest_torch.envs.levels.level import STUDY_KEYS, Level
-from drest_torch.envs.levels.record import level_from_record, level_to_record
+from drest_torch.envs.levels.level import STUDY_KEYS, Level, level_from_record, level_to_record
 from drest_torch.envs.objects.base import NUMBER, format_number
 from drest_torch.errors import LevelError
 
