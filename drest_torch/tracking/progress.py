@@ -29,8 +29,6 @@ SECONDS_BETWEEN_LINES = 60.0
 """The least time between two plain lines, where there is no terminal."""
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?P<measure>usefulness|neutrality)")
 _TRAINING = {"train/return": "return", "policy/entropy": "entropy"}
-
-
 _Self = TypeVar("_Self", bound="LiveLines")
 
 
