@@ -13,7 +13,7 @@ from time import monotonic
 from drest_torch._version import __version__
 
 _BEGAN = monotonic()
-_PRINTS_ONLY = {*"-h --help --hydra-help --version --cfg -c --info -i --shell-completion -sc".split()}
+_PRINTS_ONLY = {"-h", "--help", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i", "--shell-completion", "-sc"}
 """Arguments with which a command only prints something."""
 
 
