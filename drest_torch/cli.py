@@ -20,7 +20,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from drest_torch.errors import UserError, shown
 from drest_torch.files import flush_output, open_streams
 from drest_torch.help import COMMANDS, help_text
-from drest_torch.own_code import leave_here, use
+from drest_torch.registry import leave_here, use
 from drest_torch.tracking.stages import announce
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeError)

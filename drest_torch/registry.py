@@ -5,20 +5,33 @@ A network, an algorithm or a logger is a module with certain attributes. A name 
 1. a module of the package where this project keeps its own, such as ``mlp`` for `drest_torch.algos.networks.mlp`,
 2. an entry point of an installed package, whose value is the path of a module,
 3. the path of any module that Python can import, such as ``my_package.my_network``.
+
+Who writes ``env.factory=my_cartpole:make`` on a command line wants that function called. The same words in the folder
+of a run may be a stranger's, who could as well write ``os:abort``. So a configuration that was stored may name what
+belongs to this project, what an installed package announces by an entry point, and modules that the user's program has
+imported or that ``imports=`` on the command's line names.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import pkgutil
-from collections.abc import Iterator
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
+from typing import Any, cast
 
 from drest_torch.errors import ConfigError
-from drest_torch.own_code import search_here
+
+_NAMED = set[str]()
+"""The modules that the user has named in this process."""
 
 
 @dataclass(frozen=True)
@@ -95,3 +108,76 @@ def _imported(path: str) -> ModuleType | None:
     except ValueError:  # a module without a spec, such as __main__
         return None
     return importlib.import_module(path)
+
+
+# ------------------------------------------------------------------------------- a user's own code
+
+
+def use(*modules: str) -> None:
+    """Import modules, also from the working directory; configurations that were stored may name them from here on."""
+    before = list(sys.path)
+    for module in modules:
+        search_here()
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ConfigError(f"imports={module} cannot be imported: {error}; check the name, and PYTHONPATH") from None
+        finally:
+            sys.path[:] = before
+    trust(*modules)
+
+
+def search_here() -> None:
+    """Let Python find modules in the working directory too, as a user expects who names one."""
+    if (here := os.getcwd()) not in sys.path and "" not in sys.path:
+        sys.path.append(here)  # after all else: no library is hidden
+
+
+def leave_here() -> None:
+    """Take out of Python's search what ``python -m`` puts first: the working directory, for one behaviour of both."""
+    if sys.path and sys.path[0] in ("", os.getcwd()) and not _holds_this(sys.path[0]):
+        del sys.path[0]
+
+
+@contextlib.contextmanager
+def not_here() -> Iterator[None]:
+    """Keep the working directory, where a stranger's files may lie, out of where Python finds modules and plugins."""
+    here, before = os.getcwd(), list(sys.path)
+    sys.path[:] = [place for place in before if _holds_this(place) or os.path.abspath(place) != here]
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _holds_this(place: str) -> bool:
+    return Path(__file__).resolve().parents[1] == Path(place).resolve()
+
+
+def function(path: str, key: str) -> Callable[..., Any]:
+    """Return the function at ``package.module:function``."""
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ConfigError(f"{key}={path}; expected package.module:function")
+    search_here()
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{key}={path} cannot be imported: {error}; check the path, and PYTHONPATH") from None
+    return cast(Callable[..., Any], found)
+
+
+def trust(*modules: str) -> None:
+    """Remember modules that the user has named, without importing them."""
+    _NAMED.update(modules)
+
+
+def is_trusted(module: str) -> bool:
+    """Return whether the user has named a module, or has imported one that is neither Python's nor installed."""
+    if module in _NAMED:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or module.partition(".")[0] == "drest_torch":
+        return False
+    libraries = {sysconfig.get_paths()[kind] for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return not any(Path(file).resolve().is_relative_to(Path(library).resolve()) for library in libraries)

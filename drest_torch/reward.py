@@ -21,7 +21,7 @@ from torch import Tensor
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited, limits_of
 from drest_torch.metrics import share_of_best
-from drest_torch.own_code import function
+from drest_torch.registry import function
 
 COUNTINGS = ("sequential", "averaged")
 MOST_EPISODES = 10_000

@@ -6,6 +6,11 @@ others reset or what they do, and a saved counter continues the stream exactly.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
 from torch import Tensor
 
 # The constants of the splitmix64 generator (Steele, Lea, Flood 2014), as signed 64-bit numbers.
@@ -29,3 +34,54 @@ def uniform(key: Tensor, counter: Tensor) -> Tensor:
 
 def _shift_right(z: Tensor, bits: int) -> Tensor:
     return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+class Draws:
+    """The random numbers of n drafts of levels.
+
+    The first ones are those of the first version of the generator, in its order, so that its levels stay the same. The
+    numbers that were added later have a key for each name, of ``later``. The ranges and weights are among ``values``,
+    those of the generator's configuration.
+    """
+
+    def __init__(self, values: Mapping[str, Any], cells: int, later: Sequence[str], seed: int, number: Tensor) -> None:
+        self.bounds, self._weights, self._later = values, values["weights"] or {}, later
+        self._key = mix(mix(torch.tensor(seed), torch.tensor(0)), number).unsqueeze(-1)
+        sizes = {"shutdown": 1, "delay": 1, "coins": 1, "walls": 1, "coin_values": cells, "bits": cells}
+        self._used = sum(sizes.values())
+        self._first = dict(zip(sizes, torch.arange(self._used).split(list(sizes.values())), strict=True))
+
+    def first(self, name: str) -> Tensor:
+        """Sample whole numbers from the range of this name, with the first random numbers."""
+        return self._from_range(name, self._key, self._first[name])
+
+    def bits(self) -> Tensor:
+        """Return random bits for each cell [n, S], with the first random numbers."""
+        return mix(self._key, self._first["bits"])
+
+    def later(self, name: str, *shape: int) -> Tensor:
+        """Sample whole numbers [n, *shape] from the range of this name."""
+        return self._from_range(name, self._key_of(name, len(shape)), _counters(shape))
+
+    def real(self, name: str, *shape: int) -> Tensor:
+        """Sample numbers in [0, 1) of shape [n, *shape]."""
+        return uniform(self._key_of(name, len(shape)), _counters(shape))
+
+    def _key_of(self, name: str, dims: int) -> Tensor:
+        key = mix(self._key, torch.tensor(self._used + self._later.index(name)))
+        return key.reshape(-1, *[1] * dims)
+
+    def _from_range(self, name: str, key: Tensor, counter: Tensor) -> Tensor:
+        low, high = self.bounds[name]
+        weights, number = self._weights.get(name), uniform(key, counter)
+        if weights is None:
+            return low + (number * (high - low + 1)).long().clamp_max(high - low)
+        # Each whole number has a part of [0, 1) in proportion to its weight; a number of weight 0 has none.
+        ends = torch.tensor(weights, dtype=torch.float64).cumsum(0)
+        last = max(index for index, weight in enumerate(weights) if weight > 0)
+        index = torch.searchsorted(ends / ends[-1], number, right=True)
+        return low + index.clamp_max(last)
+
+
+def _counters(shape: tuple[int, ...]) -> Tensor:
+    return torch.arange(math.prod(shape)).reshape(shape)

@@ -16,7 +16,7 @@ from drest_torch.algos.networks.base import requirements
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError, blaming
-from drest_torch.own_code import function, search_here
+from drest_torch.registry import function, search_here
 from drest_torch.reward import Reward
 from drest_torch.transforms import (
     BestReturn,

@@ -23,7 +23,7 @@ from drest_torch.envs.dynamics.observations import (
     make_observation,
     rotated_planes,
 )
-from drest_torch.envs.exact.level_set import LevelSet
+from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import Level
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.evaluation.exact import ExactEvaluator

@@ -18,7 +18,7 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
-from drest_torch.envs.exact.level_set import BEST_OF, VALUES
+from drest_torch.envs.exact.solver import BEST_OF, VALUES
 from drest_torch.envs.generation import config as generation
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited

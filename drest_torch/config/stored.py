@@ -19,7 +19,7 @@ from drest_torch.config.reading import read_config, settings
 from drest_torch.config.schema import Config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
-from drest_torch.own_code import is_trusted, not_here, trust
+from drest_torch.registry import is_trusted, not_here, trust
 
 
 def write_config(cfg: Config, folder: Path) -> None:

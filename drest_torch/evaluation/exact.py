@@ -20,9 +20,8 @@ from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
 from drest_torch.envs.exact.earliest import StateCounts, parts
 from drest_torch.envs.exact.layers import MAX_STATES
-from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Arrivals, Lengths, Reachable, States, mixture, uniform_policy
-from drest_torch.envs.exact.solver import Optima, check_searchable
+from drest_torch.envs.exact.solver import LevelSet, Optima, check_searchable
 from drest_torch.envs.levels import Level, LevelError
 from drest_torch.errors import ConfigError
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness

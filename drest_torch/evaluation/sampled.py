@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.networks.policy import Policy, number_of, weights_unchanged
-from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Lengths
-from drest_torch.envs.exact.solver import Optima
+from drest_torch.envs.exact.solver import LevelSet, Optima
 from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact import Evaluation, ExactEvaluator, evaluation_of
 from drest_torch.metrics import share_of_best

@@ -14,8 +14,7 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
-from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.exact.solver import LevelSet, PaidCoins, solve
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited

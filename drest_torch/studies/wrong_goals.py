@@ -20,9 +20,8 @@ from torch import Tensor
 
 from drest_torch.agent import Agent
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.exact.solver import LevelSet, PaidCoins, solve
 from drest_torch.envs.generation.splits import distinct
 from drest_torch.envs.generation.stream import GeneratorConfig, stream
 from drest_torch.envs.levels import Coin, Level, world, write_levels

@@ -10,10 +10,10 @@ from torch import Tensor
 from drest_torch.algos.objectives import drest
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
-from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
 from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.soft import reference_policy
+from drest_torch.envs.exact.solver import LevelSet, PaidCoins
 from drest_torch.evaluation.exact import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
 

@@ -17,8 +17,7 @@ from drest_torch.config.checks import batch_shape, check_levels
 from drest_torch.config.schema import Config, learns_from, objective_of, shown_features
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation
-from drest_torch.envs.exact.level_set import LevelSet, PaidCoins
-from drest_torch.envs.exact.solver import Optima
+from drest_torch.envs.exact.solver import LevelSet, Optima, PaidCoins
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact import ExactEvaluator, check_size

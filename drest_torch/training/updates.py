@@ -18,8 +18,7 @@ from drest_torch.building.checkpoints import State
 from drest_torch.config.schema import Config
 from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp
-from drest_torch.envs.exact.level_set import LevelSet
-from drest_torch.envs.exact.solver import Optima
+from drest_torch.envs.exact.solver import LevelSet, Optima
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.generation.splits import Split
 from drest_torch.envs.levels import Level

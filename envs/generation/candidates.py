@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from drest_torch.envs.counter_rng import Draws
 from drest_torch.envs.dynamics.mdp import Mdp, assembled
 from drest_torch.envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import KINDS, Button, Coin, Layers, WorldObject, kinds_in
-from drest_torch.envs.objects.draws import Draws
 from drest_torch.envs.objects.lottery import lottery_features
 
 HANDED_OUT: tuple[type[WorldObject], ...] = (Button, Coin)

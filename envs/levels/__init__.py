@@ -16,10 +16,11 @@ from drest_torch.envs.levels.level import (
     STUDY_KEYS,
     Level,
     features_of,
+    format_level,
     level_from_record,
     level_to_record,
+    parse_level,
 )
-from drest_torch.envs.levels.text import format_level, parse_level
 from drest_torch.envs.objects import Button, Coin, Lottery
 from drest_torch.envs.objects.button import MAX_TIME
 from drest_torch.errors import LevelError

@@ -12,8 +12,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from drest_torch.envs.levels.level import STUDY_KEYS, Level, level_from_record, level_to_record
-from drest_torch.envs.levels.text import format_level, parse_level
+from drest_torch.envs.levels.level import (
+    STUDY_KEYS,
+    Level,
+    format_level,
+    level_from_record,
+    level_to_record,
+    parse_level,
+)
 from drest_torch.errors import LevelError
 from drest_torch.files import read_whole, write_whole
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from drest_torch.envs.objects.draws import Draws
+from drest_torch.envs.counter_rng import Draws
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch

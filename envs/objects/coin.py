@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import Tensor
 
+from drest_torch.envs.counter_rng import Draws
 from drest_torch.envs.objects.base import NUMBER, Layer, Plane, WorldObject, format_number
-from drest_torch.envs.objects.draws import Draws
 from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.actions import ACTIONS, NUM_ACTIONS, STEPS
+from drest_torch.envs.counter_rng import Draws
 from drest_torch.envs.objects.base import Layer, Layers, Plane, WorldObject
-from drest_torch.envs.objects.draws import Draws
 from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:

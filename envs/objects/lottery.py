@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from drest_torch.envs.counter_rng import Draws
 from drest_torch.envs.objects.base import NUMBER, Layer, Layers, Plane, WorldObject, format_number
 from drest_torch.envs.objects.button import MAX_TIME, PER_CENT
-from drest_torch.envs.objects.draws import Draws
 from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from matplotlib.transforms import Affine2D
 
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
-from drest_torch.envs.levels.text import aligned
+from drest_torch.envs.levels.level import aligned
 from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.errors import UserError
 from drest_torch.files import write_whole

@@ -16,7 +16,7 @@ from drest_torch.building.parts import networks
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.exact.level_set import LevelSet
+from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import world
 from drest_torch.reward import Reward
 from drest_torch.training.exact_batch import ExactBatch

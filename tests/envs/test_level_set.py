@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact import level_set
-from drest_torch.envs.exact.level_set import LevelSet
+from drest_torch.envs.exact import solver
+from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.training import gridworlds
 from drest_torch.training.run import start
@@ -45,7 +45,7 @@ def test_a_run_compiles_and_solves_the_levels_of_each_split_once(tmp_path, monke
         monkeypatch.setattr(module, name, count)
 
     counted(gridworlds, "compile_levels", len)
-    counted(level_set, "solve", lambda mdp: mdp.num_levels)
+    counted(solver, "solve", lambda mdp: mdp.num_levels)
     options = ("evaluated_levels=2", "levels.symmetries=false", "env_steps=500")
     run = start(configured(tmp_path / "run", f"algo={algo}", *FEW, *options))
     run.train()

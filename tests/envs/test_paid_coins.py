@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.level_set import VALUES, LevelSet, PaidCoins
 from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import VALUES, LevelSet, PaidCoins
 from drest_torch.envs.levels import Coin, Level, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.training.run import start

@@ -13,7 +13,7 @@ from torch import Tensor
 from drest_torch.algos.objectives.base import Objective, Outcome
 from drest_torch.config.schema import objective_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.exact.level_set import LevelSet
+from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import Level
 from drest_torch.jobs.training_job import run_config
 from drest_torch.metrics import neutrality

@@ -17,7 +17,7 @@ from tests.helpers.documents import ROOT
 
 PACKAGES = {"drest_torch": "drest_torch", "drest_torch.envs": "envs", "drest_torch.algos": "algos"}
 """The folder of each package: `drest_torch/envs` and `drest_torch/algos` are links to the folders at the top."""
-LOWEST = "_version errors files limits metrics own_code registry reward theory timer transforms"
+LOWEST = "_version errors files limits metrics registry reward theory timer transforms"
 MATHEMATICS = {"drest_torch", *(f"drest_torch.{name}" for name in LOWEST.split())}
 """The modules of the lowest floor; a package stands for all modules in it, except that `drest_torch` is only itself."""
 COMMANDS = "train evaluate study compare sweep cli help completion language_command __main__"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from drest_torch import own_code
+from drest_torch import registry
 from drest_torch.agent import Agent
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.comparison.records import read_run
@@ -110,7 +110,7 @@ def test_code_that_the_user_has_imported_or_trained_with_is_used(run, elsewhere,
     importlib.import_module("of_the_user")
     assert load_config(run).policy.network == "of_the_user"
     monkeypatch.delitem(sys.modules, "of_the_user")
-    monkeypatch.setattr(own_code, "_NAMED", set())
+    monkeypatch.setattr(registry, "_NAMED", set())
     mine = elsewhere / "mine"
     start(small(mine, "policy.network=of_the_user", "env_steps=300", "evaluations=1")).train()
     assert Agent.load(mine).cfg.policy.network == "of_the_user"

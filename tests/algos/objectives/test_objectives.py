@@ -11,10 +11,9 @@ import torch
 from drest_torch.algos.objectives import base, kl
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.exact.level_set import LevelSet
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.soft import length_mixture, reference_policy, trajectory_sums
-from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.exact.solver import LevelSet, solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.gridworlds import Gridworlds
 from drest_torch.metrics import neutrality, usefulness
