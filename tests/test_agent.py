@@ -7,14 +7,12 @@ import shutil
 import sys
 from dataclasses import replace
 from fnmatch import fnmatch
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from PIL import Image
-from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
 from drest_torch import agent as saved
@@ -22,11 +20,10 @@ from drest_torch.building.checkpoints import load_checkpoint
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation import results as results_module
-from drest_torch.training.run import resume, start
+from drest_torch.training.run import start
 from tests.helpers.runs import QUIET, SMALLEST, TINY, train
 
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
@@ -110,20 +107,6 @@ def test_its_own_levels_give_what_the_run_itself_has_reported(folder_of, tmp_pat
         assert not torch.equal(*acts)
 
 
-def test_generated_training_levels_are_not_made_again(folder_of):
-    agent = saved.Agent(folder_of(*GENERATED))
-    assert len(agent.levels.train) == 1
-    assert agent.map_size == resume(folder_of(*GENERATED)).gridworlds.map_size
-
-
-@pytest.mark.parametrize("observation", ["centred", "grid"])
-def test_a_smaller_map_counts_as_if_its_walls_were_drawn(folder_of, observation):
-    agent = saved.Agent(folder_of(*EXAMPLE, f"policy.observation={observation}"))
-    drawn = padded(SMALL, *agent.map_size)
-    assert (drawn.height, drawn.width) == agent.map_size > (SMALL.height, SMALL.width)
-    same(agent.evaluate([SMALL]).record(), agent.evaluate([drawn]).record())
-
-
 def test_a_network_that_reads_maps_reads_maps_of_any_size():
     agent = saved.Agent.load(saved.SHIPPED)
     assert agent.map_size == (5, 5) < (LARGE.height, LARGE.width)
@@ -201,22 +184,6 @@ def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, call):
     assert animation.read_bytes() == before
 
 
-def test_mini_episodes_of_each_length():
-    level = world("example")
-    results = saved.Agent.load("generalist-bit").evaluate(level)
-    episodes = results.episodes(seed=1)
-    assert [episode.length for episode in episodes] == [4, 8]
-    assert [episode.probability for episode in episodes] == pytest.approx([0.5, 0.5], abs=0.01)
-    for episode in episodes:
-        assert len(episode.moments) == episode.length + 1
-        assert episode.moments[0] == (level.start, 0, level.shutdown, 0.0)
-        assert episode.moments[-1].time_left == 0
-        times = [moment.time_left for moment in episode.moments]
-        assert sum(after - before + 1 for before, after in pairwise(times)) == episode.length - 4  # the delay
-    only = saved.Agent.load("generalist-bit").evaluate(level, greedy=True).episodes()
-    assert sum(episode.probability for episode in only) == pytest.approx(1)
-
-
 # ------------------------------------------------------------------------------------- the agent that is shipped
 
 
@@ -237,10 +204,6 @@ def test_the_page_of_the_shipped_agents_says_what_they_do():
             at = level_set.usefulness_at(agent.policy, (1.0, 0.95, 0.9)).values()
             found += [*at, evaluation.neutrality_normalised, *([own] if agent is agents[-1] else [])]
         assert [f"{value.mean():.3f}" for value in found] == stated.replace("|", " ").replace("/", " ").split(), name
-
-
-def test_without_a_run_the_shipped_agent_is_evaluated(call):
-    assert re.search(r"paper +9 +0\.939 +0\.024 ", call(evaluate.main, "levels=paper").out)
 
 
 def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(tmp_path):
@@ -361,20 +324,3 @@ def test_actions_are_sampled_from_the_policy_and_repeatable(folder_of):
     counts = torch.bincount(torch.tensor([agent.act(seen[0]) for _ in range(4000)]), minlength=4) / 4000
     assert torch.allclose(counts, agent.action_probabilities(seen[0]), atol=0.03)
     assert agent.act(seen.repeat(5, 1), greedy=True).shape == (5,)
-
-
-def test_an_agent_that_plays_takes_each_length_as_often_as_evaluation_says():
-    """Through the TorchRL environment, with its private bits sampled once for each mini-episode."""
-    agent, level, slots = Agent.load("generalist"), world("example"), 2000
-    env = GridworldEnv([level], slots, episodes_per_meta=2, observation=agent.observation)
-    state = env.reset()
-    going, lengths = torch.ones(slots, dtype=torch.bool), torch.zeros(slots, dtype=torch.long)
-    agent.seed(0)
-    for _ in range(level.max_time):
-        state["action"] = agent.act(state["observation"])
-        state = step_mdp(env.step(state))
-        ended = going & state["mini_done"].squeeze(-1)
-        lengths[ended] = env.optima.lengths[0, state["mini_len"].squeeze(-1)[ended]]
-        going &= ~ended
-    for length, probability in agent.probabilities(level).items():
-        assert (lengths == length).double().mean().item() == pytest.approx(probability, abs=0.04)

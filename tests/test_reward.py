@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from drest_torch import DReSTReward
-from drest_torch.building.parts import reward_of
-from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward, largest_reward
 from tests.helpers import rules
@@ -81,18 +79,8 @@ def test_the_papers_rule_written_by_a_user_pays_what_the_closed_forms_pay():
     before, index = double(0, 2, 3), torch.tensor([0, 2, 5])
     torch.testing.assert_close(drest.discount(before, index, 2), paper.discount(before, index, 2))
     assert torch.autograd.gradcheck(lambda p: drest.expected_discount(p, 2), p[1:-1].clone().requires_grad_())
-    assert drest.log10_of_largest() > 0
-
-
-@pytest.mark.parametrize(("episodes", "percent"), [(16, 0.0), (32, 3.0), (64, 13.6)])
-def test_a_group_that_is_not_a_meta_episode_pays_more_than_the_mean_over_orders(episodes, percent):
-    """Group 16, λ = 0.9, p = 1/2: the share of 15 others is noisy, and the discount is convex in it."""
-    p, group = 0.5, 16
-    chances = double(*(math.comb(group - 1, n) * p**n * (1 - p) ** (group - 1 - n) for n in range(group)))
-    reward = Reward(0.9, episodes_per_meta=episodes)
-    paid = (chances * reward.group_discounts(2, group)[2]).sum()
-    in_order = reward.expected_discount(double(p), 2)[0] / episodes
-    assert 100 * (paid / in_order - 1).item() == pytest.approx(percent, abs=0.1)
+    most = paper.log10_of_largest()  # of a mean over places, so that it is told at most E times as large
+    assert most <= drest.log10_of_largest() <= most + math.log10(paper.episodes_per_meta)
 
 
 def test_gradients_of_mini_credit_take_the_counts_as_given():
@@ -112,18 +100,6 @@ def test_what_is_paid_is_finite_and_no_more_than_the_clip():
     assert Reward().pay(coins, discount, best).tolist() == [most, 0, 2]
     assert Reward(clip=1.5).pay(coins, discount, best).tolist() == [1.5, 0, 1.5]
     assert Reward(divide_by_best=False).pay(coins, discount, None).tolist() == [most, 0, 4]
-
-
-@pytest.mark.parametrize("shares", [(0.0, 1.0), (1e-6, 1 - 1e-6), (0.5, 0.5)])
-def test_the_largest_discounts_of_the_papers_grid_are_finite_and_so_are_their_gradients(shares):
-    """λ = 0.5 and E = 512: 2^255.5 is more than 32 bits can hold."""
-    probability = torch.tensor(shares, requires_grad=True)
-    reward = Reward(0.5, episodes_per_meta=512)
-    reward.expected_return(probability, probability, 2).backward()
-    gradient = probability.grad
-    assert gradient.isfinite().all()
-    assert gradient.square().sum().isfinite()
-    assert (gradient[0] >= gradient[1]).item()
 
 
 @pytest.mark.parametrize(
@@ -148,8 +124,3 @@ def test_values_that_nothing_can_be_paid_by_are_refused(field, value):
 def test_a_rule_of_which_nothing_can_be_made_is_refused(values, words):
     with pytest.raises(ConfigError, match=words):
         Reward(**values).expected_discount(double(0.5), 2)
-
-
-def test_the_reward_of_a_configuration_has_all_its_values():
-    cfg = compose("reward=unnormalised", "reward.clip=4", "algo=reinforce", "reward.lam=0.8", "run_dir=x")
-    assert reward_of(cfg) == Reward(0.8, 1.0, 64, "averaged", clip=4.0, normalise=False)

@@ -244,12 +244,6 @@ def test_options_values_and_arguments_are_those_of_the_command(tmp_path):
     assert (cfg.levels.name, list(cfg.logger.sinks)) == ("royal_road", ["csv"])
 
 
-def test_two_runs_without_a_folder_get_one_each(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    runs = [Agent.train(**QUICK, levels="example", test={"paper": False}).folder for _ in range(2)]
-    assert runs[0] != runs[1]
-
-
 def test_callbacks_are_told_what_is_logged(tmp_path):
     told = []
     agent = quick(tmp_path / "run", env=POLE, callbacks=[lambda steps, metrics: told.append((steps, dict(metrics)))])

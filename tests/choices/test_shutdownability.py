@@ -9,40 +9,15 @@ from markdown_it import MarkdownIt
 
 from drest_torch import evaluate
 from drest_torch.agent import Agent
-from drest_torch.choices.closed_forms import paid_shift
 from drest_torch.choices.edits import edits
-from drest_torch.choices.grid import choice_level
 from drest_torch.choices.page import in_markdown, shutdownability
-from drest_torch.choices.pressure import of_agent
-from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import PAPER_WORLDS, format_level, parse_level, world, write_levels
+from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world, write_levels
 from drest_torch.errors import ConfigError
-from drest_torch.training.run import start
 from tests.helpers.runs import QUIET, SMALLEST, train
-from tests.helpers.simulator import searched_optima
 
 SMALL = "shutdown: 2\nC1 . A\n. . B2\n# . C2"
-
-
-def test_all_edits_of_a_small_level_that_keep_what_they_should():
-    level = parse_level(SMALL, name="small")
-    found = edits([level])
-    texts = {format_level(edit.level) for edit in found}
-    assert len(texts) == len(found)
-    assert format_level(level) not in texts
-    assert {edit.kind for edit in found} <= {"coin", "button", "wall", "shutdown"}
-    for edit in found:
-        optima = searched_optima(edit.level, 1.0)
-        assert len(optima) == 2
-        assert min(optima.values()) > 0
-    # By hand: four free cells for each of three objects, five cells for the wall, two shutdowns.
-    kept = Counter(edit.kind for edit in found)
-    assert 0 < sum(kept.values()) < 3 * 4 + 5 + 2
-    other_times = [parse_level(SMALL.replace(": 2", f": {time}")) for time in (1, 3)]
-    each = [searched_optima(level, 1.0) for level in other_times]
-    assert kept["shutdown"] == sum(len(optima) == 2 and min(optima.values()) > 0 for optima in each)
 
 
 def test_the_edits_of_the_papers_worlds():
@@ -82,15 +57,6 @@ def test_one_edit_breaks_usefulness_and_no_neutrality_that_is_the_bits(page):
     assert found["all"]["count"] == 444
 
 
-def test_the_page_is_whole(page):
-    headings = ["Forks", "Who chooses the length", "When it chooses", "One edit"]
-    assert [line[3:] for line in in_markdown(page).splitlines() if line.startswith("## ")] == headings
-    for block in in_markdown(page).split("\n\n"):
-        rows = [line for line in block.splitlines() if line.startswith("|")]
-        assert len({row.replace("\\|", "").rstrip().count("|") for row in rows}) <= 1, rows
-    json.dumps(page, allow_nan=False)
-
-
 def test_names_on_the_page_are_text(page):
     name = "a|b <img src=x onerror=alert(1)> *c* [d](e)"
     numbers = page | {"agent": name}
@@ -128,23 +94,3 @@ def test_the_command_prints_and_writes_the_page(tmp_path, call):
     numbers = json.loads((tmp_path / "shutdownability.json").read_text())
     assert list(numbers["sets"]) == ["its own test levels", "the paper's nine", "own.txt"]
     assert (tmp_path / "shutdownability.md").read_text() in out
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("objective", ["drest", "neutrality_plus", "supports"])
-def test_drest_pays_to_even_out_the_lengths_and_neutrality_plus_does_not(objective, tmp_path):
-    level = choice_level([[(0.9, 1, 5.0), (0.1, 2, 10.0)], [(0.1, 1, 4.0), (0.9, 2, 8.0)]], name="shift")
-    write_levels(tmp_path / "shift.jsonl", [level])
-    values = {
-        "": {"algo": "exact", "objective": objective, "policy": "mlp", "env_steps": 3000, "evaluations": 1},
-        "levels.": {"path": tmp_path / "shift.jsonl", "by_chance": "true", "outcomes": 3},
-        "algo.": {"counted_steps": 10, "entropy": 0, "lr": 0.005},
-        "policy.": {"width": 16, "depth": 1},
-    }
-    given = [f"{group}{key}={value}" for group, several in values.items() for key, value in several.items()]
-    start(compose(*given, "pictures=0", *QUIET, f"run_dir={tmp_path / 'run'}")).train()
-    agent = Agent.load(tmp_path / "run")
-    _, _, (table,) = of_agent(agent).unrolled([level])
-    paid, closed = table[0, 3].item(), paid_shift(0.1, 0.9, 0.2, 0.9, 64)
-    assert closed > 0.4
-    assert paid == pytest.approx(closed, abs=0.02) if objective == "drest" else paid < 0.01

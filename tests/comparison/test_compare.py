@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from drest_torch import compare
-from drest_torch.comparison.configurations import configurations, curves_over_training, differences, labels
+from drest_torch.comparison.configurations import configurations, curves_over_training, labels
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs, read_run
 from drest_torch.plots.curves import compare_curves
 
@@ -66,20 +66,6 @@ def test_a_line_a_run_with_its_results_and_what_differs(call):
     assert "reward" not in out  # it is the same
     assert not re.search(r"algo\.lr|algo\.clip|run_dir|not finished", out)
     assert ["run", "2:", "b"] in cells(out)
-
-
-def test_a_run_that_is_not_finished_is_shown_as_such(call):
-    write_run(Path("a"), finished=False)
-    out = call("a")[1]
-    values = ["1,200*", "0.510", "0.410", "0.610", "0.310", "10"]
-    assert ["1", "ppo", "generated", "0", *values] in cells(out)
-    assert "run 1: a (not finished: 60%)" in out
-    Path("a/metrics.jsonl").unlink()
-    for name, begins in (("a.png", b"\x89PNG"), ("new/a.svg", b"<?xml"), ("a.PDF", b"%PDF")):
-        code, out, _ = call("a", f"out={name}")
-        assert (code, f"The learning curves are in {name}" in out) == (0, True)
-        assert Path(name).read_bytes().startswith(begins)
-    assert ["1", "ppo", "generated", "0", "0*", "-"] in cells(out)
 
 
 def test_folders_of_runs_and_sweeps_are_gone_through_and_no_run_is_shown_twice(call, tmp_path):
@@ -225,15 +211,6 @@ def test_a_value_of_the_wrong_kind_is_a_sentence_or_a_result(call):
         (folder / name).write_text(json.dumps(values))
 
 
-def test_metrics_of_the_wrong_kind_are_left_out_of_the_picture(call):
-    folder = write_run(Path("run"), finished=False, algo__name="$x^$")
-    rows = [{"step": at, "eval/$x^$/usefulness": value} for at, value in enumerate(VALUES)]
-    rows += [{"step": value, "eval/train/usefulness": 0.5, "time/wall_seconds": value} for value in VALUES]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    a_sentence_or_a_result(call, "run", "out=a.svg")
-    assert Path("a.svg").exists()
-
-
 def test_no_escape_sequence_of_a_name_reaches_the_terminal(call):
     evil = "\x1b]0;owned\x07\x1b[31m<img src=x onerror=alert(1)>"
     folders = write_seeds(f"a{evil.replace('/', '')}", "b", levels__name=evil, policy__network=evil)
@@ -245,18 +222,6 @@ def test_no_escape_sequence_of_a_name_reaches_the_terminal(call):
     assert not {"\x1b", "\x07"} & {*out, *err}
     assert "\\x1b" in out
     assert "<img" not in Path(f"{evil}.svg").read_text("utf-8")
-
-
-def test_a_label_tells_what_tells_runs_apart(tmp_path):
-    swept = [
-        read_run(write_run(tmp_path / f"{algo}{lr}", algo=algo, algo__lr=lr))
-        for algo, lr in (("ppo", 0.1), ("ppo", 0.2), ("a2c", 0.1), ("a2c", 0.2))
-    ]
-    assert labels(configurations(swept)) == ["1  ppo, lr 0.1", "2  ppo, lr 0.2", "3  a2c, lr 0.1", "4  a2c, lr 0.2"]
-    # The learning rate goes with the algorithm here, and needs no mention.
-    assert labels(configurations([swept[0], swept[3]])) == ["1  ppo", "2  a2c"]
-    assert differences([swept[0], swept[3]])["algo.lr"] == {"0.1": [0], "0.2": [1]}
-    assert labels(configurations(swept[:1])) == ["1  ppo0.1"]
 
 
 def test_exact_gradients_have_no_steps_beside_steps_that_are_played(call):

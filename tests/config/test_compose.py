@@ -5,33 +5,17 @@ import sys
 import hydra
 import pytest
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from drest_torch.config.compose import compose, register
+from drest_torch.config.compose import compose
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
-from drest_torch.studies.registry import compose_study, study_schemas
 
 RUN = ("algo=generalist", "levels=example", "reward.lam=0.5", "run_dir=x")
 
 
 def plain(cfg):
     return OmegaConf.to_container(cfg, resolve=True)
-
-
-def test_nothing_is_left_behind():
-    compose(*RUN)
-    assert not GlobalHydra.instance().is_initialized()
-    with pytest.raises(ConfigError):
-        compose("algo=dqn")
-    assert not GlobalHydra.instance().is_initialized()
-
-
-def test_what_is_changed_in_one_is_not_changed_in_the_next():
-    one = compose(*RUN)
-    one.algo.lr, one.reward.lam = 7.0, 0.1
-    assert (compose(*RUN).algo.lr, compose(*RUN).reward.lam) == (0.002, 0.5)
 
 
 @pytest.fixture
@@ -49,19 +33,6 @@ def within(tmp_path, monkeypatch):
         hydra.main(version_base="1.3", config_path=str(folder or config_folder()), config_name=name)(command)()
 
     return call
-
-
-def test_within_a_command_it_gives_the_same(within):
-    register(study_schemas())
-    outside, found = (plain(compose(*RUN)), plain(compose_study("tax"))), []
-
-    def function(cfg):
-        assert cfg.study.name == "lopsided"
-        found.extend([plain(compose(*RUN)), plain(compose_study("tax"))])
-        assert HydraConfig.get().overrides.task == ["study=lopsided"]
-
-    within("study", ["study=lopsided"], function)
-    assert tuple(found) == outside
 
 
 def test_within_a_command_of_another_project_it_gives_the_same(within, tmp_path):

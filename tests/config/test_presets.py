@@ -9,8 +9,7 @@ from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.earliest import button_distance, properties
-from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate
+from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.levels import LevelError
 from tests.helpers.configs import preset
 from tests.helpers.documents import ROOT, script
@@ -18,23 +17,6 @@ from tests.helpers.documents import ROOT, script
 FILES = {name: path.read_text("utf-8") for name, path in options("levels").items() if path.is_file()}
 PRESETS = [name for name, text in FILES.items() if "kind: worlds" not in text]
 PAGE = (ROOT / "docs" / "reference" / "generated-levels.md").read_text("utf-8")
-
-
-def test_the_presets_are_these():
-    assert PRESETS == ["easy", "followup_like", "generated", "hard", "huge", "large", "paper_like", "three_lengths"]
-    assert preset("generated") == GeneratorConfig()
-    seeds = [compose(f"levels={name}").levels.split_seed for name in PRESETS]
-    assert len(set(seeds)) == len(PRESETS)
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_generates_levels_that_can_be_solved_and_learned_from(name):
-    config = preset(name)
-    levels = generate(config, 50 if name == "huge" else 200, seed=9)
-    found = properties(mdp := compile_levels(levels))
-    assert torch.equal(found.lengths, Reachable(mdp).lengths)
-    assert torch.equal(found.with_coin, found.num_lengths)
-    assert draft_number(levels[-1]) < 10_000
 
 
 def test_easy_levels_leave_time_and_hard_ones_do_not():
@@ -45,17 +27,6 @@ def test_easy_levels_leave_time_and_hard_ones_do_not():
     assert button_distance(compile_levels(easy)).max() == 3
     assert button_distance(compile_levels(hard)).min() == 3
     assert mean(len(level.coins) for level in hard) > mean(len(level.coins) for level in easy) + 2
-
-
-def test_what_suits_large_levels_is_chosen_with_them():
-    cfg = compose("levels=huge", "run_dir=x")
-    longest = cfg.levels.generator
-    assert cfg.policy.time_steps >= longest.shutdown[1] + longest.buttons[1] * longest.delay[1]
-    assert cfg.sampled == compose("levels=huge", name="evaluate").sampled == 256
-    assert compose("levels=huge", "sampled=null", name="evaluate").sampled is None
-    large = compose("levels=large", "run_dir=x")
-    assert (large.policy.time_steps, large.sampled) == (24, None)
-    assert compose("levels=generated", "run_dir=x").policy.time_steps == 16
 
 
 def test_levels_like_the_peers_are_like_the_peers():

@@ -1,16 +1,10 @@
 """The measurements of speed: their arithmetic, what they compare, and the page that is made of them."""
 
-import numpy as np
 import pytest
-import torch
 
 from benchmarks import machine, run, starting, stepping
 from benchmarks.measuring import MILLION_STEPS, SECONDS, Bench, Times, once
 from benchmarks.page import page_of, parts_of
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.dynamics.observations import make_observation
-from drest_torch.envs.interfaces.slots import start_episodes, step_episodes
-from drest_torch.envs.levels import world
 from tests.helpers.documents import ROOT
 
 
@@ -64,26 +58,6 @@ def test_a_figure_stands_beside_all_that_it_is_held_against_and_what_was_missed_
     assert parts_of(page) == parts
     assert "- one, A table: ours \\| one: 4 (2) million steps/s, wanted ≥ 3\n" in page
     assert "- one, A table: nothing: not measured: no file s, wanted ≤ 1\n" in page
-
-
-def test_numpy_plays_what_the_tensor_function_plays():
-    mdp = compile_levels([world("example")])
-    slots, rng = 64, np.random.default_rng(0)
-    numpy, observe = stepping.NumpySlots(mdp, slots), make_observation("vector", mdp)
-    mdp = mdp.to(dtype=torch.float32)
-    now = start_episodes(mdp, torch.zeros(slots, dtype=torch.int64))
-    ended = coins = 0
-    for _ in range(200):
-        action = rng.integers(NUM_ACTIONS, size=slots)
-        now, played = step_episodes(mdp, now, torch.from_numpy(action))
-        seen, coin, done = numpy.step(action)
-        assert (seen == observe(now.spot, now.taken, now.time_left).numpy()).all()
-        assert (coin == played.coin.numpy()).all()
-        assert (done == played.mini_done.numpy()).all()
-        assert (numpy.ticks == now.ticks.numpy()).all()
-        ended, coins = ended + done.sum(), coins + coin.sum()
-    assert ended > 0
-    assert coins > 0
 
 
 def test_parts_that_are_not_measured_stay_a_stop_loses_nothing_and_a_missed_target_fails(tmp_path, monkeypatch):

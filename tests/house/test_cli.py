@@ -10,12 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from drest_torch import __version__, evaluate, study, train
+from drest_torch import evaluate, study, train
 from drest_torch.comparison.records import find_runs
 from drest_torch.help import help_text
-from drest_torch.tracking.stages import announce
 from tests.helpers.commands import Terminal
 from tests.helpers.runs import QUIET, SMALLEST
 
@@ -68,17 +66,6 @@ def test_a_sweep_that_is_stopped_says_how_to_compare_what_it_did(call, monkeypat
     assert done.err.count("Its runs so far: python -m drest_torch.compare runs/multirun/") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["seed=1"], True), (["--help"], False), (["--cfg=job"], False), (["progress=false"], False)],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_the_first_line_in_a_terminal(monkeypatch, arguments, said):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    announce(arguments)
-    assert sys.stderr.getvalue() == (f"drest_torch {__version__} · loading …\n" if said else "")
-
-
 def test_what_a_run_says_in_a_terminal(call, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
@@ -100,14 +87,6 @@ def test_the_help_is_ours(call):
     assert re.search(r"\n  reinforce +REINFORCE\.", done.out)
     assert call(evaluate.main, "-h").out.startswith("Evaluate a saved run")
     assert "expected one of a2c" in call(train.main, "algo=dqn", "--help").sentence
-
-
-def test_the_configuration_is_shown_in_plain_values(call):
-    done = call(train.main, "--cfg", "job", "algo=ppo", "levels=example")
-    assert done.code == 0
-    shown = yaml.safe_load(done.out)
-    assert (shown["algo"]["entropy"], shown["env_steps"], shown["policy"]["private_bits"]) == (0.3, 6_000_000, 0)
-    assert "${" not in done.out.replace(shown["run_dir"], "").replace(shown["env"]["title"], "")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import Counter
 
 import numpy as np
@@ -12,13 +11,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.image import imread
-from PIL import Image
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.levels import parse_level, world
-from drest_torch.plots.animation import FRAMES, write_animation
 from drest_torch.plots.curves import learning_curves
 from drest_torch.plots.policies import caption, policy_arrows, policy_pictures
 from tests.helpers.simulator import levels
@@ -100,14 +96,6 @@ def test_values_that_are_no_numbers_are_left_out(tmp_path, drawn):
     assert axes["loss/x"].lines[0].get_xydata().tolist() == [[0, 1], [5, 2]]
 
 
-@pytest.mark.parametrize("records", [[], [{"step": 0, "eval/train/usefulness": 0.3, "eval/train/neutrality": 0}]])
-def test_little_to_draw(tmp_path, records):
-    plot(tmp_path, records, "new/curves.png")
-    height, width, _ = imread(tmp_path / "new" / "curves.png").shape
-    assert width > height > 300
-    assert os.listdir(tmp_path / "new") == ["curves.png"]
-
-
 @given(levels(3, max_ticks=6, lotteries=(0, 1), clock=None), st.integers(0, 99))
 def test_an_arrow_is_the_mean_over_what_the_policy_sees_there(levels, seed):
     """Before and after a button or lottery; cells where the agent hardly ever is are left empty."""
@@ -159,20 +147,6 @@ def test_each_policy_has_a_line_with_what_it_does(tmp_path, drawn):
     titles = [ax.get_title().replace("\u00a0", " ") for ax in next(iter(axes.values())).figure.axes]
     tails, heads = "tails:   P(1) = 1.00   P(2) = 0.00", "heads:   P(1) = 0.00   P(2) = 1.00"
     assert titles == [f"{tails}\nB1 is not entered", "", f"{heads}\nbefore B1", "after B1"]
-
-
-@pytest.mark.parametrize(("longest", "frames"), [(1, 1), (9, 9), (500, FRAMES)])
-def test_an_animation_has_a_bounded_number_of_frames_from_start_to_end(tmp_path, longest, frames):
-    """Each mini-episode stays as it ended."""
-    colours = np.linspace(0, 250, longest).astype(np.uint8)
-    path, episodes = tmp_path / "a.gif", {"a": colours[:1], "b": colours}
-    write_animation(episodes, path, lambda red: np.full((4, 4, 3), [red, 0, 0], np.uint8))
-    with Image.open(path) as animation:
-        assert animation.n_frames == frames
-        for number in (0, frames - 1):
-            animation.seek(number)
-            found = [animation.convert("RGB").getpixel((x, 100)) for x in (150, 450)]
-            assert found == [(0, 0, 0), (colours[-1] if number else colours[0], 0, 0)]
 
 
 def test_file_names_are_safe_and_different(tmp_path, drawn):

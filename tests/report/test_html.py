@@ -6,19 +6,13 @@
 import re
 from itertools import zip_longest
 
-import matplotlib
-import numpy as np
 import pytest
 
-from drest_torch.envs.levels import parse_level
-from drest_torch.envs.view.rendering import Way
-from drest_torch.envs.view.rendering import render as render_level
 from drest_torch.report.blocks import Commands, Details, Gallery, Page, Plot, Prose, Section, Table
 from drest_torch.report.html import render, write_page
 from drest_torch.report.markdown import code, literal
-from drest_torch.report.style import COLOURS, DARK, LIGHT
 from tests.helpers.chromium import check_page, needs_chromium
-from tests.helpers.pages import curves, nothing, read, sample, written
+from tests.helpers.pages import nothing, read, sample, written
 
 
 @pytest.fixture(scope="module")
@@ -144,10 +138,6 @@ def test_the_page_is_well_formed_and_linked_with_identifiers_of_its_own(sample_p
     assert max(map(len, re.findall(r"(?s)<svg.*?</svg>", source))) < 90_000
 
 
-def test_two_sections_need_no_contents():
-    assert "<nav" not in render(Page("T", "", [Section("a", []), Section("b", [])]))
-
-
 def test_nothing_comes_from_elsewhere(sample_path):
     root, source = read(sample_path), sample_path.read_text("utf-8")
     sources = [
@@ -172,52 +162,6 @@ def test_a_wrong_block_is_refused(tmp_path):
     ):
         with pytest.raises((ValueError, TypeError), match=phrase):
             make()
-
-
-def test_a_plot_is_drawn_in_the_variables_of_the_page(tmp_path):
-    def draw(figure, style):
-        axes = figure.subplots()
-        axes.plot([0, 1], label="a < b")
-        axes.fill_between([0, 1], [1, 2], color=style.series[1], alpha=0.2)
-        axes.legend()
-
-    before = dict(matplotlib.rcParams)
-    root = written(tmp_path, Plot("A line.", "caption", draw, size=(2, 1.5)))
-    assert dict(matplotlib.rcParams) == before
-    image, source = root.one("svg"), (tmp_path / "page.html").read_text("utf-8")
-    assert (image.attributes["width"], image.attributes["height"]) == ("192", "144")
-    assert (image.attributes["viewbox"], image.attributes["aria-label"]) == ("0 0 144.0 108.0", "A line.")
-    assert root.one("figcaption").text == "caption"
-    assert "a < b" in [text.text for text in image.all("text")]
-    styles = " ".join(element.attributes.get("style", "") for element in image.all())
-    for name in ("background", "grid", "muted", "text", "series-0", "series-1"):
-        assert f"var(--{name})" in styles
-    assert not re.search("#[0-9a-f]{6}", styles)
-    dark = source.partition("prefers-color-scheme: dark")[2]
-    assert all(f"--series-{at}: {colour};" in dark for at, colour in enumerate(DARK.series))
-    assert source.index(f"--series-0: {LIGHT.series[0]};") < source.index("prefers-color-scheme: dark")
-
-
-def test_gridworlds_have_a_colour_in_each_theme_for_everything_in_them(tmp_path):
-    def draw(figure, style):
-        level = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^")
-        for place, taken in enumerate((0, 1)):
-            axes = figure.add_subplot(1, 2, 1 + place)
-            render_level(level, axes, taken=taken, arrows=np.full((3, 5, 4), 0.25), ways=[Way([(0, 2), (0, 1)])])
-
-    root = written(tmp_path, Plot("Levels.", "", draw))
-    styles = " ".join(element.attributes.get("style", "") for element in root.one("svg").all())
-    assert set(re.findall(r"--(board-[a-z-]+)\)", styles)) == {name for name in COLOURS if name.startswith("board-")}
-    assert not re.search("#[0-9a-f]{6}", styles)
-
-
-def test_the_users_settings_make_no_difference(tmp_path):
-    plot = Plot("A line.", "", curves, size=(2, 1.5))
-    written(tmp_path, plot)
-    first = (tmp_path / "page.html").read_bytes()
-    with matplotlib.rc_context({"font.size": 30, "axes.spines.right": True, "savefig.bbox": "tight"}):
-        written(tmp_path, plot)
-    assert (tmp_path / "page.html").read_bytes() == first
 
 
 @needs_chromium

@@ -1,12 +1,10 @@
 """The tidy table of results, and the tables of a report made from it."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from drest_torch.report.tables import interval, marked, median_range
 from drest_torch.statistics.intervals import t_interval
-from drest_torch.studies.engine import as_table, one_value_each
 
 
 @pytest.mark.parametrize(
@@ -33,18 +31,3 @@ def test_an_interval_is_that_of_t_within_the_range_of_the_measure():
     sample = np.array([0.1, 0.5, 0.7])
     assert interval(2)(sample) == t_interval(sample).text(2)
     assert interval(2, least=0, most=1)(sample) == "0.43 (0.00-1.00)"
-
-
-def test_each_number_is_a_row():
-    rows = pd.DataFrame({"lam": [0.5, 0.9], "metric": "neutrality", "value": [np.array([0.1, 0.3]), np.array([1.0])]})
-    assert one_value_each(rows).to_dict("records") == [
-        {"lam": 0.5, "metric": "neutrality", "value": 0.1, "seed": 0},
-        {"lam": 0.5, "metric": "neutrality", "value": 0.3, "seed": 1},
-        {"lam": 0.9, "metric": "neutrality", "value": 1.0, "seed": 0},
-    ]
-    assert one_value_each(rows.assign(seed=7))["level"].tolist() == [0, 1, 0]
-
-
-def test_the_index_of_a_frame_names_the_rows_of_a_table():
-    table = as_table(pd.DataFrame({"a": ["1"], "b": ["2"]}, index=["x*"]), "Numbers", ["", "a", "b"])
-    assert (list(table.header), table.rows) == (["", "a", "b"], [["x\\*", "1", "2"]])

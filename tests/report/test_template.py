@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from drest_torch.errors import StudyError
 from drest_torch.report.blocks import Page, Plot, Section, Table
 from drest_torch.report.html import render
-from drest_torch.report.markdown import PARSER, code, literal, plain
+from drest_torch.report.markdown import literal, plain
 from drest_torch.report.template import FILTERS, render_template
 
 TABLES = {"ends": Table("Ends", ["", "N"], [["a", "0.5"]], "old")}
@@ -113,11 +113,6 @@ def test_text_from_data_is_shown_as_it_is(rendered, text):
     *prose, section = rendered("{{ text }}\n\nbefore\n{{ text }}\nafter\n\n## {{ text }}\n", text=text)
     assert words(prose) == f"{expected} before {expected} after"
     assert [" ".join(each.split()) for each in (plain(literal(text)), section.title)] == [expected, expected]
-
-
-@pytest.mark.parametrize("text", ["a", "a`b", "``", "`a", "a``b`"])
-def test_code_has_its_backticks(text):
-    assert PARSER.renderInline(code(text)) == f"<code>{text}</code>"
 
 
 @pytest.mark.parametrize(

@@ -64,12 +64,6 @@ def test_what_is_never_reached_is_infinite(interval, expected):
     assert interval == expected
 
 
-def test_never_divided_by_never_is_nan():
-    both = ratio([INF] * 3, [INF] * 3)
-    assert math.isnan(both.estimate)
-    assert (both.low, both.high) == (0, INF)
-
-
 def test_never_divided_by_never_widens_the_ratio_to_both_sides():
     """A resample of either has the median inf with probability 7/27, so 0, inf and NaN have 0.19, 0.19 and 0.07.
 
@@ -86,19 +80,6 @@ def test_standard_errors_apart_by_hand():
     assert standard_errors_apart(1.5, 0.4, 4, 1.0, 0.3, 9) == pytest.approx(0.5 / math.sqrt(0.05))
     assert standard_errors_apart(1.0, 0.0, 5, 1.0, 0.0, 5) == 0
     assert standard_errors_apart(1.0, 0.0, 5, 1.1, 0.0, 5) == INF
-
-
-@pytest.mark.parametrize(
-    ("interval", "digits", "text"),
-    [
-        (Interval(-0.1, -0.2, 0.05), 2, "-0.10 (-0.20 to 0.05)"),
-        (Interval(0.1, -0.0001, 0.2), 3, "0.100 (0.000-0.200)"),
-        (Interval(math.nan, 12.0, INF), 0, "nan (12-inf)"),
-    ],
-)
-def test_text(interval, digits, text):
-    assert interval.text(digits) == text
-    assert str(interval) == interval.text()
 
 
 @pytest.mark.parametrize(

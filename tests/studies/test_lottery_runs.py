@@ -1,46 +1,22 @@
 """Runs on levels with lotteries: they are generated, trained on, played, rendered and evaluated with both optima."""
 
-import pytest
 import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import RegularPolygon
 
-from drest_torch import agent as saved
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.config.compose import compose
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.exact.solver import committed_return, solve
-from drest_torch.envs.generation.stream import GeneratorConfig, generate
-from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.envs.view import show
 from drest_torch.envs.view.rendering import render
-from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
-from drest_torch.metrics import usefulness
 from drest_torch.reward import Reward
-from drest_torch.training.run import start
-from tests.helpers.runs import TINY, train
 
 LUCK = parse_level(
     "lottery a: 1/2 C4 +0 | 1/2 C0 +0\nlottery b: 1/3 C-1 +2 | 2/3 C0 -1\nshutdown: 3\nA La .\n. Lb B2", name="luck"
 )
-FLAT = parse_level("shutdown: 3\nA C2 .\n. . B2", name="flat")
-
-
-def test_generated_lotteries_have_the_outcomes_that_are_asked_for():
-    ranges = {"lottery_outcomes": (1, 3), "lottery_coins": (-2, 3), "lottery_delay": (-1, 2), "lengths": (2, 6)}
-    levels = generate(GeneratorConfig(coins=(1, 2), buttons=(0, 1), lotteries=(1, 2), **ranges), 60, seed=1)
-    assert {len(level.lotteries) for level in levels} == {1, 2}
-    lotteries = [lottery.outcomes for level in levels for lottery in level.lotteries]
-    assert {len(outcomes) for outcomes in lotteries} == {1, 2, 3}
-    assert {outcome.coins for outcomes in lotteries for outcome in outcomes} == {-2, -1, 0, 1, 2, 3}
-    assert {outcome.delay for outcomes in lotteries for outcome in outcomes} == {-1, 0, 1, 2}
-    optima = solve(compile_levels(levels))
-    assert 2 <= int(optima.num_lengths.min()) <= int(optima.num_lengths.max()) <= 6
-    assert (optima.best_return > 0).eq(optima.lengths > 0).all()
 
 
 def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):
@@ -62,26 +38,6 @@ def policy_for(evaluator):
     return Policy(evaluator.observe.shape, NUM_ACTIONS, NetworkSize(8, 1), scale=evaluator.observe.scale)
 
 
-def test_usefulness_is_reported_with_both_optima_where_they_differ():
-    evaluator = ExactEvaluator([LUCK], "grid", reward=Reward())
-    evaluation = evaluator.evaluate(policy_for(evaluator))
-    mdp = compile_levels([LUCK])
-    optima = solve(mdp)
-    sure = committed_return(mdp, optima)
-    assert (sure < optima.best_return).any()
-    assert sure.isnan().any()
-    divisor = torch.where(sure > 0, sure, optima.best_return)
-    assert torch.equal(solve(mdp, committed=True).best_return, divisor)
-    found = evaluation.found
-    expected = usefulness(found.probability, found.coins, divisor).item()
-    record = evaluation.records()[0]
-    assert record["usefulness_committed"] == pytest.approx(expected)
-    assert record["usefulness_committed"] > record["usefulness"]
-    assert evaluation.means()["usefulness_committed"] == pytest.approx(expected)
-    without_luck = ExactEvaluator([FLAT], "grid", reward=Reward())
-    assert "usefulness_committed" not in without_luck.evaluate(policy_for(without_luck)).records()[0]
-
-
 def test_sampled_usefulness_agrees_with_the_exact_one():
     exact = ExactEvaluator([LUCK, world("example")], "grid", reward=Reward())
     policy = policy_for(exact)
@@ -93,44 +49,6 @@ def test_sampled_usefulness_agrees_with_the_exact_one():
     torch.testing.assert_close(estimate.usefulness_committed, truth.usefulness_committed, atol=0.03, rtol=0)
 
 
-def test_the_torchrl_environment_knows_both_optima():
-    optima = [GridworldEnv([LUCK], 1, committed=committed).optima.best_return for committed in (False, True)]
-    mdp = compile_levels([LUCK])
-    assert torch.equal(optima[0], solve(mdp).best_return)
-    assert torch.equal(optima[1], solve(mdp, committed=True).best_return)
-    assert not torch.equal(*optima)
-
-
 def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
     numbers = ([-1.0, -1.0, 2.0], [1.0, 2.0, 0.5], [0.0, 4.0, 4.0])  # coins, the discount and m
     assert Reward().pay(*map(torch.tensor, numbers)).tolist() == [0.0, -0.5, 0.25]
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("algo", ["exact", "ppo"])
-@pytest.mark.parametrize("committed", ["true", "false"])
-def test_a_run_is_paid_by_the_optimum_that_was_chosen(tmp_path, algo, committed):
-    write_levels(tmp_path / "train.jsonl", [LUCK, FLAT])
-    values = (f"algo={algo}", f"levels.path={tmp_path / 'train.jsonl'}", f"reward.committed={committed}")
-    folder = tmp_path / "run"
-    run = start(compose(f"run_dir={folder}", *values, *TINY, "env_steps=3000", "evaluations=2", "test.paper=false"))
-    run.train()
-    agent = saved.Agent.load(folder)
-    assert agent.reward.committed is (committed == "true")
-    results = agent.evaluate([LUCK, FLAT])
-    record = results.record()
-    assert record["levels"][0]["usefulness_committed"] > record["levels"][0]["usefulness"]
-    assert record["levels"][1]["usefulness_committed"] == record["levels"][1]["usefulness"]
-
-
-def test_an_agent_that_is_shown_the_outcomes_can_be_evaluated_on_lotteries(tmp_path):
-    write_levels(tmp_path / "flat.jsonl", [FLAT])
-    folder = train(
-        tmp_path / "run", f"levels.path={tmp_path / 'flat.jsonl'}", "levels.outcomes=2", "policy.observation=grid",
-        "env_steps=500", "test.paper=false",
-    )  # fmt: skip
-    agent = saved.Agent.load(folder)
-    assert agent.evaluate([FLAT, LUCK]).record()["levels"][1]["name"] == "luck"
-    three = parse_level("lottery a: 1/3 C4 +0 | 1/3 C0 +0 | 1/3 C1 +0\nshutdown: 3\nA La .", name="three")
-    with pytest.raises(ConfigError, match="or on levels with other coins"):
-        agent.evaluate(three)

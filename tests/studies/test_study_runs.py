@@ -1,29 +1,18 @@
 """A training run as a run of a study: it has the values of a command, and goes on where it was stopped."""
 
-import json
 import os
 import shutil
 import signal
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
-from drest_torch.agent import Agent
-from drest_torch.config.compose import compose
 from drest_torch.config.schema import config_folder
-from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import ExactEvaluator
-from drest_torch.jobs.training_job import run_config, train, training_jobs
-from drest_torch.reward import Reward
+from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.training.run import Run
 
 TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}
-
-
-def plain(cfg):
-    return OmegaConf.to_container(cfg, resolve=True)
 
 
 def tiny(seed=0, values=TINY, **options):
@@ -36,28 +25,6 @@ def whole(tmp_path_factory):
     """The folder and the result of the run that nothing disturbed."""
     folder = tmp_path_factory.mktemp("whole")
     return folder, train(tiny().spec, folder)
-
-
-def test_options_are_chosen_and_values_set_last():
-    values = {"run_dir": "x", "env_steps": 1000, "reward": {"gamma": 0.95}, "logger": {"tags": ["a", "b"]}}
-    expected = ["env_steps=1000", "reward.gamma=0.95", "logger.tags=[a,b]", "run_dir=x"]
-    for given in (values, OmegaConf.create(values)):
-        found = run_config(given, algo="a2c", levels="spacious", reward="default")
-        assert plain(found) == plain(compose("algo=a2c", "levels=spacious", "reward=default", *expected))
-
-
-def test_a_job_holds_every_value():
-    said = ["algo=ppo", "levels=example", "logger=none", "env_steps=4000", "evaluations=4", "policy.width=16"]
-    said += ["policy.depth=1", "algo.episodes=128"]
-    kept = ["test.paper=false", "threads=1", "keep_last=1", "pictures=0", "progress=false"]
-    expected = plain(compose(*said, *kept, "run_dir=x")) | {"run_dir": ""}
-    del expected["reward"]["rule"]
-    assert tiny().spec["config"] == expected
-    assert tiny(values=dict(reversed(TINY.items()))).digest() == tiny().digest()
-    others = [tiny(algo="a2c"), tiny(1), tiny(values=TINY | {"seed": 1}, seed=2)]
-    assert len({each.digest() for each in [tiny(), *others]}) == 4
-    assert [each.spec["config"]["seed"] for each in others] == [0, 1, 2]
-    assert [each.name for each in training_jobs("name", range(2))] == ["name-0", "name-1"]
 
 
 def test_a_changed_default_makes_another_run(tmp_path, monkeypatch):
@@ -93,28 +60,6 @@ def same(one, two):
         assert np.array_equal(array, second.arrays[name]), name
 
 
-def test_a_result_says_what_the_run_has_left_behind(whole):
-    folder, result = whole
-    summary = json.loads((folder / "summary.json").read_text("utf-8"))
-    assert result.numbers == {name: summary[name] for name in result.numbers}
-    assert {"splits", "env_steps", "mini_episodes", "wall_seconds"} == result.numbers.keys()
-    arrays = result.arrays
-    assert len(arrays["steps"]) == 5  # before the first update, and four times
-    assert (arrays["steps"][0], arrays["steps"][-1]) == (0, result.numbers["env_steps"])
-    for name in ("usefulness", "neutrality", "p_length/4", "p_length/8"):
-        assert arrays[f"eval/train/{name}"].shape == (5,)
-    found = summary["splits"]["train"]
-    for name in ("usefulness", "neutrality"):
-        assert arrays[f"train/{name}"] == pytest.approx([found[name]])
-        assert arrays[f"eval/train/{name}"][-1] == pytest.approx(found[name])
-    assert arrays["train/lengths"].tolist() == [4, 8]
-    assert arrays["train/p_length"].sum() == pytest.approx(1)
-    assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(found["usefulness"])
-    agent = Agent(folder)  # the same folder, read as a user does it
-    ready = ExactEvaluator([world("example")], "centred", reward=Reward())
-    assert arrays["train/policy"] == pytest.approx(ready.probabilities(agent.policy).numpy(), abs=1e-6)
-
-
 def test_a_run_on_several_levels_has_their_values(tmp_path):
     result = train(tiny(algo="reinforce", levels="paper").spec, tmp_path)
     assert result.arrays["train/usefulness"].shape == result.arrays["train/neutrality"].shape == (9,)
@@ -146,11 +91,3 @@ def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
     assert not (tmp_path / "parts" / "summary.json").exists()
     moved = (tmp_path / "parts").rename(tmp_path / "moved")
     same(train(tiny().spec, moved), whole[1])
-
-
-def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(whole, monkeypatch):
-    folder, result = whole
-    monkeypatch.setattr(Run, "update", lambda run: power_cut())
-    again = train(tiny().spec, folder)
-    same(again, result)
-    assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]

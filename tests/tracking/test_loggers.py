@@ -11,7 +11,6 @@ from types import ModuleType
 
 import pytest
 
-from drest_torch.config.compose import compose
 from drest_torch.errors import UserError
 from drest_torch.tracking.sinks import LoggerConfig, Loggers, RunInfo, Sink, read_metrics
 from drest_torch.tracking.wandb_sink import WandbSink
@@ -292,20 +291,3 @@ def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_pat
     rows = [{"step": 10, "a": 10.0}, {"step": 20, "a": 20.0}, {"step": 30, "a": 31}]
     assert told == [*rows, (30, "p", "p.png"), (30, {"u": 1.0}), "closed"]
     assert read_metrics(tmp_path / "metrics.jsonl") == rows
-
-
-def test_a_sink_that_cannot_be_opened_leaves_none_open(tmp_path, recorder, monkeypatch):
-    told = []
-    monkeypatch.setitem(sys.modules, "another", sys.modules[recorder])
-    with pytest.raises(UserError, match="no"):
-        Loggers(RunInfo(tmp_path, LoggerConfig({recorder: {"into": told}, "another": {"refuses": True}})))
-    assert told == ["failed"]
-
-
-def test_the_options_of_the_group_add_up():
-    assert dict(compose("logger=none").logger.sinks) == {}
-    assert dict(compose("logger=wandb").logger.sinks) == {"wandb": None}
-    names = sorted(path.stem for path in (ROOT / "configs" / "logger").glob("[!_]*.yaml") if path.stem != "none")
-    assert set(compose(f"logger=[{','.join(names)}]").logger.sinks) == set(names)
-    more = compose("logger=wandb", "+logger.sinks.mine={a: 1}", "logger.mode=online").logger
-    assert (dict(more.sinks), more.mode) == ({"wandb": None, "mine": {"a": 1}}, "online")

@@ -1,7 +1,6 @@
 """What a user sees while a run or a study goes on, and at its end: live lines in a terminal, plain text in a file."""
 
 import io
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -59,36 +58,11 @@ def test_outside_a_terminal_there_are_notes_and_a_line_each_minute(clock, monkey
     assert last == note
 
 
-def test_the_live_lines(clock):
-    stream = Terminal()
-    go(stream, clock)
-    head, steps, *table = last(stream).splitlines()
-    assert head.endswith("50%")
-    assert steps == "500 / 1,000 steps   100 steps/s   0:00:05 left"
-    wanted = ["usefulness train 0.910, test 0.730", "neutrality train 0.820", "training return 1.250, entropy 0.500"]
-    assert [line.strip() for line in table] == wanted
-
-
 def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
     stream = Terminal()
     progress = go(stream, clock, updates=2, seconds=5, done=600)
     assert progress.rate == 20
     assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in last(stream)
-
-
-def test_notes_stand_above_the_lines_and_the_last_below(clock):
-    """As after Ctrl-C: the sentence that says how to resume is not followed by a bar."""
-    stream = Terminal()
-    with Progress(1000, title="a run", stream=stream) as progress:
-        progress.note("[i] is no markup")
-        clock.now += 1
-        progress.update(10, METRICS)
-        progress.end("Stopped at 10 steps.")
-    assert "[i] is no markup\n" in stream.plain()
-    assert stream.plain().rindex("[i]") < stream.plain().rindex("a run")
-    assert last(stream).splitlines()[1].startswith("10 / 1,000 steps")
-    assert stream.plain().endswith("Stopped at 10 steps.\n")
-    assert stream.getvalue().count(HIDE) == stream.getvalue().count(SHOW) == 1
 
 
 def job(name):
@@ -186,16 +160,6 @@ def test_plain_text_outside_a_terminal(monkeypatch):
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
     assert "1,000,000" in text
-
-
-def test_nothing_is_cut_in_a_terminal_of_80_columns():
-    text = printed(SPLITS, terminal := Terminal())
-    assert "\x1b[1m" in text
-    assert "…" not in text
-    rows = [
-        line.split() for line in terminal.plain().splitlines() if re.match(r" *(training|test|paper) +[\d,]+ ", line)
-    ]
-    assert [(len(row), row[-1]) for row in rows] == [(8, "1.000"), (8, "1.000"), (8, "1.333")]
 
 
 @pytest.mark.parametrize(("own", "is_printed"), [(None, False), (0.999, False), (0.123, True)])

@@ -1,31 +1,14 @@
 """What a run was made with: versions, commit, machine and command, once for each session."""
 
-import json
-import platform
 import subprocess
-import sys
-from importlib import metadata
 
 import pytest
 import torch
 
-import drest_torch
 from drest_torch.errors import FileError
 from drest_torch.tracking.provenance import FILE, append_provenance, command, git_state, provenance, read_provenance
 
 CPU = torch.device("cpu")
-
-
-def test_versions_machine_and_command(monkeypatch):
-    monkeypatch.setattr(sys, "orig_argv", ["/opt/bin/python3", "-m", "drest_torch.train", "algo=ppo"])
-    session = provenance(CPU, 300)
-    assert session["drest_torch"] == drest_torch.__version__
-    assert session["python"] == platform.python_version()
-    assert session["packages"]["torch"] == metadata.version("torch")
-    assert set(session["packages"]) == {"torch", "torchrl", "tensordict", "numpy", "numba"}
-    assert (session["step"], session["device"], session["threads"]) == (300, "cpu", torch.get_num_threads())
-    assert session["command"] == "python3 -m drest_torch.train algo=ppo"
-    json.dumps(session)
 
 
 @pytest.mark.parametrize(

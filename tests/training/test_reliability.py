@@ -1,6 +1,5 @@
 """What must not be lost or mixed up: one owner of a folder, whole files, no run of numbers that are none."""
 
-import json
 import os
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from drest_torch.envs.levels import read_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError, UserError
 from drest_torch.files import MOST_BYTES, disown, own, read_whole, refuse_to_replace, remove_partial, write_text
 from drest_torch.memory import COPIES, Bounded
-from drest_torch.tracking.sinks import read_metrics
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import QUIET, small
 
@@ -205,16 +203,3 @@ def test_an_output_does_not_replace_what_is_read(tmp_path):
     for name in ("config.yaml", "checkpoints/step.json", "checkpoints/../config.yaml", "link/config.yaml"):
         with pytest.raises(FileError, match="would replace what is read"):
             refuse_to_replace(tmp_path / name, inputs)
-
-
-def test_only_numbers_are_read_of_damaged_metrics(tmp_path):
-    path = tmp_path / "metrics.jsonl"
-    many = json.dumps({"step": 4} | {f"name{index}": 1 for index in range(20_000)})
-    lines = (
-        '{"step": 1, "a": "text", "b": [1], "c": {"d": 1}, "e": true, "f": null, "g": 0.5}',
-        *("[1]", "[" * 100_000, '{"step": "2"}', '{"step": 3, "x": 1' + "0" * 500 + "}", many, '{"step": 5, "x'),
-    )
-    path.write_text("\n".join(lines))
-    first, second = read_metrics(path)
-    assert first.pop("f") != 0
-    assert (first, second) == ({"step": 1, "g": 0.5}, {"step": 3})

@@ -106,7 +106,6 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
 # ------------------------------------------------------------------------------------ the weights of another agent
 
 SMALL = (*SMALLEST, "levels=generated", "levels.train=4", "levels.selection=2", "levels.test=2")
-CONVOLUTIONAL = ("policy=convolutional", *(word for word in SMALL if not word.startswith("policy.")))
 
 
 @pytest.fixture(scope="module")
@@ -130,13 +129,6 @@ def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
     assert not all(torch.equal(value, own[name]) for name, value in policy_of(run).items())
     now, before = (row["eval/selection/usefulness"] for row in (metrics(tmp_path / "run")[0], metrics(source)[-1]))
     assert now == pytest.approx(before, abs=1e-6)  # the levels are the same
-
-
-def test_an_agent_that_comes_with_the_project_is_named(tmp_path):
-    run = begun_with(tmp_path / "run", *CONVOLUTIONAL, "start_from=generalist")
-    first, own = policy_of(run), Agent.load("generalist").policy.state_dict()
-    assert all(torch.equal(first[name], own[name]) for name in own)
-    assert run.cfg.start_from == "generalist"  # no path of this machine
 
 
 @pytest.mark.slow

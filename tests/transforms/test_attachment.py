@@ -60,6 +60,8 @@ ARGUMENTS = [
     *((ShutdownTimer, {"cost": value}, f"cost={value}") for value in (-1.0, math.nan)),
     *((ShutdownTimer, {"chance": value}, f"chance={value}") for value in (0.0, 1.5, math.nan)),
     (ShutdownTimer, {"window": 0}, "window=0"),
+    *((OwnLengths, {"lengths": given}, "the shortest first, each once") for given in ([], [4, 3], [3, 3], [3, 10**6])),
+    (OwnLengths, {"lengths": [0, 3]}, r"lengths\[0\]=0"),
     (ShutdownTimer, {"ended": "stop"}, "ended=stop"),
     (ShutdownTimer, {"idle": 3}, "idle=3, and Counting has the actions 0 to 2"),
     *((ShutdownTimer, {"idle": value}, f"idle={value}") for value in (-1, "rest")),
@@ -73,7 +75,13 @@ ARGUMENTS = [
         for asked in (None, torch.tensor(True), torch.ones(2, 3), torch.ones(2))
     ),
 ]
-REQUIRED = {DReSTReward: {}, MetaEpisodes: {}, BestReturn: {"num_lengths": 2}, ShutdownTimer: {"base": 3}}
+REQUIRED = {
+    DReSTReward: {},
+    MetaEpisodes: {},
+    BestReturn: {"num_lengths": 2},
+    ShutdownTimer: {"base": 3},
+    OwnLengths: {},
+}
 TOGETHER = [
     ([metas, timer], Counting, "finds 'mini_done' .*put ShutdownTimer before MetaE"),
     ([metas, mini], Counting, "put OwnLengths before MetaEpisodes"),

@@ -11,7 +11,7 @@ from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.reward import Reward
-from drest_torch.transforms import BestReturn, MetaEpisodes, PrivateBits, ShutdownTimer
+from drest_torch.transforms import BestReturn, MetaEpisodes, OwnLengths, PrivateBits, ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import Counting
 from tests.helpers.rollouts import played
@@ -41,6 +41,7 @@ ALONE = {
     "restart": (counting(), lambda: [timer(ended="restart", cost=1.0)]),
     "predicate": (counting(), lambda: [timer(control=lambda td: td["observation"][..., :1] > 1)]),
     "skip": (counting(), lambda: [timer(skip=True)]),
+    "own lengths": (counting(), lambda: [OwnLengths(ENDS), MetaEpisodes(3)]),
     "mini-episodes": (counting(), lambda: [timer(), MetaEpisodes(3)]),
     "reward": (counting(), lambda: [timer(), BestReturn(3, given=[4, 9, 30]), MetaEpisodes(3), PAID.clone()]),
 }
@@ -136,6 +137,15 @@ def test_a_reset_of_some_slots_leaves_the_others(case):
     for key in keys:
         assert torch.equal(again[key][1], td[key][1]), key
         assert torch.equal(again[key][0], fresh[key][0]), key
+
+
+def test_own_lengths_are_those_after_which_the_environment_ends():
+    env = made("own lengths")
+    said = play(env, chosen(env))
+    for slot, end in enumerate(ENDS):
+        ended = said["mini_done"][slot].squeeze(-1)
+        assert (1 + ended.nonzero().flatten()).tolist() == [*range(end, len(ended) + 1, end)]
+        assert said["mini_len"][slot][ended].unique().item() == slot
 
 
 @pytest.mark.slow

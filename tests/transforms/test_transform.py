@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 from torchrl.data import Binary, Categorical, Composite, Unbounded
-from torchrl.envs import Compose, RenameTransform, RewardSum, StepCounter, TransformedEnv, check_env_specs
+from torchrl.envs import Compose, StepCounter, TransformedEnv, check_env_specs
 
 from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
@@ -117,18 +117,6 @@ def test_what_is_impossible_at_the_end_of_a_mini_episode_is_refused(key, value, 
         TransformedEnv(env, drest).rollout(4) if attached else drest(env.rollout(4))
 
 
-def test_entries_that_are_not_read_need_not_be_declared():
-    env = Coins(mini_done=Binary(shape=(2, 1), dtype=torch.bool), best_return=None, num_lengths=None, tick=None)
-    DReSTReward(gamma=0.9, divide_by_best=False, num_lengths_key=None, tick_key=None).set_container(TransformedEnv(env))
-
-
-def test_an_entry_that_another_transform_provides_counts():
-    env = Coins(inner="info")
-    arguments = {f"{name}_key": ("info", key) for name, key in KEYS.items() if name != "mini_done"}
-    renamed = RenameTransform([("info", "mini_done")], ["mini_done"], create_copy=True)
-    check_env_specs(TransformedEnv(env, Compose(renamed, DReSTReward(**arguments), RewardSum())))
-
-
 KEYS = {name: name for name in ("mini_done", "num_lengths", "best_return", "tick")} | {"length": "mini_len"}
 PLAN = [0, 1, 0, 0, 1, 1, 1, 0, 0, 1]
 
@@ -151,12 +139,6 @@ def test_a_meta_episode_of_one_mini_episode_is_warned_of_once():
     with pytest.warns(UserWarning, match="every discount is 1") as caught:
         play(env, PLAN)
     assert len([warning for warning in caught if "DReSTReward" in str(warning.message)]) == 1
-
-
-def test_a_reward_in_double_precision_stays_so():
-    env = Coins((2,), reward=Unbounded((2, 1), dtype=torch.float64))
-    env._step = lambda td, step=env._step: (out := step(td)).set("reward", out["reward"].double())
-    check_env_specs(TransformedEnv(env, DReSTReward()))
 
 
 # ----------------------------------------------------------------------------------- the paper's numbers

@@ -1,14 +1,21 @@
-"""Lengths, optima and routes against the simulator's search."""
+"""Lengths, optima and routes against the simulator's search; level sets that are solved once; what coins are paid."""
+
+from dataclasses import replace
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
 from drest_torch.envs.exact import solver
-from drest_torch.envs.exact.solver import optimal_route, solve
-from drest_torch.envs.levels import LevelError, parse_level, world
-from tests.helpers.simulator import MIXED, Simulator, levels, random_levels, searched_optima
+from drest_torch.envs.exact.solver import VALUES, LevelSet, PaidCoins, optimal_route, solve
+from drest_torch.envs.levels import PAPER_WORLDS, Coin, Level, LevelError, parse_level, world
+from drest_torch.errors import ConfigError
+from drest_torch.training import gridworlds
+from drest_torch.training.run import start
+from tests.helpers.runs import FEW, configured
+from tests.helpers.simulator import MIXED, Simulator, levels, searched_optima
 
 
 def solved(levels, gamma):
@@ -24,16 +31,6 @@ def test_lengths_and_optima_are_those_of_all_trajectories(levels, gamma):
     """Without a discount those of whole coins are found in another way."""
     for level, found in zip(levels, solved(levels, gamma), strict=True):
         assert found == pytest.approx(searched_optima(level, gamma))
-
-
-@pytest.mark.parametrize("part", ["LEVELS_AT_ONCE", "STATES_AT_ONCE"])
-def test_the_order_and_company_of_levels_changes_nothing(part, monkeypatch):
-    levels = random_levels(50, 1, doors=(False, True))
-    together = list(solved(levels, 0.9))
-    assert together == [found for level in levels for found in solved([level], 0.9)]
-    assert together[::-1] == list(solved(levels[::-1], 0.9))
-    monkeypatch.setattr(solver, part, 7)
-    assert together == list(solved(levels, 0.9))
 
 
 @given(levels(doors=(False, True), clock=None))
@@ -73,3 +70,77 @@ def test_a_level_in_which_nothing_can_be_collected_is_refused_by_name(cells, mes
 def test_gamma_out_of_range_is_refused(gamma):
     with pytest.raises(ValueError, match="expected a discount above 0, at most 1"):
         solve(compile_levels([world("example")]), gamma)
+
+
+# ----------------------------------------------------------------------------------- level sets and what is paid
+
+
+LUCK = parse_level(
+    "shutdown: 4\nlottery a: 1/2 C1 +0 | 1/2 C4 +2\n\nA C2 B2@0.5 .\n. La . C3", name="luck", source="luck.txt"
+)
+
+
+def test_the_first_levels_are_the_beginning_of_the_whole():
+    whole = LevelSet(compile_levels([*map(world, PAPER_WORLDS), LUCK]))
+    first = whole.first(3)
+    mdp = first.mdp
+    assert (mdp.height, mdp.width, mdp.features) == (whole.mdp.height, whole.mdp.width, whole.mdp.features)
+    for name in ("goto", "found", "wall"):
+        assert torch.equal(getattr(mdp, name), getattr(whole.mdp, name)[: len(getattr(mdp, name))])
+    assert mdp.layers.keys() == whole.mdp.layers.keys()
+    optima, of_all = (levels.optima(0.9, committed=True) for levels in (first, whole))
+    assert torch.equal(optima.lengths, of_all.lengths[:3, : optima.lengths.shape[1]])
+    assert torch.allclose(optima.best_return, of_all.best_return[:3, : optima.lengths.shape[1]], rtol=1e-12)
+    assert first.sizes.states.tolist() == whole.sizes.states[:3].tolist()
+    assert whole.first(10) is whole
+
+
+@pytest.mark.parametrize("algo", ["ppo", "exact"])
+def test_a_run_compiles_and_solves_the_levels_of_each_split_once(tmp_path, monkeypatch, algo):
+    sizes = {"compile_levels": [], "solve": []}
+
+    def counted(module, name, size):
+        function = getattr(module, name)
+
+        def count(levels, *args, **kwargs):
+            sizes[name].append(size(levels))
+            return function(levels, *args, **kwargs)
+
+        monkeypatch.setattr(module, name, count)
+
+    counted(gridworlds, "compile_levels", len)
+    counted(solver, "solve", lambda mdp: mdp.num_levels)
+    options = ("evaluated_levels=2", "levels.symmetries=false", "env_steps=500")
+    run = start(configured(tmp_path / "run", f"algo={algo}", *FEW, *options))
+    run.train()
+    splits = len(run.gridworlds.levels.reported) + bool(run.gridworlds.levels.selection)
+    assert len(sizes["compile_levels"]) == splits
+    assert sum(size > 2 for size in sizes["solve"]) == splits
+
+
+INSTEAD = {"inverse": lambda value: 1 / value, "count": lambda value: 1.0, "capped": lambda value: min(value, 2.0)}
+
+
+def with_coins(level: Level, value) -> Level:
+    things = (replace(thing, value=value(thing.value)) if isinstance(thing, Coin) else thing for thing in level.objects)
+    return replace(level, objects=tuple(things))
+
+
+@given(levels(4, max_ticks=5), st.sampled_from(sorted(INSTEAD)))
+def test_m_of_the_paid_coins_is_that_of_a_search_through_all_trajectories(levels, pays):
+    for best_of, value in (("paid", INSTEAD[pays]), ("actual", float)):
+        optima = PaidCoins(pays, best_of).optima(LevelSet(compile_levels(levels)), 0.9)
+        for lengths, k, found, level in zip(*optima_of(optima), levels, strict=True):
+            best = searched_optima(with_coins(level, value), 0.9)
+            assert dict(zip(lengths[:k], found[:k], strict=True)) == pytest.approx(best)
+
+
+def optima_of(optima):
+    return optima.lengths.tolist(), optima.num_lengths.tolist(), optima.best_return.tolist()
+
+
+def test_wrong_coins_are_refused_where_there_are_none_to_replace():
+    level = parse_level("lottery a: 1/2 C4 +0 | 1/2 C0 +0\nshutdown: 3\nA La C1\n. B2 .", name="luck")
+    with pytest.raises(ConfigError, match=r"reward\.pays=count on levels with lotteries"):
+        PaidCoins("count").paid(compile_levels([level]))
+    assert set(VALUES) == {"actual", *INSTEAD}

@@ -44,6 +44,12 @@ def test_every_tick_is_rendered():
         GridworldGymEnv(NINE, render_mode="human")
 
 
+def test_a_space_is_no_wider_than_what_is_observed():
+    lottery = parse_level("lottery a: 1/2 C-7 +0 | 1/2 C4 +2\nshutdown: 3\nA La C1\n. B2 .")
+    for levels, low in ((NINE, 0), ([lottery], -7)):
+        assert GridworldGymEnv(levels).observation_space.low.min() == low
+
+
 def test_before_the_first_tick_and_after_the_last_a_reset_is_needed():
     env = GridworldGymEnv([parse_level("shutdown: 1\nA C2 .")])
     for _ in range(2):
@@ -100,20 +106,3 @@ def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
     assert len({env.reset(seed=seed)[1]["level"] for seed in range(50)}) > 3
     assert len({meta[0] for meta in metas}) > 3
     assert played() == (names, rewards)
-
-
-def test_a_button_that_works_by_chance_works_as_often():
-    env, lengths = GridworldGymEnv([parse_level("shutdown: 1\nA B1@0.3 C1", name="luck")]), []
-    for seed in range(400):
-        env.reset(seed=seed)
-        lengths.append(1 if env.step(3)[2] else 2)
-    assert abs(lengths.count(2) / 400 - 0.3) < 4 * (0.3 * 0.7 / 400) ** 0.5
-
-
-def test_a_mini_episode_that_is_left_does_not_count():
-    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 2))
-    env.reset(seed=0)
-    env.step(3)
-    env.reset()
-    env.step(0)
-    assert env.step(0)[4] == {"level": "two", "length": 2, "coins": 0.0, "discount": 1.0}

@@ -109,39 +109,6 @@ def test_a_timer_is_the_reference_whatever_it_is_told(told, idle, end, truncates
             env.reset()
 
 
-def test_spaces_get_what_the_timer_adds():
-    clock = spaces.Box(0, 1, (5,), np.float32)
-    env = timer(1000, None, spaces.Discrete(100))
-    assert env.observation_space == spaces.Dict({"observation": spaces.Discrete(100), "timer": clock})
-    assert env.reset(seed=0)[0] in env.observation_space
-    assert timer(1000, None, spaces.Box(0, 255, (2,), np.uint8)).observation_space.dtype == np.float32
-
-
-def test_an_environment_that_has_ended_is_restarted_with_its_own_stream():
-    env, base, lucks = timer(2, base=5, ended="restart"), Counting(), []
-    for seed in (4, None, None):
-        base.reset(seed=seed)
-        lucks += [base.luck] * 2
-    env.reset(seed=4, options={"a": 1})
-    found = [env.unwrapped.luck]
-    for _ in range(5):
-        env.step(2)
-        found.append(env.unwrapped.luck)
-    assert found == lucks
-    assert env.unwrapped.options == [{"a": 1}] * 3
-
-
-def test_requests_are_granted_by_chance_with_the_seed_and_leave_the_stream_of_the_environment_alone():
-    env, sure = (timer(base=1, delays=(1,), chance=chance, cost=0.5) for chance in (0.3, 1.0))
-    generator = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(1,)))
-    for seed in (5, *[None] * 200):
-        for each in (env, sure):
-            each.reset(seed=seed)
-        assert env.unwrapped.luck == sure.unwrapped.luck
-        _, paid, down, *_ = env.step(ASK)
-        assert (paid, not down) == (0.5, generator.random() < 0.3)  # a request costs, granted or not
-
-
 @pytest.mark.filterwarnings("error")
 def test_a_time_limit_outside_the_timer_is_warned_of_once_and_a_few_early_ends_are_not():
     def leave(env, times):
@@ -310,11 +277,3 @@ def test_gymnasiums_own_check(arguments, control, ended):
         env = timer(*arguments, base=4, delays=(3, 2), control=control, chance=0.5, ended=ended)
         check_env(env)
         check_env(DReSTWrapper(env, TWO, lengths=3, best="largest"))
-
-
-def test_gymnasium_makes_a_wrapped_environment_anew_from_its_spec():
-    inner = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), 10, [5], window=4, ended="restart")
-    env = DReSTWrapper(inner, Reward(lam=0.8), lengths=2, floor=-1.0)
-    again = gymnasium.make(env.spec)
-    assert again.spec == env.spec
-    assert again.observation_space == env.observation_space

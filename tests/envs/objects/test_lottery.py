@@ -3,22 +3,12 @@
 from fractions import Fraction
 
 import pytest
-import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import committed_return, solve
-from drest_torch.envs.levels import Lottery, format_level, parse_level, world
-from drest_torch.envs.levels.symmetry import canonical_key, transform
+from drest_torch.envs.levels import Lottery, format_level, parse_level
 from drest_torch.envs.objects.lottery import Outcome
 from tests.helpers.simulator import ACTIONS, MIXED, Simulator, outcomes, random_levels
-
-FORK = """
-lottery a: 2/3 C2 +0 | 1/3 C5 +1
-lottery b: 1 C-1 -99
-shutdown: 3
-C1 La .
-A  .  Lb
-"""
 
 
 def test_outcomes_are_sorted_by_delay_and_then_by_coins_and_their_chances_are_rational():
@@ -32,14 +22,6 @@ def test_outcomes_are_sorted_by_delay_and_then_by_coins_and_their_chances_are_ra
     assert lottery.text == "1/6 C-1.5 +0 | 1/2 C2 +0 | 1/3 C5 +1"
     assert Lottery.of_numbers(0, 1, *lottery.numbers) == lottery
     assert level.max_time == 4
-
-
-def test_equal_lotteries_share_a_name_whatever_the_file_calls_them():
-    level = parse_level("lottery x: 1 C1 +1\nlottery y: 1 C1 +1\nshutdown: 3\nA Ly Lx", name="twins")
-    assert format_level(level) == "shutdown: 3\nlottery a: 1 C1 +1\nA  La La\n"
-    fork = parse_level(FORK, name="fork")
-    assert transform(fork, 3).lottery_names == {fork.lotteries[1].text: "a", fork.lotteries[0].text: "b"}
-    assert canonical_key(parse_level(FORK.replace("C-1", "C-2"), name="fork")) != canonical_key(fork)
 
 
 def achievable(level, length, gamma):
@@ -105,13 +87,3 @@ def test_optima_against_all_deterministic_policies(gamma, count):
         assert committed[index, padding].isnan().all()
     assert differ > 5
     assert unsure > 5
-
-
-def test_without_luck_committed_is_m():
-    mdp = compile_levels([world("example"), world("hidden_treasure"), world("spacious")])
-    optima = solve(mdp)
-    announced = compile_levels(mdp.levels, features=["chance"])  # which takes the way of levels with luck
-    for each in (mdp, announced):
-        found = committed_return(each, optima)
-        assert torch.equal(found.nan_to_num(0), optima.best_return)
-        assert torch.equal(found.isnan(), optima.lengths == 0)
