@@ -6,7 +6,8 @@ A draft depends on the seed and on its own number alone, not on the drafts that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import chain
+from functools import lru_cache, partial
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import torch
@@ -176,17 +177,16 @@ def _shaped(
 # ------------------------------------------------------------------------------------------- compiling
 
 
-def walled_in(drafts: Drafts, config: GeneratorConfig) -> Tensor:
-    """Return whether the agent is stuck in a draft [n].
+def walled_in(drafts: Drafts, mdp: Mdp) -> Tensor:
+    """Return whether the agent is stuck in a draft [n], of the level set that they are compiled to.
 
     Either it has wall on all four sides, and `compile_levels` would refuse the level, or it could never leave a cell
     with an object that stays.
     """
-    mdp = compiled(drafts, config)
     stays = mdp.stays()
     stuck = stays[mdp.start]
-    for kind in KINDS:
-        if not kind.is_taken and config.most_of(kind) > 0:
+    for kind in kinds_in(drafts.layers):
+        if not kind.is_taken:
             stuck |= (kind.is_on(drafts.layers) & stays.reshape(drafts.walls.shape)).any(-1)
     return stuck
 
@@ -234,14 +234,19 @@ def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> list[Level]
     return levels
 
 
-def _things(kind: type[WorldObject], drafts: Drafts, columns: int) -> list[list[WorldObject]]:
+def _things(kind: type[WorldObject], drafts: Drafts, columns: int) -> list[tuple[WorldObject, ...]]:
     """Return the objects of a kind in each draft, in reading order."""
-    things: list[list[WorldObject]] = [[] for _ in drafts.number]
-    draft, cell = kind.is_on(drafts.layers).nonzero(as_tuple=True)
+    here = kind.is_on(drafts.layers)
+    draft, cell = here.nonzero(as_tuple=True)
     numbers = [drafts.layers[name][draft, cell] for name in kind.layers]
-    for index, *values in zip(*_lists(draft, cell // columns, cell % columns, *numbers), strict=True):
-        things[index].append(kind.of_numbers(*values))
-    return things
+    objects = map(partial(_object, kind), *_lists(cell // columns, cell % columns, *numbers))
+    return [tuple(islice(objects, count)) for count in here.sum(-1).tolist()]
+
+
+@lru_cache(1 << 16)
+def _object(kind: type[WorldObject], *values: Any) -> WorldObject:
+    """Return an object, which all levels that have it share: most of them are made many times."""
+    return kind.of_numbers(*values)
 
 
 def _lists(*tensors: Tensor) -> list[list[Any]]:

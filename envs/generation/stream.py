@@ -20,7 +20,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.exact.earliest import Properties, button_distance, properties
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.candidates import Drafts, compiled, draw, to_levels, walled_in
@@ -65,7 +65,6 @@ def stream(
     while True:
         with torch.device(device):
             drafts = draw(config, seed, torch.arange(first, first + at_once))
-            drafts = drafts.where(~walled_in(drafts, config))
             drafts = drafts.where(passed(drafts, config)).to("cpu")
         for level in to_levels(drafts, config, seed):
             if without and canonical_key(level) in without:
@@ -86,18 +85,17 @@ def draft_number(level: Level) -> int:
 
 
 def passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
-    """Return whether each draft passes the filters [n]; no draft may be walled in."""
-    if not len(drafts.number):
-        return torch.zeros(0, dtype=torch.bool)
-    passes = _button_passed(drafts, config)
+    """Return whether each draft passes the filters [n]; none passes whose agent is walled in."""
+    mdp = compiled(drafts, config)
+    passes = _button_passed(drafts, mdp, config) & ~walled_in(drafts, mdp)
     # The distance to the button is much faster to compute than the rest, so only drafts that pass are searched further.
     index = passes.nonzero().squeeze(-1)
     return passes if not len(index) else passes.index_put((index,), _search_passed(drafts.where(passes), config))
 
 
-def _button_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
+def _button_passed(drafts: Drafts, mdp: Mdp, config: GeneratorConfig) -> Tensor:
     """Return whether each draft passes the filters `distance` and `spare` [n]."""
-    distance = button_distance(compiled(drafts, config))
+    distance = button_distance(mdp)
     passes = distance >= (1 if config.lengths[0] > 1 else 0)  # without a button in time there is only one length
     spare = torch.where(distance > 0, drafts.shutdown - distance, -1)
     for name, values, luck in zip(THINNED, (distance, spare), drafts.luck.unbind(-1), strict=True):

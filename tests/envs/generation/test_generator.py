@@ -184,7 +184,10 @@ def same(one, other):
 )
 def test_drafts_are_compiled_as_their_levels_are_and_drafted_again_where_these_are_refused(config):
     drafts = drafted(config, 300)
-    walled_in, levels = drafting.walled_in(drafts, config), drafting.to_levels(drafts, config, 0)
+    walled_in, levels = (
+        drafting.walled_in(drafts, drafting.compiled(drafts, config)),
+        drafting.to_levels(drafts, config, 0),
+    )
     assert walled_in.tolist() == [is_refused(level) for level in levels]
     drafts = drafts.where(~walled_in)
     levels = drafting.to_levels(drafts, config, 0)
@@ -245,7 +248,7 @@ def seen_by(name, level):
 def test_a_filter_lets_through_just_what_it_should(name):
     config = replace(LOOSE, **{name: FILTERS[name]})
     drafts = drafted(config, 2048)
-    drafts = drafts.where(~drafting.walled_in(drafts, config))
+    drafts = drafts.where(~drafting.walled_in(drafts, drafting.compiled(drafts, config)))
     drafts = drafts.where(generator.passed(drafts, LOOSE))
     passed = generator.passed(drafts, config)
     assert 50 < passed.sum() < len(passed) - 50
