@@ -10,16 +10,21 @@ from pathlib import Path
 from unicodedata import category
 
 OWN = __name__.partition(".")[0]
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode's categories of characters that control, or part lines."""
 LIBRARIES = frozenset({"torch", "torchrl", "tensordict", "numpy", "gymnasium", "wandb", *sys.stdlib_module_names})
 
 
 def shown(text: str) -> str:
     """Return a text as it can be printed: a terminal shows the control characters in it and does not obey them."""
-    return "".join(repr(each)[1:-1] if category(each) in ("Cc", "Cf", "Cs") and each != "\n" else each for each in text)
+    return "".join(repr(each)[1:-1] if category(each) in HIDDEN and each != "\n" else each for each in text)
 
 
 class UserError(ValueError):
     """An error that the user can correct; the message names the place and the remedy."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shown(message))  # it may quote a file
 
 
 class FileError(UserError):

@@ -47,6 +47,10 @@ def test_control_characters_are_shown_and_not_obeyed(tmp_path):
     (tmp_path / "level.txt").write_text("title: \x1b]0;mine\x07x\n" + format_level(world("example")))
     with pytest.raises(LevelError, match="title"):
         read_levels(tmp_path / "level.txt")
+    (tmp_path / "level.txt").write_text("shutdown: 5\nlottery a: 1/2 \x0b1\u2028 +0 | 1/2 C4 +2\n\n. La A B2\n")
+    with pytest.raises(LevelError, match=r"\\x0b1") as caught:
+        read_levels(tmp_path / "level.txt")
+    assert len(str(caught.value).splitlines()) == 1
 
 
 NO_CONFIGURATIONS = {

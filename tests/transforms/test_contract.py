@@ -50,6 +50,7 @@ TOGETHER = {
     "chance": (counting(), lambda: [timer(chance=0.5)]),
     "best": (counting(), lambda: [timer(), BestReturn(3), MetaEpisodes(3)]),
     "levels": (counting(levels=True), lambda: [timer(), MetaEpisodes(3, levels=[3, 5])]),
+    "own lengths together": (counting(), lambda: [OwnLengths(ENDS), MetaEpisodes(3, together=True)]),
     "together": (counting(), lambda: [timer(), MetaEpisodes(3, together=True), PrivateBits(2)]),
     "group": (counting(levels=True), lambda: [timer(), MetaEpisodes(3, together=True, group=2, levels=[1, 4])]),
     "worlds": (worlds, lambda: [DReSTReward()]),
