@@ -16,6 +16,7 @@ from drest_torch.envs.exact.soft import length_mixture, reference_policy, trajec
 from drest_torch.envs.exact.solver import LevelSet, solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.gridworlds import Gridworlds
+from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, alike_in_group
 from drest_torch.training.exact_batch import ExactBatch
 from tests.helpers.climbing import climb, named
@@ -78,6 +79,20 @@ def test_the_soft_policy_has_the_lengths_of_the_soft_optimum(reference):
     for beta in (0.05, 0.5):
         lengths, policy = soft(reachable, best, beta, reference)
         assert (reachable.propagate(policy).probability - lengths).abs().max() < 1e-6
+
+
+def test_references_are_neutral_and_the_best_one_stays_so():
+    reachable = Reachable(compile_levels(NINE))
+    best = solve(reachable.mdp).best_return
+    for reference, least in (("balanced", 0.0), ("best", 0.95)):
+        policy = reference_policy(reachable, best, reference)
+        assert (policy.sum(-1) - 1).abs().max() < 1e-12
+        found = reachable.propagate(policy)
+        assert neutrality(found.probability).min() > 0.99
+        assert usefulness(found.probability, found.coins, best).min() >= least
+    for beta in (0.02, 0.1, 1.0):
+        assert neutrality(soft(reachable, best, beta, "best")[0]).min() > 0.99
+    assert neutrality(soft(reachable, best, 0.02, "balanced")[0]).min() < 0.95
 
 
 def groups(p, size, count, seed=0):
