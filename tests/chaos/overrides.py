@@ -2,9 +2,11 @@
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from omegaconf import OmegaConf
 
+from drest_torch.config.reading import flattened, typed
 from tests.chaos.folders import folders
 from tests.chaos.forked import drest
 
@@ -25,10 +27,11 @@ SHORT = {
 """What keeps a run short."""
 IN_GRIDWORLDS: Choices = {
     **{"levels.train": "3", "levels.test": "2", "levels.selection": "1", "test.paper": "false"},
-    "algo": ("ppo", "ppo", "ppo", "a2c", "reinforce", "exact", "generalist", "tabular", "nope"),
-    "levels": ("example", "lopsided", "generated", "generated", "generated", "paper", "easy", "own", "nope"),
+    "algo": ("ppo", "ppo", "ppo", "a2c", "reinforce", "exact", "generalist", "tabular"),
+    "levels": ("generated", "generated", "generated", "generated", "easy", "paper", "example"),
 }
 GROUPS: Choices = {
+    **{"algo": ("nope", "''"), "levels": ("lopsided", "own", "nope")},
     "policy": ("mlp", "convolutional", "symmetric", "residual", "auto", "nope"),
     "reward": ("drest", "default", "unnormalised", "nope"),
     "objective": ("drest", "weighted", "constrained", "kl", "nope"),
@@ -75,11 +78,20 @@ EVALUATED: Choices = {
 
 def training(rng: random.Random, count: int) -> Iterator[str]:
     """Train in gridworlds with random values of any keys."""
-    from drest_torch.config.compose import compose, keys_of
+    from drest_torch.config.compose import compose
 
-    known = keys_of(OmegaConf.to_container(compose("levels=generated", "algo=ppo")))
-    keys = [key for key in known if key not in SLOW and not key.startswith(("env.", "hydra"))]
-    return _attack("train", SHORT | IN_GRIDWORLDS, {**GROUPS, **dict.fromkeys(keys, VALUES)}, rng, count)
+    known = flattened(OmegaConf.to_container(compose("levels=generated", "algo=ppo")))
+    near = {key: _near(value) for key, value in known.items() if key not in SLOW and key[:4] not in ("env.", "hydr")}
+    return _attack("train", SHORT | IN_GRIDWORLDS, {**GROUPS, **near}, rng, count)
+
+
+def _near(value: Any) -> Sequence[str]:
+    """Return values of which half are like this one, so that as many are played with as are refused."""
+    if type(value) in (int, float):
+        alike = [str(type(value)(value * factor)) for factor in (0, 0.5, 1, 2, 4)]
+    else:
+        alike = ["true", "false"] if isinstance(value, bool) else [typed(value)]
+    return [*VALUES, *alike * (len(VALUES) // len(alike))]
 
 
 def elsewhere(rng: random.Random, count: int) -> Iterator[str]:
