@@ -18,7 +18,7 @@ from drest_torch.config.reading import flattened, settings
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import CheckpointError, ConfigError
-from drest_torch.help import COMMANDS, help_text, keys_of
+from drest_torch.help import COMMANDS, keys_of
 from drest_torch.limits import limits_of
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys
 from tests.helpers.documents import ROOT
@@ -159,23 +159,6 @@ def test_the_help_says_of_every_key_its_value_its_type_and_what_it_means(command
     if command != "study":
         cfg = OmegaConf.to_container(compose(*overrides, name=COMMANDS[command].config))
         assert {key for key in flattened(cfg) if not key.startswith("logger.sinks.")} <= set(found)
-
-
-@pytest.mark.parametrize(
-    ("command", "overrides", "words"),
-    [
-        ("train", ["algo=ppo"], "algo.clip=0.2 (number above 0) The probability ratio is clipped"),
-        ("train", ["algo=tabular"], "algo.lr=0.25 (number above 0) Learning rate at the start of the schedule."),
-        ("train", ["objective=weighted"], "objective.product=false (true or false) Whether the value is the product"),
-        ("train", ["env.base=[5,9]"], "env.base=[5,9] (whole number, a list of them, or null) Steps until shutdown;"),
-        ("train", [], "threads=null (whole number from 1 to 1024, or null) Threads that torch may use"),
-        ("evaluate", [], "pictures=null (path, or null) Folder for pictures"),
-        ("study", [], "workers=null (whole number at least 1, or null) Runs that go on at the same time"),
-        ("study", ["study=lambda_meta"], "study.agents=8 (whole number at least 1) For each pair of λ and E."),
-    ],
-)
-def test_lines_of_the_help(command, overrides, words):
-    assert words in " ".join(help_text(command, *overrides).split())
 
 
 # ---------------------------------------------------------------------------------- read

@@ -5,8 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrow
+from matplotlib.patches import FancyArrow, Polygon
 
+from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.envs.view.rendering import Way, arrows_text, render, to_text
 
@@ -52,3 +53,20 @@ def test_a_way_back_lies_beside_the_way_there():
     (line,) = axes_of(parse_level("shutdown: 9\nA . C1"), ways=[Way([(0, 0), (0, 1), (0, 0)])]).lines
     there, back = line.get_xydata()[0], line.get_xydata()[-1]
     assert there[1] > 0.5 > back[1]
+
+
+HALL = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")
+"""A door for each direction, on a map that looks like no other symmetry of it."""
+
+
+def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():
+    ax = Figure().add_subplot()
+    render(HALL, ax)
+    doors = [patch for patch in ax.patches if isinstance(patch, Polygon)]
+    for door, patch in zip(HALL.fixtures, doors, strict=True):
+        x, y = patch.get_xy().T
+        assert door.column < x.min() < x.max() < door.column + 1
+        assert door.row < y.min() < y.max() < door.row + 1
+        right, down = x.max() + x.min() - 2 * door.column - 1, y.max() + y.min() - 2 * door.row - 1
+        leads = [down * step_down + right * step_right for step_down, step_right in STEPS]
+        assert leads.index(max(leads)) == door.direction
