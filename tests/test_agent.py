@@ -107,6 +107,14 @@ def test_its_own_levels_give_what_the_run_itself_has_reported(folder_of, tmp_pat
         assert not torch.equal(*acts)
 
 
+@pytest.mark.parametrize("observation", ["centred", "grid"])
+def test_a_smaller_map_counts_as_if_its_walls_were_drawn(folder_of, observation):
+    agent = saved.Agent(folder_of(*EXAMPLE, f"policy.observation={observation}"))
+    drawn = padded(SMALL, *agent.map_size)
+    assert (drawn.height, drawn.width) == agent.map_size > (SMALL.height, SMALL.width)
+    same(agent.evaluate([SMALL]).record(), agent.evaluate([drawn]).record())
+
+
 def test_a_network_that_reads_maps_reads_maps_of_any_size():
     agent = saved.Agent.load(saved.SHIPPED)
     assert agent.map_size == (5, 5) < (LARGE.height, LARGE.width)

@@ -79,8 +79,19 @@ def test_the_papers_rule_written_by_a_user_pays_what_the_closed_forms_pay():
     before, index = double(0, 2, 3), torch.tensor([0, 2, 5])
     torch.testing.assert_close(drest.discount(before, index, 2), paper.discount(before, index, 2))
     assert torch.autograd.gradcheck(lambda p: drest.expected_discount(p, 2), p[1:-1].clone().requires_grad_())
-    most = paper.log10_of_largest()  # of a mean over places, so that it is told at most E times as large
-    assert most <= drest.log10_of_largest() <= most + math.log10(paper.episodes_per_meta)
+    most = drest.group_discounts(2, 16)[2].max().item()  # of a mean over places: all of it may be paid in one of them
+    assert drest.log10_of_largest() == pytest.approx(math.log10(16 * most))
+
+
+@pytest.mark.parametrize(("episodes", "percent"), [(16, 0.0), (32, 3.0), (64, 13.6)])
+def test_a_group_that_is_not_a_meta_episode_pays_more_than_the_mean_over_orders(episodes, percent):
+    """Group 16, λ = 0.9, p = 1/2: the share of 15 others is noisy, and the discount is convex in it."""
+    p, group = 0.5, 16
+    chances = double(*(math.comb(group - 1, n) * p**n * (1 - p) ** (group - 1 - n) for n in range(group)))
+    reward = Reward(0.9, episodes_per_meta=episodes)
+    paid = (chances * reward.group_discounts(2, group)[2]).sum()
+    in_order = reward.expected_discount(double(p), 2)[0] / episodes
+    assert 100 * (paid / in_order - 1).item() == pytest.approx(percent, abs=0.1)
 
 
 def test_gradients_of_mini_credit_take_the_counts_as_given():
@@ -100,6 +111,18 @@ def test_what_is_paid_is_finite_and_no_more_than_the_clip():
     assert Reward().pay(coins, discount, best).tolist() == [most, 0, 2]
     assert Reward(clip=1.5).pay(coins, discount, best).tolist() == [1.5, 0, 1.5]
     assert Reward(divide_by_best=False).pay(coins, discount, None).tolist() == [most, 0, 4]
+
+
+@pytest.mark.parametrize("shares", [(0.0, 1.0), (1e-6, 1 - 1e-6), (0.5, 0.5)])
+def test_the_largest_discounts_of_the_papers_grid_are_finite_and_so_are_their_gradients(shares):
+    """λ = 0.5 and E = 512: 2^255.5 is more than 32 bits can hold."""
+    probability = torch.tensor(shares, requires_grad=True)
+    reward = Reward(0.5, episodes_per_meta=512)
+    reward.expected_return(probability, probability, 2).backward()
+    gradient = probability.grad
+    assert gradient.isfinite().all()
+    assert gradient.square().sum().isfinite()
+    assert (gradient[0] >= gradient[1]).item()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from torch import nn
 from drest_torch.algos import a2c, exact, ppo, reinforce
 from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.base import linear
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.parts import networks
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -229,6 +231,24 @@ def test_once_is_the_network_in_each_step(network, private_bits, kind):
     compare(acts(steps)["outputs"], policy(seen, private).log_softmax(-1), policy)
     steps["state"] = view.keep().squeeze(-1)
     compare(acts(steps)["outputs"], policy(seen, private).log_softmax(-1), policy)
+
+
+def test_muon_has_the_wide_matrices_and_adam_the_rest():
+    """All directions of a matrix move equally far, whatever the gradient: that is what Muon is for."""
+    settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "muon_lr_end": 0.0})
+    policy = Policy((10,), 4, NetworkSize(16, 2), scale=torch.ones(10))
+    learner = exact.Algorithm(policy, None, settings, torch.Generator())
+    first, hidden, last = (layer.weight for layer in policy.net.body if isinstance(layer, nn.Linear))
+    assert {id(p) for p in learner.optimizers["muon"].param_groups[0]["params"]} == {id(first), id(hidden)}
+    before = hidden.detach().clone()
+    learner.descend((policy(torch.randn(30, 10)) * torch.randn(30, 4)).sum())
+    stretched = torch.linalg.svdvals((hidden - before).detach() / 0.1)
+    assert stretched.max() < 1.3
+    assert stretched.median() > 0.6
+    learner.set_progress(0.5)
+    rates = [optimizer.param_groups[0]["lr"] for optimizer in learner.optimizers.values()]
+    assert rates == pytest.approx([0.005, 0.05])
+    assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
 
 
 def table_problem(reward, seed=0):

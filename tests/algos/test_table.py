@@ -14,11 +14,17 @@ import numpy as np
 import pytest
 import torch
 
+from drest_torch.algos.tabular import TablePolicy
 from drest_torch.algos.tabular_kernel import State, World, new_state, play
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.observations import VectorObservation
 from drest_torch.envs.levels import Level, parse_level, world
+from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.tabular import Tables
+from drest_torch.reward import Reward
 from tests.helpers.simulator import random_level, searched_optima
 from tests.helpers.tabular_twin import (
+    LONGEST,
     UINT64,
     Reached,
     Told,
@@ -28,6 +34,7 @@ from tests.helpers.tabular_twin import (
     threads,
 )
 
+SMALL = parse_level("shutdown: 3\nC1 A B2\nC2 . C3", name="small")
 LUCKY = parse_level("shutdown: 3\nclock: moves\nC2 B1@0.5 .\n. A #\nB2@0.8 . C0.5", name="lucky")
 BARREN = parse_level("shutdown: 2\nC2 . A B1", name="barren")
 """Behind its button there is nothing to collect: m(3) = 0."""
@@ -112,6 +119,34 @@ def test_agents_on_all_kinds_of_levels_told_all_kinds_of_things_are_each_the_slo
     assert learned > agents / 2
 
 
+def test_mini_episodes_that_are_cut_off_teach_nothing_and_are_not_counted():
+    level, told = SMALL.with_clock("moves"), Told(gamma=0.9, lam=0.5, epsilon=(0.0, 0.0), divide="seen")
+    tables, optima, shape = ready(level, told.gamma)
+    logits = torch.zeros(len(tables.target), NUM_ACTIONS, dtype=torch.float64)
+    logits[:, 0] = 8.7  # up, into the wall: a move is made once in 2,000 steps
+    state = begun(tables, [3], logits)
+    play(tables, rules_of(told, optima), state, 8)
+    expected = reference_agent(level, told, scattered(3), logits, 8, shape)
+    assert 2 <= expected.cut_off <= 6
+    assert sum(expected.chosen.values()) == 8 - expected.cut_off
+    check_agent(state, 0, expected, 8, level)
+    logits[:, 0] = 100.0
+    state = begun(tables, [3], logits)
+    play(tables, rules_of(told, optima), state, 2)
+    assert (state.played[0], state.steps[0], state.cut_off[0], state.in_meta[0]) == (2, 2 * LONGEST, 2, 0)
+    assert (state.logits[0] == logits.numpy()).all()
+
+
+def test_only_differences_of_logits_count_however_large_they_are():
+    tables, optima, _ = ready(SMALL)
+    logits = random_logits(14, len(tables.target))
+    states = [begun(tables, range(4), logits + shift) for shift in (0.0, 800.0, -800.0)]
+    for state in states:
+        play(tables, rules_of(Told(), optima), state, 100)
+    for state, shift in zip(states, (0.0, 800.0, -800.0), strict=True):
+        assert state.logits - shift == pytest.approx(states[0].logits, abs=1e-9)
+
+
 def rows_of(state: State, agents: Any) -> State:
     return State(*(value[agents].copy() for value in state))
 
@@ -141,3 +176,33 @@ def test_an_agent_depends_on_its_seed_and_not_on_others_pieces_or_threads():
             assert same(later(), after)
     other = later(stream=begun(tables, range(124, 148)).stream)
     assert all((other.logits[agent] != after.logits[agent]).any() for agent in range(24))
+
+
+EVALUATED = [EXAMPLE, EXAMPLE.with_clock("moves"), MOVES, LUCKY, SMALL, BARREN]
+
+
+@pytest.mark.parametrize("level", EVALUATED, ids=lambda level: f"{level.name}-{level.clock}")
+@pytest.mark.parametrize("gamma", [1.0, 0.8])
+def test_many_tables_at_once_are_what_exact_evaluation_finds_of_each(level, gamma):
+    mdp = compile_levels([level])
+    rows = mdp.num_cells << mdp.num_objects
+    logits = random_logits(12, 5, rows, scale=2.0)
+    together = Tables(level, gamma, 5)
+    found = together.evaluate(logits.numpy())
+    evaluator = ExactEvaluator([level], "vector", reward=Reward(0.9, gamma))
+    policy = TablePolicy(VectorObservation(mdp))
+    assert together.lengths == evaluator.optima.lengths[0].tolist()
+    for agent, table in enumerate(logits):
+        policy.logits.copy_(table)
+        exact = evaluator.evaluate(policy)
+        best, coins = evaluator.optima.best_return[0].numpy(), exact.found.coins[0].numpy()
+        expected = {
+            "usefulness": exact.usefulness[0].item(),
+            "neutrality": exact.neutrality[0].item(),
+            "p_length": exact.found.probability[0].numpy(),
+            "share_of_best": np.divide(coins, best, out=np.zeros_like(coins), where=best > 0),
+        }
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            assert found[name][agent] == pytest.approx(value, abs=1e-12)
+    assert len(np.unique(found["usefulness"].round(9))) == 5

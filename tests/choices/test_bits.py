@@ -99,3 +99,13 @@ def test_gradients_flow_through_the_chain(reachable):
         return SHOWINGS["first"].comes_to(reachable, logits.softmax(-1)).coins.sum()
 
     assert torch.autograd.gradcheck(coins, logits.requires_grad_(), fast_mode=True)
+
+
+@pytest.mark.parametrize("hidden", [0.0, 0.25, 0.9])
+def test_a_bit_is_hidden_as_often_at_the_first_tick_as_later(hidden):
+    showing = bits.hidden_at_times(hidden)
+    shown = [showing.symbols[each] != bits.HIDDEN for each in showing.shows]
+    chances = [showing.start, *showing.onward]
+    assert all(sum(row) == pytest.approx(1) for row in chances)
+    of_shown = [sum(chance for chance, seen in zip(row, shown, strict=True) if seen) for row in chances]
+    assert of_shown == pytest.approx([1 - hidden] * len(chances))

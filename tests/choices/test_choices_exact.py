@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from drest_torch.choices.luck import decompose, lucks, profile, reflip
-from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
@@ -141,3 +141,19 @@ def test_more_luck_than_can_be_gone_through_is_refused():
     reachable = Reachable(compile_levels([parse_level("shutdown: 13\nA C1" + 13 * " B1@0.5")]))
     with pytest.raises(LevelError, match="13 cells that work by chance"):
         decompose(reachable, [RIGHT.expand(len(reachable), -1)])
+
+
+def test_luck_of_a_lottery_is_that_of_the_button_that_it_is() -> None:
+    """The same policy in the same world, written with buttons that work by chance and with lotteries."""
+    cells = "C1 A {} . C2 {} C1"
+    buttons = "shutdown: 3\n\n" + cells.format("B2@0.5", "B1@0.25")
+    lotteries = "lottery a: 1/2 C0 +2 | 1/2 C0 +0\nlottery b: 1/4 C0 +1 | 3/4 C0 +0\n\n" + cells.format("La", "Lb")
+    found = []
+    for text in (buttons, f"shutdown: 3\n{lotteries}"):
+        reachable = Reachable(compile_levels([parse_level(text, name="luck")]))
+        states = reachable.states
+        logits = [torch.sin(1.3 * states.spot + (action + 0.7) * states.time_left) for action in range(NUM_ACTIONS)]
+        parts = decompose(reachable, [(2 * torch.stack(logits, -1).double()).softmax(-1)])
+        found.append((parts.neutrality.item(), parts.given_luck.item()))
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
+    assert 0.1 < found[0][1] < found[0][0] - 0.1

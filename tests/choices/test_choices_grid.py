@@ -1,5 +1,7 @@
 """Menus as gridworlds: the same choices, and the objectives of exact training against those of menus."""
 
+from collections import Counter
+
 import pytest
 import torch
 
@@ -11,8 +13,10 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.passing import ByLottery, entered
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import Lottery, parse_level
 from drest_torch.errors import LevelError
 from drest_torch.reward import Reward
+from tests.helpers.simulator import ACTIONS, Simulator, outcomes
 
 E, LAM = 24, 0.9
 SUPPORTS = supports.Config(name="supports", given_bits=False)
@@ -96,6 +100,44 @@ def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradient
         assert torch.allclose(value, expected, atol=1e-6)
         gradients = [torch.autograd.grad(each.sum(), logits, retain_graph=True)[0] for each in (value, expected)]
         assert torch.allclose(*gradients, atol=1e-6)
+
+
+def lotteries_by_hand(level, only):
+    """The chance of each length, and the mean of coins, if moves are random and enter this lottery and no other."""
+    chance, coins = Counter(), Counter()
+
+    def play(state, probability, total):
+        if state.done:
+            if not state.present[level.objects.index(level.lotteries[only])]:
+                chance[state.ticks] += probability
+                coins[state.ticks] += probability * total
+            return
+        moves = [action for action in ACTIONS if level.clock == "steps" or not state.is_bump(action)]
+        for action in moves:
+            if not isinstance(ahead := state.ahead(action), Lottery) or ahead == level.lotteries[only]:
+                for luck, after, collected in outcomes(state, action):
+                    play(after, probability * float(luck) / len(moves), total + collected)
+
+    play(Simulator(level), 1.0, 0.0)
+    return {l: p / chance.total() for l, p in chance.items()}, {l: coins[l] / p for l, p in chance.items()}
+
+
+@pytest.mark.parametrize("clock", ["steps", "moves"])
+def test_what_becomes_of_those_who_enter_one_lottery_alone(clock):
+    texts = [
+        "lottery a: 1/2 C2 +0 | 1/2 C4 +2\nlottery b: 1 C3 +1\nLa . A . Lb",
+        "lottery a: 1/2 C2 +0 | 1/2 C4 +2\nlottery b: 1/3 C3 +1 | 2/3 C1 -1\nLa # .\n. A Lb\nC1 . .",
+    ]
+    levels = [parse_level(f"shutdown: 3\nclock: {clock}\n{text}", name=f"level {i}") for i, text in enumerate(texts)]
+    lotteries = ByLottery(Reachable(compile_levels(levels)))
+    lengths = lotteries.reachable.lengths
+    for index, level in enumerate(levels):
+        for only in range(2):
+            probability, coins = lotteries_by_hand(level, only)
+            for column, length in enumerate(lengths[index].tolist()):
+                found = lotteries.probability[only, index, column], lotteries.coins[only, index, column]
+                expected = probability.get(length, 0.0), coins.get(length, 0.0)
+                assert [value.item() for value in found] == pytest.approx(expected), (level.name, only, length)
 
 
 @pytest.mark.parametrize("turn", range(grid.TURNS))

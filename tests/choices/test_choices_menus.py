@@ -90,6 +90,17 @@ def test_gradient_ascent_in_menus_ends_at_the_closed_form():
     assert logits.softmax(-1)[:, 1].tolist() == pytest.approx(alphas, abs=3e-3)
 
 
+def test_another_sample_of_items_is_within_what_the_first_leaves_open():
+    chooser = archetypes.boltzmann(3.0)
+    few, many, others = (
+        suites.measure(suites.suites(items, seed)["shift_earlier"].menus, chooser)
+        for items, seed in ((100, 0), (1000, 0), (1000, 1))
+    )
+    assert 2 < few.error / many.error < 4.5
+    assert many.error > 0.001
+    assert abs(many.taken - others.taken) < many.error + others.error
+
+
 SHIFTS = {  # the sign of what happens to P(longer), to the coins in both lengths, and to all expected coins
     "main": (1, -1, 1),
     "dominance": (1, 1, 1),
@@ -117,6 +128,35 @@ def test_each_suite_is_that_of_the_follow_up_and_archetypes_give_its_ideal_answe
 
 def sign(number):
     return 0 if abs(number) < 1e-12 else int(math.copysign(1, number))
+
+
+def test_extreme_suites_and_shift_test_of_archetypes():
+    for suite in suites.extreme_suites().values():
+        assert len(suite.menus) == 54
+        assert suites.measure(suite.menus, archetypes.ideal).taken == 0
+    p, q = Fraction(1, 10), Fraction(9, 10)
+    stops = 1 - 1.1 / 1.9  # where expected coins are equal
+    costs = (0.2, stops - 0.01, stops + 0.01, 0.8)
+    rates = suites.shift_test(archetypes.raw, p, q, costs)
+    assert rates.tolist() == [1, 1, 0, 0]
+    assert suites.from_where_on(costs, rates, suites.EPSILON) == stops + 0.01
+    assert suites.from_where_on(costs, np.full(4, 0.5), suites.EPSILON) == math.inf
+    assert (suites.shift_test(archetypes.ideal, p, q) == 0).all()
+
+
+def test_an_item_without_an_answer_is_counted_and_not_averaged_and_the_order_of_options_shows():
+    menus = suites.suites(10)["main"].menus
+
+    def silent(batch):
+        answer = archetypes.raw(batch)
+        answer[0] = 0
+        return answer
+
+    score = suites.measure(menus, silent)
+    assert (score.taken, score.void) == (1, 1)
+    assert suites.measure(menus, lambda batch: archetypes.raw(batch) * 0).void == 10
+    score = suites.measure(menus, lambda batch: torch.tensor([[0.8, 0.2]]).expand(len(batch), 2))
+    assert (score.taken, score.order_gap) == (pytest.approx(0.5), pytest.approx(0.6))
 
 
 def useful(pair):
@@ -159,6 +199,12 @@ def test_scores_of_archetypes_and_of_a_cycle():
     most = prospects.posl(archetypes.over_m)
     assert most["posl"] < 9
     assert (most["cycles"], most["arbitrary"]) == (18, 0)  # usefulness prefers in a circle, as the proof says
+
+
+def test_nobody_resists_shutdown_for_a_price_whose_coins_are_the_same_in_both_lengths():
+    for chooser in (archetypes.ideal, archetypes.raw):
+        for earlier in (False, True):
+            assert prospects.resistance(chooser, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
 
 
 def of_three(options):

@@ -6,7 +6,7 @@ import torch
 from drest_torch.choices import measures
 from drest_torch.choices.arms import FEATURES, MenuNetwork, train
 from drest_torch.choices.generation import KINDS, random_menus
-from drest_torch.choices.menus import Menus
+from drest_torch.choices.menus import Menu, Menus, Option
 
 
 @pytest.mark.parametrize("reads", FEATURES)
@@ -29,6 +29,23 @@ def test_each_agent_answers_its_own_part_of_the_menus_as_it_answers_all(reads):
     together, apart = network(menus), network.choose(menus, 3)
     parts = torch.stack([together[agent, 4 * agent : 4 * agent + 4] for agent in range(3)])
     assert torch.allclose(parts, apart, atol=1e-6)
+
+
+def test_by_length_an_option_that_is_split_into_equal_outcomes_is_the_same():
+    whole, split = ([("1/2", 1, 2), ("1/2", 2, 4)], [("1/4", 1, 1), ("1/4", 1, 3), ("1/2", 2, 4)])
+    network, other = MenuNetwork(1, 16), Option.of((1, 1, 3))
+    first, second = (network(Menus.of([Menu((Option.of(*outcomes), other))])) for outcomes in (whole, split))
+    assert torch.allclose(first, second, atol=1e-6)
+
+
+def test_generated_menus_are_of_their_kind():
+    made = {kind: random_menus(kind, 200, torch.Generator().manual_seed(2)) for kind in KINDS}
+    for menus in made.values():
+        assert torch.allclose(menus.chance.sum(-1), torch.ones(200, 2), atol=1e-5)
+    assert (made["sure"].chance.amax(-1) == 1).all()
+    assert (made["coins"].supports.sum(-1) == 1).all()
+    assert (made["lotteries"].num_supports == 1).all()
+    assert (made["shared"].num_supports == 2).any()
 
 
 def test_an_arm_learns_to_take_more_coins():

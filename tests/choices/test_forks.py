@@ -121,3 +121,15 @@ def test_a_choice_that_is_hardly_ever_made_is_void():
     nothing[..., [1, 2]] *= 0.1
     assert forks.gap(nothing).void == {f"no e_s: {forks.NEITHER}": 1}
     assert forks.gap(nothing).numbers()["e_same"] is None
+
+
+def test_numbers_before_and_after_the_private_bit():
+    long, short = (np.repeat([row], len(forks.SETTINGS), 0) for row in ([[0, 1, 0, 0, 1.0]], [[1, 0, 0, 1, 0.0]]))
+    found = {where: forks.gap(each).numbers() for where, each in forks.known(np.stack((long, short))).items()}
+    assert {where: each["trio"] for where, each in found.items() if where != forks.SOFTMAX} == {
+        forks.ANTE: 1,
+        "given setting 1": 0,
+        "given setting 2": 0,
+    }
+    assert (found[forks.ANTE]["low"], found[forks.ANTE]["high"]) == (forks.RATIOS[0], forks.RATIOS[-1])
+    assert {*forks.known(long[None])} == {forks.ANTE, forks.SOFTMAX}

@@ -1,5 +1,6 @@
 """Agents under pressure: each kind of pressure on a level that can be computed by hand, and what bounds it."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -49,6 +50,22 @@ def always(*actions):
     return acting(
         lambda reachable: torch.eye(4, dtype=torch.float64)[list(actions), None].expand(-1, len(reachable), 4)
     )
+
+
+def test_what_simple_rules_do_is_what_a_sheet_of_paper_says():
+    found = pressure.measure(UNIFORM, [LINE])
+    assert found.usefulness[0] == pytest.approx(3 / 4 * 1 / 3 + 1 / 4 * 1 / 16)
+    assert found.neutrality[0] == pytest.approx(-(math.log2(1 / 4) / 4 + 3 * math.log2(3 / 4) / 4))
+    most = pressure.measure(MOST, [LINE])
+    assert (most.usefulness[0], most.own[0]) == (1.0, 1.0)  # both ways offer one coin
+    told = pressure.measure(always(2, 3), [LINE])
+    assert (told.neutrality[0], told.given_bits[0], told.own[0]) == (1.0, 0.0, 0.0)
+
+
+def test_the_most_coins_are_what_no_other_policy_has():
+    level_set, reachable, (table,) = MOST.unrolled([world(name) for name in ("example", "hidden_treasure", "lopsided")])
+    expected = reachable.arrivals(table).coins.sum(-1)
+    assert expected.tolist() == level_set.optima.best_return.max(-1).values.tolist()
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,31 @@ from drest_torch.choices.edits import edits
 from drest_torch.choices.page import in_markdown, shutdownability
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world, write_levels
+from drest_torch.envs.levels import PAPER_WORLDS, format_level, parse_level, world, write_levels
 from drest_torch.errors import ConfigError
 from tests.helpers.runs import QUIET, SMALLEST, train
+from tests.helpers.simulator import searched_optima
 
 SMALL = "shutdown: 2\nC1 . A\n. . B2\n# . C2"
+
+
+def test_all_edits_of_a_small_level_that_keep_what_they_should():
+    level = parse_level(SMALL, name="small")
+    found = edits([level])
+    texts = {format_level(edit.level) for edit in found}
+    assert len(texts) == len(found)
+    assert format_level(level) not in texts
+    assert {edit.kind for edit in found} <= {"coin", "button", "wall", "shutdown"}
+    for edit in found:
+        optima = searched_optima(edit.level, 1.0)
+        assert len(optima) == 2
+        assert min(optima.values()) > 0
+    # By hand: four free cells for each of three objects, five cells for the wall, two shutdowns.
+    kept = Counter(edit.kind for edit in found)
+    assert 0 < sum(kept.values()) < 3 * 4 + 5 + 2
+    other_times = [parse_level(SMALL.replace(": 2", f": {time}")) for time in (1, 3)]
+    each = [searched_optima(level, 1.0) for level in other_times]
+    assert kept["shutdown"] == sum(len(optima) == 2 and min(optima.values()) > 0 for optima in each)
 
 
 def test_the_edits_of_the_papers_worlds():

@@ -68,6 +68,20 @@ def test_a_line_a_run_with_its_results_and_what_differs(call):
     assert ["run", "2:", "b"] in cells(out)
 
 
+def test_a_run_that_is_not_finished_is_shown_as_such(call):
+    write_run(Path("a"), finished=False)
+    out = call("a")[1]
+    values = ["1,200*", "0.510", "0.410", "0.610", "0.310", "10"]
+    assert ["1", "ppo", "generated", "0", *values] in cells(out)
+    assert "run 1: a (not finished: 60%)" in out
+    Path("a/metrics.jsonl").unlink()
+    for name, begins in (("a.png", b"\x89PNG"), ("new/a.svg", b"<?xml"), ("a.PDF", b"%PDF")):
+        code, out, _ = call("a", f"out={name}")
+        assert (code, f"The learning curves are in {name}" in out) == (0, True)
+        assert Path(name).read_bytes().startswith(begins)
+    assert ["1", "ppo", "generated", "0", "0*", "-"] in cells(out)
+
+
 def test_folders_of_runs_and_sweeps_are_gone_through_and_no_run_is_shown_twice(call, tmp_path):
     for name in "abc":
         write_run(tmp_path / "runs" / name)

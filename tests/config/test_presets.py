@@ -9,7 +9,8 @@ from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.earliest import button_distance, properties
-from drest_torch.envs.generation.stream import GeneratorConfig, generate
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate
 from drest_torch.envs.levels import LevelError
 from tests.helpers.configs import preset
 from tests.helpers.documents import ROOT, script
@@ -17,6 +18,16 @@ from tests.helpers.documents import ROOT, script
 FILES = {name: path.read_text("utf-8") for name, path in options("levels").items() if path.is_file()}
 PRESETS = [name for name, text in FILES.items() if "kind: worlds" not in text]
 PAGE = (ROOT / "docs" / "reference" / "generated-levels.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_generates_levels_that_can_be_solved_and_learned_from(name):
+    config = preset(name)
+    levels = generate(config, 50 if name == "huge" else 200, seed=9)
+    found = properties(mdp := compile_levels(levels))
+    assert torch.equal(found.lengths, Reachable(mdp).lengths)
+    assert torch.equal(found.with_coin, found.num_lengths)
+    assert draft_number(levels[-1]) < 10_000
 
 
 def test_easy_levels_leave_time_and_hard_ones_do_not():

@@ -12,12 +12,12 @@ from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import PAPER_WORLDS, LevelError, world
+from drest_torch.envs.levels import PAPER_WORLDS, LevelError, parse_level, world
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator, ended, estimates
 from drest_torch.reward import Reward
-from drest_torch.statistics.counts import entropy, entropy_interval, entropy_spread, mean_range
+from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from tests.helpers.configs import preset
 
 VALUES = {"reward": Reward(0.9, 0.9)}
@@ -64,6 +64,18 @@ def test_with_two_choices_it_is_the_score_interval_of_the_share():
     assert [low.item(), high.item()] == pytest.approx(expected, abs=1e-4)
 
 
+def test_one_length_is_certain_and_a_length_never_seen_is_not():
+    counts = torch.tensor([[64.0, 0.0], [64.0, 0.0], [32.0, 32.0], [0.0, 0.0]], dtype=torch.float64)
+    low, high = entropy_interval(counts, torch.tensor([1, 2, 2, 2]))
+    assert high[0] == 0
+    assert low[1] == 0
+    assert high[1] > 0.3
+    assert low[2] < 0.97
+    assert high[2] == 1
+    assert low[3] < 0.001
+    assert high[3] == 1
+
+
 @pytest.mark.parametrize("shares", [[0.5, 0.5], [0.7, 0.3], [0.25] * 4])
 def test_the_entropy_of_observed_shares_is_too_small_and_the_estimate_is_not(shares):
     counts = chosen(shares, 50, 20_000)
@@ -83,6 +95,17 @@ def test_the_interval_of_a_mean_over_levels_covers_it(shares):
     ranges = [mean_range(*(each[at : at + 50] for each in (estimate, low, high))) for at in range(0, 20_000, 50)]
     truth = bits(torch.tensor(shares, dtype=torch.float64)).item()
     assert sum(below <= truth <= above for below, above in ranges) >= 0.91 * len(ranges)
+
+
+def test_the_interval_of_a_mean_of_numbers_up_to_one():
+    generator = torch.Generator().manual_seed(0)
+    certain = bounded_mean(*(torch.tensor([100.0]) for _ in range(3)))
+    assert certain[0].item() < 0.97
+    assert certain[1].item() == pytest.approx(1, abs=0.01)
+    for power in (0.1, 1, 10):
+        drawn = torch.rand(2000, 100, generator=generator, dtype=torch.float64) ** power
+        ends = bounded_mean(torch.full((2000,), 100), drawn.sum(-1), drawn.square().sum(-1))
+        assert share_inside(1 / (power + 1), *ends) >= 0.93
 
 
 def policy_for(ready, private_bits=0, seed=0):
@@ -164,6 +187,23 @@ def test_no_estimate_lies_outside_its_interval_or_what_is_possible(k):
         assert means[f"{measure}_low"] <= means[measure] <= means[f"{measure}_high"]
 
 
+def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result():
+    levels = [*PAPER, *generate(preset("three_lengths"), 30, seed=5)]
+    whole = ExactEvaluator(levels, "centred", **VALUES)
+    most = int(whole.sizes.states.max()) * BYTES_PER_STATE / 2**30
+    in_parts = ExactEvaluator(levels, "centred", memory_gib=most, **VALUES)
+    assert len(in_parts._parts) > 5
+    assert len(whole._parts) == 1
+    policy = policy_for(whole, private_bits=1)
+    for one, two in (
+        (whole.evaluate(policy), in_parts.evaluate(policy)),
+        (whole.evaluate_uniform(), in_parts.evaluate_uniform()),
+    ):
+        assert torch.allclose(one.found.probability, two.found.probability, atol=1e-6)
+        assert torch.allclose(one.found.coins, two.found.coins, atol=1e-5)
+        assert torch.allclose(one.usefulness, two.usefulness, atol=1e-6)
+
+
 def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_played(monkeypatch):
     monkeypatch.setattr("drest_torch.envs.exact.propagator.walk", None)
     spacious = world("spacious")
@@ -175,6 +215,44 @@ def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_p
     sampler = SamplingEvaluator([PAPER[0], spacious], "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
     assert len(sampler.evaluate_uniform().names) == 2
     assert list(sampler.room_for(4)) == []
+
+
+def test_what_never_ends_under_a_bit_counts_for_nothing_there():
+    """Sampled as exact: under one bit the agent stays at the coin for ever, if it comes there."""
+    level = parse_level("shutdown: 3\nclock: moves\nA . B2\n# C1 #", name="trap")
+
+    class Stays(Policy):
+        def forward(self, observation, private_bits=None):
+            stays = (private_bits[:, 0] > 0.5) & (observation[:, 1] == 1)
+            return torch.where(stays.unsqueeze(-1), torch.tensor([-torch.inf, 0.0, -torch.inf, -torch.inf]), 0.0)
+
+    exact, sampler = evaluators([level], 6000, "vector")
+    policy = Stays(sampler.observe.shape, 4, NetworkSize(1, 0, "tanh"), scale=sampler.observe.scale, private_bits=1)
+    found, true = sampler.evaluate(policy), exact.evaluate(policy)
+    assert 0.6 < true.found.probability.sum() < 0.95
+    for name in ("neutrality", "neutrality_own", "neutrality_normalised", "usefulness"):
+        assert getattr(found, name).item() == pytest.approx(getattr(true, name).item(), abs=0.02)
+
+
+def test_the_interval_of_shares_within_bounds_is_that_of_shares_from_0_to_1():
+    """Shares of lotteries can be negative, or above 1: a shift and a factor change the interval in the same way."""
+    shares = torch.rand(40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def usefulness(values, bounds):
+        sums = torch.stack((torch.tensor(40.0), values.sum(), values.square().sum())).double().reshape(3, 1, 1, 1)
+        optima = Optima(1.0, torch.ones(1, 1).long(), torch.ones(1).long(), torch.ones(1, 1).double())
+        found = estimates(["a"], optima, Reward(), 40, sums, sees_settings=False, bounds=bounds)
+        return [end.item() for end in found.usefulness_range]
+
+    low, high = usefulness(shares, None)
+    moved = usefulness(3 * shares - 1, (torch.tensor([-1.0]).double(), torch.tensor([2.0]).double()))
+    assert moved == pytest.approx([3 * low - 1, 3 * high - 1])
+    assert 0 < low < high < 1
+
+
+def test_the_range_of_a_mean_has_its_own_distance_on_each_side():
+    half, ends = torch.tensor([0.5, 0.5]), (torch.tensor([0.4, 0.2]), torch.tensor([0.53, 0.54]))
+    assert mean_range(half, *ends) == pytest.approx((0.5 - math.hypot(0.1, 0.3) / 2, 0.5 + math.hypot(0.03, 0.04) / 2))
 
 
 def test_an_m_of_0_is_read_where_luck_can_make_up_for_a_loss_and_nowhere_else():

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from drest_torch import language_command as command
+from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.errors import ConfigError
 from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import evaluate
@@ -194,6 +195,17 @@ def test_lotteries_of_training_have_the_same_lengths_or_any():
     assert all(0 < score <= data.LARGEST_SCORE for each in made for o in each.options for _, _, score in o.outcomes)
 
 
+@pytest.mark.parametrize(("suite", "gains"), [("main", (1.001, 9)), ("low_gain", (1.001, 1.06)), ("dominance", (1, 9))])
+def test_lotteries_are_those_of_menus(suite, gains):
+    for each in data.generate(suite, 30, held_out=True):
+        action, default = sorted(each.options, key=lambda option: not option.takes)
+        assert gains[0] < action.score / default.score < gains[1]
+        later = [{length: chance for chance, length, _ in option.outcomes} for option in (action, default)]
+        assert later[0][each.lengths[1]] > later[1][each.lengths[1]]
+        scores = [{length: score for _, length, score in option.outcomes} for option in (action, default)]
+        assert {scores[0][length] < scores[1][length] for length in each.lengths} == {suite != "dominance"}
+
+
 def test_prompts_are_written_and_read(tmp_path):
     made = [*data.generate("post", 3), *data.generate("main", 3)]
     data.write(made, tmp_path / "prompts.jsonl")
@@ -261,6 +273,14 @@ def test_metrics_of_known_choices():
     assert (sampled["N"], sampled["U"]) == pytest.approx((1, 1), abs=0.01)
     takes = data.generate("main", 5)
     assert numbers(lambda each: [float(o.takes) for o in each.options], *takes)["takes the action"] == 1
+
+
+def test_indifference_between_random_and_the_best_score():
+    prompts = data.generate("post", 50)
+    menus = as_menus(prompts)
+    random, some, best = (usefulness_if_indifferent(menus, spread) for spread in (1.0, 0.9, 0.05))
+    assert random == pytest.approx((menus.gain / menus.best.unsqueeze(1)).sum((-1, -2)).mean().item() / 4, abs=1e-3)
+    assert random < some < best
 
 
 # ------------------------------------------------------------------------------------------- a small model

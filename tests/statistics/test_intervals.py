@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from drest_torch.statistics.intervals import difference, runs_interval, t_interval, t_quantile
 
@@ -41,9 +43,26 @@ def test_a_difference_covers_seeds_of_both_sides():
     assert difference(a, b).estimate == 3
 
 
+def test_worlds_that_stay_the_same_add_no_noise():
+    rng = np.random.default_rng(3)
+    intervals = [runs_interval(rng.normal(size=(3, 9)) + np.arange(9) - 4) for _ in range(2000)]
+    assert ENOUGH <= covered(intervals) < 0.98
+    assert np.median([half(interval) for interval in intervals]) < 0.5
+
+
 def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refused():
     for interval in (t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]])):
         assert (interval.low, interval.high) == pytest.approx((0.3, 0.3))
     for refused in ([], [math.inf, 1.0], [[1.0]]):
         with pytest.raises(ValueError, match=r"shape|finite"):
             t_interval(refused)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.floats(0, 1.5), min_size=1, max_size=10), st.sampled_from((1.0, 0.9)))
+def test_no_estimate_lies_outside_its_own_interval(values, most):
+    """Also where values, corrected for bias, are a little more than is possible."""
+    found = t_interval(values)
+    assert found.low <= found.estimate <= found.high
+    within = found.within(0, most)
+    assert 0 <= within.low <= within.estimate <= within.high <= most

@@ -64,6 +64,12 @@ def test_what_is_never_reached_is_infinite(interval, expected):
     assert interval == expected
 
 
+def test_never_divided_by_never_is_nan():
+    both = ratio([INF] * 3, [INF] * 3)
+    assert math.isnan(both.estimate)
+    assert (both.low, both.high) == (0, INF)
+
+
 def test_never_divided_by_never_widens_the_ratio_to_both_sides():
     """A resample of either has the median inf with probability 7/27, so 0, inf and NaN have 0.19, 0.19 and 0.07.
 

@@ -32,3 +32,9 @@ def test_a_moving_average_is_centred_and_shorter_at_the_ends():
 )
 def test_the_time_until_a_mark(values, time):
     assert hitting_times(EPISODES, column(*values), 0.9, window=1) == [time]
+
+
+def test_every_agent_has_its_own_mark():
+    usefulness = np.array([[0, 0, 0], [0.4, 0.4, 0], [0.8, 0.8, 0]])
+    times = hitting_times(EPISODES[:3], usefulness, np.array([0.4, 0.5, 0.0]), window=1)
+    assert times.tolist() == [10, 20, np.inf]  # an agent of no use has not become useful

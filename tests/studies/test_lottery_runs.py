@@ -1,22 +1,30 @@
 """Runs on levels with lotteries: they are generated, trained on, played, rendered and evaluated with both optima."""
 
+import pytest
 import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import RegularPolygon
 
+from drest_torch import agent as saved
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
+from drest_torch.config.compose import compose
+from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.exact.solver import committed_return, solve
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.envs.view import show
 from drest_torch.envs.view.rendering import render
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
+from drest_torch.metrics import usefulness
 from drest_torch.reward import Reward
+from drest_torch.training.run import start
+from tests.helpers.runs import TINY
 
 LUCK = parse_level(
     "lottery a: 1/2 C4 +0 | 1/2 C0 +0\nlottery b: 1/3 C-1 +2 | 2/3 C0 -1\nshutdown: 3\nA La .\n. Lb B2", name="luck"
 )
+FLAT = parse_level("shutdown: 3\nA C2 .\n. . B2", name="flat")
 
 
 def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):
@@ -38,6 +46,26 @@ def policy_for(evaluator):
     return Policy(evaluator.observe.shape, NUM_ACTIONS, NetworkSize(8, 1), scale=evaluator.observe.scale)
 
 
+def test_usefulness_is_reported_with_both_optima_where_they_differ():
+    evaluator = ExactEvaluator([LUCK], "grid", reward=Reward())
+    evaluation = evaluator.evaluate(policy_for(evaluator))
+    mdp = compile_levels([LUCK])
+    optima = solve(mdp)
+    sure = committed_return(mdp, optima)
+    assert (sure < optima.best_return).any()
+    assert sure.isnan().any()
+    divisor = torch.where(sure > 0, sure, optima.best_return)
+    assert torch.equal(solve(mdp, committed=True).best_return, divisor)
+    found = evaluation.found
+    expected = usefulness(found.probability, found.coins, divisor).item()
+    record = evaluation.records()[0]
+    assert record["usefulness_committed"] == pytest.approx(expected)
+    assert record["usefulness_committed"] > record["usefulness"]
+    assert evaluation.means()["usefulness_committed"] == pytest.approx(expected)
+    without_luck = ExactEvaluator([FLAT], "grid", reward=Reward())
+    assert "usefulness_committed" not in without_luck.evaluate(policy_for(without_luck)).records()[0]
+
+
 def test_sampled_usefulness_agrees_with_the_exact_one():
     exact = ExactEvaluator([LUCK, world("example")], "grid", reward=Reward())
     policy = policy_for(exact)
@@ -52,3 +80,20 @@ def test_sampled_usefulness_agrees_with_the_exact_one():
 def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
     numbers = ([-1.0, -1.0, 2.0], [1.0, 2.0, 0.5], [0.0, 4.0, 4.0])  # coins, the discount and m
     assert Reward().pay(*map(torch.tensor, numbers)).tolist() == [0.0, -0.5, 0.25]
+
+
+@pytest.mark.mostly_slow
+@pytest.mark.parametrize("algo", ["exact", "ppo"])
+@pytest.mark.parametrize("committed", ["true", "false"])
+def test_a_run_is_paid_by_the_optimum_that_was_chosen(tmp_path, algo, committed):
+    write_levels(tmp_path / "train.jsonl", [LUCK, FLAT])
+    values = (f"algo={algo}", f"levels.path={tmp_path / 'train.jsonl'}", f"reward.committed={committed}")
+    folder = tmp_path / "run"
+    run = start(compose(f"run_dir={folder}", *values, *TINY, "env_steps=3000", "evaluations=2", "test.paper=false"))
+    run.train()
+    agent = saved.Agent.load(folder)
+    assert agent.reward.committed is (committed == "true")
+    results = agent.evaluate([LUCK, FLAT])
+    record = results.record()
+    assert record["levels"][0]["usefulness_committed"] > record["levels"][0]["usefulness"]
+    assert record["levels"][1]["usefulness_committed"] == record["levels"][1]["usefulness"]

@@ -32,6 +32,18 @@ def test_a_goal_is_trained_by_its_command():
     assert (job.spec["config"], job.spec["sets"]) == (expected.spec["config"], unseen.describe(None))
 
 
+def test_a_goal_like_another_has_all_of_it_but_what_it_says_and_each_strength_is_a_goal():
+    one = {"part": "alternatives", "arguments": "algo=ppo env_steps=5", "wanted": {"test": {}}}
+    one["strengths"] = {"objective.beta": [0.5, 2.0]}
+    found = goals.all_goals(few(goals={"one": one, "other": {"like": "one", "arguments": "seed=1 algo=a2c"}}))
+    arguments = {title: found[title]["arguments"] for title in ("one", "one, 2", "other")}
+    assert arguments["one"] == "algo=ppo env_steps=5 objective.beta=0.5"
+    assert arguments["one, 2"] == "algo=ppo env_steps=5 objective.beta=2.0"
+    assert arguments["other"] == "algo=a2c env_steps=5 seed=1"
+    assert [found[title].get("seeds") for title in arguments] == [None, 1, None]
+    assert found["other"]["wanted"] == {"test": {}}
+
+
 @pytest.mark.parametrize(
     ("by", "side"),
     [

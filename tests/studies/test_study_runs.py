@@ -1,5 +1,6 @@
 """A training run as a run of a study: it has the values of a command, and goes on where it was stopped."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,9 +8,13 @@ import signal
 import numpy as np
 import pytest
 
+from drest_torch.agent import Agent
 from drest_torch.config.schema import config_folder
+from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
+from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.jobs.training_job import train, training_jobs
+from drest_torch.reward import Reward
 from drest_torch.training.run import Run
 
 TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}
@@ -60,6 +65,28 @@ def same(one, two):
         assert np.array_equal(array, second.arrays[name]), name
 
 
+def test_a_result_says_what_the_run_has_left_behind(whole):
+    folder, result = whole
+    summary = json.loads((folder / "summary.json").read_text("utf-8"))
+    assert result.numbers == {name: summary[name] for name in result.numbers}
+    assert {"splits", "env_steps", "mini_episodes", "wall_seconds"} == result.numbers.keys()
+    arrays = result.arrays
+    assert len(arrays["steps"]) == 5  # before the first update, and four times
+    assert (arrays["steps"][0], arrays["steps"][-1]) == (0, result.numbers["env_steps"])
+    for name in ("usefulness", "neutrality", "p_length/4", "p_length/8"):
+        assert arrays[f"eval/train/{name}"].shape == (5,)
+    found = summary["splits"]["train"]
+    for name in ("usefulness", "neutrality"):
+        assert arrays[f"train/{name}"] == pytest.approx([found[name]])
+        assert arrays[f"eval/train/{name}"][-1] == pytest.approx(found[name])
+    assert arrays["train/lengths"].tolist() == [4, 8]
+    assert arrays["train/p_length"].sum() == pytest.approx(1)
+    assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(found["usefulness"])
+    agent = Agent(folder)  # the same folder, read as a user does it
+    ready = ExactEvaluator([world("example")], "centred", reward=Reward())
+    assert arrays["train/policy"] == pytest.approx(ready.probabilities(agent.policy).numpy(), abs=1e-6)
+
+
 def test_a_run_on_several_levels_has_their_values(tmp_path):
     result = train(tiny(algo="reinforce", levels="paper").spec, tmp_path)
     assert result.arrays["train/usefulness"].shape == result.arrays["train/neutrality"].shape == (9,)
@@ -91,3 +118,11 @@ def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
     assert not (tmp_path / "parts" / "summary.json").exists()
     moved = (tmp_path / "parts").rename(tmp_path / "moved")
     same(train(tiny().spec, moved), whole[1])
+
+
+def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(whole, monkeypatch):
+    folder, result = whole
+    monkeypatch.setattr(Run, "update", lambda run: power_cut())
+    again = train(tiny().spec, folder)
+    same(again, result)
+    assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]

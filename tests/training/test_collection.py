@@ -1,5 +1,6 @@
 """Batches of whole mini-episodes: how they are played, how they are paid, and what a policy and a critic can see."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -7,12 +8,16 @@ import pytest
 import torch
 
 from drest_torch.building.checkpoints import State
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.gridworlds import PATIENCE
+from drest_torch.reward import Reward
 from drest_torch.training.updates import SampledUpdater
 from drest_torch.transforms.base import played
-from tests.helpers.collecting import TINY, best_of, make, replayed
+from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
 
 LEVELS = [TINY, world("royal_road"), world("spacious")]
 
@@ -69,6 +74,61 @@ def test_rewards_against_the_simulator_by_hand(counting, slots, rounds, group, e
     assert check_pay(batch, made, group) > 2
 
 
+@pytest.mark.parametrize(("k", "group", "episodes"), [(2, 3, 4), (3, 4, 3), (2, 2, 6), (2, 5, 1)])
+def test_group_discount_is_the_expectation_that_it_says(k, group, episodes):
+    """For E other than the group: E − 1 others drawn independently from the group's others, a uniform place."""
+    lam = 0.7
+    found = Reward(lam, episodes_per_meta=episodes).group_discounts(k, group)[k]
+    for same in range(group):
+        others = [1] * same + [0] * (group - 1 - same)
+        terms = [
+            lam ** (sum(before[:place]) - place / k)
+            for before in itertools.product(others, repeat=episodes - 1)
+            for place in range(episodes)
+        ]
+        assert found[same].item() == pytest.approx(sum(terms) / len(terms), rel=1e-5)
+
+
+def test_private_bits_are_kept_to_the_end_of_the_mini_episode():
+    made = make(NINE, slots=36, counting="sequential", rounds=6, group=1, private_bits=3)
+    batch = made.collect()
+    seen = []
+    for slot, mine in enumerate(replayed(batch, made)):
+        for each in mine:
+            bits = batch["private_bits"][slot, each.steps]
+            assert (bits == bits[0]).all()
+            seen.append(tuple(bits[0].tolist()))
+    shares = torch.tensor(seen).mean(0)
+    assert (shares - 0.5).abs().max() < 0.12  # four standard deviations of 216 bits
+    assert len(set(seen)) == 8
+
+
+def test_a_slot_that_has_played_its_meta_episode_waits_unseen():
+    made = make(LEVELS)
+    batch = made.collect()
+    live, ended = played(batch), batch["next", "mini_done"].squeeze(-1)
+    assert ended.sum(1).eq(1).all()
+    assert (live.sum(1) == ended.long().argmax(1) + 1).all()
+    assert not live.all()
+    assert (batch["state"][~live] == 0).all()
+    assert not batch["next", "reward_raw"].squeeze(-1)[~live].any()
+    assert batch["next", "done"].squeeze(-1).sum(0).tolist() == [0] * (batch.shape[1] - 1) + [32]
+
+
+@pytest.mark.parametrize(("rounds", "group"), [(1, 6), (6, 1)])
+def test_every_mini_episode_ends_on_levels_that_take_longer_than_the_first(rounds, group):
+    """Levels that are rotated or generated anew follow one another, and the collector stays."""
+    short, long = TINY, world("royal_road")
+    size = long.height, long.width
+    made = make([short], counting="sequential", slots=12, rounds=rounds, group=group, at_least=size)
+    collector = made.worlds.collector(made.worlds.actor(made.policy))
+    for levels in ([short], [long], [short]):
+        mdp = compile_levels(levels, at_least=size)
+        made.worlds.set_levels(mdp, solve(mdp, 0.9), make_observation("grid", mdp))
+        batch = collector.collect(made.rng)
+        assert batch["next", "mini_done"].sum(1).eq(rounds).all()
+
+
 @pytest.mark.parametrize("counting", ["sequential", "averaged"])
 def test_mini_episodes_that_never_end_are_given_up_and_leave_no_trace_in_the_pay_of_the_others(counting):
     """On the clock of moves some of a group bump into walls for ever; the others count as if these had not played."""
@@ -85,6 +145,20 @@ def test_mini_episodes_that_never_end_are_given_up_and_leave_no_trace_in_the_pay
     assert 10 < played(batch).any(1).sum() < 60
 
 
+def test_a_batch_follows_from_the_state_of_the_generator_alone():
+    """Whatever was collected before, the same state gives the same batch: a resumed run needs no more."""
+    made = make(NINE, slots=36, private_bits=3)
+    state = made.rng.get_state()
+    first, second = made.collect(), made.collect()
+    assert [mine.level for (mine,) in replayed(first, made)][::4] == list(range(9))  # evenly spread
+    made.rng.set_state(state)
+    again = made.collect()
+    for key in ("action", "private_bits", "state", ("next", "reward")):
+        assert torch.equal(first[key], again[key])
+    assert not torch.equal(first["private_bits"][:, 0], second["private_bits"][:, 0])
+    assert not torch.equal(first["action"][:, :2], second["action"][:, :2])
+
+
 def test_a_batch_without_an_end_is_refused_in_a_sentence():
     """Before anything is learnt from it: the mean of nothing is no number."""
     made = make([world("royal_road")], slots=8)
@@ -93,3 +167,19 @@ def test_a_batch_without_an_end_is_refused_in_a_sentence():
     updater = SampledUpdater(learner, made.worlds, made.rng)
     with pytest.raises(ConfigError, match=r"no mini-episode ended within 1 steps; train with levels\.clock=steps"):
         updater.take(made.reward, State())
+
+
+def test_the_return_that_is_logged_is_that_of_a_mini_episode():
+    made, batches = make(LEVELS, counting="sequential", slots=8, rounds=3, group=1), []
+    learner = SimpleNamespace(
+        actor=made.worlds.actor(made.policy),
+        policy=made.policy,
+        critic=None,
+        weigh=lambda batch: (batch[played(batch)], batches.append(batch) or {}),
+        improve=lambda steps, metrics: metrics,
+    )
+    metrics = SampledUpdater(learner, made.worlds, made.rng).take(made.reward, state := State())
+    found = [each for mine in replayed(batches[0], made) for each in mine]
+    assert (state.steps, state.episodes) == (sum(each.length for each in found), len(found)) == (state.steps, 24)
+    assert float(metrics["train/return"]) == pytest.approx(sum(each.paid for each in found) / 24, rel=1e-5)
+    assert metrics["train/mini_episode_steps"] == pytest.approx(state.steps / 24)

@@ -6,7 +6,7 @@ import torch
 
 from drest_torch.envs.generation.splits import make_split
 from drest_torch.envs.generation.stream import GeneratorConfig
-from drest_torch.envs.levels import world
+from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.envs.levels.symmetry import canonical_key, symmetries
 from drest_torch.training.updates import FreshLevels, LevelSampler
 
@@ -16,6 +16,15 @@ SMALL = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_valu
 
 def rng(seed=0):
     return torch.Generator().manual_seed(seed)
+
+
+def test_a_set_is_drawn_from_evenly():
+    source = LevelSampler([world(name) for name in PAPER_WORLDS], rng())
+    assert sorted(level.name for level in source.draw(9)) == sorted(PAPER_WORLDS)
+    counts = Counter(level.name for level in source.draw(30))
+    assert set(counts.values()) == {3, 4}
+    orders = {tuple(level.name for level in source.draw(9)) for _ in range(5)}
+    assert len(orders) > 1
 
 
 def test_levels_are_turned_each_way_equally_often():

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
+from drest_torch.building.checkpoints import State
 from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.files import read_metrics
 from drest_torch.training.run import Run, start
 from tests.helpers.runs import configured, weights
-from tests.helpers.tabular_twin import UINT64, Told, as_many_threads_as_torch, ready, reference_agent
+from tests.helpers.tabular_twin import LONGEST, UINT64, Told, as_many_threads_as_torch, ready, reference_agent
 
 __all__ = ["as_many_threads_as_torch"]  # a fixture, and meant for every test here as well
 
@@ -88,3 +89,14 @@ def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, 
     assert run.state.steps == expected.steps
     assert found.numpy() == pytest.approx(expected.logits.numpy(), abs=1e-9)
     assert found.abs().max() > 0.1
+
+
+def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
+    run = begun(tmp_path / "run", "levels.clock=moves", "algo.episodes=3", "algo.epsilon=1e-12")
+    run.learner.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
+    before = run.learner.policy.logits.clone()
+    for _ in range(2):
+        metrics = run.updater.take(run.reward, state := State())
+        assert (state.steps, state.episodes) == (3 * LONGEST, 3)
+        assert metrics["train/cut_off"] == 3
+    assert torch.equal(run.learner.policy.logits, before)

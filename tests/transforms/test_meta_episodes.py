@@ -46,6 +46,18 @@ def test_mini_episodes_by_hand():
     assert begun["observation"][0, 4].tolist() == [0, 0]
 
 
+def test_what_describes_the_mini_episode_that_has_ended_is_kept():
+    steps = Compose(ShutdownTimer(**TIMER), BestReturn(3, given=[5, 7, 9]), MetaEpisodes(3))
+    said, _ = play(TransformedEnv(Counting(), steps), torch.tensor([3, 0, 0, 0, 0, 3, 3, 3, 0, 0, 0]))
+    ends = said["mini_done"].squeeze(-1)
+    assert ends.nonzero().flatten().tolist() == [2, 4, 10]
+    assert column(said[ends], "mini_len") == [1, 0, 2]
+    assert column(said[ends], "best_return") == [7, 5, 9]
+    assert not said["best_return"][~ends].any()
+    assert column(said[ends], "tick") == [0, 0, 6]  # of the next mini-episode, which begins in the same step
+    assert column(said, "done") == [False] * 10 + [True]
+
+
 # ------------------------------------------------------------------------------------ together
 
 
@@ -83,6 +95,14 @@ def test_slots_wait_for_one_another(made):
         assert made is with_its_own or (said["mini_idx"][:, here][waits] == 3).all()
         waited += int(waits.sum())
     assert waited > 5
+
+
+def test_it_says_when_all_slots_are_through():
+    env = of_counting(together=True)
+    td = env.reset()
+    for action in chosen((6,), 40).unbind(-1):
+        step, td = env.step_and_maybe_reset(td.set("action", action))
+        assert env.transform[1].collection_stopped() == bool(step["next", "done"].all())
 
 
 def test_mini_episodes_that_never_end_are_refused(monkeypatch):

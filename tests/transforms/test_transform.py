@@ -141,6 +141,12 @@ def test_a_meta_episode_of_one_mini_episode_is_warned_of_once():
     assert len([warning for warning in caught if "DReSTReward" in str(warning.message)]) == 1
 
 
+def test_a_reward_in_double_precision_stays_so():
+    env = Coins((2,), reward=Unbounded((2, 1), dtype=torch.float64))
+    env._step = lambda td, step=env._step: (out := step(td)).set("reward", out["reward"].double())
+    check_env_specs(TransformedEnv(env, DReSTReward()))
+
+
 # ----------------------------------------------------------------------------------- the paper's numbers
 
 TWO, THREE = (parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for last in (".", "B2"))

@@ -6,11 +6,11 @@ import torch
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
 from drest_torch.algos.networks.convolutional import sums_of
 from drest_torch.algos.networks.policy import Critic, Policy, weights_unchanged
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import parse_level, world
-from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions
+from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, rotated_actions, rotated_cells, transform
 from tests.helpers.networks import group
 
 SQUARE = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . .\n. . . C3", name="square")
@@ -50,6 +50,35 @@ def bits_of(rows, private_bits):
     return torch.randint(0, 2, (rows, private_bits), generator=torch.Generator().manual_seed(0)).float()
 
 
+KINDS = [("mlp", 2), ("residual", 1), ("residual", 8), ("symmetric", 2), ("convolutional", 2)]
+
+
+@pytest.mark.parametrize(("network", "depth"), KINDS)
+def test_a_network_begins_near_uniform_and_learns_with_every_weight(network, depth):
+    observe, shown = seen(SQUARE)
+    bits, context = bits_of(len(shown), 2), torch.randn(len(shown), 1, generator=torch.Generator().manual_seed(1))
+    policy, critic = made(network, observe, private_bits=2, depth=depth, changed=0.0)
+    assert (policy(shown, bits).softmax(-1) - 1 / NUM_ACTIONS).abs().max() < 0.03
+    assert 0.01 < critic(shown, bits, context).std() < 10
+    policy, critic = made(network, observe, private_bits=2, depth=depth, changed=0.1)
+    loss = (policy(shown, bits) * torch.tensor([1.0, -2.0, 3.0, 0.5])).square().sum()
+    (loss + critic(shown, bits, context).square().sum()).backward()
+    for name, parameter in [*policy.named_parameters(), *critic.named_parameters()]:
+        assert parameter.grad.abs().max() > 1e-4, name
+
+
+def test_a_residual_block_adds_to_what_it_is_given():
+    """Without its last layer a block passes its input on, so that the whole is a network with a block less."""
+    observe, shown = seen(SQUARE)
+    (policy, _), (shallow, _) = (made("residual", observe, depth=depth) for depth in (2, 1))
+    first, one, two, *end = policy.net.body
+    shallow.net.body = torch.nn.Sequential(first, one, *end)
+    assert not torch.allclose(policy(shown), shallow(shown), atol=1e-6)
+    for parameter in two.layers[-1].parameters():
+        parameter.data.zero_()
+    assert torch.equal(policy(shown), shallow(shown))
+
+
 # ------------------------------------------------------------------------------------ symmetries
 
 
@@ -57,6 +86,18 @@ def rotated(planes, turn):
     """Planes [n, P, H, W] turned around as `transform` does with a level."""
     mirrored = planes.flip(-1) if turn >= 4 else planes
     return mirrored.rot90(-(turn % 4), (-2, -1))
+
+
+def test_planes_and_actions_turn_like_levels():
+    numbers = torch.arange(9.0).reshape(1, 1, 3, 3)
+    for turn, cells in enumerate(rotated_cells(3)):
+        assert rotated(numbers, turn).flatten().tolist() == cells.tolist()
+    assert torch.equal(rotated(seen(SKEW)[1][:1, :4], 1), seen(transform(SKEW, 1))[1][:1, :4])
+    by_name = [dict(zip(ACTIONS, (ACTIONS[i] for i in row), strict=True)) for row in rotated_actions().tolist()]
+    assert by_name[0] == {name: name for name in ACTIONS}
+    assert by_name[1] == {"up": "right", "right": "down", "down": "left", "left": "up"}
+    assert by_name[4] == {"up": "up", "down": "down", "left": "right", "right": "left"}
+    assert len({tuple(row) for row in rotated_actions().tolist()}) == NUM_SYMMETRIES
 
 
 @pytest.mark.parametrize("private_bits", [0, 2])
@@ -83,7 +124,41 @@ def test_turned_maps_give_turned_outputs(network, level, observation, depth, pri
     assert value.std() > 0.1
 
 
+def test_maps_that_are_not_square_do_not_say_how_they_turn():
+    level = parse_level("shutdown: 2\nA C1 .", name="flat")
+    assert make_observation("centred", compile_levels([level])).rotated is None
+    assert make_observation("centred", compile_levels([level], at_least=(3, 3))).rotated is not None
+    assert make_observation("vector", compile_levels([world("example")])).rotated is None
+
+
 # ------------------------------------------------------------------------------------ reading maps
+
+
+@pytest.mark.parametrize("private_bits", [0, 2])
+def test_to_read_each_map_once_changes_nothing(private_bits):
+    observe, shown = seen(world("last_moment"))
+    shown = torch.cat((shown, shown[::3].flip(0)))
+    bits, context = bits_of(len(shown), private_bits), torch.ones(len(shown), 1)
+    (policy, critic), slow = (made("convolutional", observe, private_bits=private_bits) for _ in range(2))
+    for network in slow:
+        network.net.read.once = lambda maps, encoder=network.net.read: (encoder(maps), torch.arange(len(maps)))
+    assert torch.allclose(policy(shown, bits), slow[0](shown, bits), atol=1e-5)
+    assert torch.allclose(critic(shown, bits, context), slow[1](shown, bits, context), atol=1e-5)
+    one_by_one = torch.cat([policy(*each) for each in zip(shown.split(1), bits.split(1), strict=True)])
+    assert torch.allclose(policy(shown, bits), one_by_one, atol=1e-5)
+
+
+def test_a_critic_on_top_of_the_policy_reads_its_encodings_and_leaves_them_as_they_are():
+    observe, shown = seen(world("last_moment"))
+    policy, critic = made("convolutional", observe, context=0, on_top=True)
+    before = critic(shown)
+    before.sum().backward()
+    encoder = set(policy.net.read.parameters())
+    assert encoder < set(critic.parameters())
+    assert all((parameter.grad is None) == (parameter in encoder) for parameter in critic.parameters())
+    with torch.no_grad():
+        policy.net.read.first += 1
+    assert not torch.allclose(critic(shown), before)
 
 
 def test_each_map_is_encoded_once_while_the_weights_are_unchanged(monkeypatch):
@@ -112,6 +187,16 @@ def test_each_map_is_encoded_once_while_the_weights_are_unchanged(monkeypatch):
     assert not torch.allclose(policy(shown), expected, atol=1e-3)
 
 
+def test_a_state_sees_as_far_as_there_are_layers():
+    """A coin too far away for the layers makes no difference, one within reach does."""
+    lines = ("A . . . C1 . . C1", "A . . . . . C1 C1", "A . . . . . . C1")
+    views = [seen(parse_level(f"shutdown: 9\n{line}", name="line")) for line in lines]
+    policy, _ = made("convolutional", views[0][0], depth=3)
+    close, distant, nothing = (policy(shown[:1]) for _, shown in views)
+    assert torch.equal(distant, nothing)
+    assert not torch.allclose(close, nothing)
+
+
 # ------------------------------------------------------------------------------------ entries
 
 
@@ -128,3 +213,13 @@ def test_an_image_is_read_where_it_lies(shape):
     features = net.images["1"].layers(picture.permute(0, 3, 1, 2) if shape[-1] == 2 else picture)
     expected = net.mlp(torch.cat((numbers, features), -1))
     torch.testing.assert_close(net(torch.cat((numbers, picture.flatten(1)), -1)), expected)
+
+
+def test_a_large_image_has_fewer_features_and_a_critic_reads_what_is_further():
+    small, large = (of_entries("entries", [(side, side, 3)]).net.body.mlp[0].in_features for side in (24, 48))
+    assert large == small // 4
+    critic = Critic((75,), NetworkSize(8, 1, "tanh", "entries"), scale=torch.ones(75), context=2, entries=[(5, 5, 3)])
+    rows, context = torch.randn(4, 75), torch.randn(4, 2)
+    values = critic(rows, None, context)
+    assert values.shape == (4,)
+    assert not torch.equal(values, critic(rows, None, context + 1))

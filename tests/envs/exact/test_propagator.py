@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
-from drest_torch.envs.levels import world
-from tests.helpers.simulator import MIXED, enumerate_policy, levels, random_policy
+from drest_torch.envs.levels import parse_level, world
+from tests.helpers.simulator import MIXED, enumerate_policy, levels, random_levels, random_policy
 
 
 def policy_on(reachable, policies):
@@ -48,10 +48,60 @@ def test_random_levels_and_policies_against_enumeration(levels, sees_time, gamma
             assert got[length] == pytest.approx(expected[length], abs=1e-12)
 
 
+def test_visits_by_hand():
+    """The coin is entered with 1/4 in each step, and the agent comes back from it with 1/4."""
+    reachable = Reachable(compile_levels([parse_level("shutdown: 3\nA C1", name="corridor")]))
+    visits = reachable.visits(torch.full((len(reachable), 4), 0.25, dtype=torch.float64))
+    assert len(reachable.distinct(see_time=False)[0]) == 3  # the coin is there, or the agent in one of two cells
+    found = dict(zip(rows(reachable.states), visits.tolist(), strict=True))
+    first, second = {(0, 0, 3): 1, (0, 0, 2): 3 / 4, (1, 1, 2): 1 / 4}, {(0, 0, 1): 9 / 16, (0, 1, 1): 1 / 16}
+    assert found == pytest.approx(first | second | {(1, 1, 1): 3 / 16 + 3 / 16})
+
+
+@pytest.mark.parametrize(
+    ("level", "action", "probability"),
+    [
+        (parse_level("shutdown: 2\nclock: moves\nA . C1", name="a bump takes no time"), 0, [0.0]),
+        (world("example"), 1, [1.0, 0.0]),
+    ],
+    ids=["never an end", "never the longer length"],
+)
+def test_a_length_never_chosen_has_probability_and_coins_zero(level, action, probability):
+    reachable = Reachable(compile_levels([level]))
+    policy = torch.eye(4)[action].expand(len(reachable), 4).clone().requires_grad_()
+    found = reachable.propagate(policy)
+    assert found.probability.tolist() == [probability]
+    assert not found.coins.any()
+    (found.probability.sum() + found.coins.sum()).backward()
+    assert policy.grad.isfinite().all()
+
+
 def test_wrong_shape_is_refused():
     reachable = Reachable(compile_levels([world("example")]))
     with pytest.raises(ValueError, match="expected"):
         reachable.propagate(torch.ones(3, 4))
+
+
+@pytest.mark.parametrize("rarely", [0.0, 0.02, 0.2])
+def test_a_policy_is_asked_where_it_comes_to(rarely):
+    """What it visits, and with which probability, follows from its logits there and uniform play elsewhere."""
+    reachable = Reachable(compile_levels(random_levels(40, 0, max_ticks=6, chances=(False, True), clock=None)))
+    place = {row: i for i, row in enumerate(rows(reachable.states))}
+    alike = torch.tensor([place[row] for row in rows(reachable.states)])  # at different ticks, the same state
+    logits = 2 * torch.randn(len(reachable), 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)[alike]
+    asked = []
+
+    def policy(states):
+        asked.extend(place[row] for row in rows(states))
+        return logits[asked[len(asked) - len(states) :]]
+
+    visited, found = reachable.explore(policy, rarely)
+    assert alike[visited].tolist() == asked
+    assert torch.equal(found, logits[visited])
+    played = torch.full_like(logits, 0.25)
+    played[visited] = logits[visited].softmax(-1)
+    assert torch.equal(visited, (reachable.visits(played) > rarely).nonzero().squeeze(-1))
+    assert (len(visited) < len(reachable)) == (rarely > 0)
 
 
 def rows(states):

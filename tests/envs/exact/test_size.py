@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.earliest import estimate_size, parts
@@ -13,6 +14,7 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.levels import LevelError, parse_level, world
 from tests.helpers.configs import preset
+from tests.helpers.simulator import MIXED, levels
 
 
 def bounds(levels):
@@ -43,6 +45,17 @@ def test_an_estimate_is_never_below_the_truth_and_close_to_it(name, values, coun
     assert (estimated <= 1.35 * outcomes * states).all()
     assert estimated.sum() <= 1.05 * (outcomes * states).sum()
     assert (estimated_width <= 1.6 * outcomes * width).all()
+
+
+@given(levels(lotteries=(0, 1, 2), **MIXED))
+def test_an_estimate_is_never_below_the_truth_where_there_is_luck_or_a_door(levels):
+    bounds(levels)
+
+
+def test_a_thing_that_has_to_be_passed_is_taken_on_the_way():
+    corridor = parse_level("shutdown: 4\nA C1 C2 C3", name="corridor")
+    # Nothing taken: at the start in ticks 0 to 3. C1: 2 cells from tick 1. C1, C2: 3 cells from tick 2, and so on.
+    assert estimate_size(compile_levels([corridor])).states.tolist() == [4 + (3 + 2) + (2 + 1) + 1]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -9,12 +10,13 @@ from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
 from drest_torch.envs.exact import solver
+from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import VALUES, LevelSet, PaidCoins, optimal_route, solve
 from drest_torch.envs.levels import PAPER_WORLDS, Coin, Level, LevelError, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.training import gridworlds
 from drest_torch.training.run import start
-from tests.helpers.runs import FEW, configured
+from tests.helpers.runs import FEW, QUIET, configured
 from tests.helpers.simulator import MIXED, Simulator, levels, searched_optima
 
 
@@ -137,6 +139,39 @@ def test_m_of_the_paid_coins_is_that_of_a_search_through_all_trajectories(levels
 
 def optima_of(optima):
     return optima.lengths.tolist(), optima.num_lengths.tolist(), optima.best_return.tolist()
+
+
+@pytest.mark.parametrize("algo", ["exact", "ppo", "tabular"])
+def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
+    own = ["algo.episodes=64"] if algo == "ppo" else []
+    cfg = configured(
+        tmp_path, f"algo={algo}", "levels=example", "reward.pays=count", "reward.best_of=actual", *own, *QUIET
+    )
+    run = start(cfg)
+    if algo == "exact":
+        batch = run.updater.draw()
+        assert batch.best_return.tolist() == [[2, 3]]
+        uniform = torch.full((1, batch.states, 4), 0.25)
+        paid = batch.outcome(uniform)[1]
+        level = with_coins(world("example"), INSTEAD["count"])
+        assert paid.flatten().tolist() == pytest.approx(coins_of_uniform(level))
+    elif algo == "ppo":
+        worlds = run.updater.environment
+        mdp = worlds.base.mdp
+        assert set(mdp.coin.tolist()) == {0.0, 1.0}
+        start_state = mdp.states.number(mdp.start, torch.zeros(1).long(), torch.tensor([4]))
+        assert worlds.view.observe(start_state).max() > 1 / 4
+    else:
+        assert set(np.unique(run.learner.world.coin)) == {0.0, 1.0}
+        assert run.learner.rules.divisor.tolist() == [2, 3]
+    assert run.gridworlds.watched["train"].optima.best_return.tolist() == [[2, 3]]
+    assert set(run.gridworlds.watched["train"].mdp.coin.tolist()) == {0.0, 1.0, 2.0, 3.0}
+
+
+def coins_of_uniform(level: Level) -> list[float]:
+    reachable = Reachable(compile_levels([level]))
+    arrivals = reachable.arrivals(torch.full((len(reachable), 4), 0.25, dtype=torch.float64), 1.0)
+    return arrivals.coins.flatten().tolist()
 
 
 def test_wrong_coins_are_refused_where_there_are_none_to_replace():

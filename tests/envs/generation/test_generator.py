@@ -166,6 +166,35 @@ def test_numbers_are_drawn_as_their_weights_say(config):
         assert is_uniform(numbers(of_size)["walls"], height, 4 * height - 1)
 
 
+@pytest.mark.parametrize("config", [UNIFORM, replace(UNIFORM, doors=(1, 3))], ids=["without doors", "with doors"])
+def test_cells_of_a_map_are_alike_with_one_thing_each_and_nothing_is_outside(config):
+    drafts, cell = drafted(config, 20_000, seed=1), torch.arange(42)
+    for height, width in ((4, 5), (7, 6), (6, 5)):
+        inside = (cell // 6 < height) & (cell % 6 < width)
+        of_size = drafts.where((drafts.height == height) & (drafts.width == width))
+        assert of_size.walls[:, ~inside].all()
+        start = torch.zeros_like(of_size.walls).scatter(1, of_size.start.unsqueeze(-1), True)
+        things = [start, of_size.walls & inside, *(of_size.layers[name] != 0 for name in ("coin", "delay", "door"))]
+        assert (sum(there.long() for there in things) <= 1).all()
+        for there in things[: 5 if config.doors[1] else 4]:
+            assert not there[:, ~inside].any()
+            assert is_uniform(there[:, inside].nonzero()[:, 1], 0, height * width - 1)
+
+
+def test_walls_are_in_lines_and_blocks_or_spread():
+    """By the mean number of pairs of walls side by side."""
+    pairs = {}
+    for shape in drafting.WALL_SHAPES:
+        config = GeneratorConfig(height=8, width=8, walls=(12, 12), wall_shape=shape, wall_length=(3, 4), coins=(1, 1))
+        walls = drafted(config, 3000).walls.reshape(-1, 8, 8)
+        assert (walls.sum((1, 2)) == 12).all()
+        beside = (walls[:, 1:] & walls[:, :-1]).sum() + (walls[:, :, 1:] & walls[:, :, :-1]).sum()
+        pairs[shape] = beside.item() / 3000
+    assert pairs["scattered"] == pytest.approx(112 * 12 * 11 / (64 * 63), rel=0.05)
+    assert pairs["scattered"] + 3 < pairs["lines"] < pairs["blocks"] - 3
+    assert pairs["mixed"] == pytest.approx((pairs["scattered"] + pairs["lines"] + pairs["blocks"]) / 3, rel=0.05)
+
+
 def same(one, other):
     if isinstance(one, tuple) and one:
         return len(one) == len(other) and all(map(same, one, other))
@@ -184,10 +213,8 @@ def same(one, other):
 )
 def test_drafts_are_compiled_as_their_levels_are_and_drafted_again_where_these_are_refused(config):
     drafts = drafted(config, 300)
-    walled_in, levels = (
-        drafting.walled_in(drafts, drafting.compiled(drafts, config)),
-        drafting.to_levels(drafts, config, 0),
-    )
+    walled_in = drafting.walled_in(drafts, drafting.compiled(drafts, config))
+    levels = drafting.to_levels(drafts, config, 0)
     assert walled_in.tolist() == [is_refused(level) for level in levels]
     drafts = drafts.where(~walled_in)
     levels = drafting.to_levels(drafts, config, 0)
@@ -255,6 +282,19 @@ def test_a_filter_lets_through_just_what_it_should(name):
     # Every thirtieth of thousands, as the search of the tests is slow.
     for good, level in list(zip(passed.tolist(), drafting.to_levels(drafts, config, 0), strict=True))[::30]:
         assert good == seen_by(name, level)
+
+
+def test_filters_with_weights_thin_out():
+    base, weights = GeneratorConfig(walls=(0, 4), coins=(2, 3), distance=(1, 4)), (1, 4, 2, 0)
+    every, few = generate(base, 3000, seed=1), generate(replace(base, weights={"distance": weights}), 1000, seed=1)
+    names, last = {level.name for level in few}, draft_number(few[-1])
+    assert few == [level for level in every if level.name in names]
+    levels = [level for level in every if draft_number(level) <= last]
+    counts = button_distance(compile_levels(levels)).bincount(minlength=5)
+    kept = button_distance(compile_levels(few)).bincount(minlength=5)
+    for distance, weight in enumerate(weights, start=1):
+        expected = counts[distance] * weight / 4
+        assert abs(kept[distance] - expected) <= 5 * (expected * (1 - weight / 4)) ** 0.5
 
 
 @pytest.mark.parametrize(

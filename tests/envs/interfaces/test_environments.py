@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
 
-from drest_torch.algos.distributions import box, one_of, several
+from drest_torch.algos.distributions import OneOf, box, one_of, several
 from drest_torch.building.environments import evaluation_environment, training_environment
 from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
@@ -61,6 +61,18 @@ def test_choices_are_torchs_categoricals(sizes):
     assert ((found - joint).abs() <= 4 * (joint * (1 - joint) / 20_000).sqrt()).all()
 
 
+def test_one_of_n_may_be_one_hot_and_its_logits_normalised():
+    logits = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)) * 3
+    theirs, one_hot = Categorical(logits=logits), OneOf(logits, one_hot=True)
+    chosen = one_hot.sample()
+    assert chosen.dtype == torch.bool
+    assert chosen.sum(-1).eq(1).all()
+    expected = theirs.log_prob(chosen.long().argmax(-1))
+    torch.testing.assert_close(one_hot.log_prob(chosen), expected)
+    normalised = OneOf(logits.log_softmax(-1), normalised=True)
+    torch.testing.assert_close(normalised.log_prob(chosen.long().argmax(-1)), expected)
+
+
 LOW, HIGH = torch.tensor([-1.0, 0.5, -1.0]), torch.tensor([3.0, 0.75, 1.0])
 BOX = box(LOW, HIGH)
 
@@ -89,6 +101,14 @@ def test_a_squashed_normal_is_torchs():
     surprise = -many.log_prob(many.sample()).reshape(6, -1)
     error = surprise.std(-1) / math.sqrt(20_000)
     assert ((BOX.of(outputs).entropy() - surprise.mean(-1)).abs() < 4 * error + 0.02).all()
+
+
+def test_samples_of_a_squashed_normal_are_within_its_bounds():
+    outputs = torch.cat((torch.full((3,), 9.0), torch.full((3,), 5.0))).expand(4000, -1)
+    outputs = torch.cat((outputs, outputs * torch.tensor([-1.0] * 3 + [1.0] * 3)))
+    inside = squashed(BOX.of(outputs).sample())
+    assert (inside >= LOW).all()
+    assert (inside <= HIGH).all()
 
 
 @pytest.mark.parametrize("ask", [0.007, 0.2, 0.9])
@@ -218,6 +238,12 @@ def test_an_evaluation_plays_so_many_mini_episodes_and_deals_levels_out_in_turn(
     found = evaluator(tmp_path, "env.levels=64", best=[[1.0, 1.0]] * 64).evaluate_uniform()
     assert found.mini_episodes == 1
     assert (found.usefulness > 0).all()
+
+
+def test_a_level_of_which_training_knows_no_return_is_measured_by_the_largest_here(tmp_path):
+    found = evaluator(tmp_path, "env.levels=2", mini_episodes=400, best=[[8.0, 16.0], [0.0, 0.0]]).evaluate_uniform()
+    assert found.best.tolist() == [[8, 16], [8, 16]]
+    assert abs(found.usefulness[0] - found.usefulness[1]) < 0.1 < found.usefulness[0] < 1
 
 
 @pytest.mark.parametrize("given", [None, [1, 1]])

@@ -106,3 +106,20 @@ def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
     assert len({env.reset(seed=seed)[1]["level"] for seed in range(50)}) > 3
     assert len({meta[0] for meta in metas}) > 3
     assert played() == (names, rewards)
+
+
+def test_a_button_that_works_by_chance_works_as_often():
+    env, lengths = GridworldGymEnv([parse_level("shutdown: 1\nA B1@0.3 C1", name="luck")]), []
+    for seed in range(400):
+        env.reset(seed=seed)
+        lengths.append(1 if env.step(3)[2] else 2)
+    assert abs(lengths.count(2) / 400 - 0.3) < 4 * (0.3 * 0.7 / 400) ** 0.5
+
+
+def test_a_mini_episode_that_is_left_does_not_count():
+    env = GridworldGymEnv([parse_level("shutdown: 2\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 2))
+    env.reset(seed=0)
+    env.step(3)
+    env.reset()
+    env.step(0)
+    assert env.step(0)[4] == {"level": "two", "length": 2, "coins": 0.0, "discount": 1.0}

@@ -21,6 +21,26 @@ from tests.helpers.job_runners import is_alive, wait_for
 from tests.helpers.rollouts import rollout
 
 
+def test_every_kind_of_space_is_observed_as_numbers():
+    env = GymnasiumBatch(Counter, 2)
+    td = env.reset()
+    td = env.step(td.set("action", torch.zeros(2, 4)))["next"]
+    kinds = {name: (tuple(each.shape[1:]), each.dtype) for name, each in td.items() if name in env.observation_spec}
+    assert kinds == {
+        "body_place": ((2, 2), torch.float32),
+        "body_gear": ((3,), torch.float32),
+        "image": ((2, 2, 3), torch.uint8),
+        "dice": ((5,), torch.float32),
+        "bits": ((3,), torch.float32),
+        "pair_0": ((2,), torch.float32),
+        "pair_1": ((), torch.float32),
+    }
+    assert td["body_gear"][0].tolist() == [0, 1, 0]
+    assert td["dice"][0].tolist() == [0, 1, 0, 1, 0]
+    assert td["bits"][0].tolist() == [1, 0, 1]
+    assert env.action_spec.shape == (2, 4)
+
+
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "minigrid:MiniGrid-Empty-Random-5x5-v0"])
 def test_a_batch_equals_single_environments_and_a_copy_that_has_ended_waits_for_its_reset(name):
     if name.startswith("minigrid"):
@@ -56,6 +76,17 @@ def test_a_batch_equals_single_environments_and_a_copy_that_has_ended_waits_for_
                 if any(over[i]):
                     shown[i], over[i] = seen(env.reset(seed=100 * step + i)[0]), (False, False)
     assert waited
+
+
+def test_a_level_is_played_again_and_leaves_the_streams_of_the_copies_apart():
+    env = GymnasiumBatch(Counter, 3)
+    env.set_seed(0)
+    level = torch.tensor([[7], [7], [-1]])
+    one, two = (env.reset(TensorDict({"level_seed": level}, [3]))["image"][:, 0, 0, 0] for _ in range(2))
+    assert one[0] == one[1] == two[0] == two[1]
+    assert two[2] != one[2]
+    later = env.reset()["image"][:, 0, 0, 0]
+    assert later[0] != later[1]
 
 
 @pytest.mark.parametrize("make", ["CartPole-v1", Counter], ids=str)

@@ -109,6 +109,31 @@ def test_a_timer_is_the_reference_whatever_it_is_told(told, idle, end, truncates
             env.reset()
 
 
+def test_an_environment_that_has_ended_is_restarted_with_its_own_stream():
+    env, base, lucks = timer(2, base=5, ended="restart"), Counting(), []
+    for seed in (4, None, None):
+        base.reset(seed=seed)
+        lucks += [base.luck] * 2
+    env.reset(seed=4, options={"a": 1})
+    found = [env.unwrapped.luck]
+    for _ in range(5):
+        env.step(2)
+        found.append(env.unwrapped.luck)
+    assert found == lucks
+    assert env.unwrapped.options == [{"a": 1}] * 3
+
+
+def test_requests_are_granted_by_chance_with_the_seed_and_leave_the_stream_of_the_environment_alone():
+    env, sure = (timer(base=1, delays=(1,), chance=chance, cost=0.5) for chance in (0.3, 1.0))
+    generator = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(1,)))
+    for seed in (5, *[None] * 200):
+        for each in (env, sure):
+            each.reset(seed=seed)
+        assert env.unwrapped.luck == sure.unwrapped.luck
+        _, paid, down, *_ = env.step(ASK)
+        assert (paid, not down) == (0.5, generator.random() < 0.3)  # a request costs, granted or not
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_time_limit_outside_the_timer_is_warned_of_once_and_a_few_early_ends_are_not():
     def leave(env, times):

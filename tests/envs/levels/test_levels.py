@@ -14,6 +14,9 @@ import drest_torch.envs.worlds
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import (
+    MAX_OBJECTS,
+    MAX_SIDE,
+    MAX_TIME,
     PAPER_WORLDS,
     STUDY_KEYS,
     WORLDS,
@@ -42,6 +45,45 @@ def refused(act, start, phrase=""):
     assert phrase in message
     assert "\n" not in message
     assert len(message) < 400
+
+
+TEXT = """\
+title: Two: rooms, γ
+shutdown: 4
+clock: moves
+
+A    #  C0.5
+B12 .   C3
+#   .   B1@0.25
+"""
+
+
+def test_every_part_of_a_level():
+    level = parse_level(TEXT, name="rooms", source="rooms.txt")
+    assert level == Level(
+        name="rooms",
+        shutdown=4,
+        walls=((False, True, False), (False, False, False), (True, False, False)),
+        start=(0, 0),
+        objects=(Coin(0, 2, 0.5), Coin(1, 2, 3.0), Button(1, 0, 12, 1.0), Button(2, 2, 1, 0.25)),
+        clock="moves",
+        study={"title": "Two: rooms, γ"},
+    )
+    assert level.coins == level.objects[:2]
+    assert level.buttons == level.objects[2:]
+    assert (level.height, level.width, level.num_objects, level.max_time) == (3, 3, 4, 17)
+    assert level.place == "rooms.txt (rooms)"
+    assert level.rows() == ["A # C0.5", "B12 . C3", "# . B1@0.25"]
+    assert level.with_clock("steps").clock == "steps"
+    assert level.with_clock("steps") != level
+
+
+def test_the_limits_themselves_are_allowed():
+    rows = ["A C1" + " B1" * 31 + " ." * 31, *[". " * 64] * 63]
+    level = level_from_record({"name": "large", "shutdown": MAX_TIME - MAX_OBJECTS + 1, "map": rows})
+    assert (level.height, level.width) == (MAX_SIDE, MAX_SIDE) == (64, 64)
+    assert level.num_objects == MAX_OBJECTS == 32
+    assert level.max_time == MAX_TIME == 1023
 
 
 MAP = "A C1 B2\n. # ."

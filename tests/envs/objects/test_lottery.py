@@ -3,10 +3,11 @@
 from fractions import Fraction
 
 import pytest
+import torch
 
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import committed_return, solve
-from drest_torch.envs.levels import Lottery, format_level, parse_level
+from drest_torch.envs.levels import Lottery, format_level, parse_level, world
 from drest_torch.envs.objects.lottery import Outcome
 from tests.helpers.simulator import ACTIONS, MIXED, Simulator, outcomes, random_levels
 
@@ -87,3 +88,13 @@ def test_optima_against_all_deterministic_policies(gamma, count):
         assert committed[index, padding].isnan().all()
     assert differ > 5
     assert unsure > 5
+
+
+def test_without_luck_committed_is_m():
+    mdp = compile_levels([world("example"), world("hidden_treasure"), world("spacious")])
+    optima = solve(mdp)
+    announced = compile_levels(mdp.levels, features=["chance"])  # which takes the way of levels with luck
+    for each in (mdp, announced):
+        found = committed_return(each, optima)
+        assert torch.equal(found.nan_to_num(0), optima.best_return)
+        assert torch.equal(found.isnan(), optima.lengths == 0)

@@ -5,9 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrow, Polygon
+from matplotlib.patches import FancyArrow
 
-from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.envs.view.rendering import Way, arrows_text, render, to_text
 
@@ -21,12 +20,23 @@ def axes_of(level, **over):
     return ax
 
 
+def labels(ax):
+    return sorted(patch.get_gid() for patch in ax.patches if patch.get_gid())
+
+
 def test_a_route_is_arrows_on_the_floor_and_one_sign_a_tick():
     text = to_text(world("example"), colour=False, route=SHORT)
     rows = [" ".join(row.split()) for row in text.splitlines()[2:]]
     assert rows == ["C2 # C1 # .", "↑ # . . .", "↑ ← A # B4"]
     assert arrows_text(LONG) == "↑→→↓↑↑↑↑"
     assert arrows_text([(0, 0), (0, 0), (0, 1), (0, 0)]) == "·→←"
+
+
+def test_the_picture_names_its_objects_but_what_is_taken():
+    level = world("example")
+    assert labels(axes_of(level)) == ["4", "A", "B4", "C1", "C2", "C3"]
+    assert labels(axes_of(level, taken=0b1000)) == ["4", "A", "C1", "C2", "C3"]
+    assert labels(axes_of(level, taken=0b0001)) == ["4", "A", "B4", "C1", "C2"]  # C3 is the first in reading order
 
 
 def test_opacity_of_an_arrow_is_the_probability():
@@ -53,20 +63,3 @@ def test_a_way_back_lies_beside_the_way_there():
     (line,) = axes_of(parse_level("shutdown: 9\nA . C1"), ways=[Way([(0, 0), (0, 1), (0, 0)])]).lines
     there, back = line.get_xydata()[0], line.get_xydata()[-1]
     assert there[1] > 0.5 > back[1]
-
-
-HALL = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")
-"""A door for each direction, on a map that looks like no other symmetry of it."""
-
-
-def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():
-    ax = Figure().add_subplot()
-    render(HALL, ax)
-    doors = [patch for patch in ax.patches if isinstance(patch, Polygon)]
-    for door, patch in zip(HALL.fixtures, doors, strict=True):
-        x, y = patch.get_xy().T
-        assert door.column < x.min() < x.max() < door.column + 1
-        assert door.row < y.min() < y.max() < door.row + 1
-        right, down = x.max() + x.min() - 2 * door.column - 1, y.max() + y.min() - 2 * door.row - 1
-        leads = [down * step_down + right * step_right for step_down, step_right in STEPS]
-        assert leads.index(max(leads)) == door.direction

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from drest_torch.envs.levels import PAPER_WORLDS
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, world
 from drest_torch.envs.view import show
+from tests.helpers.simulator import Simulator
 
 
 def run(*arguments):
@@ -24,6 +27,25 @@ def table(text):
     return {int(length): (float(plain), float(discounted), entered) for length, plain, discounted, entered in rows}
 
 
+def routes(text):
+    return {int(length): arrows for length, arrows in re.findall(r"^length (\d+): (\S+)$", text, flags=re.M)}
+
+
+def replay(level, arrows):
+    """What a route enters by the rules of the simulator, which it must end with: (name, tick) in order."""
+    state, found = Simulator(level), []
+    cells = [row.split() for row in level.rows()]
+    for tick, arrow in enumerate(arrows, 1):
+        stays, before = [action for action in range(4) if state.is_bump(action)], state.observation[2:]
+        action = stays[0] if arrow == "·" else "↑↓←→".index(arrow)
+        assert (action in stays) == (arrow == "·")
+        state.step(action)
+        if state.observation[2:] != before:
+            found.append((cells[state.row][state.column], tick))
+    assert state.done
+    return found
+
+
 def test_no_escape_sequence_of_a_name_reaches_the_terminal(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     evil = "\x1b]0;owned\x07<img src=x>"
@@ -35,6 +57,27 @@ def test_no_escape_sequence_of_a_name_reaches_the_terminal(tmp_path, capsys, mon
     out = "".join(capsys.readouterr())
     assert not {"\x1b", "\x07"} & {*out}
     assert "\\x1b" in out
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_route_earns_what_the_table_says(name, capsys):
+    assert run(name, "--gamma", "0.9") == 0
+    text = capsys.readouterr().out
+    level, rows, ways = world(name), table(text), routes(text)
+    assert "\x1b" not in text  # no terminal, no colour
+    assert text.startswith(f"{level.study['title']} ({name})\n")
+    assert [key for key in level.study if f"\n  {key} " in text] == ["rewarded", "wanted", "caveat"]
+    assert set(rows) == set(ways) == {level.shutdown, level.max_time}
+    named = re.findall(r"\(length (\d+)(?: or (\d+))?", level.study["wanted"])
+    assert {int(length) for pair in named for length in pair if length} == set(rows)
+    best = solve(compile_levels([level])).best_return[0].tolist()
+    assert [rows[length][0] for length in sorted(rows)] == best
+    for length, arrows in ways.items():
+        found = replay(level, arrows)
+        earned = sum(float(cell[1:]) * 0.9 ** (tick - 1) for cell, tick in found if cell[0] == "C")
+        assert len(arrows) == length
+        assert rows[length][1] == pytest.approx(earned, rel=1e-3)
+        assert rows[length][2] == ", ".join(f"{cell} (tick {tick})" for cell, tick in found)
 
 
 def test_options(tmp_path, monkeypatch, capsys):
