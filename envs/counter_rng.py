@@ -1,7 +1,8 @@
 """Random numbers that depend on a key and a counter alone.
 
 Each slot of an environment has its own keys and counts the numbers that it samples. No slot's luck depends on when the
-others reset or what they do, and a saved counter continues the stream exactly.
+others reset or what they do, and a saved counter continues the stream exactly. Drafts of random levels are sampled from
+the same numbers (`Draws`).
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig
 from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
-from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, read_levels, world
-from drest_torch.envs.levels.level import level_to_record
+from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, level_to_record, read_levels, world
 from drest_torch.envs.objects import KINDS, Button
 from drest_torch.errors import ConfigError
 

@@ -21,8 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from drest_torch.choices.pressure import Asked, measure
-from drest_torch.envs.levels import Level, parse_level, read_levels
-from drest_torch.envs.levels.level import level_from_record
+from drest_torch.envs.levels import Level, level_from_record, parse_level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
 
 Pair = Sequence[Level]

@@ -30,7 +30,7 @@ from drest_torch.config.schema import (
 )
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
-from drest_torch.errors import ConfigError, shown
+from drest_torch.errors import ConfigError
 from drest_torch.limits import limits_of
 
 MAX_PRIVATE_BITS = 10
@@ -54,9 +54,9 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
         value = within[field.name]
         # The value of a reference is one that OmegaConf has not compared with the schema.
         if OmegaConf.is_interpolation(within, field.name) and any(map(is_dataclass, (hint, *get_args(hint)))):
-            raise ConfigError(f"{key}={shown(str(value))}; expected keys with values, not a text")
+            raise ConfigError(f"{key}={value}; expected keys with values, not a text")
         if field.name in PATHS and isinstance(value, str) and ("\0" in value or not value.strip()):
-            raise ConfigError(f"{key}={shown(value)}; expected a path, or leave it out")
+            raise ConfigError(f"{key}={value}; expected a path, or leave it out")
         limits, values = limits_of(field), value if isinstance(value, ListConfig) else [value]
         largest = ", below 2^63" if any(type(one) is int and abs(one) >= 1 << 63 for one in values) else ""
         if limits is not None and (largest or not all(one is None or limits.allow(one) for one in values)):

@@ -35,7 +35,7 @@ from drest_torch.building.parts import reward_of
 from drest_torch.config.checks import check_run, check_unread, device_of
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
-from drest_torch.errors import CheckpointError, ConfigError, UserError, shown
+from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import disown, own, remove_partial, write_json
 from drest_torch.interruption import interruptible
 from drest_torch.plots.curves import learning_curves
@@ -312,7 +312,7 @@ def start(cfg: Config) -> Run:
     check_run(cfg)
     check_unread(cfg)
     if not cfg.run_dir.strip() or "\0" in cfg.run_dir:  # the runs of studies get theirs later
-        raise ConfigError(f"run_dir={shown(cfg.run_dir)}; expected a path, or leave it out")
+        raise ConfigError(f"run_dir={cfg.run_dir}; expected a path, or leave it out")
     folder = Path(cfg.run_dir)
     _refuse_taken(folder)
     # Absolute paths: the run may be resumed or evaluated from another working directory.

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _run(args)
     except UserError as error:
-        print(f"{parser.prog}: {shown(str(error))}", file=sys.stderr)
+        print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     except OSError as error:  # files have errors of ours
         return no_output(error)

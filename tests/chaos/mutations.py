@@ -47,8 +47,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 def _sources() -> list[tuple[str, bytes]]:
     """Return level files to mutate, by their endings."""
-    from drest_torch.envs.levels import format_level, world
-    from drest_torch.envs.levels.level import level_to_record
+    from drest_torch.envs.levels import format_level, level_to_record, world
 
     levels = [world(name, x=3.0 if name == "lopsided" else None) for name in LEVELS]
     lottery = "shutdown: 5\nlottery a: 1/2 C1 +0 | 1/2 C4 +2\n\n. La A B2\n# D> . C2\n"

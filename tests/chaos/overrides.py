@@ -81,12 +81,12 @@ def training(rng: random.Random, count: int) -> Iterator[str]:
     from drest_torch.config.compose import compose
 
     known = flattened(OmegaConf.to_container(compose("levels=generated", "algo=ppo")))
-    near = {key: _near(value) for key, value in known.items() if key not in SLOW and key[:4] not in ("env.", "hydr")}
+    near = {key: _near(value) for key, value in known.items() if key not in SLOW and not key.startswith("env.")}
     return _attack("train", SHORT | IN_GRIDWORLDS, {**GROUPS, **near}, rng, count)
 
 
 def _near(value: Any) -> Sequence[str]:
-    """Return values of which half are like this one, so that as many are played with as are refused."""
+    """Return values of which half are like this one: with any others a run is mostly refused."""
     if type(value) in (int, float):
         alike = [str(type(value)(value * factor)) for factor in (0, 0.5, 1, 2, 4)]
     else:
