@@ -15,8 +15,6 @@ from drest_torch.reward import Reward
 from tests.helpers.simulator import Simulator
 
 NINE = [world(name) for name in PAPER_WORLDS]
-
-
 TINY = parse_level("shutdown: 1\nC1 A B2\n. . C3", name="tiny")
 
 
@@ -32,41 +30,20 @@ class Made(NamedTuple):
         return self.worlds.collector(actor).collect(self.rng)
 
 
-def make(
-    levels,
-    *,
-    slots=32,
-    group=4,
-    rounds=1,
-    counting="averaged",
-    episodes=6,
-    lam=0.8,
-    gamma=0.9,
-    seed=0,
-    private_bits=0,
-    private_kind="bits",
-    at_least=(1, 1),
-    **kwargs,
-):
+def make(levels, *, counting="averaged", episodes=6, lam=0.8, gamma=0.9, normalise=True, at_least=(1, 1), **of_worlds):
+    """Worlds of levels; what is told ``of_worlds`` is for `Gridworlds.on`."""
     mdp = compile_levels(levels, at_least=at_least)
     observe = make_observation("grid", mdp)
-    reward = Reward(lam, gamma, episodes, counting, **kwargs)
-    worlds = Gridworlds.on(
-        mdp,
-        solve(mdp, gamma),
-        observe,
-        slots=slots,
-        rounds=rounds,
-        group=group,
-        private_bits=private_bits,
-        private_kind=private_kind,
-    )
+    reward = Reward(lam, gamma, episodes, counting, normalise=normalise)
+    of_worlds = {"slots": 32, "group": 4, "private_bits": 0} | of_worlds
+    worlds = Gridworlds.on(mdp, solve(mdp, gamma), observe, **of_worlds)
     worlds.pay(reward, shows_counts=counting == "sequential")
     torch.manual_seed(1)
-    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale, private_bits=private_bits)
+    bits = of_worlds["private_bits"]
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale, private_bits=bits)
     for parameter in policy.parameters():
         parameter.data.mul_(3)
-    return Made(worlds, policy, reward, torch.Generator().manual_seed(seed))
+    return Made(worlds, policy, reward, torch.Generator().manual_seed(0))
 
 
 class Played(NamedTuple):

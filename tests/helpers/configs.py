@@ -13,27 +13,21 @@ GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")
 OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
 
 
-def names(schema):
-    return {each.name for each in fields(schema)}
-
-
 def preset(name, *overrides):
     levels = compose(f"levels={name}", "run_dir=x", *overrides).levels
     return data.generator_config(levels.generator, levels.clock)
 
 
-SCHEMAS = {
-    "reward": config.RewardConfig,
-    "levels": config.LevelsConfig,
-    "policy": config.PolicyConfig,
-    "env": config.EnvConfig,
-    "logger": config.LoggerConfig,
-}
-
-
 def keys():
     """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
-    parts = {("test", name) for name in names(config.TestConfig)}
-    parts |= {("", name) for name in names(config.Config) | names(config.EvaluateConfig)}
-    parts |= {("algo", name) for algo in ALGORITHMS for name in names(ALGORITHMS[algo].Config)}
-    return parts | {(group, name) for group, schema in SCHEMAS.items() for name in names(schema)}
+    schemas = {
+        "": [config.Config, config.EvaluateConfig],
+        "algo": [ALGORITHMS[name].Config for name in ALGORITHMS],
+        "reward": [config.RewardConfig],
+        "levels": [config.LevelsConfig],
+        "policy": [config.PolicyConfig],
+        "env": [config.EnvConfig],
+        "logger": [config.LoggerConfig],
+        "test": [config.TestConfig],
+    }
+    return {(part, key.name) for part, several in schemas.items() for schema in several for key in fields(schema)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -56,13 +57,10 @@ def same_run(one, two):
 
 def stop_after(run, updates, monkeypatch):
     """Press Ctrl-C during the last of so many updates."""
-    update = run.update
-    count = 0
+    update, number = run.update, itertools.count(1)
 
     def counted():
-        nonlocal count
-        count += 1
-        if count == updates:
+        if next(number) == updates:
             os.kill(os.getpid(), signal.SIGINT)
         return update()
 
