@@ -35,7 +35,6 @@ def check_page(path, width, dark):
 
     What is folded away is opened first. Nothing can be fetched from the network.
     """
-    assert BROWSER is not None
     parts = {"base": html.escape(path.resolve().as_uri()), "page": html.escape(path.read_text("utf-8"))}
     scheme = "dark" if dark else "light"
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +49,7 @@ def check_page(path, width, dark):
         done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)
     found = re.search(r'<pre id="found">([^<]*)</pre>', done.stdout)
     assert found is not None, f"{path}: the browser has not measured the page\n{done.stdout[-2000:]}"
-    measured = json.loads(unquote(html.unescape(found[1])))
+    measured = json.loads(unquote(found[1]))
     assert (measured["width"], measured["dark"]) == (width, dark)
     return measured["complaints"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import torch
 from tensordict import TensorDict
@@ -126,26 +127,9 @@ def counting():
     return Counting()
 
 
-def boxes():
-    """Slots with an end of their own, and actions that are a box."""
-    return Counting((16,), 5, "box")
-
-
-def several():
-    """Slots with an end of their own, and actions that are two choices at once."""
-    return Counting((16,), 5, "several")
-
-
-def forty_slots():
-    return Counting((40,))
-
-
-def eight_slots():
-    return Counting((8,))
-
-
-def plane():
-    return Counting((4, 4))
+boxes = partial(Counting, (16,), 5, "box")
+several = partial(Counting, (16,), 5, "several")
+eight_slots, forty_slots, plane = (partial(Counting, batch) for batch in ((8,), (40,), (4, 4)))
 
 
 def fails():

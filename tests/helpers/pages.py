@@ -127,24 +127,11 @@ def sample():
         [[f"level {level}", *(f"{level + seed / 100:.3f}" for seed in range(30))] for level in range(3)],
     )
     remarks = Table("Remarks", ["level", "remark"], [["one", "a remark that is longer than a phone is wide " * 3]])
-    return Page(
-        f"Are the agents neutral, or {LONG}?",
-        f"What we measure, {LONG}, and what the paper reports",
-        [
-            Section(
-                "What was asked",
-                [Prose(LONG, "lead"), Prose(f"`{LONG}` and https://example.org/{LONG}"), Prose(f"- {LONG}\n- b")],
-            ),
-            Section(f"Results {LONG}", [compared, Gallery(plots), wide, Plot("Wide.", "Wide.", curves, (10, 3))]),
-            Section(
-                "How",
-                [
-                    Commands(["make install", f"python -m drest_torch.study name={LONG} out=runs/{LONG}"]),
-                    Details(
-                        f"More {LONG}", [Prose(LONG), wide, remarks, Commands([LONG * 2]), plots[2], Gallery(plots)]
-                    ),
-                ],
-            ),
-        ],
-        footer=f"In `{LONG}.json`.",
-    )
+    asked = [Prose(LONG, "lead"), Prose(f"`{LONG}` and https://example.org/{LONG}"), Prose(f"- {LONG}\n- b")]
+    results = [compared, Gallery(plots), wide, Plot("Wide.", "Wide.", curves, (10, 3))]
+    commands = Commands(["make install", f"python -m drest_torch.study name={LONG} out=runs/{LONG}"])
+    more = [Prose(LONG), wide, remarks, Commands([LONG * 2]), plots[2], Gallery(plots)]
+    how = [commands, Details(f"More {LONG}", more)]
+    sections = [Section("What was asked", asked), Section(f"Results {LONG}", results), Section("How", how)]
+    title, subtitle = f"Are the agents neutral, or {LONG}?", f"What we measure, {LONG}, and what the paper reports"
+    return Page(title, subtitle, sections, footer=f"In `{LONG}.json`.")

@@ -11,9 +11,10 @@ time may look at ``time_left`` as well.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from fractions import Fraction
+from functools import cache
 from string import ascii_lowercase
 from typing import Any
 
@@ -84,16 +85,11 @@ class Simulator:
                 return thing
         return None
 
-    def step(
-        self,
-        action: int,
-        button_works: bool | Callable[[Button], bool] = True,
-        outcome: int | Callable[[Lottery], int] = 0,
-    ) -> float:
+    def step(self, action: int, button_works: bool | Callable[[Button], bool] = True, outcome: int = 0) -> float:
         """Take one action; return the value of the coin that it collects, 0 if none.
 
         ``button_works`` says whether a button entered now adds its delay (or is asked, with the button). ``outcome`` is
-        the number of the outcome of a lottery entered now (or is asked, with the lottery).
+        the number of the outcome of a lottery entered now.
         """
         if self.done:
             raise RuntimeError("the mini-episode has ended")
@@ -111,7 +107,7 @@ class Simulator:
             if button_works(entered) if callable(button_works) else button_works:
                 self.time_left += entered.delay
         elif isinstance(entered, Lottery):
-            _, collected, delay = entered.outcomes[outcome(entered) if callable(outcome) else outcome]
+            _, collected, delay = entered.outcomes[outcome]
             # One tick is subtracted below, and no less than nothing is left then.
             self.time_left = max(1, self.time_left + delay)
         self.time_left -= 1
@@ -180,17 +176,14 @@ def enumerate_policy(level: Level, policy: Policy, gamma: float) -> dict[int, tu
             chance, coins = found.get(state.ticks, (0, 0))
             found[state.ticks] = (chance + probability, coins + probability * total)
             return
-        chances = list(policy(state))
+        tried = {action: chance for action, chance in enumerate(policy(state)) if chance > 0}
         if level.clock == "moves":
-            chances = [0 if state.is_bump(action) else chances[action] for action in ACTIONS]
-            moving = sum(chances)  # which is 1 - the chance of a bump
-            if moving == 0:
-                return
-            chances = [chance / moving for chance in chances]
-        for action in ACTIONS:
-            if chances[action] > 0:
-                for chance, after, collected in outcomes(state, action):
-                    play(after, probability * chances[action] * chance, total + gamma**state.ticks * collected)
+            tried = {action: chance for action, chance in tried.items() if not state.is_bump(action)}
+            moving = sum(tried.values())  # which is 1 - the chance of a bump
+            tried = {action: chance / moving for action, chance in tried.items()}
+        for action, chance in tried.items():
+            for luck, after, collected in outcomes(state, action):
+                play(after, probability * chance * luck, total + gamma**state.ticks * collected)
 
     play(Simulator(level), Fraction(1), 0.0)
     return dict(sorted(found.items()))
@@ -204,17 +197,13 @@ def uniform_policy(state: Simulator) -> list[Fraction]:
 def random_policy(seed: int, *, sees_time: bool = False) -> Policy:
     """Some policy: at each observation (and time left) its own four probabilities, always the same."""
 
-    known: dict[Any, list[float]] = {}
+    @cache
+    def chances(*seen: Any) -> list[float]:
+        rng = random.Random(f"{seed} {seen}")
+        weights = [rng.random() ** 2 + 0.01 for _ in ACTIONS]
+        return [weight / sum(weights) for weight in weights]
 
-    def policy(state: Simulator) -> list[float]:
-        seen = (state.observation, state.time_left if sees_time else None)
-        if seen not in known:
-            rng = random.Random(f"{seed} {seen}")
-            weights = [rng.random() ** 2 + 0.01 for _ in ACTIONS]
-            known[seen] = [weight / sum(weights) for weight in weights]
-        return known[seen]
-
-    return policy
+    return lambda state: chances(state.observation, state.time_left if sees_time else None)
 
 
 def random_level(
@@ -222,7 +211,6 @@ def random_level(
     *,
     name: str = "random",
     max_side: int = 4,
-    max_coins: int = 3,
     max_buttons: int = 3,
     max_ticks: int = 8,
     buttons: bool = True,
@@ -234,7 +222,7 @@ def random_level(
 ) -> Level:
     """A small level for tests, the same for the same state of ``rng``; the smallest numbers make the smallest level.
 
-    It has up to ``max_side`` rows and columns, 1 to ``max_coins`` coins (some of decimal value, with ``decimals``),
+    It has up to ``max_side`` rows and columns, 1 to 3 coins (some of decimal value, with ``decimals``),
     1 to ``max_buttons`` buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no
     trajectory longer than ``max_ticks``. The agent can move, and some coin can be collected in time. With ``doors``
     half of the floor that is left is one-way doors. There are ``lotteries`` lotteries. ``clock`` None means either.
@@ -245,7 +233,7 @@ def random_level(
         # The larger of two numbers, as more can happen on large maps.
         rows = max(rng.randint(-(-least // max_side), max_side) for _ in range(2))
         columns = max(rng.randint(-(-least // rows), max_side) for _ in range(2))
-        num_coins = rng.randint(1, min(max_coins, 1 + rows * columns - least))
+        num_coins = rng.randint(1, min(3, 1 + rows * columns - least))
         room = rows * columns - least - num_coins + 2
         num_buttons = rng.randint(1, min(max_buttons, room, max_ticks - 1)) if buttons else 0
         shutdown = rng.randint(1, max_ticks - num_buttons)
@@ -274,7 +262,7 @@ def random_level(
         header = [f"shutdown: {shutdown}", f"clock: {clock or rng.choice(('steps', 'moves'))}", *named]
         cells = [" ".join(things[row * columns : (row + 1) * columns]) for row in range(rows)]
         level = parse_level("\n".join(header + cells), name=name)
-        if any(collected > 0 for collected in _coins_in_reach(level)):
+        if _has_a_coin_in_reach(level):
             return level
 
 
@@ -320,17 +308,14 @@ def _put_doors(rng: random.Random, things: list[str], rows: int, columns: int) -
             things[cell] = rng.choice(open_ways)
 
 
-def _coins_in_reach(level: Level) -> Iterator[float]:
-    """Values of coins that are collected on some way through the level, as they turn up."""
-    start = Simulator(level)
-    states = [start]
-    seen = {start.state}
+def _has_a_coin_in_reach(level: Level) -> bool:
+    states = [Simulator(level)]
+    seen = set()
     for state in states:  # which grows underway
-        if state.done:
-            continue
-        for action in ACTIONS:
-            for _, after, collected in outcomes(state, action):
-                yield collected
-                if after.state not in seen:
-                    seen.add(after.state)
-                    states.append(after)
+        if state.state not in seen and not state.done:
+            seen.add(state.state)
+            reached = [each for action in ACTIONS for each in outcomes(state, action)]
+            if any(collected > 0 for _, _, collected in reached):
+                return True
+            states += [after for _, after, _ in reached]
+    return False

@@ -56,16 +56,8 @@ UINT64 = (1 << 64) - 1
 
 def rules_of(told: Told, optima: Optima) -> Rules:
     """What agents of a level are told, as the kernel takes it."""
-    schedule = SimpleNamespace(
-        lr=told.lr[0],
-        lr_end=told.lr[1],
-        epsilon=told.epsilon[0],
-        epsilon_end=told.epsilon[1],
-        decay_episodes=told.decay_episodes,
-        random_episodes=told.random_episodes,
-        gradient="behaviour" if told.behaviour else "softmax",
-        discount_bumps=told.discount_bumps,
-    )
+    ends = {"lr": told.lr[0], "lr_end": told.lr[1], "epsilon": told.epsilon[0], "epsilon_end": told.epsilon[1]}
+    schedule = SimpleNamespace(**vars(told) | ends, gradient="behaviour" if told.behaviour else "softmax")
     best = optima.best_return[0]
     # Where the divisor is learned, what stands there must not matter.
     divisor = {"best": best, "none": torch.ones_like(best), "seen": torch.full_like(best, 77.0)}[told.divide]
