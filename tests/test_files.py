@@ -2,6 +2,7 @@
 
 import errno
 import os
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,14 +10,14 @@ from drest_torch.errors import FileError
 from drest_torch.files import write_whole
 
 
-def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path):
-    (tmp_path / "elsewhere").write_bytes(b"theirs")
-    path = tmp_path / "link"
-    path.symlink_to(tmp_path / "elsewhere")
+def test_a_link_is_replaced_by_a_file_like_any_other_and_what_it_leads_to_stays(tmp_path):
+    path, elsewhere = tmp_path / "link", tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"theirs")
+    path.symlink_to(elsewhere)
     write_whole(path, b"ours")
-    assert (tmp_path / "elsewhere").read_bytes() == b"theirs"
+    assert elsewhere.read_bytes() == b"theirs"
     assert path.read_bytes() == b"ours"
-    assert not path.is_symlink()
+    assert path.lstat().st_mode == elsewhere.lstat().st_mode  # it is no link, and has the usual permissions
 
 
 def test_a_link_in_the_place_of_the_temporary_file_is_refused(tmp_path, monkeypatch):
@@ -47,20 +48,10 @@ def test_two_that_write_the_same_file_do_not_meet(tmp_path, monkeypatch):
 def test_the_error_names_the_file_and_says_that_it_is_untouched(tmp_path, monkeypatch, step):
     path = tmp_path / "file"
     write_whole(path, b"before")
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, step, full)
+    reason = "No space left on device"
+    monkeypatch.setattr(os, step, Mock(side_effect=OSError(errno.ENOSPC, reason)))
     with pytest.raises(FileError) as caught:
         write_whole(path, b"after")
-    reason = "No space left on device"
     assert str(caught.value) == f"{path}: cannot be written ({reason}); what was there before is untouched"
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_file_has_the_permissions_of_any_other(tmp_path):
-    (tmp_path / "other").write_bytes(b"")
-    write_whole(tmp_path / "file", b"")
-    assert (tmp_path / "file").stat().st_mode == (tmp_path / "other").stat().st_mode

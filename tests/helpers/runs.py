@@ -68,7 +68,8 @@ def stop_after(run, updates, monkeypatch):
 
 
 def train(folder: Path, *overrides: str) -> Path:
-    start(compose(*SMALLEST, *QUIET, f"run_dir={folder}", *overrides)).train()
+    smallest = SMALLEST[:-2] if "algo=exact" in overrides else SMALLEST  # which plays no episodes
+    start(compose(*smallest, *QUIET, f"run_dir={folder}", *overrides)).train()
     return folder
 
 
