@@ -112,8 +112,7 @@ def test_a_network_that_reads_maps_reads_maps_of_any_size():
     assert agent.map_size == (5, 5) < (LARGE.height, LARGE.width)
     large, padded_too = agent.evaluate([LARGE]), agent.evaluate([padded(LARGE, 9, 9)])
     same(large.record(), padded_too.record())
-    observe = make_observation(agent.observation, compile_levels([LARGE]))
-    seen = observe(torch.tensor([0]), torch.tensor([0]), torch.tensor([4]))
+    seen = observations(agent, LARGE)
     assert agent.action_probabilities(seen).shape == (1, 4)
     with pytest.raises(ConfigError, match=r"an observation of shape \(1, 3, 6, 7\)"):
         agent.action_probabilities(seen[:, :3])

@@ -26,68 +26,64 @@ from drest_torch.studies.runner import folder_of, run_studies
 from drest_torch.training.run import start
 
 GOLDEN = Path(__file__).with_name("golden.json")
-FEW = ["levels.train=40", "levels.selection=10", "levels.test=10"]
-TINY = ["policy.width=16", "policy.depth=1", "env_steps=6000", "evaluations=3", "pictures=0", "test.paper=false"]
-TRAIN = ["train", "logger=none", "progress=false", *TINY]
-PLAY = [*TRAIN, "algo.episodes=128"]
-EXACT = [*TRAIN, "env_steps=40000"]
-ELSEWHERE = [
-    *(*TRAIN, "env_steps=2000", "sampled=16", "env.copies=16", "env.base=8", "env.delays=[8]", "algo.episodes=32")
-]
+FEW = "levels.train=40 levels.selection=10 levels.test=10"
+TRAIN = (
+    "train logger=none progress=false policy.width=16 policy.depth=1 env_steps=6000 evaluations=3 pictures=0 "
+    "test.paper=false"
+)
+PLAY = f"{TRAIN} algo.episodes=128"
+EXACT = f"{TRAIN} env_steps=40000"
+ELSEWHERE = f"{TRAIN} env_steps=2000 sampled=16 env.copies=16 env.base=8 env.delays=[8] algo.episodes=32"
 """A run in an environment that is not a gridworld."""
-STUDY = ["study", "quick=true", "workers=1", "progress=false"]
+STUDY = "study quick=true workers=1 progress=false"
 
-SEES_NO_START = ["policy=mlp", "policy.observation=centred"]
-ADAM = [*SEES_NO_START, "algo.entropy=0.1", "algo.critic_width=null", "algo.muon_lr=null", "reward.group=16"]
+SEES_NO_START = "policy=mlp policy.observation=centred"
+ADAM = "algo.entropy=0.1 algo.critic_width=null algo.muon_lr=null reward.group=16"
 """Smaller networks and batches than the recipe of generated levels asks for, and none of its Muon."""
-PPO, A2C = ["algo=ppo", "algo.minibatches=8", "algo.epochs=3", *ADAM], ["algo=a2c", *ADAM, "algo.lr=0.001"]
-WITH_A_BIT = ["policy.private_bits=1", "algo.muon_lr=0.025"]
+PPO = f"algo=ppo algo.minibatches=8 algo.epochs=3 {SEES_NO_START} {ADAM}"
+A2C = f"algo=a2c {SEES_NO_START} {ADAM} algo.lr=0.001"
+WITH_A_BIT = "policy.private_bits=1 algo.muon_lr=0.025"
 
-RUNS: dict[str, list[str]] = {
-    "reinforce": [*PLAY, "algo=reinforce", *FEW, *SEES_NO_START, "policy.private_bits=2"],
-    "a2c": [*PLAY, *A2C, *FEW, "policy.private_bits=1", "reward.episodes_at_start=8"],
-    "a2c_sequential": [*PLAY, *A2C, *FEW, "reward.counting=sequential", "algo.credit=meta", "sampled=50"],
-    "ppo": [*PLAY, *PPO, *FEW, "policy.private_bits=1", "levels.symmetries=true", "test.paper=true"],
-    "ppo_moves": [*PLAY, "algo=ppo", "levels=paper", "levels.clock=moves", "reward.counting=sequential"],
-    "ppo_sequential": [*PLAY, *PPO, *FEW, "reward.counting=sequential"],
-    "ppo_three_lengths": [*PLAY, *PPO, "levels=three_lengths", *FEW, "policy.private_bits=2"],
-    "ppo_convolutional": [
-        *(*PLAY, "algo=ppo", "algo.minibatches=8", "algo.epochs=3", "algo.lr=0.003", *ADAM[2:], *FEW),
-        *("policy=convolutional", "policy.depth=2", "policy.private_bits=1", "policy.observation=grid"),
-    ],
-    "default_uniform": [
-        *(*PLAY, "algo=reinforce", "reward=default", *FEW, *SEES_NO_START),
-        *("policy.private_bits=1", "policy.private_kind=uniform"),
-    ],
-    "symmetric_muon": [
-        *(*PLAY, "algo=reinforce", *FEW, "levels.fresh=true", "policy=symmetric", "policy.observation=centred"),
-        "algo.muon_lr=0.02",
-    ],
-    "exact": [*EXACT, "algo=exact", "levels=paper", "policy.observation=grid", "algo.levels_at_once=4"],
-    "exact_chance": [*EXACT, "algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]", "algo.levels_at_once=8"],
-    "exact_three_lengths": [*EXACT, "algo=exact", "levels=three_lengths", *FEW, "policy.private_bits=2"],
-    "generalist": [
-        *(*EXACT, "algo=generalist", *FEW, "levels.fresh=true", "levels.symmetries=true"),
-        *("policy.observation=centred", *WITH_A_BIT),
-    ],
-    "generalist_convolutional": [
-        *(*EXACT, "algo=generalist", "levels=paper_like", *FEW, "policy=convolutional", "policy.observation=grid"),
-        *WITH_A_BIT,
-    ],
-    "tabular": [*PLAY, "algo=tabular", "levels=example", "algo.random_episodes=500", "algo.decay_episodes=800"],
-    "cartpole": [*ELSEWHERE, "algo=ppo", "env=cartpole"],
-    "cartpole_sequential": [
-        *(*ELSEWHERE, "algo=ppo", "env=cartpole", "reward.counting=sequential", "reward.episodes_per_meta=2"),
-        "algo.credit=meta",
-    ],
-    "torchrl_factory": [
-        *(*ELSEWHERE, "algo=a2c", "env=torchrl", "env.factory=drest_torch.envs.tasks.queue:make"),
-        "policy.private_bits=1",
-    ],
-    "study_lambda_meta": [*STUDY, "study=lambda_meta"],
-    "study_neural": [*STUDY, "study=neural", "study.quick.worlds=[example]", "study.quick.seeds=1"],
-    "shipped_on_paper": ["evaluate", "levels=paper"],
-    "shipped_on_its_own": ["evaluate", "levels=own"],
+RUNS = {
+    "reinforce": f"{PLAY} algo=reinforce {FEW} {SEES_NO_START} policy.private_bits=2",
+    "a2c": f"{PLAY} {A2C} {FEW} policy.private_bits=1 reward.episodes_at_start=8",
+    "a2c_sequential": f"{PLAY} {A2C} {FEW} reward.counting=sequential algo.credit=meta sampled=50",
+    "ppo": f"{PLAY} {PPO} {FEW} policy.private_bits=1 levels.symmetries=true test.paper=true",
+    "ppo_moves": f"{PLAY} algo=ppo levels=paper levels.clock=moves reward.counting=sequential",
+    "ppo_sequential": f"{PLAY} {PPO} {FEW} reward.counting=sequential",
+    "ppo_three_lengths": f"{PLAY} {PPO} levels=three_lengths {FEW} policy.private_bits=2",
+    "ppo_convolutional": (
+        f"{PLAY} algo=ppo algo.minibatches=8 algo.epochs=3 algo.lr=0.003 {ADAM} {FEW} "
+        "policy=convolutional policy.depth=2 policy.private_bits=1 policy.observation=grid"
+    ),
+    "default_uniform": (
+        f"{PLAY} algo=reinforce reward=default {FEW} {SEES_NO_START} policy.private_bits=1 policy.private_kind=uniform"
+    ),
+    "symmetric_muon": (
+        f"{PLAY} algo=reinforce {FEW} levels.fresh=true policy=symmetric policy.observation=centred algo.muon_lr=0.02"
+    ),
+    "exact": f"{EXACT} algo=exact levels=paper policy.observation=grid algo.levels_at_once=4",
+    "exact_chance": f"{EXACT} algo=exact {FEW} levels.generator.chance=[0.5,1.0] algo.levels_at_once=8",
+    "exact_three_lengths": f"{EXACT} algo=exact levels=three_lengths {FEW} policy.private_bits=2",
+    "generalist": (
+        f"{EXACT} algo=generalist {FEW} levels.fresh=true levels.symmetries=true "
+        f"policy.observation=centred {WITH_A_BIT}"
+    ),
+    "generalist_convolutional": (
+        f"{EXACT} algo=generalist levels=paper_like {FEW} policy=convolutional policy.observation=grid {WITH_A_BIT}"
+    ),
+    "tabular": f"{PLAY} algo=tabular levels=example algo.random_episodes=500 algo.decay_episodes=800",
+    "cartpole": f"{ELSEWHERE} algo=ppo env=cartpole",
+    "cartpole_sequential": (
+        f"{ELSEWHERE} algo=ppo env=cartpole reward.counting=sequential reward.episodes_per_meta=2 algo.credit=meta"
+    ),
+    "torchrl_factory": (
+        f"{ELSEWHERE} algo=a2c env=torchrl env.factory=drest_torch.envs.tasks.queue:make policy.private_bits=1"
+    ),
+    "study_lambda_meta": f"{STUDY} study=lambda_meta",
+    "study_neural": f"{STUDY} study=neural study.quick.worlds=[example] study.quick.seeds=1",
+    "shipped_on_paper": "evaluate levels=paper",
+    "shipped_on_its_own": "evaluate levels=own",
 }
 """For each run a command and its overrides."""
 
@@ -138,10 +134,9 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
     assert not run_studies([cfg.study], cfg), "runs of the study have failed"
     records = [json.loads(path.read_text("utf-8")) for path in folder_of(cfg).glob("runs/*/result.json")]
     stored = [np.load(path) for path in folder_of(cfg).glob("runs/*/result.npz")]
+    arrays = [each[name] for each in stored for name in each.files if not LEFT_OUT & set(name.split("/"))]
     return {
-        "weights": digest_arrays(
-            arrays[name] for arrays in stored for name in arrays.files if not LEFT_OUT & set(name.split("/"))
-        ),
+        "weights": digest_arrays(arrays),
         "metrics": digest_names({record["name"]: record["numbers"] for record in records}),
         "summary": digest_names(json.loads((folder_of(cfg) / cfg.study.name / "summary.json").read_text("utf-8"))),
     }
@@ -176,7 +171,7 @@ def main() -> None:
     differ = False
     with tempfile.TemporaryDirectory() as folder:
         for name in given.only:
-            command, *overrides = RUNS[name]
+            command, *overrides = RUNS[name].split()
             found = commands[command](Path(folder, name), overrides)
             if given.record:
                 golden["runs"][name] = found
