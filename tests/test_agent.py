@@ -9,7 +9,7 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -28,6 +28,7 @@ from tests.helpers.runs import train
 
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
 NEAR = parse_level("shutdown: 3\n\nC1 A B2\n. C2 .\n", name="near")
+CHANCE = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
 LARGE = parse_level("shutdown: 4\n\n" + "\n".join(["A B2 C1 . . . ."] + [". . . . . . ."] * 5) + "\n", name="large")
 
 
@@ -40,7 +41,8 @@ def folder_of(tmp_path_factory):
 EXAMPLE = ("levels=example", "env_steps=500")
 VECTOR = (*EXAMPLE, "policy.observation=vector")
 GENERATED = ("levels=generated", "levels.train=5", "levels.selection=3", "levels.test=4")
-PRIVATE_BITS = ("levels=example", "policy.private_bits=2", "env_steps=500")
+PRIVATE_BITS = (*EXAMPLE, "policy.private_bits=2")
+BY_CHANCE = (*EXAMPLE, "levels.by_chance=true", "test.path=luck.jsonl")
 
 
 def same(one, two):
@@ -55,13 +57,6 @@ def padded(level, rows, columns):
     """The level with wall on the right and below."""
     wide = [tuple(row) + (True,) * (columns - level.width) for row in level.walls]
     return replace(level, walls=(*wide, *[(True,) * columns] * (rows - level.height)))
-
-
-# ------------------------------------------------------------------------------------ which levels
-
-
-CHANCE = parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .\n", name="chance")
-BY_CHANCE = ("levels=example", "levels.by_chance=true", "env_steps=500", "test.path=luck.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -143,9 +138,6 @@ def test_the_weights_are_the_last_the_best_or_those_of_a_file_if_there_are_any(f
         saved.Agent(tmp_path)
 
 
-# ------------------------------------------------------------------------------------ what is written
-
-
 @pytest.mark.slow
 def test_the_command_writes_results_and_pictures(folder_of, tmp_path, call):
     out, pictures, run = tmp_path / "new" / "out.json", tmp_path / "pictures", f"run={folder_of(*EXAMPLE)}"
@@ -171,9 +163,6 @@ def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, call):
         assert image.info["loop"] == 0
     call(evaluate.main, "levels=example", f"animation={animation}")
     assert animation.read_bytes() == before
-
-
-# ------------------------------------------------------------------------------------- the agent that is shipped
 
 
 @pytest.mark.slow
@@ -227,9 +216,6 @@ def test_the_examples_of_the_docstrings_run():
     assert done[1].attempted >= 2
 
 
-# ---------------------------------------------------------------------------------------- the Hugging Face Hub
-
-
 def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(folder_of, tmp_path, monkeypatch):
     pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
     from drest_torch import hub
@@ -237,27 +223,22 @@ def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(folder_of, tmp_path, m
     with pytest.raises(CheckpointError, match=r"^me/absent: cannot be loaded from the Hub \(.+\)$"):
         Agent.from_pretrained("me/absent", local_files_only=True, cache_dir=tmp_path)
 
-    class Api:
-        def __init__(self, token):
-            assert token == "secret"
-
-        def create_repo(self, repo_id, private, exist_ok):
-            assert private
-            return SimpleNamespace(repo_id=repo_id)
-
-        def upload_folder(self, *, repo_id, folder_path):
-            shutil.copytree(folder_path, tmp_path / "hub" / repo_id)
-            return f"https://huggingface.co/{repo_id}/commit/1"
+    def upload_folder(*, repo_id, folder_path):
+        shutil.copytree(folder_path, tmp_path / "hub" / repo_id)
+        return f"https://huggingface.co/{repo_id}/commit/1"
 
     def snapshot(repo_id, *, allow_patterns, revision):
         assert revision == "main"
         assert not any(fnmatch("model.py", pattern) for pattern in allow_patterns)
         return str(tmp_path / "hub" / repo_id)
 
-    monkeypatch.setattr(hub, "HfApi", Api)
+    api = Mock(**{"create_repo.return_value.repo_id": "me/mine"}, upload_folder=upload_folder)
+    monkeypatch.setattr(hub, "HfApi", maker := Mock(return_value=api))
     monkeypatch.setattr(hub, "snapshot_download", snapshot)
     agent = Agent.load(folder_of(*PRIVATE_BITS))
     assert agent.push_to_hub("me/mine", private=True, token="secret") == "https://huggingface.co/me/mine/commit/1"
+    maker.assert_called_once_with(token="secret")
+    api.create_repo.assert_called_once_with("me/mine", private=True, exist_ok=True)
     files = {path.relative_to(tmp_path / "hub").as_posix() for path in (tmp_path / "hub").rglob("*.*")}
     assert files == {f"me/mine/{name}" for name in ("README.md", "config.yaml", f"checkpoints/{agent.checkpoint.name}")}
     page = (tmp_path / "hub" / "me" / "mine" / "README.md").read_text()
@@ -274,9 +255,6 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.delattr("drest_torch.hub", raising=False)
     with pytest.raises(ConfigError, match=r"pip install 'drest_torch\[hub\]'"):
         Agent.from_pretrained("me/mine")
-
-
-# ------------------------------------------------------------------------------------------------ acting
 
 
 def observations(agent, *levels):

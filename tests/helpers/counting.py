@@ -61,10 +61,9 @@ class Counting(EnvBase):
 
     def _reset(self, tensordict=None, **kwargs):
         chosen = self.chosen(tensordict)
-        if self.levels:
-            unseeded = torch.full_like(self.level, -1)
-            seeds = unseeded if tensordict is None else tensordict.get("level_seed", unseeded)
-            self.level = torch.where(chosen, seeds, self.level)
+        unseeded = torch.full_like(self.level, -1)
+        seeds = unseeded if tensordict is None else tensordict.get("level_seed", unseeded)
+        self.level = torch.where(chosen, seeds, self.level)
         self.count, self.last = self.count * ~chosen, self.last * ~chosen
         return self._shown()
 
@@ -123,10 +122,7 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
 # ------------------------------------------------------------------------------------ factories of runs
 
 
-def counting():
-    return Counting()
-
-
+counting = Counting
 boxes = partial(Counting, (16,), 5, "box")
 several = partial(Counting, (16,), 5, "several")
 eight_slots, forty_slots, plane = (partial(Counting, batch) for batch in ((8,), (40,), (4, 4)))

@@ -6,12 +6,9 @@ from drest_torch.algos.networks.base import MapLayout, Symmetries
 from drest_torch.envs.dynamics.observations import DELAY_UNIT, TIME_STEPS, rotated_planes
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 
-PLANES = ("wall", "coin", "delay", "agent", "time")
-"""Those of every level."""
 
-
-def group(planes=PLANES):
-    """Return the symmetries of maps of which observations show these planes."""
+def group(planes=("wall", "coin", "delay", "agent", "time")):
+    """Return the symmetries of maps of which observations show these planes: those of every level, or more."""
     layout = MapLayout(planes, rotated_planes(planes), TIME_STEPS, DELAY_UNIT)
     return Symmetries(rotated_cells(3), rotated_actions(), layout)
 

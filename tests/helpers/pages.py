@@ -10,8 +10,6 @@ import numpy as np
 from drest_torch.report.blocks import Commands, Details, Gallery, Page, Plot, Prose, Section, Table
 from drest_torch.report.html import write_page
 
-# ---------------------------------------------------------------------------------- reading a page
-
 VOID = {"meta", "link", "img", "source", "br", "hr", "input", "base"}
 
 
@@ -77,9 +75,6 @@ def written(tmp_path, *blocks, **parts):
 
 def nothing(figure, style):
     """No drawing: fast."""
-
-
-# ------------------------------------------------------------------------------------------ a sample
 
 
 def curves(figure, style):

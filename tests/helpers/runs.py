@@ -14,15 +14,8 @@ from drest_torch.config.compose import compose
 from drest_torch.files import read_metrics
 from drest_torch.training.run import start
 
-SMALLEST = (
-    "policy.width=8",
-    "policy.depth=1",
-    "env_steps=2000",
-    "evaluations=2",
-    "pictures=0",
-    "algo.episodes=64",
-    "reward.group=16",
-)
+WITHOUT_EPISODES = ("policy.width=8", "policy.depth=1", "env_steps=2000", "evaluations=2", "pictures=0")
+SMALLEST = (*WITHOUT_EPISODES, "algo.episodes=64", "reward.group=16")
 QUIET = ("logger=none", "progress=false", "test.paper=false")
 TINY = ["policy.width=16", "policy.depth=1", "logger=none", "progress=false", "pictures=1"]
 WORLD = ["levels=example", "test.paper=false", "env_steps=6000", "evaluations=4", *TINY]
@@ -68,7 +61,7 @@ def stop_after(run, updates, monkeypatch):
 
 
 def train(folder: Path, *overrides: str) -> Path:
-    smallest = SMALLEST[:-2] if "algo=exact" in overrides else SMALLEST  # which plays no episodes
+    smallest = WITHOUT_EPISODES if "algo=exact" in overrides else SMALLEST
     start(compose(*smallest, *QUIET, f"run_dir={folder}", *overrides)).train()
     return folder
 

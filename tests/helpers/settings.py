@@ -1,24 +1,10 @@
-"""Values of algorithms in tests."""
+"""Values of algorithms in tests: the defaults, but for some."""
 
 from types import SimpleNamespace
 
-SETTINGS = SimpleNamespace(
-    lr=0.01,
-    lr_end=0.0,
-    muon_lr=None,
-    adam_eps=1e-5,
-    entropy=0.05,
-    entropy_end=0.0,
-    max_grad_norm=0.5,
-    credit="mini",
-    minibatches=2,
-    normalise_advantage=True,
-    epochs=2,
-    clip=0.2,
-    max_kl=None,
-    gae_lambda=0.95,
-    critic_coeff=0.5,
-    baseline=True,
-    min_visit_probability=0.0,
-    ignored_gradient_share=0.0,
-)
+from drest_torch.algos import ALGORITHMS
+
+OWN = {"lr": 0.01, "entropy": 0.05, "minibatches": 2, "normalise_advantage": True, "epochs": 2, "max_kl": None}
+EXACT = {"min_visit_probability": 0.0, "ignored_gradient_share": 0.0}
+DEFAULTS = vars(ALGORITHMS["ppo"].Config()) | vars(ALGORITHMS["reinforce"].Config())
+SETTINGS = SimpleNamespace(**DEFAULTS | OWN | EXACT)

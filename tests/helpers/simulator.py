@@ -254,8 +254,7 @@ def random_level(
             named.append(f"lottery {name_of_lottery}: {text}")
             things.append(f"L{name_of_lottery}")
         share_of_walls = rng.uniform(0, 0.4)
-        while len(things) < rows * columns:
-            things.append("#" if rng.random() > 1 - share_of_walls else ".")
+        things += ["#" if rng.random() > 1 - share_of_walls else "." for _ in range(len(things), rows * columns)]
         rng.shuffle(things)
         if doors:
             _put_doors(rng, things, rows, columns)

@@ -76,24 +76,22 @@ def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor,
         lr, epsilon = between(*told.lr, share), between(*told.epsilon, share)
         if played < told.random_episodes:
             epsilon = 1.0
-        state, rows, actions, coins, times, total = Simulator(level), [], [], [], [], 0.0
-        while not state.done and len(rows) < LONGEST:
-            rows.append(row_of(state.observation, shape.width, shape.bits))
+        state, steps, total = Simulator(level), [], 0.0
+        while not state.done and len(steps) < LONGEST:
+            row = row_of(state.observation, shape.width, shape.bits)
             if random_numbers.uniform() < epsilon:
                 action = math.floor(4 * random_numbers.uniform())
             else:
                 u = random_numbers.uniform()
-                up_to = logits[rows[-1]].softmax(-1).cumsum(-1).tolist()
+                up_to = logits[row].softmax(-1).cumsum(-1).tolist()
                 action = sum(u >= bound for bound in up_to[:3])
             tick = state.ticks
             coin = state.step(
                 action, button_works=lambda button: button.chance == 1 or random_numbers.uniform() < button.chance
             )
             total += coin * told.gamma**tick
-            actions.append(action)
-            coins.append(coin)
-            times.append(len(times) if told.discount_bumps else tick)
-        found.steps += len(rows)
+            steps.append((row, action, coin, len(steps) if told.discount_bumps else tick))
+        found.steps += len(steps)
         if not state.done:
             found.cut_off += 1
             continue
@@ -104,6 +102,7 @@ def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor,
         i = found.in_meta + 1
         discount = told.lam ** (found.chosen[length] - told.normalise * (i - 1) / k)
         most = math.inf if told.clip is None else told.clip
+        rows, actions, coins, times = zip(*steps, strict=True)
         rewards = [0.0 if m == 0 else min(most, discount * coin / m) for coin in coins]
         found.in_meta, found.chosen[length] = i, found.chosen[length] + 1
         if i == told.episodes_per_meta:
@@ -112,7 +111,7 @@ def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor,
         paid = torch.tensor(rewards, dtype=torch.float64) * gamma
         returns = paid.flip(0).cumsum(0).flip(0) / gamma
         logits.requires_grad_(True)
-        log_prob = logits[rows].log_softmax(-1)[range(len(rows)), actions]
+        log_prob = logits[[*rows]].log_softmax(-1)[range(len(rows)), actions]
         if told.behaviour:
             log_prob = ((1 - epsilon) * log_prob.exp() + epsilon / 4).log()
         (gradient,) = torch.autograd.grad((returns * log_prob).sum(), logits)

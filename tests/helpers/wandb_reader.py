@@ -47,17 +47,11 @@ def read_history(path):
 
 
 def read_config(path):
-    config = {}
-    for each in records(path):
-        config |= _values(each.run.config.update) | _values(each.config.update)
-    return config
+    return _values(item for each in records(path) for item in (*each.run.config.update, *each.config.update))
 
 
 def read_summary(path):
-    summary = {}
-    for each in records(path):
-        summary |= _values(each.summary.update)
-    return summary
+    return _values(item for each in records(path) for item in each.summary.update)
 
 
 def read_id(path):
