@@ -58,7 +58,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             begun.add(test)
     if config.getoption("--turn"):
         studies = [item for item in items if item.get_closest_marker("in_turn")]
-        first = IN_A_TURN * _commits()
+        command = ["git", "rev-list", "--count", "HEAD"]
+        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        first = IN_A_TURN * int(found.stdout or 0)  # by the commits, if this is a checkout
         kept = {studies[(first + index) % len(studies)] for index in range(IN_A_TURN)} if studies else set()
         kept |= {item for item in items if item.get_closest_marker("every_turn")}
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
@@ -79,13 +81,6 @@ def call(monkeypatch, capsys, tmp_path):
         return Done(code, *capsys.readouterr())
 
     return run
-
-
-def _commits() -> int:
-    """Return the number of commits, or 0 outside a checkout."""
-    command = ["git", "rev-list", "--count", "HEAD"]
-    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return int(found.stdout or 0)
 
 
 def _skipped(config: pytest.Config) -> Counter[str]:

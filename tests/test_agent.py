@@ -104,7 +104,8 @@ def test_a_smaller_map_counts_as_if_its_walls_were_drawn(folder_of, observation)
 
 def test_a_network_that_reads_maps_reads_maps_of_any_size():
     agent = saved.Agent.load(saved.SHIPPED)
-    assert agent.map_size == (5, 5) < (LARGE.height, LARGE.width)
+    assert agent.shape == (6, *agent.map_size) == (6, 5, 5)
+    assert agent.map_size < (LARGE.height, LARGE.width)
     large, padded_too = agent.evaluate([LARGE]), agent.evaluate([padded(LARGE, 9, 9)])
     same(large.record(), padded_too.record())
     seen = observations(agent, LARGE)
@@ -136,6 +137,9 @@ def test_the_weights_are_the_last_the_best_or_those_of_a_file_if_there_are_any(f
     shutil.copy(folder / "config.yaml", tmp_path)
     with pytest.raises(CheckpointError, match="no checkpoint in it yet"):
         saved.Agent(tmp_path)
+    message = r"^nobody: no such folder of a run, and no agent of that name \(generalist, "
+    with pytest.raises(CheckpointError, match=message):
+        Agent.load("nobody")
 
 
 @pytest.mark.slow
@@ -185,22 +189,20 @@ def test_the_page_of_the_shipped_agents_says_what_they_do():
 
 
 def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(tmp_path):
-    write_levels(tmp_path / "train.jsonl", [SMALL])
-    write_levels(tmp_path / "test.jsonl", [NEAR])
-    files = (f"levels.path={tmp_path / 'train.jsonl'}", f"test.path={tmp_path / 'test.jsonl'}")
+    levels = tmp_path / "levels"
+    write_levels(levels / "train.jsonl", [SMALL])
+    write_levels(levels / "test.jsonl", [NEAR])
+    files = (f"levels.path={levels / 'train.jsonl'}", f"test.path={levels / 'test.jsonl'}")
     run = Agent.load(train(tmp_path / "run", *files, "env_steps=500"))
     expected = run.evaluate([SMALL, NEAR]).record()
     run.save(tmp_path / "agent")
     run.save(tmp_path / "agent")  # over one that is there
-    saved_files = sorted(path.name for path in (tmp_path / "agent").rglob("*") if path.is_file())
-    assert len(saved_files) == 4
+    assert sum(path.is_file() for path in (tmp_path / "agent").rglob("*")) == 4
     (checkpoint,) = (tmp_path / "agent" / "checkpoints").iterdir()
     tensors, _ = load_checkpoint(checkpoint)
     assert all(name.startswith("policy.") for name in tensors)
-    for name in ("train.jsonl", "test.jsonl"):
-        (tmp_path / name).unlink()
-    moved = shutil.move(tmp_path / "agent", tmp_path / "elsewhere")
-    agent = Agent.load(moved)
+    shutil.rmtree(levels)
+    agent = Agent.load(shutil.move(tmp_path / "agent", tmp_path / "elsewhere"))
     assert agent.evaluate([SMALL, NEAR]).record() == expected
     assert [level.name for level in agent.levels.reported["test"]] == ["near"]
     again = agent.save(tmp_path / "again")
@@ -261,14 +263,6 @@ def observations(agent, *levels):
     """What the agent sees at the start of each level."""
     mdp = compile_levels(levels, features=agent.features, at_least=agent.map_size)
     return make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
-
-
-def test_an_agent_is_loaded_by_name_or_folder(folder_of):
-    assert Agent.load("generalist").shape == (6, 5, 5)
-    assert Agent.load(folder_of(*EXAMPLE)).probabilities("example").keys() == {4, 8}
-    message = r"^nobody: no such folder of a run, and no agent of that name \(generalist, "
-    with pytest.raises(CheckpointError, match=message):
-        Agent.load("nobody")
 
 
 def test_actions_are_sampled_from_the_policy_and_repeatable(folder_of):

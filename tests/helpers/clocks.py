@@ -1,7 +1,5 @@
 """Environments of somebody else's, for tests: a Gymnasium one with its own timer, and functions that make some."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 from torchrl.envs import GymEnv

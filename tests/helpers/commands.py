@@ -1,7 +1,5 @@
 """A command as a user meets it: what it prints, and the status with which it ends."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

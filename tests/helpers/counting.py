@@ -1,7 +1,5 @@
 """An environment that counts, for tests of what is put around environments, and what a shutdown timer makes of it."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 
@@ -89,9 +87,11 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
     reward, the timer, the number of delays, and whether this is shutdown.
     """
     longest = base + sum(delays)
-    count = last = tick = used = since = 0
-    shutdown, waits, seen = base, False, [0.0, 0.0]
+    down = True
     for ask, action in steps:
+        if down:
+            count = last = tick = used = since = 0
+            shutdown, waits, seen = base, False, [0.0, 0.0]
         is_open = used < len(delays) and (window is None or since < window)
         last = (last if idle == "repeat" else idle) if ask and idle is not None else action
         count, tick = count + 1, tick + 1
@@ -114,9 +114,6 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
         steps_used = [float(used == n) for n in range(len(delays) + 1)]
         timer = [(shutdown - tick) / longest, *steps_used, float(is_open), float(waits)]
         yield seen, reward, timer, used, down
-        if down:
-            count = last = tick = used = since = 0
-            shutdown, waits, seen = base, False, [0.0, 0.0]
 
 
 # ------------------------------------------------------------------------------------ factories of runs

@@ -1,7 +1,6 @@
 """The documentation as tests see it: its scripts as modules, and its pages as blocks of code."""
 
-from __future__ import annotations
-
+import importlib.util
 import re
 import shlex
 from dataclasses import dataclass
@@ -18,15 +17,11 @@ _PROMISE = re.compile(r"^\s*print\(.*\)  # (.*)$", re.MULTILINE)
 
 def load(name: str) -> ModuleType:
     """Return a script of docs/ as a module."""
-    path = ROOT / "docs" / f"{name}.py"
-    return _module(path, path.read_text("utf-8"))
-
-
-def _module(path: Path, text: str) -> ModuleType:
-    """Return what the text of a file comes to as a module."""
-    module = ModuleType(path.stem)
-    module.__file__ = str(path)
-    exec(compile(text, path, "exec"), vars(module))
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
@@ -79,5 +74,7 @@ def follow(page: str, heading: str, folder: Path) -> list[str]:
 
 def script(page: str, name: str) -> ModuleType:
     """Return a file that a page shows as a module."""
+    module = ModuleType(name.removesuffix(".py"))
     (text,) = [block.text for block in blocks(ROOT / "docs" / f"{page}.md") if block.file == name]
-    return _module(Path(name), text)
+    exec(compile(text, name, "exec"), vars(module))
+    return module

@@ -1,7 +1,5 @@
 """Pages of tests: one with a bit of everything, and reading a page as a tree."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
@@ -17,7 +15,7 @@ VOID = {"meta", "link", "img", "source", "br", "hr", "input", "base"}
 class Element:
     tag: str
     attributes: dict[str, str]
-    children: list[Element | str] = field(default_factory=list)
+    children: list["Element | str"] = field(default_factory=list)
 
     def all(self, *tags):
         """The elements below of these kinds, in their order; of every kind if none is named."""

@@ -1,7 +1,5 @@
 """Training runs of tests, and how two are compared."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

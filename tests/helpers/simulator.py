@@ -8,8 +8,6 @@ down, left and right. A policy of the paper's kind looks at ``observation`` alon
 time may look at ``time_left`` as well.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -55,7 +53,7 @@ class Simulator:
         """Everything that decides what can happen from here on. How long it took is not part of it."""
         return (self.row, self.column, self.present, self.time_left)
 
-    def copy(self) -> Simulator:
+    def copy(self) -> "Simulator":
         return copy(self)
 
     def is_wall(self, row: int, column: int) -> bool:
@@ -152,9 +150,8 @@ def searched_optima(level: Level, gamma: float) -> dict[int, float]:
             for action in ACTIONS:
                 for _, after, collected in outcomes(state, action):
                     reached = total + gamma**state.ticks * collected
-                    if after.ticks == state.ticks:
-                        continue
-                    if after.state not in following or following[after.state][1] < reached:
+                    is_better = after.state not in following or following[after.state][1] < reached
+                    if after.ticks > state.ticks and is_better:
                         following[after.state] = (after, reached)
         layer = following
     return dict(sorted(best.items()))

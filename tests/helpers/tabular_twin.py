@@ -1,7 +1,5 @@
 """The tabular algorithm in plain Python: the twin of the compiled kernel."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -49,6 +47,19 @@ class Told:
     behaviour: bool = False
     discount_bumps: bool = True
     normalise: bool = True
+
+
+@dataclass
+class Reached:
+    """Where a reference agent stands."""
+
+    logits: torch.Tensor
+    stream: int
+    steps: int
+    cut_off: int
+    in_meta: int
+    chosen: Counter[int]
+    best_seen: dict[int, float]
 
 
 UINT64 = (1 << 64) - 1
@@ -155,19 +166,6 @@ class Stream:
 
     def uniform(self) -> float:
         return (self.next() >> 11) / 2**53
-
-
-@dataclass
-class Reached:
-    """Where a reference agent stands."""
-
-    logits: torch.Tensor
-    stream: int
-    steps: int
-    cut_off: int
-    in_meta: int
-    chosen: Counter[int]
-    best_seen: dict[int, float]
 
 
 def row_of(observation: Sequence[int], width: int, bits: int) -> int:
