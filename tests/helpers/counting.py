@@ -120,6 +120,7 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
 
 
 counting = Counting
+# Slots with an end of their own, and actions that are a box, or two choices at once.
 boxes = partial(Counting, (16,), 5, "box")
 several = partial(Counting, (16,), 5, "several")
 eight_slots, forty_slots, plane = (partial(Counting, batch) for batch in ((8,), (40,), (4, 4)))

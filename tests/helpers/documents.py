@@ -18,8 +18,6 @@ _PROMISE = re.compile(r"^\s*print\(.*\)  # (.*)$", re.MULTILINE)
 def load(name: str) -> ModuleType:
     """Return a script of docs/ as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

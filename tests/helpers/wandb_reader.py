@@ -5,9 +5,10 @@ bytes), length (2) and kind (1: whole, 2: first, 3: middle, 4: last piece). What
 """
 
 import json
-import time
 
 from wandb.proto.wandb_internal_pb2 import Record
+
+from tests.helpers.job_runners import wait_for
 
 BLOCK, FILE_HEADER, PIECE_HEADER = 32768, 7, 7
 
@@ -34,10 +35,7 @@ def finished_files(folder):
     wandb's own process writes the last records some milliseconds after ``finish`` has returned.
     """
     paths = sorted(folder.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.stat().st_mtime_ns)
-    deadline = time.monotonic() + 20
-    while not all(any(each.HasField("exit") for each in records(path)) for path in paths):
-        assert time.monotonic() < deadline, f"W&B has not finished {paths}"
-        time.sleep(0.01)
+    wait_for(lambda: all(any(each.HasField("exit") for each in records(path)) for path in paths))
     return paths
 
 
