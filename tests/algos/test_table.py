@@ -23,16 +23,7 @@ from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.reward import Reward
 from tests.helpers.simulator import random_level, searched_optima
-from tests.helpers.tabular_twin import (
-    LONGEST,
-    UINT64,
-    Reached,
-    Told,
-    ready,
-    reference_agent,
-    rules_of,
-    threads,
-)
+from tests.helpers.tabular_twin import LONGEST, UINT64, Reached, Told, ready, reference_agent, rules_of, threads
 
 SMALL = parse_level("shutdown: 3\nC1 A B2\nC2 . C3", name="small")
 LUCKY = parse_level("shutdown: 3\nclock: moves\nC2 B1@0.5 .\n. A #\nB2@0.8 . C0.5", name="lucky")
@@ -60,20 +51,24 @@ def random_logits(seed: int, *shape: int, scale: float = 1.0) -> torch.Tensor:
     return torch.randn(*shape, NUM_ACTIONS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
 
 
-def check_agent(state: State, agent: int, expected: Reached, episodes: int, level: Level) -> None:
-    """All that an agent of the kernel has become is what the reference says."""
+def checked(level: Level, told: Told, seed: int, logits: torch.Tensor, episodes: int) -> Reached:
+    """Check that an agent of the kernel becomes all that the reference says, and return that."""
+    tables, optima, shape = ready(level, told.gamma)
+    state = begun(tables, [seed], logits)
+    play(tables, rules_of(told, optima), state, episodes)
+    expected = reference_agent(level, told, scattered(seed), logits, episodes, shape)
     lengths = sorted(searched_optima(level, 1.0))
-    assert int(state.stream[agent]) & UINT64 == expected.stream
-    assert state.played[agent] == episodes
-    assert (state.steps[agent], state.cut_off[agent]) == (expected.steps, expected.cut_off)
-    assert state.in_meta[agent] == expected.in_meta
-    assert state.chosen_before[agent].tolist() == [expected.chosen[length] for length in lengths]
+    assert int(state.stream[0]) & UINT64 == expected.stream
+    found = (state.played[0], state.steps[0], state.cut_off[0], state.in_meta[0])
+    assert found == (episodes, expected.steps, expected.cut_off, expected.in_meta)
+    assert state.chosen_before[0].tolist() == [expected.chosen[length] for length in lengths]
     best = [expected.best_seen[length] for length in lengths]
-    assert state.best_seen[agent].tolist() == pytest.approx(best, rel=1e-12)
-    assert state.logits[agent] == pytest.approx(expected.logits.numpy(), abs=1e-9)
+    assert state.best_seen[0].tolist() == pytest.approx(best, rel=1e-12)
+    assert state.logits[0] == pytest.approx(expected.logits.numpy(), abs=1e-9)
+    return expected
 
 
-EXAMPLE, MOVES = world("example"), world("fewer_for_longer").with_clock("moves")
+MOVES = world("fewer_for_longer").with_clock("moves")
 
 
 def random_told(rng: random.Random) -> Told:
@@ -109,27 +104,20 @@ def test_agents_on_all_kinds_of_levels_told_all_kinds_of_things_are_each_the_slo
     levels += [LUCKY, BARREN, MOVES]
     for agent, told in enumerate([*SPECIAL, *(random_told(rng) for _ in range(agents - len(SPECIAL)))]):
         level = levels[agent % len(levels)]
-        tables, optima, shape = ready(level, told.gamma)
-        logits = random_logits(agent, len(tables.target))
-        state = begun(tables, [agent], logits)
-        play(tables, rules_of(told, optima), state, episodes)
-        expected = reference_agent(level, told, scattered(agent), logits, episodes, shape)
-        check_agent(state, 0, expected, episodes, level)
+        logits = random_logits(agent, len(ready(level)[0].target))
+        expected = checked(level, told, agent, logits, episodes)
         learned += (expected.logits - logits).abs().max() > 0.1
     assert learned > agents / 2
 
 
 def test_mini_episodes_that_are_cut_off_teach_nothing_and_are_not_counted():
     level, told = SMALL.with_clock("moves"), Told(gamma=0.9, lam=0.5, epsilon=(0.0, 0.0), divide="seen")
-    tables, optima, shape = ready(level, told.gamma)
+    tables, optima, _ = ready(level, told.gamma)
     logits = torch.zeros(len(tables.target), NUM_ACTIONS, dtype=torch.float64)
     logits[:, 0] = 8.7  # up, into the wall: a move is made once in 2,000 steps
-    state = begun(tables, [3], logits)
-    play(tables, rules_of(told, optima), state, 8)
-    expected = reference_agent(level, told, scattered(3), logits, 8, shape)
+    expected = checked(level, told, 3, logits, 8)
     assert 2 <= expected.cut_off <= 6
     assert sum(expected.chosen.values()) == 8 - expected.cut_off
-    check_agent(state, 0, expected, 8, level)
     logits[:, 0] = 100.0
     state = begun(tables, [3], logits)
     play(tables, rules_of(told, optima), state, 2)
@@ -140,11 +128,10 @@ def test_mini_episodes_that_are_cut_off_teach_nothing_and_are_not_counted():
 def test_only_differences_of_logits_count_however_large_they_are():
     tables, optima, _ = ready(SMALL)
     logits = random_logits(14, len(tables.target))
-    states = [begun(tables, range(4), logits + shift) for shift in (0.0, 800.0, -800.0)]
-    for state in states:
+    states = {shift: begun(tables, range(4), logits + shift) for shift in (0.0, 800.0, -800.0)}
+    for shift, state in states.items():
         play(tables, rules_of(Told(), optima), state, 100)
-    for state, shift in zip(states, (0.0, 800.0, -800.0), strict=True):
-        assert state.logits - shift == pytest.approx(states[0].logits, abs=1e-9)
+        assert state.logits - shift == pytest.approx(states[0.0].logits, abs=1e-9)
 
 
 def rows_of(state: State, agents: Any) -> State:
@@ -178,15 +165,14 @@ def test_an_agent_depends_on_its_seed_and_not_on_others_pieces_or_threads():
     assert all((other.logits[agent] != after.logits[agent]).any() for agent in range(24))
 
 
-EVALUATED = [EXAMPLE, EXAMPLE.with_clock("moves"), MOVES, LUCKY, SMALL, BARREN]
+EVALUATED = [world("example"), world("example").with_clock("moves"), MOVES, LUCKY, SMALL, BARREN]
 
 
 @pytest.mark.parametrize("level", EVALUATED, ids=lambda level: f"{level.name}-{level.clock}")
 @pytest.mark.parametrize("gamma", [1.0, 0.8])
 def test_many_tables_at_once_are_what_exact_evaluation_finds_of_each(level, gamma):
     mdp = compile_levels([level])
-    rows = mdp.num_cells << mdp.num_objects
-    logits = random_logits(12, 5, rows, scale=2.0)
+    logits = random_logits(12, 5, mdp.num_cells << mdp.num_objects, scale=2.0)
     together = Tables(level, gamma, 5)
     found = together.evaluate(logits.numpy())
     evaluator = ExactEvaluator([level], "vector", reward=Reward(0.9, gamma))
