@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from drest_torch.agent import Agent
 from drest_torch.algos.networks.base import NetworkSize
@@ -18,10 +17,10 @@ from drest_torch.training.run import start
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import TINY, make
 
-LEVELS = [TINY, world("royal_road")]
-SMALL = ["policy.width=16", "logger=none", "progress=false", "pictures=1", "test.paper=false", "sampled=16"]
-FEW = ["levels.train=20", "levels.selection=2", "levels.test=4", "algo.episodes=64", "reward.group=16"]
-IN_TURN = ["reward.counting=sequential", "reward.episodes_per_meta=4"]
+SMALL = [
+    *("policy=recurrent", "policy.width=16", "logger=none", "progress=false", "pictures=1", "test.paper=false"),
+    *("levels.train=20", "levels.selection=2", "levels.test=4", "algo.episodes=64", "reward.group=16", "sampled=16"),
+]
 
 
 def agent(observe, *, private_bits=0, scale=None):
@@ -36,26 +35,18 @@ def agent(observe, *, private_bits=0, scale=None):
 
 
 def collected(private_bits=0):
-    """Return a batch in which slots play three mini-episodes each and wait for one another; its actor and value."""
-    made = make(LEVELS, slots=12, rounds=3, group=1, counting="sequential", private_bits=private_bits)
+    """Return a batch in which slots play three mini-episodes each and wait; its steps, its actor and a value."""
+    told = {"slots": 12, "rounds": 3, "group": 1, "counting": "sequential", "private_bits": private_bits}
+    made = make([TINY, world("royal_road")], **told)
     policy, critic = agent(make_observation("grid", made.worlds.base.mdp), private_bits=private_bits)
     actor = made.worlds.actor(policy)
-    return made.worlds.collector(actor).collect(made.rng), actor, made.worlds.value(critic)
-
-
-def in_order(batch, keys):
-    """Return the steps that were played [N], slot by slot, as learning gets them."""
-    slot, time = played(batch).nonzero(as_tuple=True)
-    return TensorDict({key: batch[key][slot, time] for key in keys}, [len(slot)])
-
-
-KEYS = ["state", "is_init", "action", "action_log_prob", "drest_log_discounts"]
+    batch = made.worlds.collector(actor).collect(made.rng)
+    return batch, batch[played(batch)].exclude("memory"), actor, made.worlds.value(critic)
 
 
 @pytest.mark.parametrize("private_bits", [0, 2])
 def test_step_by_step_and_over_a_whole_batch_the_outputs_are_the_same(private_bits):
-    batch, actor, value = collected(private_bits)
-    steps = in_order(batch, [*KEYS, *(["private_bits"] if private_bits else [])])
+    _, steps, actor, value = collected(private_bits)
     found = actor.get_dist(steps).log_prob(steps["action"])
     assert torch.allclose(found, steps["action_log_prob"], atol=1e-5)
     assert value(steps)["state_value"].shape == (len(steps), 1)
@@ -64,12 +55,11 @@ def test_step_by_step_and_over_a_whole_batch_the_outputs_are_the_same(private_bi
 
 
 def test_memory_is_empty_at_the_start_of_a_meta_episode_and_nowhere_else():
-    batch, actor, _ = collected()
+    batch, steps, actor, _ = collected()
     assert batch["next", "mini_done"].sum(1).eq(3).all()
     begins = batch["is_init"].squeeze(-1)
     assert begins[:, 0].all()
     assert not begins[:, 1:].any()
-    steps = in_order(batch, KEYS)
     before = actor.get_dist(steps).outputs.detach()
     first = steps["is_init"].squeeze(-1).nonzero().flatten()[1]  # of the second slot
     changed = steps["state"].clone()
@@ -83,7 +73,8 @@ def test_memory_is_empty_at_the_start_of_a_meta_episode_and_nowhere_else():
 
 
 def test_what_a_slot_does_while_it_waits_changes_nothing(tmp_path):
-    run = start(compose("policy=recurrent", *SMALL, *FEW, *IN_TURN, f"run_dir={tmp_path}/run"))
+    in_turn = ["reward.counting=sequential", "reward.episodes_per_meta=4"]
+    run = start(compose(*SMALL, *in_turn, f"run_dir={tmp_path}/run"))
     batch = run.updater.collector.collect(run.rng)
     waits = ~played(batch)
     assert 0.1 < waits.float().mean() < 0.9
@@ -119,8 +110,7 @@ def test_evaluation_by_sampling_agrees_with_all_histories():
 
 
 def test_an_agent_remembers_until_its_episode_begins_anew(tmp_path):
-    few = [*SMALL, *FEW, "env_steps=500", "evaluations=1"]
-    start(compose("policy=recurrent", *few, f"run_dir={tmp_path}/run")).train()
+    start(compose(*SMALL, "env_steps=500", "evaluations=1", f"run_dir={tmp_path}/run")).train()
     agent = Agent.load(tmp_path / "run")
     agent.policy.net.head.weight.data.mul_(100)
     seen = torch.randn(8, *agent.shape)
