@@ -25,22 +25,17 @@ def seen(level, observation="grid"):
     return observe, observe(states.spot, states.taken, states.time_left)
 
 
-def symmetries_of(network, observe):
-    if network == "convolutional":
-        return group(observe.planes)
-    return Symmetries(observe.rotated, rotated_actions()) if network == "symmetric" else None
-
-
 def made(network, observe, *, private_bits=0, width=16, depth=2, context=1, changed=0.3, on_top=False):
     """A policy and a critic, with weights far from where they begin."""
     torch.manual_seed(0)
-    shared = {"private_bits": private_bits, "symmetries": symmetries_of(network, observe)}
-    policy = Policy(
-        observe.shape, NUM_ACTIONS, NetworkSize(width, depth, "silu", network), scale=observe.scale, **shared
-    )
+    shared = {"scale": observe.scale, "private_bits": private_bits}
+    if network == "convolutional":
+        shared["symmetries"] = group(observe.planes)
+    elif network == "symmetric":
+        shared["symmetries"] = Symmetries(observe.rotated, rotated_actions())
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(width, depth, "silu", network), **shared)
     size = NetworkSize(width, depth, "silu" if on_top else "tanh", network)
-    like = {"policy": policy} if on_top else {}
-    critic = Critic(observe.shape, size, scale=observe.scale, context=context, **shared, **like)
+    critic = Critic(observe.shape, size, context=context, policy=policy if on_top else None, **shared)
     for parameter in dict.fromkeys([*policy.parameters(), *critic.parameters()]):
         parameter.data += changed * torch.randn_like(parameter)
     return policy, critic
@@ -50,10 +45,9 @@ def bits_of(rows, private_bits):
     return torch.randint(0, 2, (rows, private_bits), generator=torch.Generator().manual_seed(0)).float()
 
 
-KINDS = [("mlp", 2), ("residual", 1), ("residual", 8), ("symmetric", 2), ("convolutional", 2)]
-
-
-@pytest.mark.parametrize(("network", "depth"), KINDS)
+@pytest.mark.parametrize(
+    ("network", "depth"), [("mlp", 2), ("residual", 1), ("residual", 8), ("symmetric", 2), ("convolutional", 2)]
+)
 def test_a_network_begins_near_uniform_and_learns_with_every_weight(network, depth):
     observe, shown = seen(SQUARE)
     bits, context = bits_of(len(shown), 2), torch.randn(len(shown), 1, generator=torch.Generator().manual_seed(1))
@@ -77,9 +71,6 @@ def test_a_residual_block_adds_to_what_it_is_given():
     for parameter in two.layers[-1].parameters():
         parameter.data.zero_()
     assert torch.equal(policy(shown), shallow(shown))
-
-
-# ------------------------------------------------------------------------------------ symmetries
 
 
 def rotated(planes, turn):
@@ -131,9 +122,6 @@ def test_maps_that_are_not_square_do_not_say_how_they_turn():
     assert make_observation("vector", compile_levels([world("example")])).rotated is None
 
 
-# ------------------------------------------------------------------------------------ reading maps
-
-
 @pytest.mark.parametrize("private_bits", [0, 2])
 def test_to_read_each_map_once_changes_nothing(private_bits):
     observe, shown = seen(world("last_moment"))
@@ -156,8 +144,7 @@ def test_a_critic_on_top_of_the_policy_reads_its_encodings_and_leaves_them_as_th
     encoder = set(policy.net.read.parameters())
     assert encoder < set(critic.parameters())
     assert all((parameter.grad is None) == (parameter in encoder) for parameter in critic.parameters())
-    with torch.no_grad():
-        policy.net.read.first += 1
+    policy.net.read.first.data += 1
     assert not torch.allclose(critic(shown), before)
 
 
@@ -182,8 +169,7 @@ def test_each_map_is_encoded_once_while_the_weights_are_unchanged(monkeypatch):
         assert policy.net.read.first.grad.abs().sum() > 0
         with torch.no_grad():
             assert policy(shown[:0]).shape == (0, NUM_ACTIONS)
-    with torch.no_grad():
-        policy.net.read.first += 1
+    policy.net.read.first.data += 1
     assert not torch.allclose(policy(shown), expected, atol=1e-3)
 
 
@@ -197,18 +183,15 @@ def test_a_state_sees_as_far_as_there_are_layers():
     assert not torch.allclose(close, nothing)
 
 
-# ------------------------------------------------------------------------------------ entries
-
-
-def of_entries(network, entries):
+def of_entries(*entries):
     torch.manual_seed(0)
     numbers = sum(torch.Size(shape).numel() for shape in entries)
-    return Policy((numbers,), 3, NetworkSize(8, 2, "tanh", network), scale=torch.ones(numbers), entries=entries)
+    return Policy((numbers,), 3, NetworkSize(8, 2, "tanh", "entries"), scale=torch.ones(numbers), entries=entries)
 
 
 @pytest.mark.parametrize("shape", [(9, 8, 2), (2, 9, 8)])
 def test_an_image_is_read_where_it_lies(shape):
-    net = of_entries("entries", [(3,), shape]).net.body
+    net = of_entries((3,), shape).net.body
     numbers, picture = torch.randn(4, 3), torch.randn(4, *shape)
     features = net.images["1"].layers(picture.permute(0, 3, 1, 2) if shape[-1] == 2 else picture)
     expected = net.mlp(torch.cat((numbers, features), -1))
@@ -216,7 +199,7 @@ def test_an_image_is_read_where_it_lies(shape):
 
 
 def test_a_large_image_has_fewer_features_and_a_critic_reads_what_is_further():
-    small, large = (of_entries("entries", [(side, side, 3)]).net.body.mlp[0].in_features for side in (24, 48))
+    small, large = (of_entries((side, side, 3)).net.body.mlp[0].in_features for side in (24, 48))
     assert large == small // 4
     critic = Critic((75,), NetworkSize(8, 1, "tanh", "entries"), scale=torch.ones(75), context=2, entries=[(5, 5, 3)])
     rows, context = torch.randn(4, 75), torch.randn(4, 2)

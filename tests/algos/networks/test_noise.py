@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from drest_torch.algos.exact import Exact
 from drest_torch.algos.networks.base import NetworkSize
@@ -22,7 +23,7 @@ from tests.helpers.settings import SETTINGS
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
 FOUR = parse_level("shutdown: 2\n# . A B1 .\n. . B2 C1 .\n. C2 . . C3", name="four lengths")
 
-WEAK, UNNORMALISED = Reward(0.8, 1.0, 12), Reward(0.8, 1.0, 12, normalise=False)
+WEAK = Reward(0.8, 1.0, 12)
 
 
 def made(levels, *, private_bits, reads_maps=False, reward=WEAK, observation="grid", **changes):
@@ -38,15 +39,14 @@ def made(levels, *, private_bits, reads_maps=False, reward=WEAK, observation="gr
 def disturb(policy, size):
     """Change all weights at random; returns the generator."""
     generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            parameter += size * torch.randn(parameter.shape, generator=generator)
+    for parameter in policy.parameters():
+        parameter.data += size * torch.randn(parameter.shape, generator=generator)
     return generator
 
 
 @pytest.mark.parametrize(
     ("reads_maps", "rarely", "reward"),
-    [(False, 0.0, WEAK), (False, 0.0, UNNORMALISED), (True, 0.0, WEAK), (True, 1e-12, WEAK)],
+    [(False, 0.0, WEAK), (False, 0.0, Reward(0.8, 1.0, 12, normalise=False)), (True, 0.0, WEAK), (True, 1e-12, WEAK)],
 )
 @pytest.mark.parametrize("private_bits", [0, 2])
 def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rarely, reward, monkeypatch):
@@ -63,15 +63,14 @@ def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rare
     metrics = learner.update(batch)
     assert metrics["loss/objective"].item() == pytest.approx(climbed(), rel=1e-4)
     assert metrics["optim/states_visited"] == 1
-    direction = [torch.randn(each.shape, generator=generator) for each in policy.parameters()]
-    slope = -sum((each.grad * along).sum() for each, along in zip(policy.parameters(), direction, strict=True)).item()
+    here = parameters_to_vector(policy.parameters()).detach()
+    direction = torch.randn(len(here), generator=generator)
+    slope = -parameters_to_vector(each.grad for each in policy.parameters()) @ direction
     ends = []
-    for step in (2e-3, -4e-3):
-        with torch.no_grad():
-            for parameter, along in zip(policy.parameters(), direction, strict=True):
-                parameter += step * along
+    for step in (2e-3, -2e-3):
+        vector_to_parameters(here + step * direction, policy.parameters())
         ends.append(climbed())
-    assert (ends[0] - ends[1]) / 4e-3 == pytest.approx(slope, rel=0.03, abs=2e-4)
+    assert (ends[0] - ends[1]) / 4e-3 == pytest.approx(slope.item(), rel=0.03, abs=2e-4)
 
 
 def test_a_policy_is_evaluated_and_shown_under_each_setting_of_its_noise():
