@@ -1,10 +1,10 @@
 """Advantages, minibatches and gradients against slow or sampled counterparts."""
 
+from itertools import combinations_with_replacement, product
 from types import SimpleNamespace
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torch import nn
 
 from drest_torch.algos import a2c, exact, ppo, reinforce
@@ -49,20 +49,15 @@ def batch_of(learner, made):
 
 def slow_advantages(batch, value, lmbda, credit):
     """By definition: for each step the discounted sum of the one-step errors to the end of its horizon."""
-    live, reward = played(batch), batch["next", "reward"].squeeze(-1)
-    ended, result = batch["next", "mini_done"].squeeze(-1), torch.zeros(batch.shape)
-    for slot in range(len(batch)):
-        chains, steps = [], []
-        for time in live[slot].nonzero().flatten().tolist():
-            steps.append(time)
-            if ended[slot, time] and credit == "mini":
-                chains, steps = [*chains, steps], []
-        for chain in [*chains, steps] if steps else chains:
-            for i in range(len(chain)):
-                for j in range(i, len(chain)):
-                    after = value[slot, chain[j + 1]] if j + 1 < len(chain) else 0.0
-                    error = reward[slot, chain[j]] + after - value[slot, chain[j]]
-                    result[slot, chain[i]] += lmbda ** (j - i) * error
+    live, reward, result = played(batch), batch["next", "reward"].squeeze(-1), torch.zeros(batch.shape)
+    ended = batch["next", "mini_done"].squeeze(-1).long()
+    horizon = ended.cumsum(1) - ended if credit == "mini" else torch.zeros_like(ended)
+    for slot, number in product(range(len(batch)), horizon.unique().tolist()):
+        chain = (live[slot] & (horizon[slot] == number)).nonzero().flatten().tolist()
+        for i, j in combinations_with_replacement(range(len(chain)), 2):
+            after = value[slot, chain[j + 1]] if j + 1 < len(chain) else 0.0
+            error = reward[slot, chain[j]] + after - value[slot, chain[j]]
+            result[slot, chain[i]] += lmbda ** (j - i) * error
     return result[live]
 
 
@@ -151,16 +146,14 @@ def test_an_update_ends_when_the_policy_has_gone_too_far():
 
 def test_losses_against_their_formulas():
     made = make([TINY], slots=16, group=4)
-    advantages = {}
     for module in (ppo, a2c, reinforce):
         learner = learner_of(module, made, None if module is reinforce else Values(), entropy=0.3, baseline=False)
         steps, _ = learner.weigh(batch_of(learner, made))
-        with torch.no_grad():
-            for parameter in made.policy.parameters():  # far enough that some ratios are clipped
-                parameter.add_(0.15 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2)))
+        for parameter in made.policy.parameters():  # far enough that some ratios are clipped
+            parameter.data += 0.15 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2))
         losses = learner.loss(steps)
         log_probs = learner.actor.get_dist(steps).log_probs
-        advantage = advantages.setdefault(module, steps["advantage"].squeeze(-1))
+        advantage = steps["advantage"].squeeze(-1)
         log_prob = log_probs.gather(-1, steps["action"].unsqueeze(-1)).squeeze(-1)
         ratio = (log_prob - steps["action_log_prob"]).exp()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
@@ -175,8 +168,7 @@ def test_losses_against_their_formulas():
         assert total.item() == pytest.approx(wanted.item(), rel=1e-4)
         learned = list(made.policy.parameters())
         gradients = [torch.autograd.grad(loss, learned, retain_graph=True) for loss in (total, wanted)]
-        for one, other in zip(*gradients, strict=True):  # 32-bit sums over a hundred steps
-            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(*gradients, rtol=1e-3, atol=1e-5)  # 32-bit sums over a hundred steps
         if module is ppo:
             outside = ((ratio < 1 - clip) | (ratio > 1 + clip)).float().mean()
             assert 0 < outside < 1
@@ -201,36 +193,32 @@ def test_once_is_the_network_in_each_step(network, private_bits, kind):
     """The outputs and the gradients, in 64 bits; also of a minibatch whose states are rows of what was seen."""
     size = ("policy.observation=grid", "policy.width=16", "policy.depth=1", f"policy.private_bits={private_bits}")
     told = {"slots": 32, "counting": "sequential", "private_bits": private_bits, "private_kind": kind}
-    made = make(levels := [world("royal_road"), world("spacious")], **told)
-    observe = make_observation("grid", compile_levels(levels))
+    made = make([world("royal_road"), world("spacious")], **told)
+    observe = make_observation("grid", made.worlds.base.mdp)
     cfg = compose("algo=ppo", f"policy={network}", *size)
     policy, critic = (each.double() for each in networks(cfg, observe, context=2, with_critic=True))
     batch = made.collect()
-    live = played(batch)
-    state, context = batch["state"][live], batch["drest_log_discounts"][live].double()
-    private = batch["private_bits"][live].double() if private_bits else None
+    steps = batch[played(batch)]
+    numbers = [key for key in ("drest_log_discounts", "private_bits") if key in steps]
+    steps.update({key: steps[key].double() for key in numbers})
     view = StateView(lambda number: made.worlds.view.observe(number).double())
-    seen = view.observe(state)
+    seen = view.observe(steps["state"]), steps.get("private_bits", None)
 
     def compare(found, wanted, module):
         torch.testing.assert_close(found, wanted)
         weight = torch.randn(found.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
         learned = [each for name, each in module.named_parameters() if module is policy or ".read." not in name]
         ours, theirs = (torch.autograd.grad((value * weight).sum(), learned) for value in (found, wanted))
-        for one, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(one, other)
+        torch.testing.assert_close(ours, theirs)
 
     how = {"private": kind if private_bits else None}
-    steps = TensorDict({"state": state, "drest_log_discounts": context}, [len(state)])
-    if private_bits:
-        steps["private_bits"] = private
     value = Once(critic, "state", view, **how, counts=True)
-    compare(value(steps)["state_value"].squeeze(-1), critic(seen, private, context), critic)
+    compare(value(steps)["state_value"].squeeze(-1), critic(*seen, steps["drest_log_discounts"]), critic)
     acts = Once(policy, "state", view, **how, acts=True)
     view.begin()
-    compare(acts(steps)["outputs"], policy(seen, private).log_softmax(-1), policy)
+    compare(acts(steps)["outputs"], policy(*seen).log_softmax(-1), policy)
     steps["state"] = view.keep().squeeze(-1)
-    compare(acts(steps)["outputs"], policy(seen, private).log_softmax(-1), policy)
+    compare(acts(steps)["outputs"], policy(*seen).log_softmax(-1), policy)
 
 
 def test_muon_has_the_wide_matrices_and_adam_the_rest():
@@ -251,9 +239,9 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
     assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
 
 
-def table_problem(reward, seed=0):
+def table_problem(reward):
     batch = ExactBatch(LevelSet(compile_levels([TINY])), "grid", reward)
-    logits = torch.randn(batch.states, 4, generator=torch.Generator().manual_seed(seed))
+    logits = torch.randn(batch.states, 4, generator=torch.Generator().manual_seed(0))
     return Table(batch.observe(torch.arange(batch.states)), logits), batch
 
 
@@ -289,20 +277,15 @@ def test_exact_learns_from_the_states_that_matter(ignored_gradient_share, entrop
 
 
 @pytest.mark.parametrize(
-    ("counting", "rounds", "group", "credit"),
-    [
-        ("sequential", 1, 8, "mini"),
-        ("sequential", 8, 1, "mini"),
-        ("averaged", 1, 8, "mini"),
-        ("sequential", 8, 1, "meta"),
-    ],
+    ("counting", "rounds", "credit"),
+    [("sequential", 1, "mini"), ("sequential", 8, "mini"), ("averaged", 1, "mini"), ("sequential", 8, "meta")],
 )
-def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, group, credit):
+def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, credit):
     """Closed form against sampling: the mean REINFORCE gradient over many mini-episodes, no baseline."""
     policy, exact_batch = table_problem(Reward(0.7, 1.0, 8, counting))
     policy.private_bits = 0
     expected = exact_gradient(policy, exact_batch, credit)
-    told = {"slots": 32768 // rounds, "rounds": rounds, "group": group, "episodes": 8, "lam": 0.7, "gamma": 1.0}
+    told = {"slots": 32768 // rounds, "rounds": rounds, "group": 8 // rounds, "episodes": 8, "lam": 0.7, "gamma": 1.0}
     made = make([TINY], counting=counting, **told)._replace(policy=policy)
     learner = learner_of(reinforce, made, baseline=False, entropy=0.0, credit=credit, normalise_advantage=False)
     gradients = []
