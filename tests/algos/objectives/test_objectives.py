@@ -125,18 +125,13 @@ def test_paid_mini_episodes_have_the_gradient_of_the_value(p, name, values, size
     estimate = ((played.column - p) * reward).mean().item()
     if slope is None:
         chance = torch.tensor([[1 - p, p]], dtype=torch.float64, requires_grad=True)
-        value = objective.value(outcome_of(chance))
-        (gradient,) = torch.autograd.grad(value.sum(), chance)
+        two, by_luck = torch.tensor([2]), torch.zeros(1, dtype=torch.bool)
+        outcome = base.Outcome(chance, chance, torch.ones_like(chance), two, by_luck, Reward(), "mini", None, None)
+        (gradient,) = torch.autograd.grad(objective.value(outcome).sum(), chance)
         expected = (gradient[0, 1] - gradient[0, 0]).item()
     else:
         expected = slope(p)
     assert estimate == pytest.approx(p * (1 - p) * expected, abs=0.01)
-
-
-def outcome_of(chance):
-    ones = torch.ones_like(chance)
-    nothing = torch.zeros(len(chance), dtype=torch.bool)
-    return base.Outcome(chance, chance, ones, torch.tensor([2]), nothing, Reward(), "mini", None, None)
 
 
 def test_the_entropy_of_a_group_is_hardly_biased():
@@ -151,11 +146,9 @@ def test_the_entropy_of_a_group_is_hardly_biased():
 
 @pytest.mark.parametrize("reference", ["uniform", "entropy"])
 def test_sampled_divergence_is_the_exact_one_on_average(reference):
-    level = SMALL[0]
-    mdp = compile_levels([level])
-    optima, observe = solve(mdp), make_observation("grid", mdp)
+    mdp = compile_levels(SMALL[:1])
+    worlds = Gridworlds.on(mdp, solve(mdp), make_observation("grid", mdp), slots=8192, group=16)
     objective = named({"name": "kl", "beta": 0.3, "reference": reference})
-    worlds = Gridworlds.on(mdp, optima, observe, slots=8192, group=16)
     worlds.pay(Reward(counting="averaged"), objective=objective)
     batch = worlds.collector(worlds.actor(Fixed())).collect(torch.Generator().manual_seed(1))
     drawn = ExactBatch(LevelSet(mdp), "grid", Reward())
