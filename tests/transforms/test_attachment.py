@@ -31,10 +31,6 @@ def without_an_action():
     return env
 
 
-def worlds():
-    return GridworldEnv([world("example")], 2)
-
-
 timer = partial(ShutdownTimer, 3, [2])
 mini = partial(OwnLengths, [3, 4])
 """Declares lengths, and leaves rewards as they are."""
@@ -42,6 +38,10 @@ metas = partial(MetaEpisodes, 3, together=True)
 reward = partial(DReSTReward, num_lengths_key=None, divide_by_best=False)
 averaged = partial(DReSTReward.of, Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
 bits = partial(PrivateBits, 1)
+best_of_levels = partial(BestReturn, 2, levels=2)
+levelled = partial(Counting, (8,), levels=True)
+PREDICATES = [lambda _, asked=asked: asked for asked in (None, torch.tensor(True), torch.ones(2, 3), torch.ones(2))]
+"""Functions that do not return a boolean for each of two slots."""
 ARGUMENTS = [
     (DReSTReward, {"lam": 1.1}, "lam[= ]1.1"),
     (MetaEpisodes, {"episodes": 2.5}, "episodes=2.5; expected a whole number"),
@@ -67,21 +67,11 @@ ARGUMENTS = [
     *((ShutdownTimer, {"idle": value}, f"idle={value}") for value in (-1, "rest")),
     (ShutdownTimer, {"control": "dimension"}, "Counting has the action space Categorical.*control=action"),
     *(
-        (
-            ShutdownTimer,
-            {"delays": [2], "control": lambda _, asked=asked: asked},
-            "asks ShutdownTimer .* returned .*expected booleans, torch.bool",
-        )
-        for asked in (None, torch.tensor(True), torch.ones(2, 3), torch.ones(2))
+        (ShutdownTimer, {"control": asks}, "asks ShutdownTimer .* returned .*expected booleans, torch.bool")
+        for asks in PREDICATES
     ),
 ]
-REQUIRED = {
-    DReSTReward: {},
-    MetaEpisodes: {},
-    BestReturn: {"num_lengths": 2},
-    ShutdownTimer: {"base": 3},
-    OwnLengths: {},
-}
+REQUIRED = {BestReturn: {"num_lengths": 2}, ShutdownTimer: {"base": 3, "delays": [2]}}
 TOGETHER = [
     ([metas, timer], Counting, "finds 'mini_done' .*put ShutdownTimer before MetaE"),
     ([metas, mini], Counting, "put OwnLengths before MetaEpisodes"),
@@ -97,7 +87,7 @@ TOGETHER = [
         for name in ("timer", "tick", "mini_len", "mini_idx", "mini_waits", "reward_raw")
     ),
     ([timer, metas, averaged], Counting, "pays for a collected batch, and not in an environment; give it to a coll"),
-    ([lambda: MetaEpisodes(3)], worlds, "plays mini-episodes of its own"),
+    ([lambda: MetaEpisodes(3)], lambda: GridworldEnv([world("example")], 2), "plays mini-episodes of its own"),
     ([timer], lambda: Counting(kind="box"), r"Counting has the action space Bounded.*control=dimension"),
     ([timer], lambda: Counting(kind="several"), r"has the action space MultiCategorical.*control=dimension for"),
     ([timer], without_an_action, "no 'action'"),
@@ -107,14 +97,8 @@ TOGETHER = [
         for steps in ([timer], [mini, lambda: BestReturn(2)])
     ),
     ([timer, lambda: BestReturn(2)], lambda: Counting(pay=-1), r"Counting was -\d+ above a floor of 0 .*set `floor`"),
-    *(
-        (
-            [timer, lambda: BestReturn(2, levels=2), lambda levels=levels: MetaEpisodes(2, levels=levels)],
-            lambda: Counting((8,), levels=True),
-            message,
-        )
-        for levels, message in ((None, "is on no level"), ([0, 5], "is on level 5; use MetaEpisodes"))
-    ),
+    ([timer, best_of_levels, partial(MetaEpisodes, 2)], levelled, "is on no level"),
+    ([timer, best_of_levels, partial(MetaEpisodes, 2, levels=[0, 5])], levelled, "is on level 5; use MetaEpisodes"),
 ]
 
 
@@ -122,7 +106,7 @@ TOGETHER = [
     ("steps", "env", "message"),
     [
         *(
-            ([lambda kind=kind, told=told: kind(**REQUIRED[kind] | told)], lambda: Counting((2,)), message)
+            ([lambda kind=kind, told=told: kind(**REQUIRED.get(kind, {}) | told)], lambda: Counting((2,)), message)
             for kind, told, message in ARGUMENTS
         ),
         *TOGETHER,

@@ -20,13 +20,8 @@ NINE = [world(name) for name in PAPER_WORLDS]
 PAID = DReSTReward.of(Reward(0.5), num_lengths=3, num_lengths_key=None)
 ENDS = [2, 5]
 
-
-def timer(**arguments):
-    return ShutdownTimer(**{"base": 3, "delays": [2, 4]} | arguments)
-
-
-def counting(**arguments):
-    return partial(Counting, **arguments)
+timer = partial(ShutdownTimer, 3, [2, 4])
+levelled = partial(Counting, levels=True)
 
 
 def worlds(batch, ends):
@@ -34,25 +29,25 @@ def worlds(batch, ends):
 
 
 ALONE = {
-    "timer": (counting(), lambda: [timer()]),
-    "one-hot": (counting(kind="one_hot"), lambda: [timer(idle=2)]),
-    "box": (counting(kind="box"), lambda: [timer(control="dimension", window=2, ended="restart")]),
-    "several": (counting(kind="several"), lambda: [timer(control="dimension", window=2)]),
-    "restart": (counting(), lambda: [timer(ended="restart", cost=1.0)]),
-    "predicate": (counting(), lambda: [timer(control=lambda td: td["observation"][..., :1] > 1)]),
-    "skip": (counting(), lambda: [timer(skip=True)]),
-    "own lengths": (counting(), lambda: [OwnLengths(ENDS), MetaEpisodes(3)]),
-    "mini-episodes": (counting(), lambda: [timer(), MetaEpisodes(3)]),
-    "reward": (counting(), lambda: [timer(), BestReturn(3, given=[4, 9, 30]), MetaEpisodes(3), PAID.clone()]),
+    "timer": (Counting, lambda: [timer()]),
+    "one-hot": (partial(Counting, kind="one_hot"), lambda: [timer(idle=2)]),
+    "box": (partial(Counting, kind="box"), lambda: [timer(control="dimension", window=2, ended="restart")]),
+    "several": (partial(Counting, kind="several"), lambda: [timer(control="dimension", window=2)]),
+    "restart": (Counting, lambda: [timer(ended="restart", cost=1.0)]),
+    "predicate": (Counting, lambda: [timer(control=lambda td: td["observation"][..., :1] > 1)]),
+    "skip": (Counting, lambda: [timer(skip=True)]),
+    "own lengths": (Counting, lambda: [OwnLengths(ENDS), MetaEpisodes(3)]),
+    "mini-episodes": (Counting, lambda: [timer(), MetaEpisodes(3)]),
+    "reward": (Counting, lambda: [timer(), BestReturn(3, given=[4, 9, 30]), MetaEpisodes(3), PAID.clone()]),
 }
 """Transforms of which each slot is as if it were alone."""
 TOGETHER = {
-    "chance": (counting(), lambda: [timer(chance=0.5)]),
-    "best": (counting(), lambda: [timer(), BestReturn(3), MetaEpisodes(3)]),
-    "levels": (counting(levels=True), lambda: [timer(), MetaEpisodes(3, levels=[3, 5])]),
-    "own lengths together": (counting(), lambda: [OwnLengths(ENDS), MetaEpisodes(3, together=True)]),
-    "together": (counting(), lambda: [timer(), MetaEpisodes(3, together=True), PrivateBits(2)]),
-    "group": (counting(levels=True), lambda: [timer(), MetaEpisodes(3, together=True, group=2, levels=[1, 4])]),
+    "chance": (Counting, lambda: [timer(chance=0.5)]),
+    "best": (Counting, lambda: [timer(), BestReturn(3), MetaEpisodes(3)]),
+    "levels": (levelled, lambda: [timer(), MetaEpisodes(3, levels=[3, 5])]),
+    "own lengths together": (Counting, lambda: [OwnLengths(ENDS), MetaEpisodes(3, together=True)]),
+    "together": (Counting, lambda: [timer(), MetaEpisodes(3, together=True), PrivateBits(2)]),
+    "group": (levelled, lambda: [timer(), MetaEpisodes(3, together=True, group=2, levels=[1, 4])]),
     "worlds": (worlds, lambda: [DReSTReward()]),
     "discounted": (worlds, lambda: [DReSTReward(0.5, clip=5.0, divide_by_best=False, tick_key=None, gamma=0.9)]),
 }

@@ -16,8 +16,6 @@ from drest_torch.reward import Reward
 from tests.helpers.counting import Counting
 from tests.helpers.rollouts import played
 
-NINE = [world(name) for name in PAPER_WORLDS]
-
 
 def play(env, actions):
     """Play the same actions in every slot; the steps stacked [*batch, T]."""
@@ -29,9 +27,6 @@ def test_a_batch_that_is_none_is_refused():
         DReSTReward()(TensorDict({}, batch_size=2))
     with pytest.raises(ConfigError, match="a group that divides the slots"):
         DReSTReward(counting="averaged", group=2)(TensorDict({}, batch_size=(3, 4)))
-
-
-# ---------------------------------------------------------------------------- what the environment declares
 
 
 class Coins(Counting):
@@ -68,7 +63,7 @@ class Coins(Counting):
         ended = (tensordict["action"].unsqueeze(-1) == 0) | (length == 1)
         self.count, self.played = self.count * ~ended, self.played + ended
         done = self.played == self.episodes
-        step.update({"reward": torch.ones_like(step["reward"]), "done": done, "terminated": done.clone()})
+        step.update({"reward": self.reward_spec.one(), "done": done, "terminated": done.clone()})
         return self.said(step, ended, length)
 
 
@@ -101,15 +96,11 @@ def test_an_entry_that_is_missing_or_of_another_kind_is_refused_when_the_transfo
             attach(Coins(**changed), DReSTReward(**arguments))
 
 
+IMPOSSIBLE = {"best_return": (0.0, -1.0, math.nan, math.inf), "mini_len": (2, -1), "num_lengths": (0, 3)}
+
+
 @pytest.mark.parametrize("attached", [True, False], ids=["in an environment", "on a batch"])
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *(("best_return", value) for value in (0.0, -1.0, math.nan, math.inf)),
-        *(("mini_len", value) for value in (2, -1)),
-        *(("num_lengths", value) for value in (0, 3)),
-    ],
-)
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key in IMPOSSIBLE for value in IMPOSSIBLE[key]])
 def test_what_is_impossible_at_the_end_of_a_mini_episode_is_refused(key, value, attached):
     env, drest = Coins(mini_len=Unbounded((2, 1), dtype=torch.int64)), DReSTReward()
     env._step = lambda td, step=env._step: (out := step(td)).set(key, torch.full_like(out[key], value))
@@ -142,14 +133,7 @@ def test_a_meta_episode_of_one_mini_episode_is_warned_of_once():
 
 
 def test_a_reward_in_double_precision_stays_so():
-    env = Coins((2,), reward=Unbounded((2, 1), dtype=torch.float64))
-    env._step = lambda td, step=env._step: (out := step(td)).set("reward", out["reward"].double())
-    check_env_specs(TransformedEnv(env, DReSTReward()))
-
-
-# ----------------------------------------------------------------------------------- the paper's numbers
-
-TWO, THREE = (parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for last in (".", "B2"))
+    check_env_specs(TransformedEnv(Coins(reward=Unbounded((2, 1), dtype=torch.float64)), DReSTReward()))
 
 
 @pytest.mark.parametrize("tick_key", ["tick", None])
@@ -167,7 +151,9 @@ TWO, THREE = (parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for la
 def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
     """On levels of different k; each slot has counts of its own."""
     slots = 22
-    env = GridworldEnv([TWO, THREE, *NINE], slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
+    levels = [parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for last in (".", "B2")]
+    levels += map(world, PAPER_WORLDS)
+    env = GridworldEnv(levels, slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
     paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=3, tick_key=tick_key))
     td, found = paying.reset(), set()
     coins, earlier = [[] for _ in range(slots)], [[] for _ in range(slots)]

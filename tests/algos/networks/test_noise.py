@@ -26,22 +26,18 @@ FOUR = parse_level("shutdown: 2\n# . A B1 .\n. . B2 C1 .\n. C2 . . C3", name="fo
 WEAK = Reward(0.8, 1.0, 12)
 
 
-def made(levels, *, private_bits, reads_maps=False, reward=WEAK, observation="grid", **changes):
-    evaluator = ExactEvaluator(levels, observation, reward=reward)
+def made(levels, *, private_bits, reads_maps=False, reward=WEAK, disturbed=0.5, **changes):
+    """An evaluator, a policy with weights disturbed at random, what trains it, and the levels as that gets them."""
+    evaluator = ExactEvaluator(levels, "grid", reward=reward)
     size, see = NetworkSize(32, 2, "silu", "convolutional" if reads_maps else "mlp"), evaluator.observe
     symmetries = group(see.planes) if reads_maps else None
     torch.manual_seed(0)
     policy = Policy(see.shape, NUM_ACTIONS, size, scale=see.scale, private_bits=private_bits, symmetries=symmetries)
-    learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
-    return evaluator, policy, learner, ExactBatch(evaluator.level_set, observation, reward)
-
-
-def disturb(policy, size):
-    """Change all weights at random; returns the generator."""
-    generator = torch.Generator().manual_seed(1)
+    torch.manual_seed(1)
     for parameter in policy.parameters():
-        parameter.data += size * torch.randn(parameter.shape, generator=generator)
-    return generator
+        parameter.data += disturbed * torch.randn_like(parameter)
+    learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
+    return evaluator, policy, learner, ExactBatch(evaluator.level_set, "grid", reward)
 
 
 @pytest.mark.parametrize(
@@ -54,8 +50,7 @@ def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rare
     monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)
     changes = {"credit": "meta", "entropy": 0.0, "max_grad_norm": 1e9, "lr": 0.0, "min_visit_probability": rarely}
     changes |= {"private_bits": private_bits, "reads_maps": reads_maps, "reward": reward}
-    evaluator, policy, learner, batch = made([FROM_AFAR, FOUR], **changes)
-    generator = disturb(policy, 0.2)
+    evaluator, policy, learner, batch = made([FROM_AFAR, FOUR], disturbed=0.2, **changes)
 
     def climbed():
         return evaluator.evaluate(policy).expected_drest.mean().item() / 12
@@ -64,7 +59,7 @@ def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rare
     assert metrics["loss/objective"].item() == pytest.approx(climbed(), rel=1e-4)
     assert metrics["optim/states_visited"] == 1
     here = parameters_to_vector(policy.parameters()).detach()
-    direction = torch.randn(len(here), generator=generator)
+    direction = torch.randn(len(here))
     slope = -parameters_to_vector(each.grad for each in policy.parameters()) @ direction
     ends = []
     for step in (2e-3, -2e-3):
@@ -75,7 +70,6 @@ def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rare
 
 def test_a_policy_is_evaluated_and_shown_under_each_setting_of_its_noise():
     evaluator, policy, _, _ = made([FROM_AFAR, world("last_moment")], private_bits=2)
-    disturb(policy, 0.5)
     reachable, evaluation = evaluator.unrolled(range(2)), evaluator.evaluate(policy)
     shown = evaluator.policies_by_private_bits(policy)
     assert list(shown) == ["bits 0, 0", "bits 1, 0", "bits 0, 1", "bits 1, 1"]
@@ -107,8 +101,7 @@ def test_noise_counts_in_what_fits():
 
 def test_a_network_that_reads_maps_explores_as_one_that_does_not(monkeypatch):
     """It encodes no map that is hardly ever reached, and what it says of the others is what it says of all at once."""
-    _, policy, learner, batch = made([FROM_AFAR, world("royal_road")], private_bits=1, reads_maps=True)
-    disturb(policy, 0.5)
+    _, _, learner, batch = made([FROM_AFAR, world("royal_road")], private_bits=1, reads_maps=True)
     learner.config.min_visit_probability = 0.05
     monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)
     visited, logits = learner._explore(batch)

@@ -1,7 +1,5 @@
 """Objectives besides DReST: their optima where policies are free in every state, and what they pay samples."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 
@@ -20,6 +18,7 @@ from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward, alike_in_group
 from drest_torch.training.exact_batch import ExactBatch
 from tests.helpers.climbing import climb, named
+from tests.helpers.networks import Table
 from tests.helpers.simulator import Simulator
 
 NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
@@ -150,18 +149,11 @@ def test_sampled_divergence_is_the_exact_one_on_average(reference):
     worlds = Gridworlds.on(mdp, solve(mdp), make_observation("grid", mdp), slots=8192, group=16)
     objective = named({"name": "kl", "beta": 0.3, "reference": reference})
     worlds.pay(Reward(counting="averaged"), objective=objective)
-    batch = worlds.collector(worlds.actor(Fixed())).collect(torch.Generator().manual_seed(1))
-    drawn = ExactBatch(LevelSet(mdp), "grid", Reward())
-    table = Fixed()(torch.zeros(drawn.states, 1)).softmax(-1).double().unsqueeze(0)
-    _, coins = drawn.outcome(table)
-    expected = (coins / drawn.best_return).sum() - 0.3 * drawn.divergence(table, reference).sum()
+    exact = ExactBatch(LevelSet(mdp), "grid", Reward())
+    logits = torch.randn(exact.states, 4, generator=torch.Generator().manual_seed(0))
+    policy = Table(exact.observe(torch.arange(exact.states)), logits)
+    batch = worlds.collector(worlds.actor(policy)).collect(torch.Generator().manual_seed(1))
+    probabilities = logits.softmax(-1).double().unsqueeze(0)
+    _, coins = exact.outcome(probabilities)
+    expected = (coins / exact.best_return).sum() - 0.3 * exact.divergence(probabilities, reference).sum()
     assert batch["next", "reward"].sum().item() / 8192 == pytest.approx(expected.item(), abs=0.02)
-
-
-class Fixed(torch.nn.Module):
-    """The same probabilities everywhere."""
-
-    private_bits, reads_maps = 0, False
-
-    def forward(self, observation, private_bits=None):
-        return torch.tensor([0.1, 0.4, 0.2, 0.3]).log().expand(len(observation), 4)
