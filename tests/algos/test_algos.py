@@ -239,35 +239,36 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
     assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
 
 
-def table_problem(reward):
+def table_problem(reward, **changes):
+    """What trains a table of free logits, and the level that it learns from."""
     batch = ExactBatch(LevelSet(compile_levels([TINY])), "grid", reward)
     logits = torch.randn(batch.states, 4, generator=torch.Generator().manual_seed(0))
-    return Table(batch.observe(torch.arange(batch.states)), logits), batch
+    settings = SimpleNamespace(**{**vars(SETTINGS), **changes})
+    policy = Table(batch.observe(torch.arange(batch.states)), logits)
+    return exact.Exact(policy, None, settings, torch.Generator()), batch
 
 
-def exact_gradient(policy, batch, credit, entropy=0.0):
+def exact_gradient(learner, batch, entropy=0.0):
     """Of the objective, and of the entropy where the policy comes, as often as it comes there."""
-    learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), "credit": credit}), torch.Generator())
-    log_probs = policy.logits.log_softmax(-1)
+    log_probs = learner.policy.logits.log_softmax(-1)
     visits = batch.visits(log_probs.exp().detach())
     bonus = -(visits.unsqueeze(-1) * log_probs.exp() * log_probs).sum() / visits.sum()
     objective = learner.objective(batch, log_probs.exp().unsqueeze(0)).mean()
-    return torch.autograd.grad(objective + entropy * bonus, policy.logits)[0]
+    return torch.autograd.grad(objective + entropy * bonus, learner.policy.logits)[0]
 
 
 @pytest.mark.parametrize(("ignored_gradient_share", "entropy"), [(0.0, 0.0), (0.0, 0.4), (0.3, 0.0)])
 def test_exact_learns_from_the_states_that_matter(ignored_gradient_share, entropy):
     """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
-    policy, batch = table_problem(Reward(0.8, 1.0, 12))
     changes = {"ignored_gradient_share": ignored_gradient_share, "max_grad_norm": 1e9, "entropy": entropy}
-    learner = exact.Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
-    learner.optimizers = {"sgd": torch.optim.SGD(policy.parameters(), lr=1.0)}
-    before = policy.logits.detach().clone()
-    gradient = exact_gradient(policy, batch, "mini", entropy)
+    learner, batch = table_problem(Reward(0.8, 1.0, 12), **changes)
+    learner.optimizers = {"sgd": torch.optim.SGD(learner.policy.parameters(), lr=1.0)}
+    before = learner.policy.logits.detach().clone()
+    gradient = exact_gradient(learner, batch, entropy)
     metrics = learner.update(batch)
     matters = torch.zeros(len(gradient), dtype=torch.bool)
     matters[exact.significant_rows(gradient, ignored_gradient_share)] = True
-    assert torch.allclose(policy.logits.detach(), before + gradient * matters.unsqueeze(-1), atol=1e-6)
+    assert torch.allclose(learner.policy.logits.detach(), before + gradient * matters.unsqueeze(-1), atol=1e-6)
     rows = gradient.square().sum(-1) / gradient.square().sum()
     assert rows[~matters].sum() <= ignored_gradient_share
     if ignored_gradient_share:  # one more would have been too much
@@ -282,9 +283,8 @@ def test_exact_learns_from_the_states_that_matter(ignored_gradient_share, entrop
 )
 def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, credit):
     """Closed form against sampling: the mean REINFORCE gradient over many mini-episodes, no baseline."""
-    policy, exact_batch = table_problem(Reward(0.7, 1.0, 8, counting))
-    policy.private_bits = 0
-    expected = exact_gradient(policy, exact_batch, credit)
+    exactly, levels = table_problem(Reward(0.7, 1.0, 8, counting), credit=credit)
+    policy, expected = exactly.policy, exact_gradient(exactly, levels)
     told = {"slots": 32768 // rounds, "rounds": rounds, "group": 8 // rounds, "episodes": 8, "lam": 0.7, "gamma": 1.0}
     made = make([TINY], counting=counting, **told)._replace(policy=policy)
     learner = learner_of(reinforce, made, baseline=False, entropy=0.0, credit=credit, normalise_advantage=False)

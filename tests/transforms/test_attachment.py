@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 import torch
-from torchrl.data import Categorical, Composite, Unbounded
-from torchrl.envs import Compose, TransformedEnv
+from torchrl.envs import Compose, RenameTransform, TransformedEnv
 
 from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
@@ -16,21 +15,6 @@ from drest_torch.reward import Reward
 from drest_torch.transforms import BestReturn, MetaEpisodes, OwnLengths, PrivateBits, ShutdownTimer
 from tests.helpers.counting import Counting
 
-
-def with_entry(name):
-    env = Counting()
-    env.set_spec_lock_(False)
-    env.observation_spec[name] = Unbounded((1,))
-    return env
-
-
-def without_an_action():
-    env = Counting()
-    env.set_spec_lock_(False)
-    env.full_action_spec = Composite(one=Categorical(2), two=Unbounded((1,)))
-    return env
-
-
 timer = partial(ShutdownTimer, 3, [2])
 mini = partial(OwnLengths, [3, 4])
 """Declares lengths, and leaves rewards as they are."""
@@ -38,6 +22,7 @@ metas = partial(MetaEpisodes, 3, together=True)
 reward = partial(DReSTReward, num_lengths_key=None, divide_by_best=False)
 averaged = partial(DReSTReward.of, Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
 bits = partial(PrivateBits, 1)
+copied = partial(RenameTransform, ["observation"], create_copy=True)
 best_of_levels = partial(BestReturn, 2, levels=2)
 levelled = partial(Counting, (8,), levels=True)
 PREDICATES = [lambda _, asked=asked: asked for asked in (None, torch.tensor(True), torch.ones(2, 3), torch.ones(2))]
@@ -83,14 +68,14 @@ TOGETHER = [
     ([timer, metas, partial(reward, num_lengths=3)], Counting, "DReSTReward counts 3; give it num_lengths=2"),
     ([timer, lambda: BestReturn(3)], Counting, "Counting has 2 lengths; give num_lengths=2"),
     *(
-        ([timer, metas, reward], lambda name=name: with_entry(name), f"adds '{name}', and Counting has such")
+        ([partial(copied, [name]), timer, metas, reward], Counting, f"adds '{name}', and Counting has such")
         for name in ("timer", "tick", "mini_len", "mini_idx", "mini_waits", "reward_raw")
     ),
     ([timer, metas, averaged], Counting, "pays for a collected batch, and not in an environment; give it to a coll"),
     ([lambda: MetaEpisodes(3)], lambda: GridworldEnv([world("example")], 2), "plays mini-episodes of its own"),
     ([timer], lambda: Counting(kind="box"), r"Counting has the action space Bounded.*control=dimension"),
     ([timer], lambda: Counting(kind="several"), r"has the action space MultiCategorical.*control=dimension for"),
-    ([timer], without_an_action, "no 'action'"),
+    ([partial(RenameTransform, [], [], ["action"], ["move"]), timer], Counting, "no 'action'"),
     *(
         ([*steps, metas], lambda pay=pay: Counting(pay=pay), "Counting paid a reward of NaN or infinity")
         for pay in (math.nan, math.inf, -math.inf)

@@ -15,20 +15,16 @@ from tests.helpers.rollouts import played
 WITH_DIMENSIONS = ("box", "several")
 
 
-def action_of(kind, asks, action):
-    """The action of each slot as the environment takes it; asks [*batch] bool, action [*batch] whole numbers."""
-    if kind == "box":
-        return torch.stack((action.float() / 4, torch.zeros_like(action).float(), asks.float() - 0.5), -1)
-    if kind == "several":
-        return torch.stack((action.long(), torch.zeros_like(action).long(), asks.long()), -1)
-    chosen = torch.where(asks, ACTIONS, action)
-    return chosen if kind == "categorical" else torch.nn.functional.one_hot(chosen, ACTIONS + 1).bool()
-
-
 def play(env, kind, asks, actions):
-    """Play [*batch, T] requests and actions; what follows them [*batch, T]."""
-    pairs = zip(asks.unbind(-1), actions.unbind(-1), strict=True)
-    return played(env, [action_of(kind, ask, action) for ask, action in pairs])["next"]
+    """Play [*batch, T] requests and actions, as this kind of environment takes them; what follows them [*batch, T]."""
+    chosen, none = torch.where(asks, ACTIONS, actions), torch.zeros_like(actions)
+    taken = {
+        "categorical": chosen,
+        "one_hot": torch.nn.functional.one_hot(chosen, ACTIONS + 1).bool(),
+        "box": torch.stack((actions / 4, none.float(), asks.float() - 0.5), -1),
+        "several": torch.stack((actions, none, asks.long()), -1),
+    }
+    return played(env, taken[kind].unbind(env.batch_dims))["next"]
 
 
 @given(

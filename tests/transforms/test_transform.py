@@ -14,7 +14,7 @@ from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from tests.helpers.counting import Counting
-from tests.helpers.rollouts import played
+from tests.helpers.rollouts import played, rollout
 
 
 def play(env, actions):
@@ -155,25 +155,23 @@ def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
     levels += map(world, PAPER_WORLDS)
     env = GridworldEnv(levels, slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
     paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=3, tick_key=tick_key))
-    td, found = paying.reset(), set()
-    coins, earlier = [[] for _ in range(slots)], [[] for _ in range(slots)]
-    torch.manual_seed(0)
-    for _ in range(150):
-        step, td = paying.step_and_maybe_reset(td.set("action", torch.randint(4, (slots,))))
-        names = (*KEYS.values(), "reward", "reward_raw", "done")
-        for slot, said in enumerate(zip(*(step["next", name].flatten().tolist() for name in names), strict=True)):
-            ended, k, m, _, length, paid, raw, done = said
-            coins[slot].append(raw)
+    said, found = rollout(paying, 150)["next"], set()
+    names = (*KEYS.values(), "reward", "reward_raw", "done")
+    for slot in range(slots):
+        coins, earlier = [], []
+        for values in zip(*(said[name][slot].flatten().tolist() for name in names), strict=True):
+            ended, k, m, _, length, paid, raw, done = values
+            coins.append(raw)
             expected = 0.0
             if ended:
-                exponent = earlier[slot].count(length) - (len(earlier[slot]) / k if reward.normalise else 0)
-                share = sum(c * reward.gamma**tick for tick, c in enumerate(coins[slot]))
+                exponent = earlier.count(length) - (len(earlier) / k if reward.normalise else 0)
+                share = sum(c * reward.gamma**tick for tick, c in enumerate(coins))
                 share /= (m or 1.0) if reward.divide_by_best else 1.0
                 expected = min(reward.lam**exponent * share, reward.clip or math.inf)
-                coins[slot] = []
-                earlier[slot].append(length)
+                coins = []
+                earlier.append(length)
             assert paid == pytest.approx(expected, rel=1e-5)
-            assert done == (len(earlier[slot]) == reward.episodes_per_meta)
-            earlier[slot] = [] if done else earlier[slot]
+            assert done == (len(earlier) == reward.episodes_per_meta)
+            earlier = [] if done else earlier
             found.add(round(paid, 5))
     assert len(found) > 3
