@@ -62,7 +62,6 @@ def slow_advantages(batch, value, lmbda, credit):
 
 
 def normalised(advantage, normalise):
-    """Over the whole batch."""
     return (advantage - advantage.mean()) / advantage.std() if normalise else advantage
 
 
@@ -282,7 +281,6 @@ def test_exact_learns_from_the_states_that_matter(ignored_gradient_share, entrop
     [("sequential", 1, "mini"), ("sequential", 8, "mini"), ("averaged", 1, "mini"), ("sequential", 8, "meta")],
 )
 def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, credit):
-    """Closed form against sampling: the mean REINFORCE gradient over many mini-episodes, no baseline."""
     exactly, levels = table_problem(Reward(0.7, 1.0, 8, counting), credit=credit)
     policy, expected = exactly.policy, exact_gradient(exactly, levels)
     told = {"slots": 32768 // rounds, "rounds": rounds, "group": 8 // rounds, "episodes": 8, "lam": 0.7, "gamma": 1.0}

@@ -174,7 +174,6 @@ def test_each_map_is_encoded_once_while_the_weights_are_unchanged(monkeypatch):
 
 
 def test_a_state_sees_as_far_as_there_are_layers():
-    """A coin too far away for the layers makes no difference, one within reach does."""
     lines = ("A . . . C1 . . C1", "A . . . . . C1 C1", "A . . . . . . C1")
     views = [seen(parse_level(f"shutdown: 9\n{line}", name="line")) for line in lines]
     policy, _ = made("convolutional", views[0][0], depth=3)

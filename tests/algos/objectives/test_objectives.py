@@ -22,6 +22,8 @@ from tests.helpers.networks import Table
 from tests.helpers.simulator import Simulator
 
 NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
+REACHABLE = Reachable(compile_levels(NINE))
+BEST = solve(REACHABLE.mdp).best_return
 
 
 def soft(reachable, best, beta, reference):
@@ -67,31 +69,27 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories(level, reference, b
 def test_a_trained_table_comes_to_the_soft_optimum(reference):
     objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
     found = climb(NINE, objective, steps=1500)
-    expected, _ = soft(Reachable(compile_levels(NINE)), found.best_return, 0.1, reference)
+    expected, _ = soft(REACHABLE, found.best_return, 0.1, reference)
     assert (found.probability - expected).abs().max() < 0.01
 
 
 @pytest.mark.parametrize("reference", ["uniform", "balanced", "best"])
 def test_the_soft_policy_has_the_lengths_of_the_soft_optimum(reference):
-    reachable = Reachable(compile_levels(NINE))
-    best = solve(reachable.mdp).best_return
     for beta in (0.05, 0.5):
-        lengths, policy = soft(reachable, best, beta, reference)
-        assert (reachable.propagate(policy).probability - lengths).abs().max() < 1e-6
+        lengths, policy = soft(REACHABLE, BEST, beta, reference)
+        assert (REACHABLE.propagate(policy).probability - lengths).abs().max() < 1e-6
 
 
 def test_references_are_neutral_and_the_best_one_stays_so():
-    reachable = Reachable(compile_levels(NINE))
-    best = solve(reachable.mdp).best_return
     for reference, least in (("balanced", 0.0), ("best", 0.95)):
-        policy = reference_policy(reachable, best, reference)
+        policy = reference_policy(REACHABLE, BEST, reference)
         assert (policy.sum(-1) - 1).abs().max() < 1e-12
-        found = reachable.propagate(policy)
+        found = REACHABLE.propagate(policy)
         assert neutrality(found.probability).min() > 0.99
-        assert usefulness(found.probability, found.coins, best).min() >= least
+        assert usefulness(found.probability, found.coins, BEST).min() >= least
     for beta in (0.02, 0.1, 1.0):
-        assert neutrality(soft(reachable, best, beta, "best")[0]).min() > 0.99
-    assert neutrality(soft(reachable, best, 0.02, "balanced")[0]).min() < 0.95
+        assert neutrality(soft(REACHABLE, BEST, beta, "best")[0]).min() > 0.99
+    assert neutrality(soft(REACHABLE, BEST, 0.02, "balanced")[0]).min() < 0.95
 
 
 def groups(p, size, count, seed=0):
