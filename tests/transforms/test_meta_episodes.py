@@ -46,18 +46,6 @@ def test_mini_episodes_by_hand():
     assert begun["observation"][0, 4].tolist() == [0, 0]
 
 
-def test_what_describes_the_mini_episode_that_has_ended_is_kept():
-    steps = Compose(ShutdownTimer(**TIMER), BestReturn(3, given=[5, 7, 9]), MetaEpisodes(3))
-    said, _ = play(TransformedEnv(Counting(), steps), torch.tensor([3, 0, 0, 0, 0, 3, 3, 3, 0, 0, 0]))
-    ends = said["mini_done"].squeeze(-1)
-    assert ends.nonzero().flatten().tolist() == [2, 4, 10]
-    assert column(said[ends], "mini_len") == [1, 0, 2]
-    assert column(said[ends], "best_return") == [7, 5, 9]
-    assert not said["best_return"][~ends].any()
-    assert column(said[ends], "tick") == [0, 0, 6]  # of the next mini-episode, which begins in the same step
-    assert column(said, "done") == [False] * 10 + [True]
-
-
 def of_counting(together):
     return TransformedEnv(Counting((6,)), Compose(ShutdownTimer(**TIMER), MetaEpisodes(3, together=together)))
 
