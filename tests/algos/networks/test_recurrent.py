@@ -72,20 +72,6 @@ def test_memory_is_empty_at_the_start_of_a_meta_episode_and_nowhere_else():
     assert not same[first:last].any()  # in all three mini-episodes
 
 
-def test_what_a_slot_does_while_it_waits_changes_nothing(tmp_path):
-    in_turn = ["reward.counting=sequential", "reward.episodes_per_meta=4"]
-    run = start(compose(*SMALL, *in_turn, f"run_dir={tmp_path}/run"))
-    batch = run.updater.collector.collect(run.rng)
-    waits = ~played(batch)
-    assert 0.1 < waits.float().mean() < 0.9
-    other = batch.clone()
-    for key in ("action", "state", "action_log_prob"):
-        other[key][waits] = 1
-    one, two = run.learner.steps_of(batch), run.learner.steps_of(other)
-    assert "memory" not in one.keys()  # noqa: SIM118 (learning begins with none)
-    assert all(torch.equal(one[key], two[key]) for key in one.keys())  # noqa: SIM118
-
-
 def test_evaluation_by_sampling_agrees_with_all_histories():
     level = parse_level("shutdown: 3\nC1 A B2\n.  C3 .")
     evaluator = SamplingEvaluator([level], "centred", mini_episodes=40_000, reward=Reward())
