@@ -1,20 +1,31 @@
-"""Intervals for means over seeds: against tables, numbers worked out by hand, and simulation."""
+"""Intervals over seeds, against tables, full enumeration, simulation and numbers worked out by hand."""
 
 import math
+from dataclasses import astuple
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drest_torch.statistics.intervals import difference, runs_interval, t_interval, t_quantile
+from drest_torch.statistics.intervals import (
+    Interval,
+    difference,
+    ratio,
+    runs_interval,
+    standard_errors_apart,
+    t_interval,
+    t_quantile,
+)
 
+INF, NAN = math.inf, math.nan
 ENOUGH = 0.915
 """How often a 95 % interval has to cover the truth (2,000 samples: standard error 0.005)."""
 
 
-def covered(intervals, truth=0.0):
-    return np.mean([interval.low <= truth <= interval.high for interval in intervals])
+def covered(intervals):
+    return np.mean([interval.low <= 0 <= interval.high for interval in intervals])
 
 
 def half(interval):
@@ -50,12 +61,9 @@ def test_worlds_that_stay_the_same_add_no_noise():
     assert np.median([half(interval) for interval in intervals]) < 0.5
 
 
-def test_one_seed_or_equal_values_leave_no_width_and_what_is_not_finite_is_refused():
-    for interval in (t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]])):
-        assert (interval.low, interval.high) == pytest.approx((0.3, 0.3))
-    for refused in ([], [math.inf, 1.0], [[1.0]]):
-        with pytest.raises(ValueError, match=r"shape|finite"):
-            t_interval(refused)
+@pytest.mark.parametrize("interval", [t_interval([0.3]), t_interval([0.3] * 4), runs_interval([[0.3]])])
+def test_one_seed_or_equal_values_leave_no_width(interval):
+    assert (interval.low, interval.high) == pytest.approx((0.3, 0.3))
 
 
 @settings(max_examples=100)
@@ -66,3 +74,74 @@ def test_no_estimate_lies_outside_its_own_interval(values, most):
     assert found.low <= found.estimate <= found.high
     within = found.within(0, most)
     assert 0 <= within.low <= within.estimate <= within.high <= most
+
+
+def test_the_ratio_against_all_resamples():
+    """Its ends are quantiles of the exact distribution, but for those near a jump: there either side is right."""
+    a, b = (1.0, 4.0, 20.0), (2.0, 7.0)
+    exact = [np.median(x) / np.median(y) for x, y in product(product(a, repeat=3), product(b, repeat=2))]
+    checked = 0
+    for level in np.linspace(0.05, 0.95, 19):
+        interval, tail = ratio(a, b, level=level, resamples=10_000), (1 - level) / 2
+        for end, share in ((interval.low, tail), (interval.high, 1 - tail)):
+            one, other = np.quantile(exact, (share - 0.02, share + 0.02), method="inverted_cdf")
+            if one == other:
+                assert end == pytest.approx(one, rel=1e-12)
+                checked += 1
+    assert checked >= 5
+    assert ratio(a, b).estimate == pytest.approx(4 / 4.5)
+
+
+def test_as_much_is_left_out_below_as_above():
+    a, b = np.random.default_rng(4).normal(size=9) ** 2, [1.0]
+    interval, inverse = ratio(a, b), ratio(1 / a, b)
+    assert (inverse.low, inverse.high) == pytest.approx((1 / interval.high, 1 / interval.low))
+    one = ratio(a, b, resamples=1)
+    assert one.low == one.high
+
+
+# A resample of SELDOM has the median inf with probability 7/27. So 0, inf and NaN, the ratios of two, have 0.19, 0.19
+# and 0.07, and 0.26 of the resamples may lie below 1, and as many above.
+SELDOM = [1, 1, INF]
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [
+        (ratio([1, INF], [1]), Interval(INF, 1, INF)),
+        (ratio([INF, INF], [1]), Interval(INF, INF, INF)),
+        # One never in many moves the median no further than one large number does.
+        (ratio([*range(1, 30), INF], [1]), ratio([*range(1, 30), 1e9], [1])),
+        (ratio([INF] * 3, [2.0] * 3), Interval(INF, INF, INF)),
+        (ratio([2.0] * 3, [INF] * 3), Interval(0, 0, 0)),
+        (ratio([INF] * 3, [INF] * 3), Interval(NAN, 0, INF)),
+        (ratio(SELDOM, SELDOM, level=0.4, resamples=10_000), Interval(1, 1, 1)),
+        (ratio(SELDOM, SELDOM, level=0.55, resamples=10_000), Interval(1, 0, INF)),
+    ],
+)
+def test_what_is_never_reached_is_infinite_and_never_divided_by_never_is_anything(interval, expected):
+    np.testing.assert_array_equal(astuple(interval), astuple(expected))
+
+
+def test_standard_errors_apart_by_hand():
+    # 0.3² / 9 + 0.4² / 4 = 0.01 + 0.04
+    assert standard_errors_apart(1.0, 0.3, 9, 1.5, 0.4, 4) == pytest.approx(0.5 / math.sqrt(0.05))
+    assert standard_errors_apart(1.5, 0.4, 4, 1.0, 0.3, 9) == pytest.approx(0.5 / math.sqrt(0.05))
+    assert standard_errors_apart(1.0, 0.0, 5, 1.0, 0.0, 5) == 0
+    assert standard_errors_apart(1.0, 0.0, 5, 1.1, 0.0, 5) == INF
+
+
+@pytest.mark.parametrize(
+    ("statistic", "values", "complaint"),
+    [
+        (ratio, ([1, NAN], [1]), "NaN or -inf"),
+        (ratio, ([1, -INF], [1]), "NaN or -inf"),
+        (ratio, ([[1, 2], [3, 4]], [1]), "shape"),
+        (t_interval, ([],), "shape"),
+        (t_interval, ([INF, 1.0],), "not finite"),
+        (t_interval, ([[1.0]],), "shape"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(statistic, values, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        statistic(*values)
