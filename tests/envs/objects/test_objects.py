@@ -1,31 +1,108 @@
-"""What rotations, networks, pictures and runs make of one-way doors and lotteries."""
+"""Lotteries against all deterministic policies, and pictures of one-way doors."""
 
+import math
+import operator
+from fractions import Fraction
+
+import pytest
+import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import parse_level
+from drest_torch.envs.exact.solver import committed_return, solve
+from drest_torch.envs.levels import Lottery, format_level, parse_level, world
+from drest_torch.envs.objects.lottery import Outcome
 from drest_torch.envs.view.rendering import render
-from drest_torch.evaluation.tabular import tabulate
-
-HALL = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")
-"""A door for each direction, on a map that looks like no other symmetry of it."""
+from tests.helpers.simulator import ACTIONS, MIXED, Simulator, outcomes, random_levels
 
 
-def test_a_table_of_rows_bumps_at_doors():
-    mdp = compile_levels([parse_level("shutdown: 3\nA > C1")])
-    tables = tabulate(mdp, solve(mdp))
-    bits = mdp.num_objects
-    assert tables.target[1 << bits].tolist() == [1 << bits, 1 << bits, 1 << bits, (2 << bits) | 1]
+def test_outcomes_are_sorted_by_delay_and_then_by_coins_and_their_chances_are_rational():
+    level = parse_level("lottery a: 1/3 C5 +1 | 0.5 C2 +0 | 1/6 C-1.5 +0\nshutdown: 3\nA La", name="a")
+    (lottery,) = level.lotteries
+    assert lottery.outcomes == (
+        Outcome(Fraction(1, 6), -1.5, 0),
+        Outcome(Fraction(1, 2), 2.0, 0),
+        Outcome(Fraction(1, 3), 5.0, 1),
+    )
+    assert lottery.text == "1/6 C-1.5 +0 | 1/2 C2 +0 | 1/3 C5 +1"
+    assert Lottery.of_numbers(0, 1, *lottery.numbers) == lottery
+    assert level.max_time == 4
+
+
+def achievable(level, length, gamma):
+    """For every P(L = l) that a deterministic policy can have, which sees all its past, the most of E[C · 1(L = l)]."""
+    known = {}
+
+    def after(state, total):
+        if state.done:
+            hits = Fraction(state.ticks == length)
+            return {hits: hits * total}
+        key = (state.state, state.ticks, total)
+        if key not in known:
+            known[key] = largest(pair for action in ACTIONS for pair in of_action(state, total, action))
+        return known[key]
+
+    def of_action(state, total, action):
+        sums = {Fraction(0): Fraction(0)}
+        for chance, then, collected in outcomes(state, action):
+            if then.ticks == state.ticks:
+                return []  # a bump that takes no time
+            options = after(then, total + Fraction(gamma) ** state.ticks * Fraction(collected))
+            sums = largest((p + chance * q, c + chance * d) for p, c in sums.items() for q, d in options.items())
+        return sums.items()
+
+    return after(Simulator(level), Fraction(0))
+
+
+def largest(pairs):
+    """Of pairs with the same first entry, the one with the largest second."""
+    best = {}
+    for p, c in pairs:
+        best[p] = max(c, best.get(p, c))
+    return best
+
+
+@pytest.mark.parametrize(("gamma", "count"), [(1.0, 120), (0.5, 60)])
+def test_optima_against_all_deterministic_policies(gamma, count):
+    """m(l) is the largest ratio of what policies can have, committed(l) the largest E[C] among those sure of l."""
+    small = {"max_side": 3, "max_ticks": 4, "decimals": False}
+    levels = random_levels(count, 2, lotteries=(1, 2), **small, **MIXED)
+    mdp = compile_levels(levels)
+    optima = solve(mdp, gamma, allow_barren=True)
+    committed = committed_return(mdp, optima)
+    differ, unsure = 0, 0
+    for index, level in enumerate(levels):
+        k = int(optima.num_lengths[index])
+        every = [achievable(level, length, gamma) for length in optima.lengths[index, :k].tolist()]
+        best = [float(max(c / p for p, c in pairs.items() if p > 0)) for pairs in every]
+        sure = [float(pairs.get(1, math.nan)) for pairs in every]
+        assert optima.best_return[index, :k].tolist() == pytest.approx(best, abs=1e-9), format_level(level)
+        assert committed[index, :k].tolist() == pytest.approx(sure, abs=1e-12, nan_ok=True), format_level(level)
+        assert not optima.best_return[index, k:].any()
+        assert committed[index, k:].isnan().all()
+        differ += sum(map(operator.lt, sure, best))
+        unsure += sum(map(math.isnan, sure))
+    assert differ > 5
+    assert unsure > 5
+
+
+def test_without_luck_committed_is_m():
+    mdp = compile_levels([world("example"), world("hidden_treasure"), world("spacious")])
+    optima = solve(mdp)
+    expected = optima.best_return.masked_fill(optima.lengths == 0, math.nan)
+    announced = compile_levels(mdp.levels, features=["chance"])  # which takes the way of levels with luck
+    for each in (mdp, announced):
+        torch.testing.assert_close(committed_return(each, optima), expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():
+    hall = parse_level("shutdown: 6\nC2 . A > .\n# v # . B3\nC1 . < . ^\n. C5 . ^ .", name="hall")
     ax = Figure().add_subplot()
-    render(HALL, ax)
+    render(hall, ax)
     doors = [patch for patch in ax.patches if isinstance(patch, Polygon)]
-    for door, patch in zip(HALL.fixtures, doors, strict=True):
+    for door, patch in zip(hall.fixtures, doors, strict=True):
         x, y = patch.get_xy().T
         assert door.column < x.min() < x.max() < door.column + 1
         assert door.row < y.min() < y.max() < door.row + 1
