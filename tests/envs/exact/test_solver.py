@@ -1,6 +1,7 @@
 """Lengths, optima and routes against the simulator's search; level sets that are solved once; what coins are paid."""
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -8,70 +9,74 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact import solver
-from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import VALUES, LevelSet, PaidCoins, optimal_route, solve
 from drest_torch.envs.levels import PAPER_WORLDS, Coin, Level, LevelError, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.training import gridworlds
 from drest_torch.training.run import start
 from tests.helpers.runs import FEW, QUIET, configured
-from tests.helpers.simulator import MIXED, Simulator, levels, searched_optima
+from tests.helpers.simulator import (
+    ACTIONS,
+    MIXED,
+    Simulator,
+    enumerate_policy,
+    levels,
+    outcomes,
+    searched_optima,
+    uniform_policy,
+)
 
 
-def solved(levels, gamma):
-    optima = solve(compile_levels(levels), gamma)
-    for lengths, best, count in zip(optima.lengths, optima.best_return, optima.num_lengths, strict=True):
-        yield dict(zip(lengths[:count].tolist(), best[:count].tolist(), strict=True))
-        assert not lengths[count:].any()
-        assert not best[count:].any()
+def by_length(optima):
+    """What each level has by its lengths."""
+    for lengths, best, k in zip(optima.lengths, optima.best_return, optima.num_lengths, strict=True):
+        yield dict(zip(lengths[:k].tolist(), best[:k].tolist(), strict=True))
+        assert not lengths[k:].any()
+        assert not best[k:].any()
 
 
 @given(levels(max_ticks=10, decimals=(False, True), **MIXED), st.sampled_from((1.0, 0.9, 0.3)))
 def test_lengths_and_optima_are_those_of_all_trajectories(levels, gamma):
     """Without a discount those of whole coins are found in another way."""
-    for level, found in zip(levels, solved(levels, gamma), strict=True):
+    for level, found in zip(levels, by_length(solve(compile_levels(levels), gamma)), strict=True):
         assert found == pytest.approx(searched_optima(level, gamma))
 
 
 @given(levels(doors=(False, True), clock=None))
 def test_routes_replayed_by_the_simulator_collect_the_optimum(levels):
     mdp = compile_levels(levels)
-    for index, (level, found) in enumerate(zip(levels, solved(levels, 0.8), strict=True)):
+    for index, (level, found) in enumerate(zip(levels, by_length(solve(mdp, 0.8)), strict=True)):
         for length, best in found.items():
             route = optimal_route(mdp, index, length, 0.8)
             state, total = Simulator(level), 0.0
             assert route[0] == level.start
             for here in route[1:]:
-                action = next(a for a in range(len(ACTIONS)) if state.target(a) == here or _stays(state, a, here))
-                total += 0.8**state.ticks * state.step(action)
+                steps = [step for action in ACTIONS for _, *step in outcomes(state, action)]
+                timed = [(after, coin) for after, coin in steps if after.ticks > state.ticks]
+                after, coin = next(step for step in timed if (step[0].row, step[0].column) == here)
+                total += 0.8**state.ticks * coin
+                state = after
             assert state.done
             assert state.ticks == length
             assert total == pytest.approx(best)
 
 
-def _stays(state, action, here):
-    return state.is_bump(action) and here == (state.row, state.column) and state.level.clock == "steps"
-
-
 @pytest.mark.parametrize(
-    ("cells", "message"),
+    ("cells", "gamma", "error", "message"),
     [
-        ("A . . . C1", r"no.txt \(no\): no coin can be reached within 2 timesteps"),
-        ("A # C1", r"no.txt \(no\): the agent in map row 1, column 1 is walled in"),
+        ("A . . . C1", 1.0, LevelError, r"no.txt \(no\): no coin can be reached within 2 timesteps"),
+        ("A # C1", 1.0, LevelError, r"no.txt \(no\): the agent in map row 1, column 1 is walled in"),
+        ("A C1", 0.0, ValueError, "expected a discount above 0, at most 1"),
+        ("A C1", 1.5, ValueError, "expected a discount above 0, at most 1"),
     ],
 )
-def test_a_level_in_which_nothing_can_be_collected_is_refused_by_name(cells, message):
+def test_what_cannot_be_solved_is_refused(cells, gamma, error, message):
+    """A level in which nothing can be collected is named."""
     level = parse_level(f"shutdown: 2\n{cells}", name="no", source="no.txt")
-    with pytest.raises(LevelError, match=message):
-        solve(compile_levels([world("example"), level]))
-
-
-@pytest.mark.parametrize("gamma", [0.0, 1.5])
-def test_gamma_out_of_range_is_refused(gamma):
-    with pytest.raises(ValueError, match="expected a discount above 0, at most 1"):
-        solve(compile_levels([world("example")]), gamma)
+    with pytest.raises(error, match=message):
+        solve(compile_levels([world("example"), level]), gamma)
 
 
 # ----------------------------------------------------------------------------------- level sets and what is paid
@@ -99,25 +104,15 @@ def test_the_first_levels_are_the_beginning_of_the_whole():
 
 @pytest.mark.parametrize("algo", ["ppo", "exact"])
 def test_a_run_compiles_and_solves_the_levels_of_each_split_once(tmp_path, monkeypatch, algo):
-    sizes = {"compile_levels": [], "solve": []}
-
-    def counted(module, name, size):
-        function = getattr(module, name)
-
-        def count(levels, *args, **kwargs):
-            sizes[name].append(size(levels))
-            return function(levels, *args, **kwargs)
-
-        monkeypatch.setattr(module, name, count)
-
-    counted(gridworlds, "compile_levels", len)
-    counted(solver, "solve", lambda mdp: mdp.num_levels)
+    compiled, solved = Mock(wraps=compile_levels), Mock(wraps=solve)
+    monkeypatch.setattr(gridworlds, "compile_levels", compiled)
+    monkeypatch.setattr(solver, "solve", solved)
     options = ("evaluated_levels=2", "levels.symmetries=false", "env_steps=500")
     run = start(configured(tmp_path / "run", f"algo={algo}", *FEW, *options))
     run.train()
     splits = len(run.gridworlds.levels.reported) + bool(run.gridworlds.levels.selection)
-    assert len(sizes["compile_levels"]) == splits
-    assert sum(size > 2 for size in sizes["solve"]) == splits
+    assert compiled.call_count == splits
+    assert sum(call.args[0].num_levels > 2 for call in solved.call_args_list) == splits
 
 
 INSTEAD = {"inverse": lambda value: 1 / value, "count": lambda value: 1.0, "capped": lambda value: min(value, 2.0)}
@@ -132,29 +127,22 @@ def with_coins(level: Level, value) -> Level:
 def test_m_of_the_paid_coins_is_that_of_a_search_through_all_trajectories(levels, pays):
     for best_of, value in (("paid", INSTEAD[pays]), ("actual", float)):
         optima = PaidCoins(pays, best_of).optima(LevelSet(compile_levels(levels)), 0.9)
-        for lengths, k, found, level in zip(*optima_of(optima), levels, strict=True):
-            best = searched_optima(with_coins(level, value), 0.9)
-            assert dict(zip(lengths[:k], found[:k], strict=True)) == pytest.approx(best)
-
-
-def optima_of(optima):
-    return optima.lengths.tolist(), optima.num_lengths.tolist(), optima.best_return.tolist()
+        for level, found in zip(levels, by_length(optima), strict=True):
+            assert found == pytest.approx(searched_optima(with_coins(level, value), 0.9))
 
 
 @pytest.mark.parametrize("algo", ["exact", "ppo", "tabular"])
 def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
     own = ["algo.episodes=64"] if algo == "ppo" else []
-    cfg = configured(
-        tmp_path, f"algo={algo}", "levels=example", "reward.pays=count", "reward.best_of=actual", *own, *QUIET
-    )
-    run = start(cfg)
+    options = (f"algo={algo}", "levels=example", "reward.pays=count", "reward.best_of=actual", *own, *QUIET)
+    run = start(configured(tmp_path, *options))
     if algo == "exact":
         batch = run.updater.draw()
         assert batch.best_return.tolist() == [[2, 3]]
         uniform = torch.full((1, batch.states, 4), 0.25)
         paid = batch.outcome(uniform)[1]
-        level = with_coins(world("example"), INSTEAD["count"])
-        assert paid.flatten().tolist() == pytest.approx(coins_of_uniform(level))
+        expected = enumerate_policy(with_coins(world("example"), INSTEAD["count"]), uniform_policy, 1.0)
+        assert paid.flatten().tolist() == pytest.approx([float(coins) for _, coins in expected.values()])
     elif algo == "ppo":
         worlds = run.updater.environment
         mdp = worlds.base.mdp
@@ -168,14 +156,7 @@ def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
     assert set(run.gridworlds.watched["train"].mdp.coin.tolist()) == {0.0, 1.0, 2.0, 3.0}
 
 
-def coins_of_uniform(level: Level) -> list[float]:
-    reachable = Reachable(compile_levels([level]))
-    arrivals = reachable.arrivals(torch.full((len(reachable), 4), 0.25, dtype=torch.float64), 1.0)
-    return arrivals.coins.flatten().tolist()
-
-
 def test_wrong_coins_are_refused_where_there_are_none_to_replace():
-    level = parse_level("lottery a: 1/2 C4 +0 | 1/2 C0 +0\nshutdown: 3\nA La C1\n. B2 .", name="luck")
     with pytest.raises(ConfigError, match=r"reward\.pays=count on levels with lotteries"):
-        PaidCoins("count").paid(compile_levels([level]))
+        PaidCoins("count").paid(compile_levels([LUCK]))
     assert set(VALUES) == {"actual", *INSTEAD}
