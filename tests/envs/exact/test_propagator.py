@@ -13,21 +13,22 @@ from drest_torch.envs.levels import parse_level, world
 from tests.helpers.simulator import MIXED, enumerate_policy, levels, random_levels, random_policy
 
 
+def rows(states):
+    return list(zip(states.spot.tolist(), states.taken.tolist(), states.time_left.tolist(), strict=True))
+
+
 def policy_on(reachable, policies):
     """The simulator's policies, one a level, as one function of the propagator's states."""
     mdp = reachable.mdp
 
     def ask(states):
-        rows = []
-        for spot, taken, time_left in zip(
-            *(x.tolist() for x in (states.spot, states.taken, states.time_left)), strict=True
-        ):
+        chances = []
+        for spot, taken, time_left in rows(states):
             index, cell = divmod(spot, mdp.num_cells)
-            level = mdp.levels[index]
-            present = [1 - (taken >> bit & 1) for bit in range(level.num_objects)]
+            present = [1 - (taken >> bit & 1) for bit in range(mdp.levels[index].num_objects)]
             row, column = divmod(cell, mdp.width)
-            rows.append(policies[index](SimpleNamespace(observation=(column, row, *present), time_left=time_left)))
-        return torch.tensor([[float(p) for p in row] for row in rows], dtype=torch.float64)
+            chances.append(policies[index](SimpleNamespace(observation=(column, row, *present), time_left=time_left)))
+        return torch.tensor(chances, dtype=torch.float64)
 
     return ask
 
@@ -102,7 +103,3 @@ def test_a_policy_is_asked_where_it_comes_to(rarely):
     played[visited] = logits[visited].softmax(-1)
     assert torch.equal(visited, (reachable.visits(played) > rarely).nonzero().squeeze(-1))
     assert (len(visited) < len(reachable)) == (rarely > 0)
-
-
-def rows(states):
-    return list(zip(states.spot.tolist(), states.taken.tolist(), states.time_left.tolist(), strict=True))
