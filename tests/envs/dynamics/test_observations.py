@@ -1,6 +1,7 @@
 """Observations against what the simulator's states show, cell by cell."""
 
 from collections import defaultdict
+from itertools import product
 
 import pytest
 import torch
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import FAINT, OBSERVATIONS, TIME_STEPS, VectorObservation, make_observation
 from drest_torch.envs.levels import LevelError, parse_level, world
-from tests.helpers.simulator import MIXED, Simulator, levels
+from tests.helpers.simulator import MIXED, Simulator, levels, outcomes
 
 
-def planes_of(state, contrast):
-    """By the name of a plane what stands in each cell, by its row and column; where nothing is named there is a 0."""
+def shown(state, contrast, names, places, units):
+    """What stands in these places, by the names of planes, in these units; where nothing is named there is a 0."""
     level, cells = state.level, defaultdict(dict)
     left = {(thing.row, thing.column) for thing, present in zip(level.objects, state.present, strict=True) if present}
     for coin in level.coins:
@@ -31,26 +32,27 @@ def planes_of(state, contrast):
     for door in level.fixtures:
         cells[f"door {ACTIONS[door.direction]}"][door.row, door.column] = 1.0
     cells["agent"][state.row, state.column] = cells["start"][level.start] = 1.0
-    return cells
-
-
-def grid(state, names, contrast, height, width):
-    cells = planes_of(state, contrast)
-    places = [(row, column) for row in range(height) for column in range(width)]
     cells["wall"] = {place: float(state.is_wall(*place)) for place in places}
     cells["time"] = dict.fromkeys(places, float(state.time_left))
-    return [cells[name].get(place, 0.0) for name in names for place in places]
+    return [cells[name].get(place, 0.0) / units.get(name.split()[-1], 1.0) for name in names for place in places]
 
 
-def window(state, names, contrast, height, width):
-    """The cells around the agent: coins as shares of the largest, delays in units of 8."""
-    level, cells = state.level, planes_of(state, contrast)
+def expected(name, state, mdp, count):
+    if name == "vector":
+        return list(state.observation)
+    contrast = {"faint": FAINT, "alike": 0.0}.get(name.rpartition("_")[2])
+    has_start = name.endswith(("start", "start_elapsed", "faint", "alike"))
+    names = make_observation("grid_start" if has_start else "grid", mdp).planes
+    if name.startswith("grid"):
+        return shown(state, contrast, names, [*product(range(mdp.height), range(mdp.width))], {})
+    # The cells around the agent: coins as shares of the largest, delays in units of 8.
+    level, beside = state.level, [each for each in names if each not in ("agent", "time")]
     values = [coin.value for coin in level.coins] + [each.coins for thing in level.lotteries for each in thing.outcomes]
     units = {"coin": max(values) if contrast is None else 1.0, "coins": max(values), "delay": 8}
-    downs, rights = range(1 - height, height), range(1 - width, width)
-    places = [(state.row + down, state.column + right) for down in downs for right in rights]
-    cells["wall"] = {place: float(state.is_wall(*place)) for place in places}
-    return [cells[name].get(place, 0.0) / units.get(name.split()[-1], 1.0) for name in names for place in places]
+    downs, rights = range(1 - mdp.height, mdp.height), range(1 - mdp.width, mdp.width)
+    places = [(state.row + down, state.column + right) for down, right in product(downs, rights)]
+    window = shown(state, contrast, beside, places, units)
+    return window + steps(state.time_left, count) + (steps(state.ticks, count) if "elapsed" in name else [])
 
 
 def steps(time, count):
@@ -61,12 +63,7 @@ def walked(level, rng):
     """A state of a level after some steps, before the end."""
     state = Simulator(level)
     for _ in range(rng.randint(0, 6)):
-        after = state.copy()
-        after.step(
-            rng.randrange(4),
-            lambda button: rng.random() < button.chance,
-            lambda lottery: rng.randrange(len(lottery.outcomes)),
-        )
+        _, after, _ = rng.choice(outcomes(state, rng.randrange(4)))
         state = state if after.done else after
     return state
 
@@ -96,21 +93,8 @@ def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, leve
         observe = make_observation(name, mdp, count)
         seen = observe(*now)
         assert seen.shape[1:] == observe.shape
-        for state, shown in zip(states, seen.flatten(1), strict=True):
-            assert shown.tolist() == pytest.approx(expected(name, state, mdp, count))
-
-
-def expected(name, state, mdp, count):
-    if name == "vector":
-        return list(state.observation)
-    contrast = {"faint": FAINT, "alike": 0.0}.get(name.rpartition("_")[2])
-    has_start = name.endswith(("start", "start_elapsed", "faint", "alike"))
-    names = make_observation("grid_start" if has_start else "grid", mdp).planes
-    if name.startswith("grid"):
-        return grid(state, names, contrast, mdp.height, mdp.width)
-    beside = [each for each in names if each not in ("agent", "time")]
-    shown = window(state, beside, contrast, mdp.height, mdp.width) + steps(state.time_left, count)
-    return shown + (steps(state.ticks, count) if "elapsed" in name else [])
+        for state, of_state in zip(states, seen.flatten(1), strict=True):
+            assert of_state.tolist() == pytest.approx(expected(name, state, mdp, count))
 
 
 def test_the_vector_is_the_papers_and_what_cannot_be_shown_is_refused():
