@@ -8,22 +8,12 @@ import pytest
 
 from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
-from drest_torch.envs.generation.splits import (
-    assert_disjoint,
-    check_split,
-    distinct,
-    make_split,
-    write_split,
-)
+from drest_torch.envs.generation.splits import assert_disjoint, check_split, distinct, make_split, write_split
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.levels import LevelError, world
 from drest_torch.envs.levels.symmetry import canonical_key, transform
 
 TINY = GeneratorConfig(height=3, width=3, walls=(3, 5), coins=(1, 1), coin_values=(1, 2), shutdown=(3, 4), delay=(1, 1))
-STRIP = GeneratorConfig(
-    height=1, width=4, walls=(0, 1), coins=(1, 1), coin_values=(1, 1), shutdown=(4, 4), delay=(1, 1)
-)
-"""Of which there are only a few."""
 
 
 def keys(levels):
@@ -55,14 +45,15 @@ def test_held_out_levels_do_not_change_with_the_number_of_training_levels():
 def test_more_levels_than_there_are_is_an_error_that_says_how_many_there_are(monkeypatch):
     monkeypatch.setattr(splits, "MAX_KNOWN", 500)
     monkeypatch.setattr(generator, "DRAFTS_AT_ONCE", 64)
-    there_are = len(keys(generate(STRIP, 500, seed=0)))
+    strip = replace(TINY, height=1, width=4, walls=(0, 1), coin_values=(1, 1), shutdown=(4, 4))
+    there_are = len(keys(generate(strip, 500, seed=0)))
     assert there_are < 20
-    levels = generate(STRIP, 60, seed=0)
+    levels = generate(strip, 60, seed=0)
     first = [level for index, level in enumerate(levels) if canonical_key(level) not in keys(levels[:index])]
     assert list(distinct(levels)) == first
-    assert len(list(islice(distinct(generator.stream(STRIP, 0)), there_are))) == there_are
+    assert len(list(islice(distinct(generator.stream(strip, 0)), there_are))) == there_are
     with pytest.raises(LevelError, match=f"^{there_are} different levels were found, and the 500 after them"):
-        make_split(STRIP, train=20, selection=0, test=0, seed=0)
+        make_split(strip, train=20, selection=0, test=0, seed=0)
 
 
 def test_sets_that_share_a_level_are_refused_with_both_names():
