@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import FAINT, OBSERVATIONS, TIME_STEPS, VectorObservation, make_observation
-from drest_torch.envs.levels import LevelError, parse_level, world
+from drest_torch.envs.levels import LevelError, world
 from tests.helpers.simulator import MIXED, Simulator, levels, outcomes
 
 
@@ -83,11 +83,12 @@ def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, leve
     numbers = [sum((1 - there) << bit for bit, there in enumerate(each.observation[2:])) for each in states]
     now = [torch.tensor(values) for values in (places, numbers, [each.time_left for each in states])]
     luck = any(level.lotteries or any(button.chance < 1 for button in level.buttons) for level in levels)
+    refused = {"vector": (ValueError, f"shows 1 level and the set has {len(levels)}")} if len(levels) > 1 else {}
+    if luck:
+        refused |= dict.fromkeys(("centred_elapsed", "centred_start_elapsed"), (LevelError, "has luck or lotteries"))
     for name in {"grid", "centred", "centred_start_elapsed", chosen}:
-        refused = "has luck or lotteries" if "elapsed" in name and luck else ""
-        refused = f"shows 1 level and the set has {len(levels)}" if name == "vector" and len(levels) > 1 else refused
-        if refused:
-            with pytest.raises(ValueError, match=refused):
+        if name in refused:
+            with pytest.raises(refused[name][0], match=refused[name][1]):
                 make_observation(name, mdp)
             continue
         observe = make_observation(name, mdp, count)
@@ -103,5 +104,3 @@ def test_the_vector_is_the_papers_and_what_cannot_be_shown_is_refused():
     assert make_observation("vector", mdp)(mdp.start, torch.tensor([0]), mdp.shutdown).tolist() == [[2, 4, 1, 1, 1, 1]]
     with pytest.raises(ValueError, match="no observation 'pixels'"):
         make_observation("pixels", mdp)
-    with pytest.raises(LevelError, match="has luck or lotteries"):
-        make_observation("centred_elapsed", compile_levels([parse_level("shutdown: 2\nA C1 B1@0.5")]))

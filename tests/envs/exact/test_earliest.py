@@ -19,10 +19,9 @@ from tests.helpers.simulator import ACTIONS, MIXED, Simulator, levels, outcomes,
 def exhaustive(level):
     """For each length the best total and the earliest last coin or working button of a trajectory that has it,
     and the ticks to the first button."""
-    best, distance = {}, 0
+    best, distances = {}, []
 
     def play(state, total, last):
-        nonlocal distance
         if state.done:
             found = (total, -last)
             best[state.ticks] = max(found, best.get(state.ticks, found))
@@ -33,12 +32,12 @@ def exhaustive(level):
                 if after.ticks == state.ticks:
                     continue
                 if presses:
-                    distance = min(distance or after.ticks, after.ticks)
+                    distances.append(after.ticks)
                 happened = collected > 0 or after.time_left > state.time_left - 1
                 play(after, round(total + collected, 9), after.ticks if happened else last)
 
     play(Simulator(level), 0.0, 0)
-    return dict(sorted(best.items())), distance
+    return dict(sorted(best.items())), min(distances, default=0)
 
 
 @given(levels(max_ticks=5, max_buttons=2, **MIXED))

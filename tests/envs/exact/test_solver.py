@@ -79,9 +79,6 @@ def test_what_cannot_be_solved_is_refused(cells, gamma, error, message):
         solve(compile_levels([world("example"), level]), gamma)
 
 
-# ----------------------------------------------------------------------------------- level sets and what is paid
-
-
 LUCK = parse_level(
     "shutdown: 4\nlottery a: 1/2 C1 +0 | 1/2 C4 +2\n\nA C2 B2@0.5 .\n. La . C3", name="luck", source="luck.txt"
 )
@@ -133,19 +130,16 @@ def test_m_of_the_paid_coins_is_that_of_a_search_through_all_trajectories(levels
 
 @pytest.mark.parametrize("algo", ["exact", "ppo", "tabular"])
 def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
-    own = ["algo.episodes=64"] if algo == "ppo" else []
-    options = (f"algo={algo}", "levels=example", "reward.pays=count", "reward.best_of=actual", *own, *QUIET)
-    run = start(configured(tmp_path, *options))
+    options = ("levels=example", "reward.pays=count", "reward.best_of=actual", *QUIET)
+    run = start(configured(tmp_path, f"algo={algo}", *options))
     if algo == "exact":
         batch = run.updater.draw()
         assert batch.best_return.tolist() == [[2, 3]]
-        uniform = torch.full((1, batch.states, 4), 0.25)
-        paid = batch.outcome(uniform)[1]
+        paid = batch.outcome(torch.full((1, batch.states, 4), 0.25))[1]
         expected = enumerate_policy(with_coins(world("example"), INSTEAD["count"]), uniform_policy, 1.0)
         assert paid.flatten().tolist() == pytest.approx([float(coins) for _, coins in expected.values()])
     elif algo == "ppo":
-        worlds = run.updater.environment
-        mdp = worlds.base.mdp
+        worlds, mdp = run.updater.environment, run.updater.environment.base.mdp
         assert set(mdp.coin.tolist()) == {0.0, 1.0}
         start_state = mdp.states.number(mdp.start, torch.zeros(1).long(), torch.tensor([4]))
         assert worlds.view.observe(start_state).max() > 1 / 4

@@ -4,7 +4,6 @@ import hashlib
 import json
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
 from itertools import islice, product
 
 import pytest
@@ -96,10 +95,14 @@ def test_the_levels_are_those_of_the_published_figures(config, seed, sha256):
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.fixture(scope="module")
+def every():
+    return generate(VARIED, 250, seed=5)
+
+
 @settings(max_examples=8)
 @given(st.integers(0, 400), st.integers(0, 80), st.sampled_from((50, 700)))
-def test_a_stream_is_the_same_from_any_draft_in_any_batches_and_names_tell_the_draft(first, count, at_once):
-    every = of_seed_5()
+def test_a_stream_is_the_same_from_any_draft_in_any_batches_and_names_tell_the_draft(every, first, count, at_once):
     assert [draft_number(level) for level in every] == sorted({int(level.name[len("gen-5-") :]) for level in every})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(generator, "DRAFTS_AT_ONCE", at_once)
@@ -109,11 +112,6 @@ def test_a_stream_is_the_same_from_any_draft_in_any_batches_and_names_tell_the_d
     if found:
         drafts = drafting.draw(VARIED, 5, torch.tensor([draft_number(found[-1])]))
         assert drafting.to_levels(drafts, VARIED, 5) == found[-1:]
-
-
-@cache
-def of_seed_5():
-    return generate(VARIED, 250, seed=5)
 
 
 def numbers(drafts):
@@ -152,11 +150,10 @@ WEIGHTED = GeneratorConfig(
 
 @pytest.mark.parametrize("config", [UNIFORM, WEIGHTED], ids=["uniform", "weighted"])
 def test_numbers_are_drawn_as_their_weights_say(config):
+    ranges = vars(config) | {"door": (1, 4), "chance": [round(100 * chance) for chance in config.chance]}
     for name, values in numbers(drafted(config, 20_000, seed=1)).items():
-        scale = 100 if name == "chance" else 1
-        low, high = (int(scale * end) for end in (getattr(config, name) if name != "door" else (1, 4)))
         if name != "door" or len(values):
-            assert is_uniform(values, low, high, config.weights_of(name)), name
+            assert is_uniform(values, *ranges[name], config.weights_of(name)), name
     shared = replace(config, height=(4, 10), width=10, walls=(0, 0), wall_share=(0.1, 0.4), weights=None)
     drafts = drafted(shared, 20_000)
     for height in (4, 10):

@@ -7,9 +7,6 @@ from drest_torch.envs.levels import level_from_record, level_to_record, parse_le
 from drest_torch.envs.levels.symmetry import canonical_key, symmetries
 from tests.helpers.simulator import MIXED, levels
 
-TEXT = "shutdown: 3\nA C1 #\n> B2@0.5 C2.5"
-"""Its map looks like no other symmetry of it."""
-
 
 def framed(level, up, down, left, right):
     """The same level within so many more rows and columns of wall."""
@@ -19,7 +16,8 @@ def framed(level, up, down, left, right):
 
 
 def test_the_eight_symmetries_by_hand():
-    assert [level.rows() for level in symmetries(parse_level(TEXT))] == [
+    level = parse_level("shutdown: 3\nA C1 #\n> B2@0.5 C2.5")  # whose map looks like no other symmetry of it
+    assert [each.rows() for each in symmetries(level)] == [
         ["A C1 #", "> B2@0.5 C2.5"],
         ["v A", "B2@0.5 C1", "C2.5 #"],
         ["C2.5 B2@0.5 <", "# C1 A"],
