@@ -41,7 +41,8 @@ def achievable(level, length, gamma):
             return {hits: hits * total}
         key = (state.state, state.ticks, total)
         if key not in known:
-            known[key] = largest(pair for action in ACTIONS for pair in of_action(state, total, action))
+            # Of pairs with the same probability the one with the most coins comes last, and is kept.
+            known[key] = dict(sorted(pair for action in ACTIONS for pair in of_action(state, total, action)))
         return known[key]
 
     def of_action(state, total, action):
@@ -50,18 +51,10 @@ def achievable(level, length, gamma):
             if then.ticks == state.ticks:
                 return []  # a bump that takes no time
             options = after(then, total + Fraction(gamma) ** state.ticks * Fraction(collected))
-            sums = largest((p + chance * q, c + chance * d) for p, c in sums.items() for q, d in options.items())
+            sums = dict(sorted((p + chance * q, c + chance * d) for p, c in sums.items() for q, d in options.items()))
         return sums.items()
 
     return after(Simulator(level), Fraction(0))
-
-
-def largest(pairs):
-    """Of pairs with the same first entry, the one with the largest second."""
-    best = {}
-    for p, c in pairs:
-        best[p] = max(c, best.get(p, c))
-    return best
 
 
 @pytest.mark.parametrize(("gamma", "count"), [(1.0, 120), (0.5, 60)])
