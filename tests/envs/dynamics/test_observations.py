@@ -1,7 +1,7 @@
 """Observations against what the simulator's states show, cell by cell."""
 
 from collections import defaultdict
-from itertools import product
+from itertools import compress, product
 
 import pytest
 import torch
@@ -10,25 +10,23 @@ from hypothesis import strategies as st
 
 from drest_torch.envs.dynamics.mdp import ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import FAINT, OBSERVATIONS, TIME_STEPS, VectorObservation, make_observation
-from drest_torch.envs.levels import LevelError, world
+from drest_torch.envs.levels import Button, Coin, LevelError, world
 from tests.helpers.simulator import MIXED, Simulator, levels, outcomes
 
 
 def shown(state, contrast, names, places, units):
     """What stands in these places, by the names of planes, in these units; where nothing is named there is a 0."""
     level, cells = state.level, defaultdict(dict)
-    left = {(thing.row, thing.column) for thing, present in zip(level.objects, state.present, strict=True) if present}
-    for coin in level.coins:
-        value = coin.value if contrast is None else 1 + contrast * coin.value
-        cells["coin"][coin.row, coin.column] = value
-    for button in level.buttons:
-        cells["delay"][button.row, button.column] = button.delay
-        cells["chance"][button.row, button.column] = button.chance
-    for lottery in level.lotteries:
-        for number, outcome in enumerate(lottery.outcomes, 1):
-            for name, value in zip(("chance", "coins", "delay"), outcome, strict=True):
-                cells[f"lottery {number} {name}"][lottery.row, lottery.column] = float(value)
-    cells = defaultdict(dict, {name: {at: x for at, x in of.items() if at in left} for name, of in cells.items()})
+    for thing in compress(level.objects, state.present):
+        at = thing.row, thing.column
+        if isinstance(thing, Coin):
+            cells["coin"][at] = thing.value if contrast is None else 1 + contrast * thing.value
+        elif isinstance(thing, Button):
+            cells["delay"][at], cells["chance"][at] = thing.delay, thing.chance
+        else:
+            for number, outcome in enumerate(thing.outcomes, 1):
+                for name, value in zip(("chance", "coins", "delay"), outcome, strict=True):
+                    cells[f"lottery {number} {name}"][at] = float(value)
     for door in level.fixtures:
         cells[f"door {ACTIONS[door.direction]}"][door.row, door.column] = 1.0
     cells["agent"][state.row, state.column] = cells["start"][level.start] = 1.0

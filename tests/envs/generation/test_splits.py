@@ -59,9 +59,8 @@ def test_more_levels_than_there_are_is_an_error_that_says_how_many_there_are(mon
 def test_sets_that_share_a_level_are_refused_with_both_names():
     train = [world("royal_road"), world("example")]
     test = [world("hidden_treasure"), transform(world("example"), 3)]
-    with pytest.raises(
-        LevelError, match=r"^example.txt \(example~3\): .* as example.txt \(example\); expected two sets"
-    ):
+    message = r"^example.txt \(example~3\): .* as example.txt \(example\); expected two sets"
+    with pytest.raises(LevelError, match=message):
         assert_disjoint(train, test)
     assert_disjoint(train, test[:1])
 
