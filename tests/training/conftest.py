@@ -4,15 +4,13 @@ import shutil
 
 import pytest
 
-from drest_torch.training.run import start
-from tests.helpers.runs import small
+from tests.helpers.runs import train
 
 
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    start(small(folder, "env_steps=500", "evaluations=1", "keep_last=1")).train()
-    return folder
+    values = ("levels=example", "env_steps=500", "evaluations=1", "keep_last=1")
+    return train(tmp_path_factory.mktemp("runs") / "run", *values)
 
 
 @pytest.fixture
