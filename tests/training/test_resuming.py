@@ -11,7 +11,7 @@ from drest_torch.algos.tabular_kernel import State
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import FEW, QUIET, SMALLEST, arguments, metrics, same_run, stop_after, train, weights
+from tests.helpers.runs import FEW, arguments, metrics, same_run, small, stop_after, train, weights
 
 ELSEWHERE = (
     *("env.copies=16", "algo.episodes=32", "env_steps=1200", "evaluations=3", "sampled=40", "policy.width=8"),
@@ -50,10 +50,7 @@ OTHERS = {
     "cartpole, longer than at first": CARTPOLE,
     "cartpole, restarted": (
         *CARTPOLE,
-        "algo=reinforce",
-        "policy.private_bits=1",
-        "env.chance=0.5",
-        "env.ended=restart",
+        *("algo=reinforce", "policy.private_bits=1", "env.chance=0.5", "env.ended=restart"),
     ),
     "cartpole, in turn": (*CARTPOLE, "algo=a2c", *IN_TURN[:1], "reward.episodes_per_meta=2", "env.quantile=0.5"),
     "cartpole, recurrent": (*CARTPOLE, "algo=a2c", "policy=recurrent"),
@@ -105,41 +102,32 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
 
 # ------------------------------------------------------------------------------------ the weights of another agent
 
-SMALL = (*SMALLEST, "levels=generated", "levels.train=4", "levels.selection=2", "levels.test=2")
+LEVELS = ("levels=generated", "levels.train=4", "levels.selection=2", "levels.test=2")
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("source") / "run", *SMALL)
-
-
-def begun_with(folder, *overrides):
-    return start(compose(*QUIET, f"run_dir={folder}", *overrides))
-
-
-def policy_of(run):
-    return {name: value.clone() for name, value in run.learner.policy.state_dict().items()}
+    return train(tmp_path_factory.mktemp("source") / "run", *LEVELS)
 
 
 def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
-    run = begun_with(tmp_path / "run", *SMALL, "algo=a2c", "seed=1", f"start_from={source}")
-    first, own = policy_of(run), Agent(source).policy.state_dict()
-    assert all(torch.equal(first[name], own[name]) for name in own)
+    run = start(small(tmp_path / "run", *LEVELS, "algo=a2c", "seed=1", f"start_from={source}"))
+    policy, given = run.learner.policy, Agent(source).policy.state_dict()
+    assert all(torch.equal(value, given[name]) for name, value in policy.state_dict().items())
     run.train()
-    assert not all(torch.equal(value, own[name]) for name, value in policy_of(run).items())
+    assert not all(torch.equal(value, given[name]) for name, value in policy.state_dict().items())
     now, before = (row["eval/selection/usefulness"] for row in (metrics(tmp_path / "run")[0], metrics(source)[-1]))
     assert now == pytest.approx(before, abs=1e-6)  # the levels are the same
 
 
 @pytest.mark.slow
-def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source, tmp_path):
+def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source, tmp_path, monkeypatch):
     copied, whole, parted = tmp_path / "source", tmp_path / "whole", tmp_path / "parted"
     shutil.copytree(source, copied)
-    begun_with(whole, *SMALL, f"start_from={source}").train()
-    run = begun_with(parted, *SMALL, f"start_from={copied}")
-    run.update()
-    run.save()
+    train(whole, *LEVELS, f"start_from={source}")
+    run = start(small(parted, *LEVELS, f"start_from={copied}"))
+    stop_after(run, 1, monkeypatch)
+    assert run.train() is None
     shutil.rmtree(copied)
     resume(parted).train()
-    one, two = weights(whole), weights(parted)
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    same_run(whole, parted)
