@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import sys
+from unittest.mock import Mock
 
 import gymnasium
 import numpy as np
@@ -16,6 +16,7 @@ from torchrl.envs.utils import step_mdp
 from drest_torch import Agent, evaluate
 from drest_torch.building.environments import acting_environment
 from drest_torch.config.compose import compose
+from drest_torch.config.reading import flattened
 from drest_torch.config.stored import load_config
 from drest_torch.envs.interfaces.gymnasium_wrappers import ShutdownTimerWrapper
 from drest_torch.errors import UserError
@@ -38,7 +39,7 @@ QUICK = {
     "threads": 1,
 }
 POLE = {"id": "CartPole-v1", "base": 6, "delays": [4]}
-OWN = {"base": [3, 5], "best": [3, 4]}
+OWN = {"id": "Clock-v0", "base": [3, 5], "best": [3, 4]}
 COUNTING = "tests.helpers.counting"
 
 
@@ -60,12 +61,12 @@ def world(tmp_path_factory):
 
 
 def test_an_agent_that_acts_takes_each_length_as_often_as_it_is_evaluated(pole):
-    env, lengths, steps = pole.environment(400), torch.zeros(400), 0
+    env, lengths = pole.environment(400), torch.zeros(400)
     state = env.reset()
     pole.seed(0)
-    while steps < 10:
+    for steps in range(1, 11):
         state["action"] = pole.act(state)
-        state, steps = step_mdp(env.step(state)), steps + 1
+        state = step_mdp(env.step(state))
         lengths[(lengths == 0) & state["done"].squeeze(-1)] = steps
     share = (lengths == 10).double().mean().item()
     assert set(lengths.tolist()) == {6, 10}
@@ -78,12 +79,9 @@ def test_an_agent_acts_in_gymnasium_behind_the_same_timer(pole):
     entries = {"observation": observation[:4], "timer": observation[4:]}
     torch.testing.assert_close(pole.action_probabilities(observation), pole.action_probabilities(entries))
     assert pole.action_probabilities(np.stack([observation] * 3)).shape == (3, 3)
-    actions = set()
-    for _ in range(200):
-        actions.add(action := pole.act(observation))
-        assert type(action) is int
-        assert env.action_space.contains(action)
-    assert actions >= {0, 1}
+    actions = [pole.act(observation) for _ in range(200)]
+    assert {type(action) for action in actions} == {int}
+    assert set(actions) == set(range(env.action_space.n)) >= {0, 1}
     assert pole.act(observation, greedy=True) == int(pole.action_probabilities(observation).argmax())
 
 
@@ -93,7 +91,7 @@ def test_an_agent_acts_in_gymnasium_behind_the_same_timer(pole):
     [
         ({"factory": f"{COUNTING}:boxes", "copies": 16, "base": 4, "delays": [3], "floor": -2}, {}),
         ({"factory": f"{COUNTING}:several", "copies": 16, "base": 4, "delays": [3]}, {"policy": {"private_bits": 1}}),
-        ({"id": "Clock-v0", **OWN}, {"policy": "recurrent"}),
+        (OWN, {"policy": "recurrent"}),
         ({"id": "Taxi-v4", "base": 4, "delays": [3], "floor": -10}, {}),
     ],
     ids=["box", "several", "memory", "one-hot"],
@@ -112,50 +110,44 @@ def test_actions_are_those_that_the_environment_takes(tmp_path, env, further):
 # ------------------------------------------------------------------------------------ refusals
 
 
-def trained(*overrides, **values):
-    return lambda agent: quick(agent.folder / "another", *overrides, **values)
+def trained(**values):
+    return lambda pole, _: quick(pole.folder / "another", **values)
 
 
 def resumed(*overrides):
-    return lambda agent: Agent.train(*overrides, resume=agent.folder)
-
-
-def clock_of(base):
-    return trained(f"env.base={base}", env="Clock-v0")
+    return lambda pole, _: Agent.train(*overrides, resume=pole.folder)
 
 
 REFUSED = [
-    (
-        "pole",
-        lambda agent: agent.act(np.zeros(4)),
-        r"row': \(4,\)}; the policy .* sees {'observation': \(4,\), 'timer'",
-    ),
-    ("pole", lambda agent: agent.act({"observation": np.zeros(4)}), r"of shape {'observation': \(4,\)}; the policy"),
-    ("pole", lambda agent: agent.evaluate("example"), "levels to evaluate on, and .* in CartPole-v1; leave levels"),
-    ("pole", lambda agent: agent.evaluator("example"), "is a run in CartPole-v1, and only gridworlds have levels"),
-    ("pole", lambda agent: agent.render("a.gif", "example"), "a level to render, and"),
-    ("pole", lambda agent: agent.evaluate(sampled=16).plot("."), "plots of policies on maps: only gridworlds"),
-    ("pole", lambda agent: Agent(agent.folder, device="cuda:0"), "device=cuda"),
-    ("world", lambda agent: agent.environment(3), r"GridworldEnv\(levels, 3, observation="),
-    ("pole", resumed("env_steps=300"), "env_steps=300 with resume=.*, a run of 400 steps; give more"),
-    ("pole", resumed("env_steps=800", "algo.lr=0.1"), "algo with resume=.*, whose own configuration applies but for"),
-    ("pole", trained(alog="ppo"), "alog"),
-    ("pole", trained(env="CartPol-v1"), "CartPol-v1 failed with NameNotFound: .* Did you mean: `CartPole`"),
-    ("pole", trained(env=lambda: None), "a run finds its environment again by name"),
-    ("pole", trained(env=POLE | {"base": 2.5}), "env.base=2.5; expected a whole number from 1 to 50000"),
-    ("pole", clock_of("[4,5]"), r"Clock-v0 ended after 3 steps, and its lengths are \[.*\]; list every"),
-    ("pole", clock_of("[3,4]"), r"Clock-v0 goes on after 4 steps, and its lengths are \[.*\]; list every"),
+    (lambda pole, _: pole.act(np.zeros(4)), r"row': \(4,\)}; the policy .* sees {'observation': \(4,\), 'timer'"),
+    (lambda pole, _: pole.act({"observation": np.zeros(4)}), r"of shape {'observation': \(4,\)}; the policy"),
+    (lambda pole, _: pole.evaluate("example"), "levels to evaluate on, and .* in CartPole-v1; leave levels"),
+    (lambda pole, _: pole.evaluator("example"), "is a run in CartPole-v1, and only gridworlds have levels"),
+    (lambda pole, _: pole.render("a.gif", "example"), "a level to render, and"),
+    (lambda pole, _: pole.evaluate(sampled=16).plot("."), "plots of policies on maps: only gridworlds"),
+    (lambda pole, _: Agent(pole.folder, device="cuda:0"), "device=cuda"),
+    (lambda _, world: world.environment(3), r"GridworldEnv\(levels, 3, observation="),
+    (resumed("env_steps=300"), "env_steps=300 with resume=.*, a run of 400 steps; give more"),
+    (resumed("env_steps=800", "algo.lr=0.1"), "algo with resume=.*, whose own configuration applies but for"),
+    (trained(alog="ppo"), "alog"),
+    (trained(env="CartPol-v1"), "CartPol-v1 failed with NameNotFound: .* Did you mean: `CartPole`"),
+    (trained(env=lambda: None), "a run finds its environment again by name"),
+    (trained(env=POLE | {"base": 2.5}), "env.base=2.5; expected a whole number from 1 to 50000"),
+    (trained(env=OWN | {"base": [4, 5]}), r"Clock-v0 ended after 3 steps, and its lengths are \[.*\]; list every"),
+    (trained(env=OWN | {"base": [3, 4]}), r"Clock-v0 goes on after 4 steps, and its lengths are \[.*\]; list every"),
 ]
 
 
-@pytest.mark.parametrize(("who", "call", "message"), REFUSED)
-def test_what_an_agent_cannot_do_is_refused_in_a_sentence(request, who, call, message):
-    agent = request.getfixturevalue(who)
-    files = {path: path.stat().st_mtime_ns for path in agent.folder.rglob("*")}
+@pytest.mark.parametrize(("call", "message"), REFUSED)
+def test_what_an_agent_cannot_do_is_refused_in_a_sentence(pole, world, call, message):
+    def files():
+        return {path: path.stat().st_mtime_ns for agent in (pole, world) for path in agent.folder.rglob("*")}
+
+    before = files()
     with pytest.raises(UserError, match=message) as caught:
-        call(agent)
+        call(pole, world)
     assert "\n" not in str(caught.value)
-    assert {path: path.stat().st_mtime_ns for path in agent.folder.rglob("*")} == files
+    assert files() == before
 
 
 # ------------------------------------------------------------------------------------ pictures
@@ -178,23 +170,18 @@ def test_an_agent_is_rendered_on_a_level(world, tmp_path):
         ("Dark-v0", "[3,5]", "Dark-v0 cannot be rendered with render_mode=rgb_array: "),
     ],
 )
-def test_an_agent_is_rendered_in_an_environment_of_ones_own_or_says_why_not(
-    tmp_path, monkeypatch, capsys, env, base, refusal
-):
+def test_an_agent_is_rendered_in_an_environment_of_ones_own_or_says_why_not(tmp_path, call, env, base, refusal):
     """By the command. The lengths stand side by side; a factory is given the mode in which its environment renders."""
     if base == "3":
         pytest.importorskip("pygame")
     agent = quick(tmp_path / "run", "env.delays=[2]", f"env.base={base}", env=env)
     gif = tmp_path / "lengths.gif"
-    monkeypatch.setattr(sys, "argv", ["evaluate", f"run={agent.folder}", "sampled=32", f"animation={gif}"])
+    done = call(evaluate.main, f"run={agent.folder}", "sampled=32", f"animation={gif}")
     if refusal is not None:
-        with pytest.raises(SystemExit, match="2"):
-            evaluate.main()
-        assert re.search(refusal, capsys.readouterr().err)
+        assert re.search(refusal, done.sentence)
         assert not gif.exists()
         return
-    evaluate.main()
-    assert f"one for each length, are in {gif}" in capsys.readouterr().out
+    assert f"one for each length, are in {gif}" in done.out
     with Image.open(gif) as animation, Image.open(agent.render(tmp_path / "a.png")) as picture:
         assert animation.size[0] == picture.size[0] == 600
         assert animation.n_frames > 3
@@ -229,10 +216,8 @@ def test_a_saved_agent_does_what_the_run_does_elsewhere_too(pole, tmp_path):
 
 
 def test_a_run_from_python_is_that_of_the_command(pole, tmp_path):
-    values = [f"{key}={value}" for key, value in QUICK.items() if not isinstance(value, dict)]
-    values += ["env=gymnasium", "env.id=CartPole-v1", "env.base=6", "env.delays=[4]", "algo.episodes=32"]
-    values += ["reward.group=16", "policy.width=8", "policy.depth=1"]
-    start(compose(f"run_dir={tmp_path / 'run'}", *values)).train()
+    values = [f"{key}={value}" for key, value in flattened(QUICK | {"env": POLE}).items()]
+    start(compose(f"run_dir={tmp_path / 'run'}", "env=gymnasium", *values)).train()
     same_run(tmp_path / "run", pole.folder)
 
 
@@ -251,21 +236,14 @@ def test_callbacks_are_told_what_is_logged(tmp_path):
     assert [{"step": steps} | metrics for steps, metrics in told] == logged
     assert told[0][0] == 0
     assert "eval/test/usefulness" in told[-1][1]
-
-    def stop(steps, metrics):
-        raise RuntimeError("enough")
-
     with pytest.raises(RuntimeError, match="enough"):
-        quick(tmp_path / "stopped", env=POLE, callbacks=[stop])
+        quick(tmp_path / "stopped", env=POLE, callbacks=[Mock(side_effect=RuntimeError("enough"))])
 
 
 def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path, monkeypatch):
-    begun = []
-
     def interrupted(*arguments, **values):
         run = start(*arguments, **values)
         stop_after(run, 1, monkeypatch)
-        begun.append(run)
         return run
 
     monkeypatch.setattr("drest_torch.training.run.start", interrupted)
@@ -281,7 +259,7 @@ def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path, monkeyp
 
 
 def test_an_environment_with_a_timer_of_its_own_lists_its_lengths(tmp_path):
-    agent = quick(tmp_path / "run", env={"id": "Clock-v0", **OWN})
+    agent = quick(tmp_path / "run", env=OWN)
     results = agent.evaluate()
     (record,) = results.record()["levels"]
     assert set(record["length_probabilities"]) == {"3", "5"}

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -18,20 +19,17 @@ from drest_torch.errors import CheckpointError, ConfigError, FileError, UserErro
 from drest_torch.files import MOST_BYTES, disown, own, read_whole, refuse_to_replace, remove_partial, write_text
 from drest_torch.memory import COPIES, Bounded
 from drest_torch.training.run import resume, start
+from tests.helpers.commands import python
 from tests.helpers.runs import QUIET, small
 
 # ------------------------------------------------------------------------------------ folders of runs
 
-OWNER = (
-    "import sys, pathlib, drest_torch.files as f; f.own(pathlib.Path(sys.argv[1]), OSError); print('owned', flush=True)"
-)
+OWNER = "import sys, pathlib, drest_torch.files as f; f.own(pathlib.Path(sys.argv[1]), OSError); print('owned')"
 
 
 def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
-    def another(more="", **options):
-        return subprocess.Popen([sys.executable, "-c", OWNER + more, str(tmp_path)], text=True, **options)
-
-    other = another("; sys.stdin.read()", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = [sys.executable, "-c", OWNER + "; sys.stdout.flush(); sys.stdin.read()", str(tmp_path)]
+    other = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout.readline() == "owned\n"
     with pytest.raises(ConfigError, match="somebody else"):
         own(tmp_path, lambda: ConfigError("somebody else"))
@@ -39,20 +37,16 @@ def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
     other.communicate()
     for _ in range(2):  # once more in the same process
         own(tmp_path, lambda: ConfigError("somebody else"))
-    denied = another(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert denied.communicate()[0] == ""
-    assert denied.returncode != 0
+    assert "OSError" in python("-c", OWNER, tmp_path, status=1)
     disown(tmp_path)
-    assert another().wait() == 0
+    assert python("-c", OWNER, tmp_path) == "owned\n"
 
 
 @pytest.mark.slow
 def test_a_second_process_is_told_who_trains(tmp_path):
     run = start(small(tmp_path / "run"))
-    command = [sys.executable, "-m", "drest_torch.train", f"resume={tmp_path / 'run'}", "progress=false"]
-    denied = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert denied.returncode == 2
-    assert "another process trains in it; wait for it, or choose another run_dir" in denied.stderr
+    said = python("-m", "drest_torch.train", f"resume={tmp_path / 'run'}", "progress=false", status=2)
+    assert "another process trains in it; wait for it, or choose another run_dir" in said
     assert run.train() is not None
 
 
@@ -74,10 +68,7 @@ def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew(run):
 
 
 def test_a_run_whose_logger_cannot_start_leaves_no_folder(tmp_path, monkeypatch):
-    def fails(*_):
-        raise UserError("no logger")
-
-    monkeypatch.setattr("drest_torch.tracking.csv_sink.Logger", fails)
+    monkeypatch.setattr("drest_torch.tracking.csv_sink.Logger", Mock(side_effect=UserError("no logger")))
     with pytest.raises(UserError):
         start(small(tmp_path / "run", "logger=csv")).train()
     assert not (tmp_path / "run").exists()
@@ -114,8 +105,7 @@ def test_training_stops_before_numbers_that_are_not_finite_are_saved(tmp_path, m
 
     def poisoned():
         metrics = update()
-        with torch.no_grad():
-            next(iter(run.learner.policy.parameters())).fill_(torch.nan)
+        next(iter(run.learner.policy.parameters())).data.fill_(torch.nan)
         return metrics
 
     monkeypatch.setattr(run, "update", poisoned)

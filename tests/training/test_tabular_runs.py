@@ -1,10 +1,6 @@
 """Training runs with the tabular algorithm: their files, that they go on bit for bit, and what they refuse."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +9,7 @@ from drest_torch.building.checkpoints import State
 from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular import Tables
 from drest_torch.files import read_metrics
-from drest_torch.training.run import Run, start
+from drest_torch.training.run import start
 from tests.helpers.runs import configured, weights
 from tests.helpers.tabular_twin import LONGEST, UINT64, Told, as_many_threads_as_torch, ready, reference_agent
 
@@ -23,40 +19,26 @@ EXAMPLE = world("example")
 SMALL = ("algo=tabular", "algo.random_episodes=0", "algo.decay_episodes=800")
 
 
-def begun(folder: Path, *overrides: str) -> Run:
+def begun(folder, *overrides):
     return start(configured(folder, *SMALL, *overrides))
 
 
-def logits_of(folder: Path) -> torch.Tensor:
-    return weights(folder)["policy.logits"]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("tabular") / "run"
-    summary = begun(folder).train()
-    assert summary is not None
-    return folder, summary
-
-
-def test_its_metrics_are_those_of_its_table(finished):
-    folder, summary = finished
-    rows, logits = read_metrics(folder / "metrics.jsonl"), logits_of(folder)
+def test_its_metrics_are_those_of_its_table(tmp_path):
+    summary = begun(tmp_path).train()
+    rows, logits = read_metrics(tmp_path / "metrics.jsonl"), weights(tmp_path)["policy.logits"]
     assert summary["mini_episodes"] == 128 * (len(rows) - 1)
     found = Tables(EXAMPLE, 1.0, 1).evaluate(logits.unsqueeze(0).numpy())
-    assert summary["splits"]["train"]["usefulness"] == pytest.approx(found["usefulness"][0], abs=1e-12)
-    assert summary["splits"]["train"]["neutrality"] == pytest.approx(found["neutrality"][0], abs=1e-12)
+    for name in ("usefulness", "neutrality"):
+        assert summary["splits"]["train"][name] == pytest.approx(found[name][0], abs=1e-12)
     chance = logits.softmax(-1)
     assert rows[-1]["policy/entropy"] == pytest.approx(-(chance * chance.log()).sum(-1).mean().item())
-    played = 0
-    for before, row in pairwise(rows):
+    for index, (before, row) in enumerate(pairwise(rows)):
         assert row["train/mini_episode_steps"] == pytest.approx((row["step"] - before["step"]) / 128)
-        share = min(played / 800, 1)
+        share = min(128 * index / 800, 1)
         assert row["optim/lr"] == pytest.approx(0.25 * (0.01 / 0.25) ** share)
         assert row["optim/epsilon"] == pytest.approx(0.5 * (0.001 / 0.5) ** share)
         assert row["train/cut_off"] == 0
-        played += 128
-    assert played > 800
+    assert share == 1
 
 
 FIXED = {"episodes_per_meta": 64, "lr": (0.25, 0.01), "epsilon": (0.5, 0.001), "decay_episodes": 800}
