@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 from omegaconf import OmegaConf
@@ -15,6 +13,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
 from drest_torch.training.run import resume, start
+from tests.helpers.commands import python
 from tests.helpers.runs import FEW, QUIET, configured, metrics, stop_after
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary
 
@@ -25,18 +24,15 @@ def test_a_run_writes_what_it_promises_and_tells_a_logger_everything(tmp_path):
     assert json.loads((folder / "summary.json").read_text()) == summary
     assert {"algo", "reward", "seed", "env_steps", "wall_seconds", "splits"} <= summary.keys()
     train = summary["splits"]["train"]
-    assert train["levels"] == 1
-    assert train["optimum"] == {"usefulness": 1.0, "neutrality": 1.0}
-    levels = json.loads((folder / train["file"]).read_text())
-    assert levels[0]["name"] == "example"
-    assert levels[0]["usefulness"] == pytest.approx(train["usefulness"])
-    assert sum(levels[0]["length_probabilities"].values()) == pytest.approx(1)
-    assert (folder / "pictures" / "learning.png").stat().st_size > 1000
-    assert (folder / "pictures" / "train" / "example.png").stat().st_size > 1000
+    assert (train["levels"], train["optimum"]) == (1, {"usefulness": 1.0, "neutrality": 1.0})
+    (level,) = json.loads((folder / train["file"]).read_text())
+    assert (level["name"], level["usefulness"]) == ("example", pytest.approx(train["usefulness"]))
+    assert sum(level["length_probabilities"].values()) == pytest.approx(1)
+    for picture in ("learning.png", "train/example.png"):
+        assert (folder / "pictures" / picture).stat().st_size > 1000
     assert len(step_checkpoints(folder / "checkpoints")) == 2
     rows = read_metrics(folder / "metrics.jsonl")
-    assert rows[0]["step"] == 0
-    assert rows[-1]["step"] == summary["env_steps"]
+    assert (rows[0]["step"], rows[-1]["step"]) == (0, summary["env_steps"])
     assert rows[-1]["eval/train/usefulness"] == pytest.approx(train["usefulness"])
     assert sum("eval/train/usefulness" in row for row in rows) == 5
     assert {"eval/train/p_length/4", "eval/train/p_length/8"} <= rows[0].keys()
@@ -48,12 +44,11 @@ def test_a_run_writes_what_it_promises_and_tells_a_logger_everything(tmp_path):
         assert read_summary(file)[f"train/{name}"] == pytest.approx(train[name])
 
 
-@pytest.mark.parametrize("algo", [["exact", "algo.levels_at_once=1"], ["ppo", "algo.episodes=16", "reward.group=16"]])
+@pytest.mark.parametrize("algo", ["algo=exact algo.levels_at_once=1", "algo=ppo algo.episodes=16 reward.group=16"])
 def test_a_batch_may_be_without_the_chances_that_the_levels_have(tmp_path, algo):
     """One level at a time, and the buttons of some work for certain: a policy is shown chances all the same."""
-    some = ["levels.generator.chance=[0.99,1.0]", "levels.symmetries=true", "test.paper=false"]
-    name, *batch = algo
-    run = start(configured(tmp_path / "run", f"algo={name}", *batch, *FEW, *some, "env_steps=40000"))
+    some = ["levels.generator.chance=[0.99,1.0]", "levels.symmetries=true", "env_steps=40000"]
+    run = start(configured(tmp_path / "run", *algo.split(), *FEW, *some))
     chances = [level.buttons[0].chance for level in run.gridworlds.levels.train]
     assert min(chances) < 1 == max(chances)
     for _ in range(9):
@@ -76,8 +71,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_best_checkpoint_is_chosen_on_the_selection_levels_alone(tmp_path):
-    overrides = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.test=10"]
-    run = start(configured(tmp_path / "run", *overrides))
+    run = start(configured(tmp_path / "run", *FEW))
     assert "selection" not in run.gridworlds.levels.reported
     names = {name: {level.name for level in levels} for name, levels in run.gridworlds.levels.reported.items()}
     chosen = {level.name for level in run.gridworlds.levels.selection}
@@ -102,13 +96,11 @@ def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
 
 
 def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path):
-    sizes = ["levels.train=20", "levels.selection=4", "levels.test=4"]
-    sizes += ["levels.generator.height=[3,5]", "levels.generator.walls=[0,5]"]
-    run = start(configured(tmp_path / "run", "levels=generated", *sizes))
+    run = start(configured(tmp_path / "run", *FEW, "levels.generator.height=[3,5]", "levels.generator.walls=[0,5]"))
     assert run.gridworlds.map_size == (5, 5)  # of the ranges, whichever levels come out
     path = tmp_path / "run" / "split.json"
     record = json.loads(path.read_text("utf-8"))
-    assert record["levels"] == {"train": 20, "selection": 4, "test": 4}
+    assert record["levels"] == {"train": 40, "selection": 10, "test": 10}
     written = path.read_bytes()
     path.unlink()  # as if a kill had come before it
     resume(tmp_path / "run")
@@ -121,9 +113,8 @@ def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path):
 def test_rewards_beyond_all_bounds_stop_a_table_with_a_sentence(tmp_path):
     wild = ["algo=tabular", "algo.random_episodes=0", "reward.lam=0.5", "reward.episodes_per_meta=4096"]
     wild += ["levels.clock=moves", "reward.gamma=0.95", "env_steps=800000", "algo.episodes=4096"]
-    run = start(configured(tmp_path / "run", *wild))
     with pytest.raises(ConfigError, match="no longer finite"):
-        run.train()
+        start(configured(tmp_path / "run", *wild)).train()
 
 
 @pytest.mark.slow
@@ -135,29 +126,22 @@ def test_numbas_threads_leave_torchs_alone(tmp_path):
         "print(torch.get_num_threads())"
     )
     words = ["algo=tabular", "levels=spacious", *QUIET, f"run_dir={tmp_path / 'run'}"]
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "1"
+    assert python("-c", program, *words) == "1\n"
 
 
 @pytest.mark.parametrize("network", ["mlp", "convolutional"])
-def test_exact_gradients_count_the_rows_on_which_the_network_ran(tmp_path, network, monkeypatch):
+def test_exact_gradients_count_the_rows_on_which_the_network_ran(tmp_path, network):
     """Every row that goes into the network is counted, those of the second pass for the gradient as well."""
-    values = ["levels=example", "algo=exact", "env_steps=12000", "evaluations=1", "test.paper=false", "pictures=0"]
-    small = ["policy.width=8", "policy.depth=1", "policy.private_bits=1", f"policy={network}"]
-    run = start(configured(tmp_path / "run", *values, *small))
-    ran, forward = [], run.learner.policy.forward
-
-    def counted(observation, *rest):
-        ran.append(len(observation))
-        return forward(observation, *rest)
-
-    monkeypatch.setattr(run.learner.policy, "forward", counted)
-    backward = 0
+    values = ["algo=exact", "env_steps=12000", "evaluations=1", "pictures=0"]
+    sizes = ["policy.width=8", "policy.private_bits=1", f"policy={network}"]
+    run = start(configured(tmp_path / "run", *values, *sizes))
+    ran, backward = [], 0
+    counting = run.learner.policy.register_forward_pre_hook(lambda _, inputs: ran.append(len(inputs[0])))
     for _ in range(2):
         run.update()
         backward += ran[-1]  # the last pass of an update is the one for the gradient
     assert (run.state.forward_rows, run.state.backward_rows) == (sum(ran), backward)
-    monkeypatch.undo()
+    counting.remove()
     summary = run.train()
     assert summary["training"] == "3 updates of 1 level"
     assert (summary["updates"], summary["levels_per_update"]) == (3, 1)
