@@ -22,7 +22,6 @@ from tests.helpers.commands import python
 from tests.helpers.runs import small
 
 DREST = Path(sys.executable).with_name("drest")
-"""The command as it is installed."""
 
 
 def rewrite(run, values):
