@@ -23,7 +23,7 @@ from drest_torch.errors import UserError
 from drest_torch.files import read_metrics
 from drest_torch.training.run import start
 from tests.helpers.clocks import clock, plain_pole
-from tests.helpers.documents import ROOT
+from tests.helpers.documents import ROOT, blocks
 from tests.helpers.runs import same_run, stop_after
 
 QUICK = {
@@ -105,6 +105,16 @@ def test_actions_are_those_that_the_environment_takes(tmp_path, env, further):
         assert environment.action_spec.is_in(state["action"])
         state = step_mdp(environment.step(state))
     assert agent.evaluate(sampled=32, greedy=True).neutrality <= 1
+
+
+def test_a_saved_agent_does_what_the_run_does_elsewhere_too(pole, tmp_path):
+    saved = Agent.load(pole.save(tmp_path / "agent"))
+    found = pole.evaluate().record()
+    assert saved.evaluate().record() == found
+    test = json.loads((pole.folder / "summary.json").read_text())["splits"]["test"]
+    assert found["mean"] == {key: value for key, value in test.items() if key != "file"}
+    assert pole.evaluate(sampled=256).record()["mean"]["sampled"] >= 256
+    assert len(list((tmp_path / "agent").rglob("*.*"))) == 2
 
 
 # ------------------------------------------------------------------------------------ refusals
@@ -199,19 +209,6 @@ def test_a_notebook_shows_the_agent(world, tmp_path):
     assert "<img" not in elsewhere._repr_html_()
 
 
-# ------------------------------------------------------------------------------------ files
-
-
-def test_a_saved_agent_does_what_the_run_does_elsewhere_too(pole, tmp_path):
-    saved = Agent.load(pole.save(tmp_path / "agent"))
-    found = pole.evaluate().record()
-    assert saved.evaluate().record() == found
-    test = json.loads((pole.folder / "summary.json").read_text())["splits"]["test"]
-    assert found["mean"] == {key: value for key, value in test.items() if key != "file"}
-    assert pole.evaluate(sampled=256).record()["mean"]["sampled"] >= 256
-    assert len(list((tmp_path / "agent").rglob("*.*"))) == 2
-
-
 # ------------------------------------------------------------------------------------ training from Python
 
 
@@ -279,11 +276,9 @@ def test_an_environment_with_a_timer_of_its_own_lists_its_lengths(tmp_path):
 def test_the_page_on_environments_can_be_followed_in_python(tmp_path, monkeypatch, capsys):
     pytest.importorskip("pygame")
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "howto" / "environments.md").read_text("utf-8")
-    section = page.partition("\n## From Python\n")[2].partition("\n## ")[0]
     names = {}
-    for text in re.findall(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE):
-        small = text.replace("100_000", '1_000, policy={"width": 8}, sampled=32, pictures=0')
+    for block in blocks(ROOT / "docs" / "howto" / "environments.md", "From Python"):
+        small = block.text.replace("100_000", '1_000, policy={"width": 8}, sampled=32, pictures=0')
         exec(compile(small.replace("150_000", "6_000"), "environments.md", "exec"), names)
     printed = capsys.readouterr().out
     assert "mini-episodes of CartPole-v1: usefulness" in printed

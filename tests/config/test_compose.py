@@ -11,8 +11,6 @@ from drest_torch.config.compose import compose
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 
-RUN = ("algo=generalist", "levels=example", "reward.lam=0.5", "run_dir=x")
-
 
 def plain(cfg):
     return OmegaConf.to_container(cfg, resolve=True)
@@ -38,8 +36,9 @@ def within(tmp_path, monkeypatch):
 def test_within_a_command_of_another_project_it_gives_the_same(within, tmp_path):
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "app.yaml").write_text("a: 1\n")
-    outside, found = plain(compose(*RUN)), []
-    within("app", [], lambda cfg: found.extend([cfg, plain(compose(*RUN))]), tmp_path / "theirs")
+    run, found = ("algo=generalist", "levels=example", "reward.lam=0.5", "run_dir=x"), []
+    outside = plain(compose(*run))
+    within("app", [], lambda cfg: found.extend([cfg, plain(compose(*run))]), tmp_path / "theirs")
     assert found == [{"a": 1}, outside]
 
 

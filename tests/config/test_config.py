@@ -99,6 +99,9 @@ SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.private_bit
         ("algo=generalist levels=royal_road", [0.1, 6_000_000, "centred_start", 0, "averaged"]),
         ("algo=tabular levels=example", [None, 6_000_000, "vector", 0, "sequential"]),
         ("algo=tabular levels=large reward=default_over_m", [None, 7_000_000, "vector", 0, "sequential"]),
+        # A level of the user's own takes the recipe of worlds.
+        ("levels.path=mine.txt", [0.3, 6_000_000, "centred", 0, "averaged"]),
+        ("levels=generated levels.path=mine.txt", [0.03, 36_000_000, "centred_start", 0, "averaged"]),
         # What the user says comes last, and an option knows better than a recipe.
         ("algo=tabular policy=convolutional", [None, 7_000_000, "grid_start", 0, "sequential"]),
         ("policy.observation=grid reward.counting=averaged algo=tabular", [None, 7_000_000, "grid", 0, "averaged"]),
@@ -154,13 +157,6 @@ def test_options_of_ones_own_go_by_what_they_begin_with(tmp_path, call):
     assert printed("algo=other").env_steps == 7_000_000
     assert printed("algo=mine", "env=mine").env_steps == printed("env=gymnasium").env_steps == 1_500_000
     assert printed("policy=mine").algo == printed("policy=mlp").algo
-
-
-def test_a_level_of_ones_own_takes_the_recipe_of_worlds():
-    own, world = compose("levels.path=mine.txt", "run_dir=x"), compose("levels=example", "run_dir=x")
-    assert (own.env_steps, own.algo, own.policy) == (world.env_steps, world.algo, world.policy)
-    chosen = compose("levels=generated", "levels.path=mine.txt", "run_dir=x")
-    assert chosen.algo == compose("run_dir=x").algo
 
 
 # ---------------------------------------------------------------------------------- values

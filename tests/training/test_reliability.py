@@ -152,7 +152,7 @@ def test_short_memory_is_a_sentence_and_other_errors_stay_errors():
 # ------------------------------------------------------------------------------------ files
 
 
-def test_what_has_no_end_is_not_read(tmp_path):
+def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
     with open(tmp_path / "large.jsonl", "wb") as file:
@@ -161,14 +161,10 @@ def test_what_has_no_end_is_not_read(tmp_path):
         for read in (read_whole, read_levels):
             with pytest.raises(FileError, match=reason):
                 read(tmp_path / f"{name}.jsonl")
-
-
-def test_what_is_no_regular_file_is_not_replaced(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path(os.devnull), tmp_path, Path(), Path("/")):
+    for path in (tmp_path / "pipe.jsonl", Path(os.devnull), tmp_path, Path(), Path("/")):
         with pytest.raises(FileError, match=r"is no regular file|Is a directory|the path of no file"):
             write_text(path, "mine")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pipe"]
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["large", "pipe", "zero"]
 
 
 def test_what_a_kill_has_left_is_removed_and_nothing_else(tmp_path):
