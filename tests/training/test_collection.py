@@ -1,7 +1,8 @@
-"""Batches of whole mini-episodes: how they are played, how they are paid, and what a policy and a critic can see."""
+"""Batches of whole mini-episodes: where their levels come from, how they are played and paid, and what can be seen."""
 
 import itertools
 import math
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -11,11 +12,14 @@ from drest_torch.building.checkpoints import State
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.generation.splits import make_split
+from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import world
+from drest_torch.envs.levels.symmetry import canonical_key, symmetries
 from drest_torch.errors import ConfigError
 from drest_torch.gridworlds import PATIENCE
 from drest_torch.reward import Reward
-from drest_torch.training.updates import SampledUpdater
+from drest_torch.training.updates import FreshLevels, LevelSampler, SampledUpdater
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
 
@@ -25,9 +29,8 @@ LEVELS = [TINY, world("royal_road"), world("spacious")]
 def in_order_of_play(found, group):
     """Yield the mini-episodes of each group of slots, which take turns, round by round."""
     for first in range(0, len(found), group):
-        mine = found[first : first + group]
-        rounds = max(map(len, mine))
-        yield [slot[turn] for turn in range(rounds) for slot in mine if turn < len(slot)]
+        rounds = itertools.zip_longest(*found[first : first + group])
+        yield [each for turn in rounds for each in turn if each is not None]
 
 
 def check_pay(batch, made, group):
@@ -183,3 +186,54 @@ def test_the_return_that_is_logged_is_that_of_a_mini_episode():
     assert (state.steps, state.episodes) == (sum(each.length for each in found), len(found)) == (state.steps, 24)
     assert float(metrics["train/return"]) == pytest.approx(sum(each.paid for each in found) / 24, rel=1e-5)
     assert metrics["train/mini_episode_steps"] == pytest.approx(state.steps / 24)
+
+
+SMALL = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_values=(1, 1), shutdown=(2, 3))
+"""So few levels that held-out ones come again and again."""
+
+
+def test_a_set_is_drawn_from_evenly():
+    source = LevelSampler(NINE, torch.Generator().manual_seed(0))
+    assert sorted(level.name for level in source.draw(9)) == sorted(level.name for level in NINE)
+    counts = Counter(level.name for level in source.draw(30))
+    assert set(counts.values()) == {3, 4}
+    orders = {tuple(level.name for level in source.draw(9)) for _ in range(5)}
+    assert len(orders) > 1
+
+
+def test_levels_are_turned_each_way_equally_often():
+    level = world("example")
+    ways = [each.rows() for each in symmetries(level)]
+    source = LevelSampler([level], torch.Generator().manual_seed(0), symmetries=True)
+    assert source.changes
+    counts = Counter(ways.index(drawn.rows()) for drawn in source.draw(4000))
+    assert len(counts) == 8
+    assert all(abs(count - 500) < 5 * (4000 * 7 / 64) ** 0.5 for count in counts.values())
+
+
+def test_a_stream_begins_with_the_training_levels_and_goes_on():
+    split = make_split(GeneratorConfig(), train=10, selection=3, test=5, seed=7)
+    stream = FreshLevels(split, torch.Generator().manual_seed(0))
+    drawn = [level for _ in range(6) for level in stream.draw(7)]
+    assert drawn[:10] == split.train
+    assert len({canonical_key(level) for level in drawn}) == 42
+    more = make_split(GeneratorConfig(), train=42, selection=3, test=5, seed=7)
+    assert drawn == more.train  # over so few levels none comes twice
+
+
+def test_a_stream_leaves_out_what_is_held_out():
+    split = make_split(SMALL, train=5, selection=20, test=20, seed=1)
+    held_out = {canonical_key(level) for level in (*split.selection, *split.test)}
+    drawn = FreshLevels(split, torch.Generator().manual_seed(0), symmetries=True).draw(3000)
+    assert not held_out & {canonical_key(level) for level in drawn}
+    unfiltered = make_split(SMALL, train=200, selection=0, test=0, seed=1)
+    assert held_out & {canonical_key(level) for level in unfiltered.train}  # they would have come
+
+
+def test_a_stream_goes_on_where_it_stood():
+    split = make_split(GeneratorConfig(), train=3, selection=2, test=2, seed=0)
+    whole, again = (FreshLevels(split, torch.Generator().manual_seed(0)) for _ in range(2))
+    whole.draw(11)
+    for name, value in again.tensors().items():
+        value.copy_(whole.tensors()[name])
+    assert [again.draw(5) for _ in range(3)] == [whole.draw(5) for _ in range(3)]
