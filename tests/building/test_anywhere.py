@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from unittest.mock import Mock
 
 import gymnasium
@@ -24,7 +25,7 @@ from drest_torch.files import read_metrics
 from drest_torch.training.run import start
 from tests.helpers.clocks import clock, plain_pole
 from tests.helpers.documents import ROOT, blocks
-from tests.helpers.runs import same_run, stop_after
+from tests.helpers.runs import same_run
 
 QUICK = {
     "algo": {"episodes": 32},
@@ -55,9 +56,6 @@ def pole(tmp_path_factory):
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     return quick(tmp_path_factory.mktemp("world") / "run", levels="example", test={"paper": False})
-
-
-# ------------------------------------------------------------------------------------ acting
 
 
 def test_an_agent_that_acts_takes_each_length_as_often_as_it_is_evaluated(pole):
@@ -117,9 +115,6 @@ def test_a_saved_agent_does_what_the_run_does_elsewhere_too(pole, tmp_path):
     assert len(list((tmp_path / "agent").rglob("*.*"))) == 2
 
 
-# ------------------------------------------------------------------------------------ refusals
-
-
 def trained(**values):
     return lambda pole, _: quick(pole.folder / "another", **values)
 
@@ -158,9 +153,6 @@ def test_what_an_agent_cannot_do_is_refused_in_a_sentence(pole, world, call, mes
         call(pole, world)
     assert "\n" not in str(caught.value)
     assert files() == before
-
-
-# ------------------------------------------------------------------------------------ pictures
 
 
 def test_an_agent_is_rendered_on_a_level(world, tmp_path):
@@ -209,9 +201,6 @@ def test_a_notebook_shows_the_agent(world, tmp_path):
     assert "<img" not in elsewhere._repr_html_()
 
 
-# ------------------------------------------------------------------------------------ training from Python
-
-
 def test_a_run_from_python_is_that_of_the_command(pole, tmp_path):
     values = [f"{key}={value}" for key, value in flattened(QUICK | {"env": POLE}).items()]
     start(compose(f"run_dir={tmp_path / 'run'}", "env=gymnasium", *values)).train()
@@ -237,22 +226,17 @@ def test_callbacks_are_told_what_is_logged(tmp_path):
         quick(tmp_path / "stopped", env=POLE, callbacks=[Mock(side_effect=RuntimeError("enough"))])
 
 
-def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path, monkeypatch):
-    def interrupted(*arguments, **values):
-        run = start(*arguments, **values)
-        stop_after(run, 1, monkeypatch)
-        return run
+def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path):
+    def interrupt(steps, metrics):
+        if steps > 0:
+            signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("drest_torch.training.run.start", interrupted)
     with pytest.raises(KeyboardInterrupt, match="was interrupted and saved"):
-        quick(tmp_path / "run", env=POLE, env_steps=2000)
-    assert Agent.train(resume=tmp_path / "run").folder == tmp_path / "run"
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["env_steps"] >= 2000
-    assert Agent.train(resume=tmp_path / "run", env_steps=3000).cfg.env_steps == 3000
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["env_steps"] >= 3000
-
-
-# ------------------------------------------------------------------------------------ timers of their own
+        quick(tmp_path / "run", env=POLE, env_steps=2000, callbacks=[interrupt])
+    for env_steps, more in ((2000, {}), (3000, {"env_steps": 3000})):
+        agent = Agent.train(resume=tmp_path / "run", **more)
+        assert (agent.folder, agent.cfg.env_steps) == (tmp_path / "run", env_steps)
+        assert json.loads((tmp_path / "run" / "summary.json").read_text())["env_steps"] >= env_steps
 
 
 def test_an_environment_with_a_timer_of_its_own_lists_its_lengths(tmp_path):

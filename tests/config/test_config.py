@@ -78,9 +78,6 @@ def test_every_key_is_read_by_something():
     assert [key for key, read in reads.items() if not re.search(read, text)] == []
 
 
-# ---------------------------------------------------------------------------------- recipes
-
-
 SHARED = ("algo.entropy", "env_steps", "policy.observation", "policy.private_bits", "reward.counting")
 """Keys whose values depend on several groups; one more is ``reward.episodes_at_start``."""
 
@@ -159,9 +156,6 @@ def test_options_of_ones_own_go_by_what_they_begin_with(tmp_path, call):
     assert printed("policy=mine").algo == printed("policy=mlp").algo
 
 
-# ---------------------------------------------------------------------------------- values
-
-
 EVERY_LIMIT = {
     key: (hint, limits_of(field))
     for schema, prefix in ((config.Config, ""), *((ALGORITHMS[name].Config, "algo.") for name in ALGORITHMS))
@@ -193,9 +187,6 @@ def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong):
         check_run(compose(f"algo={algo}", wrong, "run_dir=x"))
 
 
-# ---------------------------------------------------------------------------------- stored
-
-
 def test_a_stored_configuration_comes_back_with_its_types(tmp_path):
     cfg = compose("algo=a2c", "levels=easy", "run_dir=x")
     write_config(cfg, tmp_path)
@@ -223,9 +214,6 @@ def test_a_stored_configuration_of_another_kind_gets_one_sentence(tmp_path, writ
         load_config(tmp_path)
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-# ---------------------------------------------------------------------------------- documented
 
 
 def test_the_documentation_names_every_group_and_option():

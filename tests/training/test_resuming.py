@@ -27,7 +27,7 @@ def own(factory, *more):
 
 
 WORLDS = {
-    "ppo": ["algo=ppo"],
+    "ppo": ["algo=ppo", "progress=true"],
     "a2c in turn, two threads": ["algo=a2c", "threads=2", "reward.counting=sequential", "algo.credit=meta"],
     "reinforce": ["algo=reinforce", "policy.private_bits=2"],
     "longer than at first": ["algo=ppo"],
@@ -62,7 +62,7 @@ OTHERS = {
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("name", [*WORLDS, *OTHERS])
-def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypatch):
+def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypatch, capsys):
     if "cartpole" in name:
         pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `envs`)")
 
@@ -85,6 +85,8 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
     for updates in (2, 1):
         stop_after(run, updates, monkeypatch)
         assert run.train() is None
+        said = capsys.readouterr().err.replace("\n", " ")
+        assert (f"python -m drest_torch.train resume={parts}" in said) == run.cfg.progress
         run = resume(parts)
     run.train()
     same_run(whole, parts)

@@ -38,7 +38,6 @@ def elsewhere(tmp_path, monkeypatch):
     (tmp_path / "hydra_plugins").mkdir()  # Hydra would run what lies in it
     (tmp_path / "hydra_plugins" / "stranger.py").write_text("raise SystemExit('executed')")
     (folder := tmp_path / "stranger-1.dist-info").mkdir()
-    (folder / "METADATA").write_text("Name: stranger\nVersion: 1\n")
     (folder / "entry_points.txt").write_text("[drest_torch.networks]\nhandy = stranger\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

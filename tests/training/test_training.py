@@ -14,7 +14,7 @@ from drest_torch.files import read_metrics
 from drest_torch.tracking.provenance import read_provenance
 from drest_torch.training.run import resume, start
 from tests.helpers.commands import python
-from tests.helpers.runs import FEW, QUIET, configured, metrics, stop_after
+from tests.helpers.runs import FEW, QUIET, configured, metrics
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_summary
 
 
@@ -86,13 +86,6 @@ def test_the_best_checkpoint_is_chosen_on_the_selection_levels_alone(tmp_path):
     assert load_checkpoint(tmp_path / "run" / "checkpoints" / "best.safetensors")[1]["steps"] == best["step"]
     assert best["step"] != evaluated[0]["step"]  # where the worst one is another
     assert not any(name.startswith("eval/test") for row in evaluated for name in row)
-
-
-def test_interrupting_prints_how_to_resume(tmp_path, monkeypatch, capsys):
-    run = start(configured(tmp_path / "run", "progress=true"))
-    stop_after(run, 1, monkeypatch)
-    assert run.train() is None
-    assert f"python -m drest_torch.train resume={tmp_path / 'run'}" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_run_of_generated_levels_keeps_what_its_split_is_known_by(tmp_path):
