@@ -188,10 +188,6 @@ def test_the_return_that_is_logged_is_that_of_a_mini_episode():
     assert metrics["train/mini_episode_steps"] == pytest.approx(state.steps / 24)
 
 
-SMALL = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_values=(1, 1), shutdown=(2, 3))
-"""So few levels that held-out ones come again and again."""
-
-
 def test_a_set_is_drawn_from_evenly():
     source = LevelSampler(NINE, torch.Generator().manual_seed(0))
     assert sorted(level.name for level in source.draw(9)) == sorted(level.name for level in NINE)
@@ -222,11 +218,13 @@ def test_a_stream_begins_with_the_training_levels_and_goes_on():
 
 
 def test_a_stream_leaves_out_what_is_held_out():
-    split = make_split(SMALL, train=5, selection=20, test=20, seed=1)
+    # So few levels that held-out ones come again and again.
+    few = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_values=(1, 1), shutdown=(2, 3))
+    split = make_split(few, train=5, selection=20, test=20, seed=1)
     held_out = {canonical_key(level) for level in (*split.selection, *split.test)}
     drawn = FreshLevels(split, torch.Generator().manual_seed(0), symmetries=True).draw(3000)
     assert not held_out & {canonical_key(level) for level in drawn}
-    unfiltered = make_split(SMALL, train=200, selection=0, test=0, seed=1)
+    unfiltered = make_split(few, train=200, selection=0, test=0, seed=1)
     assert held_out & {canonical_key(level) for level in unfiltered.train}  # they would have come
 
 

@@ -11,6 +11,7 @@ from drest_torch.errors import UserError
 from drest_torch.training.run import start
 
 HELPERS = "tests.helpers.counting"
+OWN = f"env.factory={HELPERS}"
 QUIET = ("logger=none", "progress=false", "pictures=0", "policy.width=8", "policy.depth=1")
 WORLD = (*QUIET, "levels=example", "test.paper=false", "env_steps=500", "algo.episodes=64", "reward.group=16")
 TABLE = (*QUIET, "levels=example", "test.paper=false", "algo=tabular", "algo.random_episodes=0")
@@ -28,10 +29,6 @@ FILES: dict[str, list[Level]] = {
     "mirrored.txt": [transform(world("spacious"), 4)],
 }
 """Level files that the rows name."""
-
-
-def own(words):
-    return f"env.factory={HELPERS}:{words}"
 
 
 REFUSED = {
@@ -106,20 +103,20 @@ REFUSED = {
     TORCHRL: {
         "": "env=torchrl without env.factory",
         "env.factory=no_such_package:make": "cannot be imported: No module named",
-        f"env.factory={HELPERS}": "expected package.module:function",
-        own("absent"): r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH",
-        own("number"): "returns a int; expected a TorchRL EnvBase",
-        own("worlds env.base=null env.copies=8 env.best=reference"): "env.best=reference with env.base=null",
-        own("worlds env.base=null env.copies=8 reward.group=8"): "use reward.counting=sequential",
-        own("eight_slots"): "makes 8 slots, and 16 are wanted; set env.copies=8",
-        own("plane"): "makes 4 x 4 slots, and 16 are wanted",
-        own("counting env.base=null"): "env.base=null, and Counting does not say what length",
-        own("counting env.levels=3"): "takes no seed of a level",
-        own("counting env.workers=2"): "env.workers=2, and each copy .* a process of its own, .* use env.workers=16",
-        own("boxes env.workers=2"): "unless env.factory=.* makes all in one; use env.workers=0",
-        own("fails"): r"env.factory=.*:fails failed with KeyError: 'no motor' \(counting.py, line \d+\)$",
-        own("leaves"): r"env.factory=.*:leaves failed with SystemExit: 0 \(counting.py, line",
-        own(f"counting env.control={HELPERS}:leaves_too"): "env.control=.*:leaves_too failed with SystemExit: 0",
+        OWN: "expected package.module:function",
+        f"{OWN}:absent": r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH",
+        f"{OWN}:number": "returns a int; expected a TorchRL EnvBase",
+        f"{OWN}:worlds env.base=null env.copies=8 env.best=reference": "env.best=reference with env.base=null",
+        f"{OWN}:worlds env.base=null env.copies=8 reward.group=8": "use reward.counting=sequential",
+        f"{OWN}:eight_slots": "makes 8 slots, and 16 are wanted; set env.copies=8",
+        f"{OWN}:plane": "makes 4 x 4 slots, and 16 are wanted",
+        f"{OWN}:counting env.base=null": "env.base=null, and Counting does not say what length",
+        f"{OWN}:counting env.levels=3": "takes no seed of a level",
+        f"{OWN}:counting env.workers=2": "env.workers=2, and each copy .* a process of its own, .* use env.workers=16",
+        f"{OWN}:boxes env.workers=2": "unless env.factory=.* makes all in one; use env.workers=0",
+        f"{OWN}:fails": r"env.factory=.*:fails failed with KeyError: 'no motor' \(counting.py, line \d+\)$",
+        f"{OWN}:leaves": r"env.factory=.*:leaves failed with SystemExit: 0 \(counting.py, line",
+        f"{OWN}:counting env.control={HELPERS}:leaves_too": "env.control=.*:leaves_too failed with SystemExit: 0",
     },
     ("env=queue",): {
         "start_from=generalist": "start_from=generalist, but only runs in gridworlds can begin with another agent"

@@ -18,12 +18,10 @@ ELSEWHERE = (
     *("policy.depth=1", "logger=none", "progress=false", "pictures=0", "threads=1"),
 )
 CARTPOLE = ("env=cartpole", "env.base=8", "env.delays=[8]", *ELSEWHERE)
+OWN = ("env=torchrl", *ELSEWHERE)
+FACTORY = "env.factory=tests.helpers.counting"
 RECURRENT = ("policy=recurrent", "policy.width=16", "policy.depth=1", "sampled=16", "levels.selection=0")
 IN_TURN = ("reward.counting=sequential", "reward.episodes_per_meta=4")
-
-
-def own(factory, *more):
-    return ("env=torchrl", f"env.factory=tests.helpers.counting:{factory}", *ELSEWHERE, *more)
 
 
 WORLDS = {
@@ -54,9 +52,9 @@ OTHERS = {
     ),
     "cartpole, in turn": (*CARTPOLE, "algo=a2c", *IN_TURN[:1], "reward.episodes_per_meta=2", "env.quantile=0.5"),
     "cartpole, recurrent": (*CARTPOLE, "algo=a2c", "policy=recurrent"),
-    "several": own("several", "env.base=4", "env.delays=[3]"),
-    "box": own("boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
-    "own mini-episodes": own("worlds", "env.base=null", "env.copies=8", *IN_TURN),
+    "several": (*OWN, f"{FACTORY}:several", "env.base=4", "env.delays=[3]"),
+    "box": (*OWN, f"{FACTORY}:boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
+    "own mini-episodes": (*OWN, f"{FACTORY}:worlds", "env.base=null", "env.copies=8", *IN_TURN),
 }
 
 
@@ -104,16 +102,14 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
 
 # ------------------------------------------------------------------------------------ the weights of another agent
 
-LEVELS = ("levels=generated", "levels.train=4", "levels.selection=2", "levels.test=2")
-
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("source") / "run", *LEVELS)
+    return train(tmp_path_factory.mktemp("source") / "run", *FEW)
 
 
 def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
-    run = start(small(tmp_path / "run", *LEVELS, "algo=a2c", "seed=1", f"start_from={source}"))
+    run = start(small(tmp_path / "run", *FEW, "algo=a2c", "seed=1", f"start_from={source}"))
     policy, given = run.learner.policy, Agent(source).policy.state_dict()
     assert all(torch.equal(value, given[name]) for name, value in policy.state_dict().items())
     run.train()
@@ -126,8 +122,8 @@ def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
 def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source, tmp_path, monkeypatch):
     copied, whole, parted = tmp_path / "source", tmp_path / "whole", tmp_path / "parted"
     shutil.copytree(source, copied)
-    train(whole, *LEVELS, f"start_from={source}")
-    run = start(small(parted, *LEVELS, f"start_from={copied}"))
+    train(whole, *FEW, f"start_from={source}")
+    run = start(small(parted, *FEW, f"start_from={copied}"))
     stop_after(run, 1, monkeypatch)
     assert run.train() is None
     shutil.rmtree(copied)

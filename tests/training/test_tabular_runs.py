@@ -15,7 +15,6 @@ from tests.helpers.tabular_twin import LONGEST, UINT64, Told, as_many_threads_as
 
 __all__ = ["as_many_threads_as_torch"]  # a fixture, and meant for every test here as well
 
-EXAMPLE = world("example")
 SMALL = ("algo=tabular", "algo.random_episodes=0", "algo.decay_episodes=800")
 
 
@@ -27,7 +26,7 @@ def test_its_metrics_are_those_of_its_table(tmp_path):
     summary = begun(tmp_path).train()
     rows, logits = read_metrics(tmp_path / "metrics.jsonl"), weights(tmp_path)["policy.logits"]
     assert summary["mini_episodes"] == 128 * (len(rows) - 1)
-    found = Tables(EXAMPLE, 1.0, 1).evaluate(logits.unsqueeze(0).numpy())
+    found = Tables(world("example"), 1.0, 1).evaluate(logits.unsqueeze(0).numpy())
     for name in ("usefulness", "neutrality"):
         assert summary["splits"]["train"][name] == pytest.approx(found[name][0], abs=1e-12)
     chance = logits.softmax(-1)
@@ -64,7 +63,7 @@ def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, 
     stream = int(run.learner.state.stream[0]) & UINT64
     while run.state.steps < 2500:
         run.update()
-    level = EXAMPLE.with_clock("moves" if MOVES in way else "steps")
+    level = world("example").with_clock("moves" if MOVES in way else "steps")
     _, _, shape = ready(level)
     found = run.learner.policy.logits
     expected = reference_agent(level, told, stream, torch.zeros_like(found), run.state.episodes, shape)
