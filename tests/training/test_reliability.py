@@ -22,8 +22,6 @@ from drest_torch.training.run import resume, start
 from tests.helpers.commands import python
 from tests.helpers.runs import QUIET, small
 
-# ------------------------------------------------------------------------------------ folders of runs
-
 OWNER = "import sys, pathlib, drest_torch.files as f; f.own(pathlib.Path(sys.argv[1]), OSError); print('owned')"
 
 
@@ -96,9 +94,6 @@ def test_a_process_that_was_forked_from_one_that_trained_can_train(tmp_path):
     assert (tmp_path / "child" / "summary.json").exists()
 
 
-# ------------------------------------------------------------------------------------ numbers and memory
-
-
 def test_training_stops_before_numbers_that_are_not_finite_are_saved(tmp_path, monkeypatch):
     run = start(small(tmp_path / "run", "algo=ppo"))
     update = run.update
@@ -147,9 +142,6 @@ def test_short_memory_is_a_sentence_and_other_errors_stay_errors():
     assert sentence in sentence_of(error.value)
     with pytest.raises(RuntimeError, match="shapes"):
         sentence_of(RuntimeError("shapes do not match"))
-
-
-# ------------------------------------------------------------------------------------ files
 
 
 def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path):
