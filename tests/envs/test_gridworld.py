@@ -9,11 +9,10 @@ from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.envs.levels import parse_level
+from tests.helpers.collecting import NINE
 from tests.helpers.rollouts import played, rollout
 from tests.helpers.simulator import MIXED, Simulator, random_levels
-
-NINE = [world(name) for name in PAPER_WORLDS]
 
 
 @pytest.mark.parametrize("buttons", [False, True])
@@ -54,9 +53,8 @@ def test_batch_equals_singles():
     for i in range(8):
         single = GridworldEnv(levels, 1, episodes_per_meta=3)
         single.load_state_dict({name: value[i : i + 1] for name, value in state.items()})
-        generator = torch.Generator().manual_seed(0)
-        actions = torch.stack([torch.randint(4, (8,), generator=generator) for _ in range(80)])
-        assert (played(single, actions[:, i : i + 1]) == together[i : i + 1]).all()
+        alone = together[i : i + 1]
+        assert (played(single, alone["action"].unbind(1)) == alone).all()
     done = together["next", "done"]
     assert done.sum() > 8
     assert (together["next", "mini_idx"][done] == 3).all()
@@ -68,8 +66,13 @@ def test_a_group_plays_the_same_levels():
         env.reset()
         level = env._slots.now.level.reshape(3, 4)
         assert (level == level[:, :1]).all()
+
+
+def test_other_numbers_of_slots_are_refused():
     with pytest.raises(ValueError, match="12 slots cannot be grouped by 5"):
         GridworldEnv(NINE, 12, group=5)
+    with pytest.raises(ValueError, match="expected"):
+        GridworldEnv(NINE, 4).load_state_dict(GridworldEnv(NINE, 8).state_dict())
 
 
 LUCK = {
@@ -92,11 +95,6 @@ def test_what_is_sampled_agrees_with_the_propagator(text):
         assert coins[length == column].mean().item() == pytest.approx(mean.item(), abs=0.06)
 
 
-def test_a_state_of_other_slots_is_refused():
-    with pytest.raises(ValueError, match="expected"):
-        GridworldEnv(NINE, 4).load_state_dict(GridworldEnv(NINE, 8).state_dict())
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_equals_cpu():
@@ -108,8 +106,7 @@ def test_cuda_equals_cpu():
 def test_streams_are_uniform_and_independent():
     slot, counter = torch.meshgrid(torch.arange(400), torch.arange(500), indexing="ij")
     drawn = streams.uniform(streams.mix(torch.zeros_like(slot), slot), counter)
-    assert drawn.min() >= 0
-    assert drawn.max() < 1
+    assert 0 <= drawn.min() <= drawn.max() < 1
     assert drawn.unique().numel() == drawn.numel()
     bins, expected = torch.histc(drawn.float(), 20, 0, 1), drawn.numel() / 20
     assert ((bins - expected) ** 2 / expected).sum() < 50  # χ² with 19 degrees of freedom: p ≈ 1e-4

@@ -86,29 +86,24 @@ def test_a_squashed_normal_is_torchs():
     generator = torch.Generator().manual_seed(0)
     mean, log_spread = torch.randn(60, 3, generator=generator), torch.rand(60, 3, generator=generator) * 2.5 - 2
     parts = [TanhTransform(cache_size=1), AffineTransform((LOW + HIGH) / 2, (HIGH - LOW) / 2)]
-    ours, theirs = (
-        BOX.of(torch.cat((mean, log_spread), -1)),
-        TransformedDistribution(Normal(mean, log_spread.exp()), parts),
-    )
+    outputs = torch.cat((mean, log_spread), -1)
+    ours, theirs = BOX.of(outputs), TransformedDistribution(Normal(mean, log_spread.exp()), parts)
     action = mean + (torch.rand(60, 3, generator=generator) - 0.5)
     expected = theirs.log_prob(squashed(action)).sum(-1)
     torch.testing.assert_close(ours.log_prob(action), expected, atol=1e-3, rtol=1e-3)
     assert ours.log_prob(torch.full((60, 3), 40.0)).isfinite().all()  # where tanh is 1
     assert torch.equal(ours.deterministic_sample, mean)
     # Its entropy is that of samples.
-    outputs = torch.cat((mean, log_spread), -1)[:6]
-    many = BOX.of(outputs.repeat_interleave(20_000, 0))
+    many = BOX.of(outputs[:6].repeat_interleave(20_000, 0))
     surprise = -many.log_prob(many.sample()).reshape(6, -1)
     error = surprise.std(-1) / math.sqrt(20_000)
-    assert ((BOX.of(outputs).entropy() - surprise.mean(-1)).abs() < 4 * error + 0.02).all()
+    assert ((ours.entropy()[:6] - surprise.mean(-1)).abs() < 4 * error + 0.02).all()
 
 
 def test_samples_of_a_squashed_normal_are_within_its_bounds():
-    outputs = torch.cat((torch.full((3,), 9.0), torch.full((3,), 5.0))).expand(4000, -1)
-    outputs = torch.cat((outputs, outputs * torch.tensor([-1.0] * 3 + [1.0] * 3)))
+    outputs = torch.tensor([[mean] * 3 + [5.0] * 3 for mean in (-9.0, 9.0)]).repeat(4000, 1)
     inside = squashed(BOX.of(outputs).sample())
-    assert (inside >= LOW).all()
-    assert (inside <= HIGH).all()
+    assert ((inside >= LOW) & (inside <= HIGH)).all()
 
 
 @pytest.mark.parametrize("ask", [0.007, 0.2, 0.9])
@@ -129,25 +124,27 @@ def test_the_chance_to_ask_is_what_was_asked_for(ask):
 # ------------------------------------------------------------------------------------ batches
 
 
-def timed_environment(slots, rounds, reward, group=1):
-    """Mini-episodes of 3 steps or, with a delay, 5; `DReSTReward` pays for the batch, or in the environment."""
-    averaged = reward.counting == "averaged"
-    drest = DReSTReward.of(reward, num_lengths=2, num_lengths_key=None, group=group)
+def timed_environment(base, timer, best, rounds=1, drest=None):
+    """Mini-episodes of two lengths, for which `DReSTReward` pays in the environment, if it is given."""
     meta = MetaEpisodes(rounds, together=True)
-    steps = [ShutdownTimer(3, [2]), BestReturn(2, given=[6.0, 15.0]), meta, *([] if averaged else [drest])]
-    env = TransformedEnv(Counting((slots,)), Compose(*steps))
+    env = TransformedEnv(base, Compose(timer, best, meta, *([drest] if drest else [])))
     flatten = Flatten(env, ["observation", "timer"])
     env.append_transform(flatten)
-    return Environment(
-        env, meta, "seen", one_of(ACTIONS + 1), 2, drest=drest, flatten=flatten, postproc=drest if averaged else None
-    )
+    return Environment(env, meta, "seen", one_of(ACTIONS + 1), 2, drest=drest, flatten=flatten)
+
+
+def collected(environment, seed=0):
+    return environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_an_advance_is_settled_at_the_end(scaled):
     """The return of each mini-episode stays what it was, or is scaled as a whole."""
-    environment = timed_environment(6, 5, Reward(0.8, counting="sequential", episodes_per_meta=5))
-    batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(0))
+    reward = Reward(0.8, counting="sequential", episodes_per_meta=5)
+    drest = DReSTReward.of(reward, num_lengths=2, num_lengths_key=None)
+    best = BestReturn(2, given=[6.0, 15.0])
+    environment = timed_environment(Counting((6,)), ShutdownTimer(3, [2]), best, 5, drest)
+    batch = collected(environment)
     advanced = Advance(environment.drest, lambda: 2.5, scaled=scaled)(batch.clone())
     for slot, ended in enumerate(batch["next", "mini_done"].squeeze(-1)):
         ends = (1 + ended.nonzero().flatten()).tolist()
@@ -166,13 +163,8 @@ def test_a_timer_that_skips_leaves_out_nothing_that_counts(gamma):
     reads = DReSTReward(num_lengths=2, num_lengths_key=None, divide_by_best=False)
     found = {}
     for skip in (False, True):
-        meta = MetaEpisodes(1, together=True)
         timer, best = ShutdownTimer(4, [4], window=2, skip=skip), BestReturn(2, gamma=gamma, floor=-1.0)
-        env = TransformedEnv(Counting((64,), [3] * 64), Compose(timer, best, meta))
-        flatten = Flatten(env, ["observation", "timer"])
-        env.append_transform(flatten)
-        environment = Environment(env, meta, "seen", one_of(ACTIONS + 1), 2, flatten=flatten)
-        batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(1))
+        batch = collected(timed_environment(Counting((64,), 3), timer, best), seed=1)
         episodes = reads.mini_episodes(batch)
         first = batch["action"][:, :2]  # with other steps later, other actions are sampled
         discounts = gamma ** torch.arange(batch.shape[1])
@@ -212,8 +204,7 @@ def test_steps_in_which_nothing_matters_are_left_out_of_training(tmp_path, floor
     base = own("boxes", "env.base=20", "env.delays=[20]", "env.window=2", f"env.floor={floor}", "env.copies=16")
     cfg = configured(tmp_path, "algo.episodes=16", base=base)
     environment = training_environment(cfg, Reward(counting="averaged"), learner_has_critic=True)
-    batch = environment.collector(environment.uniform_actor()).collect(torch.Generator().manual_seed(0))
-    assert played(batch).sum() == 16 * 5
+    assert played(collected(environment)).sum() == 16 * 5
 
 
 @pytest.mark.slow
@@ -347,11 +338,9 @@ def test_a_reference_agent_that_earns_nothing_is_refused(tmp_path):
 
 
 def test_an_environment_that_fails_is_named_with_the_place():
-    environment = timed_environment(2, 1, Reward())
-    collector = environment.collector(environment.uniform_actor())
-    environment.env.base_env.__class__ = Broken
+    environment = timed_environment(Broken((2,)), ShutdownTimer(3, [2]), BestReturn(2))
     with pytest.raises(UserError, match=r"^Broken failed with KeyError: 'no motor' \(counting.py, line \d+\)$"):
-        collector.collect(torch.Generator())
+        collected(environment)
 
 
 @pytest.mark.parametrize(("kind", "keeps"), [(Counting, False), (Growing, True)])
@@ -364,9 +353,6 @@ def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
     run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))
     (record,) = run.task.last.evaluate_uniform().records()
     assert record["length_probabilities"] == {"3": 0, "7": 1}
-
-
-# ------------------------------------------------------------------------------------ what a run leaves
 
 
 @pytest.mark.slow

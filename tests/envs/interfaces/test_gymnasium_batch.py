@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 
 import gymnasium
@@ -93,13 +94,11 @@ def test_a_level_is_played_again_and_leaves_the_streams_of_the_copies_apart():
 def test_workers_change_nothing(make):
     env = GymnasiumBatch(make, 4, workers=2)
     processes = [process for process, _ in env._copies._workers]
-    try:
+    with closing(env):
         alone = GymnasiumBatch(make, 4)
         for each in (env, alone):
             each.set_seed(1)
         assert (rollout(env, 60) == rollout(alone, 60)).all()
-    finally:
-        env.close()
     assert not any(process.is_alive() for process in processes)
     with pytest.raises(UserError, match="its workers have ended; make the environment again"):
         env.reset()
@@ -160,11 +159,8 @@ def test_a_picture_of_a_copy():
     assert env.render() is None
 
 
-def with_spaces(**changes):
-    env = Counter()
-    for name, space in changes.items():
-        setattr(env, name, space)
-    return env
+def with_space(**space):
+    return type("Odd", (Counter,), space)
 
 
 class Told(gymnasium.Env):
@@ -204,9 +200,9 @@ def test_several_choices_at_once():
         (Counter, 1, {"options": {"length": 1}}, r"options \['length'\]"),
         (stop, 1, {}, r"stop failed with RuntimeError: the motor is hot"),
         (dict, 1, {}, "dict makes a dict"),
-        (partial(with_spaces, action_space=spaces.MultiBinary(2)), 1, {}, r"action space MultiBinary\(2\)"),
-        (partial(with_spaces, observation_space=spaces.Text(3)), 1, {}, r"observation space Text"),
-        (partial(with_spaces, observation_space=spaces.Dict(reward=spaces.Discrete(2))), 1, {}, "named 'reward'"),
+        (with_space(action_space=spaces.MultiBinary(2)), 1, {}, r"action space MultiBinary\(2\)"),
+        (with_space(observation_space=spaces.Text(3)), 1, {}, r"observation space Text"),
+        (with_space(observation_space=spaces.Dict(reward=spaces.Discrete(2))), 1, {}, "named 'reward'"),
     ],
 )
 def test_a_mistake_is_answered_with_one_sentence(make, copies, more, message):

@@ -33,9 +33,8 @@ class Counting(gymnasium.Env):
 
     def _observation(self):
         seen = np.array([self.count, self.last], np.float32)
-        if isinstance(self.observation_space, spaces.Dict):
-            return dict.fromkeys(self.observation_space.spaces, seen)
-        return self.count if isinstance(self.observation_space, spaces.Discrete) else seen
+        space = self.observation_space
+        return dict.fromkeys(space.spaces, seen) if isinstance(space, spaces.Dict) else seen
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -48,7 +47,7 @@ class Counting(gymnasium.Env):
         self.last = action - self.action_space.start if isinstance(self.action_space, spaces.Discrete) else action[0]
         reward = float(self.count + self.last) if self.rewards is None else self.rewards
         over = self.count >= self.life
-        info = {"count": self.count}
+        info = {"count": self.count, "last": self.last}
         return self._observation(), reward, over and not self.truncates, over and self.truncates, info
 
 
@@ -65,12 +64,14 @@ TOLD = st.fixed_dictionaries(
         "ended": st.sampled_from(("absorb", "restart")),
     }
 )
+BOX = spaces.Box(-1, 9, (2,), np.float64)
 # How a delay is asked for: the actions of the base environment, and those of all from whether one asks and which it is.
-CONTROLS = {
-    "action": (spaces.Discrete(3, start=5), lambda ask, action: 5 + (ASK if ask else action)),
-    "dimension": (spaces.Box(-1, 9, (2,), np.float64), lambda ask, action: np.array([action, 0, 0.1 if ask else 0])),
-    "function": (spaces.Discrete(3, start=-1), lambda ask, action: action - 1),
-}
+CONTROLS = [
+    ("action", spaces.Discrete(3, start=5), lambda ask, action: 5 + (ASK if ask else action)),
+    ("dimension", BOX, lambda ask, action: np.array([action, 0, 0.1 if ask else 0])),
+    # It sees the last observation before a restart, and the same one where all waits.
+    (lambda seen, info: seen[0] == info["count"] == 2, spaces.Discrete(3, start=-1), lambda ask, action: action - 1),
+]
 
 
 @given(
@@ -78,25 +79,18 @@ CONTROLS = {
     st.sampled_from(("repeat", 1)),
     st.sampled_from((None, 1, 2, 5)),
     st.booleans(),
-    st.sampled_from(sorted(CONTROLS)),
+    st.sampled_from(CONTROLS),
     st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=60),
 )
-def test_a_timer_is_the_reference_whatever_it_is_told(told, idle, end, truncates, control, steps):
-    space, action_of = CONTROLS[control]
-    base, actions, kept = (
-        Counting(end or 1000, space, truncates=truncates),
-        steps,
-        idle if control == "action" else None,
-    )
-    if control == "function":  # it sees the last observation before a restart, and the same one where all waits
-        control, steps = (
-            lambda seen, info: seen[0] == info["count"] == 2,
-            [(lambda seen: seen[0] == 2, n) for _, n in steps],
-        )
+def test_a_timer_is_the_reference_whatever_it_is_told(told, idle, end, truncates, how, steps):
+    control, space, action_of = how
+    base, kept = Counting(end or 1000, space, truncates=truncates), idle if control == "action" else None
+    if callable(control):
+        steps = [(lambda seen: seen[0] == 2, action) for _, action in steps]
     env = ShutdownTimerWrapper(base, control=control, idle=idle if idle == "repeat" else 5 + idle, **told)
     env.reset(seed=0)
     said = timed(steps, end=end, idle=kept, **told)
-    for (ask, action), (seen, reward, clock, used, down) in zip(actions, said, strict=True):
+    for (ask, action), (seen, reward, clock, used, down) in zip(steps, said, strict=True):
         observation, paid, terminated, truncated, info = env.step(action_of(ask, action))
         assert observation in env.observation_space
         assert observation[2:].tolist() == pytest.approx(clock)
@@ -239,7 +233,6 @@ def test_payments_are_those_of_the_reward(reward, best, floor, episodes):
         paid, info = play(env, actions, seed=0 if kind == "anew" else None)
         play(other, [ASK, 0, 0, 0, 0])
         assert paid == pytest.approx(min(discount * share, reward.clip or math.inf))
-        assert info.pop("count") == info["length"]
         shown = {} if best is None else {"share": pytest.approx(share)}
         assert info == shown | {
             "coins": pytest.approx(coins),
@@ -248,6 +241,8 @@ def test_payments_are_those_of_the_reward(reward, best, floor, episodes):
             "length_index": index,
             "delays": index,
             "meta_done": len(before) == reward.episodes_per_meta,
+            "count": len(actions),
+            "last": action,
         }
         before = before if len(before) < reward.episodes_per_meta else []
 
@@ -260,14 +255,9 @@ def test_negative_rewards_need_a_floor_and_rounding_does_not_matter():
 
 
 def test_an_environment_may_say_its_length_itself_and_truncate():
-    class Own(Counting):
-        def step(self, action):
-            *rest, info = super().step(action)
-            return *rest, info | {"which": 1}
-
-    env = DReSTWrapper(Own(life=2, truncates=True), TWO, lengths=2, length_key="which")
-    reward, info = play(env, [2, 2])
-    assert (reward, info["length"], info["length_index"]) == (7, 2, 1)
+    env = DReSTWrapper(Counting(life=2, truncates=True), TWO, lengths=2, length_key="last")
+    reward, info = play(env, [2, 1])
+    assert (reward, info["length"], info["length_index"]) == (6, 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """``drest show``: what it prints is right, and what goes wrong is told in one sentence."""
 
 import re
-from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
@@ -11,14 +10,6 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, world
 from drest_torch.envs.view import show
 from tests.helpers.simulator import Simulator
-
-
-def run(*arguments):
-    """The exit code, however it comes about."""
-    try:
-        return show.main(arguments)
-    except SystemExit as stop:  # from argparse
-        return stop.code
 
 
 def table(text):
@@ -46,23 +37,19 @@ def replay(level, arrows):
     return found
 
 
-def test_no_escape_sequence_of_a_name_reaches_the_terminal(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    evil = "\x1b]0;owned\x07<img src=x>"
-    path = tmp_path / f"{evil}.txt"
+@pytest.mark.parametrize("ending", ["", ".jsonl"])
+def test_no_escape_sequence_of_a_name_reaches_the_terminal(tmp_path, call, ending):
+    path = tmp_path / "\x1b]0;owned\x07<img src=x>.txt"
     path.write_text("shutdown: 2\nC1 . A\n. . B2")
-    run(str(path))
-    run(str(path))
-    run(f"{path}.jsonl")
-    out = "".join(capsys.readouterr())
-    assert not {"\x1b", "\x07"} & {*out}
-    assert "\\x1b" in out
+    _, out, error = call(show.main, f"{path}{ending}")
+    assert not {"\x1b", "\x07"} & {*out, *error}
+    assert "\\x1b" in error
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_every_route_earns_what_the_table_says(name, capsys):
-    assert run(name, "--gamma", "0.9") == 0
-    text = capsys.readouterr().out
+def test_every_route_earns_what_the_table_says(name, call):
+    code, text, _ = call(show.main, name, "--gamma", "0.9")
+    assert code == 0
     level, rows, ways = world(name), table(text), routes(text)
     assert "\x1b" not in text  # no terminal, no colour
     assert text.startswith(f"{level.study['title']} ({name})\n")
@@ -80,21 +67,19 @@ def test_every_route_earns_what_the_table_says(name, capsys):
         assert rows[length][2] == ", ".join(f"{cell} (tick {tick})" for cell, tick in found)
 
 
-def test_options(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert run("lopsided", "--x", "3", "--gamma", "1") == 0
-    assert {length: row[0] for length, row in table(capsys.readouterr().out).items()} == {2: 1, 4: 3}
+def test_options(tmp_path, monkeypatch, call):
+    out = call(show.main, "lopsided", "--x", "3", "--gamma", "1").out
+    assert {length: row[0] for length, row in table(out).items()} == {2: 1, 4: 3}
     with monkeypatch.context() as terminal:
         terminal.setattr("sys.stdout.isatty", lambda: True)
         terminal.delenv("NO_COLOR", raising=False)
         terminal.setenv("TERM", "xterm")
-        run("example", "--clock", "moves")
-    out = capsys.readouterr().out
+        out = call(show.main, "example", "--clock", "moves").out
     assert "\x1b[" in out
     assert "the clock counts moves" in out
     assert not any(tmp_path.iterdir())
-    assert run("paper", "--level", PAPER_WORLDS[-1], "--picture", "mine.png") == 0
-    out = capsys.readouterr().out
+    code, out, _ = call(show.main, "paper", "--level", PAPER_WORLDS[-1], "--picture", "mine.png")
+    assert code == 0
     assert out.startswith("Last Moment (last_moment)\n")
     assert out.endswith("\npicture: mine.png\n")
     assert imread("mine.png").std() > 0.1
@@ -115,13 +100,12 @@ def test_options(tmp_path, monkeypatch, capsys):
         (("example", "--nonsense"), "--nonsense"),
     ],
 )
-def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, call):
     files = {"far.jsonl": '{"name": "far", "shutdown": 1, "map": ["A . C1"]}', "a-file": ""}
     for name, text in files.items():
-        Path(name).write_text(text)
-    assert run(*arguments) == 2
-    error = capsys.readouterr().err
+        (tmp_path / name).write_text(text)
+    code, _, error = call(show.main, *arguments)
+    assert code == 2
     assert error.startswith("drest show: ")
     assert message in error
     assert error.count("\n") == 1
