@@ -5,21 +5,20 @@ import os
 import pty
 import subprocess
 import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from PIL import Image
 
 from drest_torch.errors import UserError
 from drest_torch.tracking.sinks import LoggerConfig, Loggers, RunInfo, Sink, read_metrics
 from drest_torch.tracking.wandb_sink import WandbSink
+from tests.helpers.commands import python
 from tests.helpers.documents import ROOT
 from tests.helpers.wandb_reader import finished_files, read_config, read_history, read_id, read_summary, records
 
 RUN_CONFIG = {"seed": 3, "algo": {"name": "ppo", "lr": 1e-3}}
 METRICS = {"eval/train/usefulness": 0.5, "optim/lr": 0.001, "time/wall_seconds": 2.0}
-NO_TENSORBOARD = "tensorboard is not installed (the extra `tensorboard`)"
 
 
 def logging(sink, folder, continue_from=0, run_id=None):
@@ -43,13 +42,11 @@ def test_a_line_for_each_step_or_each_of_its_metrics(tmp_path):
     assert second == {"step": 10, "a/b": 2.0, "new": 1e-30}
 
 
-@pytest.mark.parametrize(
-    "torn",
-    [
-        *(b"", b"50,a/b,0.", b'50,"late, an', b"\0\0\0", b"50"),
-        *(b'{"st', b'{"step": 50, "a": 0.', b"[]", b'{"a": 1}', '{"step": 50, "é'.encode()[:-1]),
-    ],
-)
+CSV_TORN = [b"", b"50,a/b,0.", b'50,"late, an', b"\0\0\0", b"50"]
+JSON_TORN = [b'{"st', b'{"step": 50, "a": 0.', b"[]", b'{"a": 1}', '{"step": 50, "é'.encode()[:-1]]
+
+
+@pytest.mark.parametrize("torn", CSV_TORN + JSON_TORN)
 def test_a_resumed_run_continues_after_its_checkpoint(tmp_path, torn):
     """After a kill, whatever it has left at the ends of files, the same bytes as if there had been none."""
 
@@ -74,35 +71,36 @@ def test_a_resumed_run_continues_after_its_checkpoint(tmp_path, torn):
 # ------------------------------------------------------------------------------------ TensorBoard
 
 
-def scalars(folder, name):
-    return [(event.step, event.value) for event in events(folder).Scalars(name)]
+@pytest.fixture
+def events(tmp_path):
+    """A function that reads what TensorBoard knows of the run in the test's folder."""
+    module = "tensorboard.backend.event_processing.event_accumulator"
+    reader = pytest.importorskip(module, reason="tensorboard is not installed (the extra `tensorboard`)")
+    return lambda: reader.EventAccumulator(str(tmp_path / "tensorboard"), size_guidance={"scalars": 0}).Reload()
 
 
-def events(folder):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    return EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+def scalars(found, name):
+    return [(event.step, event.value) for event in found.Scalars(name)]
 
 
-def test_metrics_pictures_configuration_and_summary_are_read_back_from_tensorboard(tmp_path, picture):
-    pytest.importorskip("tensorboard", reason=NO_TENSORBOARD)
+def test_metrics_pictures_configuration_and_summary_are_read_back_from_tensorboard(tmp_path, picture, events):
     with logging("tensorboard", tmp_path) as loggers:
         for step in (0, 100, 200):
             loggers.log(step, {"eval/train/usefulness": step / 256, "bad": math.nan})
         loggers.picture("train/example", picture)
         loggers.summary({"train/usefulness": 0.75})
-    assert scalars(tmp_path, "eval/train/usefulness") == [(step, step / 256) for step in (0, 100, 200)]
-    assert all(math.isnan(value) for _, value in scalars(tmp_path, "bad"))
-    assert scalars(tmp_path, "summary/train/usefulness") == [(200, 0.75)]
-    (image,) = events(tmp_path).Images("train/example")
+    found = events()
+    assert scalars(found, "eval/train/usefulness") == [(step, step / 256) for step in (0, 100, 200)]
+    assert all(math.isnan(value) for _, value in scalars(found, "bad"))
+    assert scalars(found, "summary/train/usefulness") == [(200, 0.75)]
+    (image,) = found.Images("train/example")
     assert (image.step, image.width, image.height) == (200, 6, 4)
-    (text,) = events(tmp_path).Tensors("config/text_summary")
+    (text,) = found.Tensors("config/text_summary")
     assert b'"lr": 0.001' in text.tensor_proto.string_val[0]
     assert loggers.run_id is None
 
 
-def test_a_resumed_run_is_one_in_tensorboard_without_what_was_logged_after_its_checkpoint(tmp_path):
-    pytest.importorskip("tensorboard", reason=NO_TENSORBOARD)
+def test_a_resumed_run_is_one_in_tensorboard_without_what_was_logged_after_its_checkpoint(tmp_path, events):
     with logging("tensorboard", tmp_path) as killed:
         for step in (0, 100, 200, 300):  # the checkpoint is at 100
             killed.log(step, {"n": step})
@@ -112,7 +110,7 @@ def test_a_resumed_run_is_one_in_tensorboard_without_what_was_logged_after_its_c
     with logging("tensorboard", tmp_path, continue_from=100) as resumed:
         for step in (200, 400):
             resumed.log(step, {"n": step + 1})
-    assert scalars(tmp_path, "n") == [(0, 0), (100, 100), (200, 201), (400, 401)]
+    assert scalars(events(), "n") == [(0, 0), (100, 100), (200, 201), (400, 401)]
     assert len(list((tmp_path / "tensorboard").iterdir())) == 2  # and nothing was removed that is the user's
 
 
@@ -121,8 +119,6 @@ def test_a_resumed_run_is_one_in_tensorboard_without_what_was_logged_after_its_c
 
 @pytest.fixture(scope="module")
 def picture(tmp_path_factory):
-    from PIL import Image
-
     path = tmp_path_factory.mktemp("pictures") / "learning.png"
     Image.new("RGBA", (6, 4), (255, 0, 0, 255)).save(path)
     return path
@@ -195,27 +191,19 @@ def test_a_wrong_value_is_one_sentence(tmp_path):
 # ------------------------------------------------------------------------------------ in a process of its own
 
 
-def run_python(program, folder, **options):
-    """A program in a process whose W&B has no account, no key and no server that it could reach."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
-    environment |= {"HOME": str(folder), "WANDB_BASE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
-    begin = "import sys\nfrom pathlib import Path\nfrom drest_torch.tracking.sinks import *\n"
-    command = [sys.executable, "-c", begin + program]
-    return subprocess.run(
-        command, text=True, env=environment, cwd=folder, stdout=subprocess.PIPE, check=True, **options
-    )
+BEGIN = "import sys\nfrom pathlib import Path\nfrom drest_torch.tracking.sinks import *\n"
 
 
 @pytest.mark.parametrize("config", ["LoggerConfig()", "LoggerConfig({'wandb': None}, mode='disabled')"])
 def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path, config):
     program = (
-        f"with Loggers(RunInfo(Path('run'), {config})) as loggers:\n"
+        f"{BEGIN}with Loggers(RunInfo(Path('run'), {config})) as loggers:\n"
         "    loggers.log(1, {'a': 1.0})\n"
         "    loggers.picture('p', Path('p.png'))\n"
         "    loggers.summary({'a': 1.0})\n"
         "print(loggers.run_id, {'wandb', 'torch', 'matplotlib', 'tensorboard', 'PIL'} & set(sys.modules))\n"
     )
-    assert run_python(program, tmp_path).stdout.split() == ["None", "set()"]
+    assert python("-c", program, cwd=tmp_path).split() == ["None", "set()"]
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["metrics.jsonl"]
 
 
@@ -227,19 +215,23 @@ def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path, config)
     ],
 )
 def test_a_sink_that_cannot_start_says_so_in_one_sentence_and_asks_nothing(tmp_path, config, words):
-    """Also on a terminal, where wandb would ask for the key and wait."""
+    """Also on a terminal, where wandb would ask for the key and wait; it has no key, and no server in reach."""
     program = (
-        "sys.modules['tensorboard'] = None\n"
+        f"{BEGIN}sys.modules['tensorboard'] = None\n"
         "try:\n"
         f"    Loggers(RunInfo(Path('.'), LoggerConfig({config})))\n"
         "except ValueError as error:\n"
         "    print(error)\n"
     )
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("WANDB", "NETRC"))}
+    env |= {"HOME": str(tmp_path), "WANDB_BASE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
     ours, terminal = pty.openpty()
-    done = run_python(program, tmp_path, stdin=terminal, stderr=terminal, timeout=60)  # by itself, wandb tries for 90 s
+    command, streams = [sys.executable, "-c", program], {"stdin": terminal, "stderr": terminal}
+    # By itself, wandb tries for 90 s.
+    printed = subprocess.check_output(command, text=True, env=env, cwd=tmp_path, timeout=60, **streams)
     os.close(ours)
     os.close(terminal)
-    (sentence,) = done.stdout.splitlines()
+    (sentence,) = printed.splitlines()
     assert sentence.startswith(words[0])
     assert all(each in sentence for each in words)
 
@@ -247,12 +239,10 @@ def test_a_sink_that_cannot_start_says_so_in_one_sentence_and_asks_nothing(tmp_p
 # ------------------------------------------------------------------------------------ sinks of one's own
 
 
-class Recorder(Sink):
+class Logger(Sink):
     """A sink that keeps all that it is told."""
 
     def __init__(self, run, options):
-        if options.get("refuses"):
-            raise UserError("no")
         self.told = options["into"]
         self.told.extend(dict(row) for row in run.earlier)
 
@@ -269,22 +259,12 @@ class Recorder(Sink):
         self.told.append("failed" if failed else "closed")
 
 
-@pytest.fixture
-def recorder(monkeypatch):
-    """The name of a module of the test's own, whose sink is a recorder."""
-    module = ModuleType("recorder")
-    module.__spec__ = ModuleSpec("recorder", None)
-    vars(module)["Logger"] = Recorder
-    monkeypatch.setitem(sys.modules, "recorder", module)
-    return "recorder"
-
-
-def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_path, recorder):
+def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_path):
     with Loggers(RunInfo(tmp_path, LoggerConfig())) as loggers:
         for step in (10, 20, 30):
             loggers.log(step, {"a": step})
     told = []
-    with Loggers(RunInfo(tmp_path, LoggerConfig({recorder: {"into": told}})), continue_from=20) as loggers:
+    with Loggers(RunInfo(tmp_path, LoggerConfig({__name__: {"into": told}})), continue_from=20) as loggers:
         loggers.log(30, {"a": 31})
         loggers.picture("p", Path("folder") / "p.png")
         loggers.summary({"u": 1.0})

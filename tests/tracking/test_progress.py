@@ -65,30 +65,29 @@ def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
     assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in last(stream)
 
 
-def job(name):
-    return Job(name, "a.module:runner", {})
+JOBS = [Job(f"run/{i}", "a.module:runner", {}) for i in range(40)]
 
 
-def study(stream, clock, *, runs, existing, failing=()):
-    """Two at a time, a minute each, and stopped before the last two are done."""
-    jobs = [job(f"run/{i}") for i in range(runs)]
-    with JobProgress(runs, title="a running study", stream=stream) as progress:
-        for done in jobs[:existing]:
-            progress(Done(done, Result({}), None, 0.0, existed=True))
-        for i in range(existing, runs, 2):
-            for started in jobs[i : i + 2]:
-                progress(Started(started))
-            if i + 2 >= runs:
+def study(stream, clock):
+    """Ten are from before, the others two at a time, a minute each; one fails, and the last two are not done."""
+    with JobProgress(40, title="a running study", stream=stream) as progress:
+        for job in JOBS[:10]:
+            progress(Done(job, Result({}), None, 0.0, existed=True))
+        for i in range(10, 40, 2):
+            pair = JOBS[i : i + 2]
+            for job in pair:
+                progress(Started(job))
+            if i == 38:
                 return
             clock.now += 60
-            for n in (i, i + 1):
-                failure = Failure(jobs[n], "a [reason]", "") if n in failing else None
-                progress(Done(jobs[n], None if failure else Result({}), failure, 60.0))
+            for job in pair:
+                failure = Failure(job, "a [reason]", "") if job.name == "run/12" else None
+                progress(Done(job, None if failure else Result({}), failure, 60.0))
 
 
 def test_the_live_lines_of_a_study(clock):
     stream = Terminal()
-    study(stream, clock, runs=40, existing=10, failing=(12,))
+    study(stream, clock)
     head, state, running = last(stream).splitlines()
     assert head.endswith("95%")
     assert state == "38 / 40 runs   10 from before   1 failed   2 runs/min   0:01:00 left"
@@ -98,7 +97,7 @@ def test_the_live_lines_of_a_study(clock):
 
 def test_elsewhere_a_study_writes_a_line_for_each_failure_and_each_minute(clock):
     stream = io.StringIO()
-    study(stream, clock, runs=40, existing=10, failing=(12,))
+    study(stream, clock)
     lines = stream.getvalue().splitlines()
     assert lines[:3] == [
         "a running study: 11 / 40 runs   10 from before   1 runs/min   0:29:00 left",
@@ -109,42 +108,38 @@ def test_elsewhere_a_study_writes_a_line_for_each_failure_and_each_minute(clock)
 
 
 def test_a_run_that_begins_again_is_mentioned(clock):
-    stream, one = io.StringIO(), job("one")
+    stream = io.StringIO()
     with JobProgress(1, title="a running study", stream=stream) as progress:
-        progress(Started(one))
-        progress(Again(one, "its node died"))
+        progress(Started(JOBS[0]))
+        progress(Again(JOBS[0], "its node died"))
         assert progress.running == {}
-        progress(Started(one))
-        assert list(progress.running) == ["one"]
-    assert stream.getvalue().splitlines() == [
-        "a running study: one begins again: its node died",
-    ]
+        progress(Started(JOBS[0]))
+        assert list(progress.running) == ["run/0"]
+    assert stream.getvalue() == "a running study: run/0 begins again: its node died\n"
 
 
 # ------------------------------------------------------------------------------------ the final table
 
 
-def numbers(levels, agent, uniform, optimum, **further):
-    """The numbers of a split, from the usefulness and the neutrality of three policies."""
-    names = ("usefulness", "neutrality")
-    uniform, optimum = (dict(zip(names, each, strict=True)) for each in (uniform, optimum))
-    return {**dict(zip(names, agent, strict=True)), "levels": levels, "uniform": uniform, "optimum": optimum, **further}
+def numbers(levels, *policies, **further):
+    """The numbers of a split, from the usefulness and the neutrality of the agent and two other policies."""
+    agent, uniform, optimum = ({"usefulness": u, "neutrality": n} for u, n in policies)
+    return {**agent, "levels": levels, "uniform": uniform, "optimum": optimum, **further}
 
 
-SPLITS = {
-    "train": numbers(2048, (0.951, 0.912), (0.123, 0.234), (1.0, 1.0)),
-    "test": numbers(200, (0.873, 0.854), (0.115, 0.226), (1.0, 1.0)),
-    "paper": numbers(9, (0.5, 0.75), (0.1, 0.2), (1.0, 4 / 3)),
-}
-
-
-def printed(splits, stream):
+def printed(splits):
+    stream = io.StringIO()
     print_table(splits, 1.0, stream)
     return stream.getvalue()
 
 
 def test_a_line_a_split_with_every_number():
-    lines = [line.split() for line in printed(SPLITS, io.StringIO()).splitlines()]
+    splits = {
+        "train": numbers(2048, (0.951, 0.912), (0.123, 0.234), (1.0, 1.0)),
+        "test": numbers(200, (0.873, 0.854), (0.115, 0.226), (1.0, 1.0)),
+        "paper": numbers(9, (0.5, 0.75), (0.1, 0.2), (1.0, 4 / 3)),
+    }
+    lines = [line.split() for line in printed(splits).splitlines()]
     assert ["usefulness", "neutrality"] in lines
     assert ["levels", "number", *["agent", "uniform", "optimum"] * 2] in lines
     assert ["training", "2,048", "0.951", "0.123", "1.000", "0.912", "0.234", "1.000"] in lines
@@ -156,7 +151,7 @@ def test_plain_text_outside_a_terminal(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "300")
     splits = {"a file of levels with a long name/" * 5: numbers(10**6, *[(0.5, 0.5)] * 3)}
-    text = printed(splits, io.StringIO())
+    text = printed(splits)
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
     assert "1,000,000" in text
@@ -165,5 +160,5 @@ def test_plain_text_outside_a_terminal(monkeypatch):
 @pytest.mark.parametrize(("own", "is_printed"), [(None, False), (0.999, False), (0.123, True)])
 def test_neutrality_given_the_bits_is_printed_where_it_differs(own, is_printed):
     further = {} if own is None else {"neutrality_own": own}
-    text = printed({"paper": numbers(9, (1.0, 0.999), (1.0, 1.0), (1.0, 1.0), **further)}, io.StringIO())
+    text = printed({"paper": numbers(9, (1.0, 0.999), (1.0, 1.0), (1.0, 1.0), **further)})
     assert ["own" in text, "private bits" in text, "0.123" in text] == [is_printed] * 3
