@@ -1,7 +1,6 @@
 """Templates of reports: prose and blocks come out as they are written, and text from data as it is."""
 
 import re
-from html import unescape
 
 import pytest
 from hypothesis import example, given
@@ -12,9 +11,11 @@ from drest_torch.report.blocks import Page, Plot, Section, Table
 from drest_torch.report.html import render
 from drest_torch.report.markdown import literal, plain
 from drest_torch.report.template import FILTERS, render_template
+from tests.helpers.pages import nothing
+from tests.helpers.studies import page_text
 
 TABLES = {"ends": Table("Ends", ["", "N"], [["a", "0.5"]], "old")}
-PLOTS = {name: Plot(f"Plot {name}.", "", lambda figure, style: None) for name in "ab"}
+PLOTS = {name: Plot(f"Plot {name}.", "", nothing) for name in "ab"}
 
 
 @pytest.fixture
@@ -25,13 +26,6 @@ def rendered(tmp_path):
         return render_template(path, values, TABLES, PLOTS)
 
     return render
-
-
-def words(source_blocks):
-    """What a reader sees of blocks."""
-    page = render(Page("T", "", [Section("S", source_blocks)]))
-    body = page.partition("</h2>")[2].partition("</section>")[0]
-    return " ".join(unescape(re.sub(r"<[^>]*>", "", body)).split())
 
 
 EVERYTHING = """intro
@@ -106,12 +100,13 @@ MARKUP = st.text(st.sampled_from("ab12 .)-+#*_`~<>&;[]()!|\\\n'\"=:/{}%\ue000\ue
 @given(MARKUP)
 @example("<b>&amp;</b> & [a](https://b.org) ![c](d) `e` **f** _g_ __h__ \\* 2**3 ~~~")
 @example("12) item")
+@example("- item")
 @example("two\n\n# lines")
 @example("{{ x }} {% if %}")
 def test_text_from_data_is_shown_as_it_is(rendered, text):
     expected = " ".join(text.replace("\ue000", "�").replace("\ue001", "�").split())
     *prose, section = rendered("{{ text }}\n\nbefore\n{{ text }}\nafter\n\n## {{ text }}\n", text=text)
-    assert words(prose) == f"{expected} before {expected} after"
+    assert page_text(prose) == f"{expected} before {expected} after"
     assert [" ".join(each.split()) for each in (plain(literal(text)), section.title)] == [expected, expected]
 
 
