@@ -117,17 +117,17 @@ def test_a_resumed_run_is_one_in_tensorboard_without_what_was_logged_after_its_c
 # ------------------------------------------------------------------------------------ W&B
 
 
-@pytest.fixture(scope="module")
-def picture(tmp_path_factory):
-    path = tmp_path_factory.mktemp("pictures") / "learning.png"
+@pytest.fixture
+def picture(tmp_path):
+    path = tmp_path / "learning.png"
     Image.new("RGBA", (6, 4), (255, 0, 0, 255)).save(path)
     return path
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory, picture):
-    """The folder and the id of a run that was logged offline, and left the environment as it was."""
-    folder, before = tmp_path_factory.mktemp("runs") / "the_run", dict(os.environ)
+def test_an_offline_run_is_read_back_with_every_metric_and_nothing_else_and_leaves_the_environment_alone(
+    tmp_path, picture
+):
+    folder, before = tmp_path / "the_run", dict(os.environ)
     run = RunInfo(folder, LoggerConfig({"wandb": None}, group="g", tags=["t"]), RUN_CONFIG)
     with Loggers(run) as loggers:
         for step in (0, 100, 200):
@@ -136,14 +136,9 @@ def finished(tmp_path_factory, picture):
         loggers.summary({"train/usefulness": 0.75})
         assert dict(os.environ) == before
     assert dict(os.environ) == before
-    return folder, loggers.run_id
-
-
-def test_an_offline_run_is_read_back_with_every_metric_and_nothing_else(finished):
-    folder, run_id = finished
     (path,) = finished_files(folder)
     found = list(records(path))
-    assert read_id(path) == run_id
+    assert read_id(path) == loggers.run_id
     run = next(each.run for each in found if each.HasField("run"))
     assert (run.project, run.display_name, run.run_group, list(run.tags)) == ("drest_torch", "the_run", "g", ["t"])
     assert read_config(path).items() >= RUN_CONFIG.items()
@@ -244,16 +239,12 @@ class Logger(Sink):
 
     def __init__(self, run, options):
         self.told = options["into"]
-        self.told.extend(dict(row) for row in run.earlier)
+        self.told.extend(run.earlier)
 
-    def log(self, step, metrics):
-        self.told.append({"step": step, **metrics})
+    def log(self, *what):
+        self.told.append(what)
 
-    def picture(self, step, name, path):
-        self.told.append((step, name, path.name))
-
-    def summary(self, step, values):
-        self.told.append((step, dict(values)))
+    picture = summary = log
 
     def close(self, *, failed):
         self.told.append("failed" if failed else "closed")
@@ -268,6 +259,6 @@ def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_pat
         loggers.log(30, {"a": 31})
         loggers.picture("p", Path("folder") / "p.png")
         loggers.summary({"u": 1.0})
-    rows = [{"step": 10, "a": 10.0}, {"step": 20, "a": 20.0}, {"step": 30, "a": 31}]
-    assert told == [*rows, (30, "p", "p.png"), (30, {"u": 1.0}), "closed"]
-    assert read_metrics(tmp_path / "metrics.jsonl") == rows
+    earlier = [{"step": 10, "a": 10.0}, {"step": 20, "a": 20.0}]
+    assert told == [*earlier, (30, {"a": 31}), (30, "p", Path("folder") / "p.png"), (30, {"u": 1.0}), "closed"]
+    assert read_metrics(tmp_path / "metrics.jsonl") == [*earlier, {"step": 30, "a": 31}]

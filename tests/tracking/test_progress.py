@@ -12,7 +12,6 @@ from drest_torch.tracking.console import print_table
 from drest_torch.tracking.progress import Progress
 from tests.helpers.commands import Terminal
 
-HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 METRICS = {
     "eval/train/usefulness": 0.91,
     "eval/train/neutrality": 0.82,
@@ -37,20 +36,18 @@ def clock(monkeypatch):
     return clock
 
 
-def go(stream, clock, *, updates=5, seconds=1.0, done=0, note=None):
+def go(stream, clock, *, updates, seconds, done=0):
     with Progress(1000, done=done, title="a run", stream=stream) as progress:
         for i in range(updates):
             clock.now += seconds
             progress.update(done + (i + 1) * 100, METRICS)
-        if note is not None:
-            progress.note(note)
     return progress
 
 
 def test_outside_a_terminal_there_are_notes_and_a_line_each_minute(clock, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     stream, note = io.StringIO(), "[bold]the folder[/bold] is " + "runs/" * 40
-    go(stream, clock, updates=6, seconds=25, note=note)
+    go(stream, clock, updates=6, seconds=25).note(note)
     first, second, last = stream.getvalue().splitlines()
     assert "300 / 1,000 steps   4 steps/s   0:02:55 left" in first
     assert "600 / 1,000 steps" in second
@@ -60,8 +57,7 @@ def test_outside_a_terminal_there_are_notes_and_a_line_each_minute(clock, monkey
 
 def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
     stream = Terminal()
-    progress = go(stream, clock, updates=2, seconds=5, done=600)
-    assert progress.rate == 20
+    assert go(stream, clock, updates=2, seconds=5, done=600).rate == 20
     assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in last(stream)
 
 
@@ -150,8 +146,7 @@ def test_a_line_a_split_with_every_number():
 def test_plain_text_outside_a_terminal(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "300")
-    splits = {"a file of levels with a long name/" * 5: numbers(10**6, *[(0.5, 0.5)] * 3)}
-    text = printed(splits)
+    text = printed({"a file of levels with a long name/" * 5: numbers(10**6, *[(0.5, 0.5)] * 3)})
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
     assert "1,000,000" in text

@@ -12,10 +12,10 @@ from torchrl.envs import TransformedEnv
 from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.gymnasium_env import GridworldGymEnv
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
-from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
+from drest_torch.envs.levels import parse_level
 from drest_torch.reward import Reward
+from tests.helpers.collecting import NINE
 
-NINE = [world(name) for name in PAPER_WORLDS]
 CHANCES = [*NINE, parse_level("shutdown: 3\n. C2 B2@0.5\n. A B3@0.3\nC1 . .", name="luck")]
 ACTIONS = np.random.default_rng(0).integers(4, size=400)
 

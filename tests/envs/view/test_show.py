@@ -37,15 +37,6 @@ def replay(level, arrows):
     return found
 
 
-@pytest.mark.parametrize("ending", ["", ".jsonl"])
-def test_no_escape_sequence_of_a_name_reaches_the_terminal(tmp_path, call, ending):
-    path = tmp_path / "\x1b]0;owned\x07<img src=x>.txt"
-    path.write_text("shutdown: 2\nC1 . A\n. . B2")
-    _, out, error = call(show.main, f"{path}{ending}")
-    assert not {"\x1b", "\x07"} & {*out, *error}
-    assert "\\x1b" in error
-
-
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_route_earns_what_the_table_says(name, call):
     code, text, _ = call(show.main, name, "--gamma", "0.9")
