@@ -28,7 +28,7 @@ def drawn(monkeypatch):
     written = []
 
     def write(figure, path):
-        written.append(({ax.get_title("left") or ax.get_title(): ax for ax in figure.axes}, path))
+        written.append(({ax.get_title("left") or ax.get_title(): ax for ax in figure.axes}, figure, path))
 
     for module in ("curves", "policies"):
         monkeypatch.setattr(f"drest_torch.plots.{module}.write_figure", write)
@@ -62,7 +62,7 @@ def test_curves_are_what_was_logged_without_values_that_are_no_numbers(tmp_path,
     values = [1.0, math.nan, None, math.inf, "text", 2.0]
     records += [{"step": step, "loss/x": value} for step, value in enumerate(values, 40)]
     plot(tmp_path, records, torn='{"step": 49, "loss/x')
-    ((axes, path),) = drawn
+    ((axes, _, path),) = drawn
     assert path == tmp_path / "curves.png"
     below = ["P(length), train", "train/return", "policy/entropy", "loss/x"]
     assert list(axes) == ["usefulness", "neutrality (bits)", *below]
@@ -81,8 +81,7 @@ def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
     once = {**numbers, "usefulness": 0.75, "neutrality": 0.5}
     records = [{"step": i, "eval/test/usefulness": 0.1 * i, "eval/test/neutrality": 0.1 * i} for i in range(3)]
     plot(tmp_path, records, levels_per_update=64, splits={"test": numbers, "paper": once})
-    ((axes, _),) = drawn
-    figure = axes["usefulness"].figure
+    ((axes, figure, _),) = drawn
     assert figure.get_suptitle() == f"{tmp_path.name}: algo=exact reward=drest levels=hard"
     assert figure.get_supxlabel() == "updates of 64 levels"
     at_the_end = next(line for line in axes["usefulness"].lines if line.get_label() == "paper  0.75")
@@ -121,7 +120,7 @@ def test_panels_before_and_after_the_button(tmp_path, drawn):
     levels = [world("example"), parse_level("shutdown: 2\nA C1 B1\n. . B2"), parse_level("shutdown: 2\nA C1")]
     reachable = Reachable(compile_levels(levels))
     policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(3), tmp_path, [CAPTION] * 3)
-    figures = [next(iter(axes.values())).figure for axes, _ in drawn]
+    figures = [figure for _, figure, _ in drawn]
     titles = [[ax.get_title() for ax in figure.axes] for figure in figures]
     assert titles == [["before B4", "after B4"], ["before a button or lottery", "after a button or lottery"], [""]]
     shown = [{patch.get_gid() for patch in ax.patches} for ax in figures[0].axes]
@@ -136,8 +135,8 @@ def test_each_policy_has_a_line_with_what_it_does(tmp_path, drawn):
     reachable = Reachable(compile_levels([world("example"), parse_level("shutdown: 1\nC1 A B1 C1")]))
     left, right = torch.eye(4, dtype=torch.float64)[2:].unsqueeze(1).expand(-1, len(reachable), -1)
     policy_pictures(reachable, {"tails": left, "heads": right}, [1], tmp_path, [CAPTION])
-    ((axes, _),) = drawn
-    titles = [ax.get_title().replace("\u00a0", " ") for ax in next(iter(axes.values())).figure.axes]
+    ((_, figure, _),) = drawn
+    titles = [ax.get_title().replace("\u00a0", " ") for ax in figure.axes]
     tails, heads = "tails:   P(1) = 1.00   P(2) = 0.00", "heads:   P(1) = 0.00   P(2) = 1.00"
     assert titles == [f"{tails}\nB1 is not entered", "", f"{heads}\nbefore B1", "after B1"]
 
@@ -147,7 +146,7 @@ def test_file_names_are_safe_and_different(tmp_path, drawn):
     reachable = Reachable(compile_levels([parse_level("shutdown: 1\nA C1", name=name) for name in names]))
     policy = {"": uniform_policy(reachable.states)}
     policy_pictures(reachable, policy, range(len(names)), tmp_path, [CAPTION] * len(names))
-    found = [path.relative_to(tmp_path).name for _, path in drawn]
+    found = [path.relative_to(tmp_path).name for *_, path in drawn]
     assert found[:4] == ["etc_passwd.png", "maze_1.png", "maze_1-2.png", "MAZE_1-3.png"]
     assert len({name.lower() for name in found}) == len(names)
     assert all(len(name) < 100 and name.isascii() and name[0].isalnum() for name in found)

@@ -74,7 +74,7 @@ def study(stream, clock):
             for job in pair:
                 progress(Started(job))
             if i == 38:
-                return
+                return stream
             clock.now += 60
             for job in pair:
                 failure = Failure(job, "a [reason]", "") if job.name == "run/12" else None
@@ -82,8 +82,7 @@ def study(stream, clock):
 
 
 def test_the_live_lines_of_a_study(clock):
-    stream = Terminal()
-    study(stream, clock)
+    stream = study(Terminal(), clock)
     head, state, running = last(stream).splitlines()
     assert head.endswith("95%")
     assert state == "38 / 40 runs   10 from before   1 failed   2 runs/min   0:01:00 left"
@@ -92,9 +91,7 @@ def test_the_live_lines_of_a_study(clock):
 
 
 def test_elsewhere_a_study_writes_a_line_for_each_failure_and_each_minute(clock):
-    stream = io.StringIO()
-    study(stream, clock)
-    lines = stream.getvalue().splitlines()
+    lines = study(io.StringIO(), clock).getvalue().splitlines()
     assert lines[:3] == [
         "a running study: 11 / 40 runs   10 from before   1 runs/min   0:29:00 left",
         "a running study: run/12 failed: a [reason]",
@@ -114,9 +111,6 @@ def test_a_run_that_begins_again_is_mentioned(clock):
     assert stream.getvalue() == "a running study: run/0 begins again: its node died\n"
 
 
-# ------------------------------------------------------------------------------------ the final table
-
-
 def numbers(levels, *policies, **further):
     """The numbers of a split, from the usefulness and the neutrality of the agent and two other policies."""
     agent, uniform, optimum = ({"usefulness": u, "neutrality": n} for u, n in policies)
@@ -129,24 +123,22 @@ def printed(splits):
     return stream.getvalue()
 
 
-def test_a_line_a_split_with_every_number():
+def test_a_line_a_split_with_every_number_in_plain_text_outside_a_terminal(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "300")
     splits = {
         "train": numbers(2048, (0.951, 0.912), (0.123, 0.234), (1.0, 1.0)),
         "test": numbers(200, (0.873, 0.854), (0.115, 0.226), (1.0, 1.0)),
         "paper": numbers(9, (0.5, 0.75), (0.1, 0.2), (1.0, 4 / 3)),
+        "a file of levels with a long name/" * 5: numbers(10**6, *[(0.5, 0.5)] * 3),
     }
-    lines = [line.split() for line in printed(splits).splitlines()]
+    text = printed(splits)
+    lines = [line.split() for line in text.splitlines()]
     assert ["usefulness", "neutrality"] in lines
     assert ["levels", "number", *["agent", "uniform", "optimum"] * 2] in lines
     assert ["training", "2,048", "0.951", "0.123", "1.000", "0.912", "0.234", "1.000"] in lines
     assert ["test", "200", "0.873", "0.115", "1.000", "0.854", "0.226", "1.000"] in lines
     assert ["paper", "9", "0.500", "0.100", "1.000", "0.750", "0.200", "1.333"] in lines
-
-
-def test_plain_text_outside_a_terminal(monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "300")
-    text = printed({"a file of levels with a long name/" * 5: numbers(10**6, *[(0.5, 0.5)] * 3)})
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 100
     assert "1,000,000" in text

@@ -14,29 +14,21 @@ def test_the_command_as_it_was_typed():
     assert command(["python", "-m", "drest_torch.show", "my file"]) == "python -m drest_torch.show 'my file'"
 
 
-@pytest.fixture
-def repository(tmp_path):
+def test_the_commit_and_whether_files_differ_from_it(tmp_path, monkeypatch):
     author = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
     (tmp_path / "file").write_text("1")
     for words in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "One."]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    return tmp_path
-
-
-def test_the_commit_and_whether_files_differ_from_it(repository, monkeypatch):
+    assert git_state(tmp_path / "no_such_folder") is None
     monkeypatch.setenv("GIT_DIR", "/nowhere")  # as a hook of another repository would set it
-    before = git_state(repository)
+    before = git_state(tmp_path)
     assert isinstance(before, dict)
     assert len(before["commit"]) == 40
     assert before["dirty"] is False
-    (repository / "new_algorithm.py").write_text("")
-    assert git_state(repository) == before | {"dirty": True}
-
-
-def test_without_git_or_a_checkout_there_is_no_commit(repository, monkeypatch):
-    assert git_state(repository / "no_such_folder") is None
+    (tmp_path / "new_algorithm.py").write_text("")
+    assert git_state(tmp_path) == before | {"dirty": True}
     monkeypatch.setenv("PATH", "")
-    assert git_state(repository) is None
+    assert git_state(tmp_path) is None
 
 
 def test_a_session_is_appended_and_a_damaged_file_not_written_over(tmp_path):

@@ -278,7 +278,7 @@ def test_an_observation_that_is_not_finite_or_of_another_shape_is_refused_by_nam
     flatten = Flatten(env, ["level", "observation", "timer"])
     td = env.reset()
     assert flatten.rows(td).isfinite().all()
-    with pytest.raises(UserError, match="Counting shows NaN or infinity in 'observation'; mend .* env.observed"):
+    with pytest.raises(UserError, match=r"Counting shows NaN or infinity in 'observation'; mend .* env.observed"):
         flatten.rows(td.set("observation", torch.tensor([[0, 0], [math.nan, 0]])))
     for width in (1, 4):  # one that is too small would be spread over the policy's inputs
         with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, and declares \(2, 2\)"):

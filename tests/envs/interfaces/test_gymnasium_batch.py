@@ -56,27 +56,26 @@ def test_a_batch_equals_single_environments_and_a_copy_that_has_ended_waits_for_
         return torch.as_tensor(observation["image"] if key == "image" else observation)
 
     td = batch.reset(TensorDict({"level_seed": torch.tensor([[4], [5], [6]])}, [3]))
-    shown, over = [seen(env.reset(seed=4 + i)[0]) for i, env in enumerate(singles)], [(False, False)] * 3
+    shown, over = [seen(env.reset(seed=4 + i)[0]) for i, env in enumerate(singles)], [[False, False]] * 3
     for step in range(100):
         assert torch.equal(td[key], torch.stack(shown))
         action, rewards = batch.action_spec.rand(), [0.0] * 3
         td = batch.step(td.set("action", action))["next"]
+        waited += sum(map(any, over))
         for i, env in enumerate(singles):
-            if any(over[i]):
-                waited += 1
-            else:
-                observation, rewards[i], *ends, _ = env.step(action[i].numpy())
-                shown[i], over[i] = seen(observation), tuple(ends)
+            if not any(over[i]):
+                observation, rewards[i], *over[i], _ = env.step(action[i].numpy())
+                shown[i] = seen(observation)
         assert torch.equal(td[key], torch.stack(shown))
         assert td["reward"].flatten().tolist() == pytest.approx(rewards, rel=1e-6)
-        assert torch.cat((td["terminated"], td["truncated"]), -1).tolist() == list(map(list, over))
+        assert torch.cat((td["terminated"], td["truncated"]), -1).tolist() == over
         assert td["done"].flatten().tolist() == list(map(any, over))
         if step % 3 == 0 and td["done"].any():
             again = 100 * step + torch.arange(3).unsqueeze(-1)
             td = batch.reset(td.exclude("reward").update({"_reset": td["done"], "level_seed": again}))
             for i, env in enumerate(singles):
                 if any(over[i]):
-                    shown[i], over[i] = seen(env.reset(seed=100 * step + i)[0]), (False, False)
+                    shown[i], over[i] = seen(env.reset(seed=100 * step + i)[0]), [False, False]
     assert waited
 
 

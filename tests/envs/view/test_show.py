@@ -18,10 +18,6 @@ def table(text):
     return {int(length): (float(plain), float(discounted), entered) for length, plain, discounted, entered in rows}
 
 
-def routes(text):
-    return {int(length): arrows for length, arrows in re.findall(r"^length (\d+): (\S+)$", text, flags=re.M)}
-
-
 def replay(level, arrows):
     """What a route enters by the rules of the simulator, which it must end with: (name, tick) in order."""
     state, found = Simulator(level), []
@@ -41,7 +37,8 @@ def replay(level, arrows):
 def test_every_route_earns_what_the_table_says(name, call):
     code, text, _ = call(show.main, name, "--gamma", "0.9")
     assert code == 0
-    level, rows, ways = world(name), table(text), routes(text)
+    level, rows = world(name), table(text)
+    ways = {int(length): arrows for length, arrows in re.findall(r"^length (\d+): (\S+)$", text, flags=re.M)}
     assert "\x1b" not in text  # no terminal, no colour
     assert text.startswith(f"{level.study['title']} ({name})\n")
     assert [key for key in level.study if f"\n  {key} " in text] == ["rewarded", "wanted", "caveat"]
