@@ -60,15 +60,12 @@ def test_batch_equals_singles():
     assert (together["next", "mini_idx"][done] == 3).all()
 
 
-def test_a_group_plays_the_same_levels():
+def test_a_group_plays_the_same_levels_and_other_numbers_of_slots_are_refused():
     env = GridworldEnv(NINE, 12, episodes_per_meta=1, group=4)
     for _ in range(5):
         env.reset()
         level = env._slots.now.level.reshape(3, 4)
         assert (level == level[:, :1]).all()
-
-
-def test_other_numbers_of_slots_are_refused():
     with pytest.raises(ValueError, match="12 slots cannot be grouped by 5"):
         GridworldEnv(NINE, 12, group=5)
     with pytest.raises(ValueError, match="expected"):

@@ -144,30 +144,24 @@ def test_an_offline_run_is_read_back_with_every_metric_and_nothing_else(tmp_path
     assert not any(each.HasField("stats") or each.HasField("output_raw") for each in found)
 
 
-def test_a_resumed_run_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_path):
-    folder = tmp_path / "run"
-    with logging("wandb", folder) as first:
-        for step in (0, 100, 200, 300):
-            first.log(step, METRICS | {"n": step})
-    with logging("wandb", folder, 200, first.run_id) as second:
+def test_a_run_that_is_resumed_after_an_error_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_path):
+    first = logging("wandb", tmp_path)
+    for step in (0, 100, 200, 300):
+        first.log(step, METRICS | {"n": step})
+    with pytest.raises(ZeroDivisionError), first:
+        raise ZeroDivisionError
+    with logging("wandb", tmp_path, 200, first.run_id) as second:
         for step in (300, 400):
             second.log(step, METRICS | {"n": step})
     assert first.run_id == second.run_id
-    _, newest = finished_files(folder)
+    failed, newest = finished_files(tmp_path)
+    assert [each.exit.exit_code for each in records(failed) if each.HasField("exit")] == [1]
     assert read_id(newest) == first.run_id
     assert [(row["step"], row["n"]) for row in read_history(newest)] == [(n, n) for n in (0, 100, 200, 300, 400)]
 
 
-def test_an_error_finishes_the_run_as_failed(tmp_path):
-    with pytest.raises(ZeroDivisionError), logging("wandb", tmp_path):
-        raise ZeroDivisionError
-    (path,) = finished_files(tmp_path)
-    assert [each.exit.exit_code for each in records(path) if each.HasField("exit")] == [1]
-
-
 def test_a_wrong_value_is_one_sentence(tmp_path):
-    complaint = r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"):
         WandbSink(RunInfo(tmp_path, LoggerConfig(project="a/b")), {})
 
 

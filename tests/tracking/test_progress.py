@@ -22,11 +22,6 @@ METRICS = {
 }
 
 
-def last(stream):
-    """The live lines as they were written last."""
-    return stream.plain()[stream.plain().rindex("a run") :]
-
-
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
@@ -58,7 +53,7 @@ def test_outside_a_terminal_there_are_notes_and_a_line_each_minute(clock, monkey
 def test_steps_before_a_resume_do_not_count_for_the_rate(clock):
     stream = Terminal()
     assert go(stream, clock, updates=2, seconds=5, done=600).rate == 20
-    assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in last(stream)
+    assert "800 / 1,000 steps   20 steps/s   0:00:10 left" in stream.plain()
 
 
 JOBS = [Job(f"run/{i}", "a.module:runner", {}) for i in range(40)]
@@ -83,7 +78,8 @@ def study(stream, clock):
 
 def test_the_live_lines_of_a_study(clock):
     stream = study(Terminal(), clock)
-    head, state, running = last(stream).splitlines()
+    text = stream.plain()
+    head, state, running = text[text.rindex("a running study") :].splitlines()  # as they were written last
     assert head.endswith("95%")
     assert state == "38 / 40 runs   10 from before   1 failed   2 runs/min   0:01:00 left"
     assert running == "running run/38, run/39"

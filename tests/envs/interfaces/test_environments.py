@@ -38,13 +38,10 @@ def _seeded():
     torch.manual_seed(0)
 
 
-# ------------------------------------------------------------------------------------ distributions
-
-
 @pytest.mark.parametrize("sizes", [[4], [4, 3, 2]], ids=["one", "several"])
 def test_choices_are_torchs_categoricals(sizes):
     kind = one_of(4) if len(sizes) == 1 else several(sizes)
-    logits = torch.randn(50, sum(sizes), generator=torch.Generator().manual_seed(0)) * 2
+    logits = torch.randn(50, sum(sizes)) * 2
     ours, theirs = kind.of(logits), [Categorical(logits=part) for part in logits.split(sizes, -1)]
     action = ours.sample()
     pairs = zip(theirs, action.reshape(50, -1).unbind(-1), strict=True)
@@ -61,15 +58,15 @@ def test_choices_are_torchs_categoricals(sizes):
 
 
 def test_one_of_n_may_be_one_hot_and_its_logits_normalised():
-    logits = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)) * 3
-    theirs, one_hot = Categorical(logits=logits), OneOf(logits, one_hot=True)
+    logits = torch.randn(50, 4) * 3
+    one_hot, normalised = OneOf(logits, one_hot=True), OneOf(logits.log_softmax(-1), normalised=True)
     chosen = one_hot.sample()
     assert chosen.dtype == torch.bool
     assert chosen.sum(-1).eq(1).all()
-    expected = theirs.log_prob(chosen.long().argmax(-1))
+    index = chosen.long().argmax(-1)
+    expected = Categorical(logits=logits).log_prob(index)
     torch.testing.assert_close(one_hot.log_prob(chosen), expected)
-    normalised = OneOf(logits.log_softmax(-1), normalised=True)
-    torch.testing.assert_close(normalised.log_prob(chosen.long().argmax(-1)), expected)
+    torch.testing.assert_close(normalised.log_prob(index), expected)
 
 
 LOW, HIGH = torch.tensor([-1.0, 0.5, -1.0]), torch.tensor([3.0, 0.75, 1.0])
@@ -82,12 +79,11 @@ def squashed(action):
 
 
 def test_a_squashed_normal_is_torchs():
-    generator = torch.Generator().manual_seed(0)
-    mean, log_spread = torch.randn(60, 3, generator=generator), torch.rand(60, 3, generator=generator) * 2.5 - 2
+    mean, log_spread = torch.randn(60, 3), torch.rand(60, 3) * 2.5 - 2
     parts = [TanhTransform(cache_size=1), AffineTransform((LOW + HIGH) / 2, (HIGH - LOW) / 2)]
     outputs = torch.cat((mean, log_spread), -1)
     ours, theirs = BOX.of(outputs), TransformedDistribution(Normal(mean, log_spread.exp()), parts)
-    action = mean + (torch.rand(60, 3, generator=generator) - 0.5)
+    action = mean + (torch.rand(60, 3) - 0.5)
     expected = theirs.log_prob(squashed(action)).sum(-1)
     torch.testing.assert_close(ours.log_prob(action), expected, atol=1e-3, rtol=1e-3)
     assert ours.log_prob(torch.full((60, 3), 40.0)).isfinite().all()  # where tanh is 1
@@ -120,9 +116,6 @@ def test_the_chance_to_ask_is_what_was_asked_for(ask):
     assert not BOX.offset(None)[:3].any()
 
 
-# ------------------------------------------------------------------------------------ batches
-
-
 def timed_environment(base, timer, best, rounds=1, drest=None):
     """Mini-episodes of two lengths, for which `DReSTReward` pays in the environment, if it is given."""
     meta = MetaEpisodes(rounds, together=True)
@@ -145,15 +138,13 @@ def test_an_advance_is_settled_at_the_end(scaled):
     environment = timed_environment(Counting((6,)), ShutdownTimer(3, [2]), best, 5, drest)
     batch = collected(environment)
     advanced = Advance(environment.drest, lambda: 2.5, scaled=scaled)(batch.clone())
+    paid, raw, rewards = batch["next", "reward"], batch["next", "reward_raw"], advanced["next", "reward"]
     for slot, ended in enumerate(batch["next", "mini_done"].squeeze(-1)):
         ends = (1 + ended.nonzero().flatten()).tolist()
         for first, last in pairwise([0, *ends]):
-            paid, raw, rewards = (
-                values["next", name][slot, first:last].squeeze(-1)
-                for values, name in ((batch, "reward"), (batch, "reward_raw"), (advanced, "reward"))
-            )
-            assert rewards.sum().item() == pytest.approx(paid[-1].item() / (2.5 if scaled else 1), abs=1e-5)
-            assert torch.allclose(rewards[:-1], raw[:-1] / 2.5)
+            expected = paid[slot, last - 1].item() / (2.5 if scaled else 1)
+            assert rewards[slot, first:last].sum().item() == pytest.approx(expected, abs=1e-5)
+            assert torch.allclose(rewards[slot, first : last - 1], raw[slot, first : last - 1] / 2.5)
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
@@ -173,8 +164,6 @@ def test_a_timer_that_skips_leaves_out_nothing_that_counts(gamma):
     assert torch.allclose(found[True][1], found[False][1])
     assert torch.allclose(found[True][2], found[False][2])
 
-
-# ------------------------------------------------------------------------------------ evaluation
 
 SMALL = [
     *("env.copies=16", "algo.episodes=32", "env_steps=1200", "evaluations=3", "sampled=40", "threads=1"),
@@ -260,7 +249,7 @@ def test_vectors_are_standardised_and_the_timer_is_not():
     env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
     flatten = Flatten(env, ["observation", "timer"])
     assert flatten.shape == (6,)
-    rows = torch.randn(500, 6, generator=torch.Generator().manual_seed(0)) * 7 + 5
+    rows = torch.randn(500, 6) * 7 + 5
     rows[:, 1] = 3.0  # it never changes
     flatten.measure(rows)
     td = env.reset()
@@ -283,9 +272,6 @@ def test_an_observation_that_is_not_finite_or_of_another_shape_is_refused_by_nam
     for width in (1, 4):  # one that is too small would be spread over the policy's inputs
         with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, and declares \(2, 2\)"):
             flatten.rows(td.set("observation", torch.ones(2, width)))
-
-
-# ------------------------------------------------------------------------------------ runs
 
 
 @pytest.mark.slow

@@ -32,14 +32,12 @@ def test_gymnasiums_own_check(observation):
 def test_every_tick_is_rendered():
     env = GridworldGymEnv([parse_level("shutdown: 2\nA C2 .", name="row")], render_mode="rgb_array")
     env.reset(seed=0)
-    pictures = [env.render()]
-    for _ in range(2):
-        env.step(3)
-        pictures.append(env.render())
-    assert {(picture.shape, str(picture.dtype)) for picture in pictures} == {((60, 180, 3), "uint8")}
-    assert not np.array_equal(pictures[1], pictures[2])
-    for place, picture in enumerate(pictures):  # the agent is dark
-        assert np.argmax([(cell < 120).mean() for cell in np.split(picture, 3, axis=1)]) == place
+    for place in range(3):
+        if place:
+            env.step(3)
+        picture = env.render()
+        assert (picture.shape, str(picture.dtype)) == ((60, 180, 3), "uint8")
+        assert np.argmax([(cell < 120).mean() for cell in np.split(picture, 3, axis=1)]) == place  # the agent is dark
     with pytest.raises(ValueError, match="render_mode='human'; expected None or rgb_array"):
         GridworldGymEnv(NINE, render_mode="human")
 

@@ -10,8 +10,6 @@ from drest_torch.config.compose import compose
 from drest_torch.envs.tasks.queue import Customers, QueueEnv
 from tests.helpers.rollouts import rollout
 
-FEW = Customers(leaves=(0.1, 0.3, 0.5), room=2)
-
 
 def following(waiting, arrives, leaves, room):
     """Return the probabilities of the length of a queue in which so many still wait."""
@@ -38,7 +36,8 @@ def table(customers):
 
 def test_the_table_is_the_environment():
     """From each state that was seen, the shares of what followed and what was paid are those of the table."""
-    (chance, pay), frames = table(FEW), rollout(QueueEnv(400, FEW), 400)
+    few = Customers(leaves=(0.1, 0.3, 0.5), room=2)
+    (chance, pay), frames = table(few), rollout(QueueEnv(400, few), 400)
     shown = (frames["observation"], frames["next", "observation"])
     digits = torch.tensor([9, 3, 1])
     state, after = ((entry.unflatten(-1, (3, 3)).argmax(-1) * digits).sum(-1).flatten() for entry in shown)
