@@ -134,10 +134,9 @@ def test_an_advance_is_settled_at_the_end(scaled):
     """The return of each mini-episode stays what it was, or is scaled as a whole."""
     reward = Reward(0.8, counting="sequential", episodes_per_meta=5)
     drest = DReSTReward.of(reward, num_lengths=2, num_lengths_key=None)
-    best = BestReturn(2, given=[6.0, 15.0])
-    environment = timed_environment(Counting((6,)), ShutdownTimer(3, [2]), best, 5, drest)
-    batch = collected(environment)
-    advanced = Advance(environment.drest, lambda: 2.5, scaled=scaled)(batch.clone())
+    timer, best = ShutdownTimer(3, [2]), BestReturn(2, given=[6.0, 15.0])
+    batch = collected(timed_environment(Counting((6,)), timer, best, 5, drest))
+    advanced = Advance(drest, lambda: 2.5, scaled=scaled)(batch.clone())
     paid, raw, rewards = batch["next", "reward"], batch["next", "reward_raw"], advanced["next", "reward"]
     for slot, ended in enumerate(batch["next", "mini_done"].squeeze(-1)):
         ends = (1 + ended.nonzero().flatten()).tolist()

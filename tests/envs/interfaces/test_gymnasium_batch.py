@@ -144,8 +144,7 @@ def test_the_workers_end_with_a_driver_that_is_killed():
 
 
 def test_a_reward_that_is_not_finite():
-    """Not as a number of 32 bits, either."""
-    env = GymnasiumBatch(partial(Counter, reward=1e300), 2)
+    env = GymnasiumBatch(partial(Counter, reward=1e300), 2)  # too large for 32 bits
     with pytest.raises(UserError, match=r"Counter: the reward of copy 0 is inf; expected a finite number: correct"):
         env.step(env.rand_action(env.reset()))
 

@@ -64,11 +64,10 @@ TOLD = st.fixed_dictionaries(
         "ended": st.sampled_from(("absorb", "restart")),
     }
 )
-BOX = spaces.Box(-1, 9, (2,), np.float64)
 # How a delay is asked for: the actions of the base environment, and those of all from whether one asks and which it is.
 CONTROLS = [
     ("action", spaces.Discrete(3, start=5), lambda ask, action: 5 + (ASK if ask else action)),
-    ("dimension", BOX, lambda ask, action: np.array([action, 0, 0.1 if ask else 0])),
+    ("dimension", spaces.Box(-1, 9, (2,), np.float64), lambda ask, action: np.array([action, 0, 0.1 if ask else 0])),
     # It sees the last observation before a restart, and the same one where all waits.
     (lambda seen, info: seen[0] == info["count"] == 2, spaces.Discrete(3, start=-1), lambda ask, action: action - 1),
 ]
