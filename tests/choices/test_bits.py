@@ -29,39 +29,39 @@ def reachable():
     return Reachable(compile_levels(LEVELS))
 
 
-def tables_for(showing, reachable, seed=0):
-    rng = torch.Generator().manual_seed(seed)
+def tables_for(showing, reachable):
+    rng = torch.Generator().manual_seed(0)
     return torch.randn(len(showing.symbols), len(reachable), 4, generator=rng, dtype=torch.float64).softmax(-1)
 
 
-def along(showing, reachable, tables, path):
-    """The action probabilities of a mini-episode in which these links follow each other."""
+def every_path(showing, reachable, tables):
+    """Every path of links: its probability, and the action probabilities of a mini-episode along it."""
     layers = tables.split([len(layer.spot) for layer in reachable.layers], 1)
-    return torch.cat([layer[showing.shows[link]] for layer, link in zip(layers, path, strict=True)])
-
-
-def every_path(showing, reachable):
-    """Every path of links with its probability."""
-    ticks = len(reachable.layers)
-    for path in product(range(len(showing.start)), repeat=ticks):
+    for path in product(range(len(showing.start)), repeat=len(layers)):
         chance = showing.start[path[0]]
         for before, after in pairwise(path):
             chance *= showing.onward[before][after]
         if chance > 0:
-            yield chance, path
+            yield chance, torch.cat([layer[showing.shows[link]] for layer, link in zip(layers, path, strict=True)])
 
 
 @pytest.mark.parametrize("name", SHOWINGS)
-@pytest.mark.parametrize("gamma", [1.0, 0.9])
-def test_the_chain_is_the_mean_over_all_paths(name, gamma, reachable):
+def test_the_chain_and_sampled_paths_are_the_mean_over_all_paths(name, reachable):
     showing = SHOWINGS[name]
     tables = tables_for(showing, reachable)
-    found = showing.comes_to(reachable, tables, gamma)
-    paths = list(every_path(showing, reachable))
-    assert sum(chance for chance, _ in paths) == pytest.approx(1)
-    each = [(chance, reachable.arrivals(along(showing, reachable, tables, path), gamma)) for chance, path in paths]
-    assert torch.allclose(found.probability, sum(chance * arrivals.probability for chance, arrivals in each))
-    assert torch.allclose(found.coins, sum(chance * arrivals.coins for chance, arrivals in each))
+    chances, policies = zip(*every_path(showing, reachable, tables), strict=True)
+    assert sum(chances) == pytest.approx(1)
+    for gamma in (1.0, 0.9):
+        found = showing.comes_to(reachable, tables, gamma)
+        each = [reachable.arrivals(policy, gamma) for policy in policies]
+        for part in ("probability", "coins"):
+            mean = sum(chance * getattr(arrivals, part) for chance, arrivals in zip(chances, each, strict=True))
+            assert torch.allclose(getattr(found, part), mean)
+    exact = sum(chance * neutrality(arrivals.probability) for chance, arrivals in zip(chances, each, strict=True))
+    # A bit that stays has two paths, and nothing of it is sampled.
+    paths, within = (50, 1e-12) if name == "always" else (4000, 0.01)
+    sampled = showing.neutrality_given(reachable, tables, paths, torch.Generator().manual_seed(1))
+    assert torch.allclose(sampled, exact, atol=within)
 
 
 def test_bits_that_stay_are_drawn_at_once_or_are_shown_at_first_are_known_policies(reachable):
@@ -79,19 +79,6 @@ def test_bits_that_stay_are_drawn_at_once_or_are_shown_at_first_are_known_polici
         assert torch.allclose(found.coins, expected.coins)
 
 
-@pytest.mark.parametrize(("name", "paths", "within"), [("again", 4000, 0.01), ("always", 50, 1e-12)])
-def test_the_sampled_paths_come_to_the_mean_over_all(name, paths, within, reachable):
-    """A bit that stays has two paths, and nothing of it is sampled."""
-    showing = SHOWINGS[name]
-    tables = tables_for(showing, reachable)
-    exact = sum(
-        chance * neutrality(reachable.arrivals(along(showing, reachable, tables, path)).probability)
-        for chance, path in every_path(showing, reachable)
-    )
-    found = showing.neutrality_given(reachable, tables, paths, torch.Generator().manual_seed(1))
-    assert torch.allclose(found, exact, atol=within)
-
-
 def test_gradients_flow_through_the_chain(reachable):
     logits = torch.randn(3, len(reachable), 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
@@ -104,8 +91,7 @@ def test_gradients_flow_through_the_chain(reachable):
 @pytest.mark.parametrize("hidden", [0.0, 0.25, 0.9])
 def test_a_bit_is_hidden_as_often_at_the_first_tick_as_later(hidden):
     showing = bits.hidden_at_times(hidden)
-    shown = [showing.symbols[each] != bits.HIDDEN for each in showing.shows]
-    chances = [showing.start, *showing.onward]
-    assert all(sum(row) == pytest.approx(1) for row in chances)
-    of_shown = [sum(chance for chance, seen in zip(row, shown, strict=True) if seen) for row in chances]
-    assert of_shown == pytest.approx([1 - hidden] * len(chances))
+    chances = torch.tensor([showing.start, *showing.onward], dtype=torch.float64)
+    shown = torch.tensor([showing.symbols[link] != bits.HIDDEN for link in showing.shows]).double()
+    assert chances.sum(-1).tolist() == pytest.approx([1] * len(chances))
+    assert (chances @ shown).tolist() == pytest.approx([1 - hidden] * len(chances))

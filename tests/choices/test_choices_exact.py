@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -16,52 +17,38 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import LevelError
 from tests.envs.exact.test_propagator import policy_on
-from tests.helpers.simulator import Simulator, outcomes, random_level, random_policy
+from tests.helpers.simulator import Simulator, enumerate_policy, outcomes, random_level, random_policy
 
 RIGHT = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
 
 
-def worlds(count, seed, *, chances=True):
+@pytest.fixture(scope="module")
+def worlds():
     """Random levels with policies that see the time, and the tensors of both."""
-    rng = random.Random(seed)
+    rng = random.Random(5)
     levels = [
-        random_level(rng, max_ticks=5, chances=chances and i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i))
-        for i in range(count)
+        random_level(rng, max_ticks=5, chances=i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i)) for i in range(40)
     ]
-    policies = [random_policy(100 * seed + i, sees_time=True) for i in range(count)]
+    policies = [random_policy(500 + i, sees_time=True) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
-    return levels, policies, reachable, policy_on(reachable, policies)(reachable.states)
+    return list(zip(levels, policies, strict=True)), reachable, policy_on(reachable, policies)(reachable.states)
 
 
-def chosen(level, policy, state):
-    """The probability of each action that takes time."""
-    moves = [0 if level.clock == "moves" and state.is_bump(a) else float(p) for a, p in enumerate(policy(state))]
-    return [(a, p / sum(moves)) for a, p in enumerate(moves) if p > 0]
-
-
-def trajectories(level, policy, step=outcomes):
+def trajectories(level, policy):
     """Every trajectory: its probability, and the states that it comes through, the last one ended."""
 
     def play(states, probability):
-        if states[-1].done:
+        state = states[-1]
+        if state.done:
             yield probability, states
             return
-        for action, p in chosen(level, policy, states[-1]):
-            for chance, after, _ in step(states[-1], action):
-                yield from play([*states, after], probability * p * float(chance))
+        moves = [0 if level.clock == "moves" and state.is_bump(a) else p for a, p in enumerate(policy(state))]
+        for action, p in enumerate(moves):
+            if p > 0:
+                for chance, after, _ in outcomes(state, action):
+                    yield from play([*states, after], probability * p / sum(moves) * float(chance))
 
     yield from play([Simulator(level)], 1.0)
-
-
-def decided(luck):
-    """A step in which it is known of each button that works by chance whether it does."""
-
-    def step(state, action):
-        after = state.copy()
-        after.step(action, button_works=lambda button: luck.get(button, True))
-        return [(1, after, None)]
-
-    return step
 
 
 def entropy(weights):
@@ -69,54 +56,42 @@ def entropy(weights):
     return -sum(w / total * math.log2(w / total) for w in weights if w > 0) if total > 0 else 0.0
 
 
-def test_the_probability_to_enter_a_cell_against_enumeration():
-    levels, policies, reachable, table = worlds(40, 1)
-    mdp, objects = reachable.mdp, entered(reachable, table)
-    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
-        taken = Counter()
+def test_entered_cells_and_the_commitment_profile_against_enumeration(worlds):
+    played, reachable, table = worlds
+    mdp, objects, found = reachable.mdp, entered(reachable, table), profile(reachable, table)
+    for index, (level, policy) in enumerate(played):
+        taken, lengths = Counter(), defaultdict(Counter)
         for probability, states in trajectories(level, policy):
             cells = {(state.row, state.column) for state in states[1:]}
             for thing in level.objects:
                 taken[thing] += probability * ((thing.row, thing.column) in cells)
+            for tick, state in enumerate(states[:-1]):
+                lengths[tick, state.state][states[-1].ticks] += probability
         for thing in level.objects:
             spot = index * mdp.num_cells + thing.row * mdp.width + thing.column
             assert objects[spot].item() == pytest.approx(taken[thing], abs=1e-12)
-
-
-def test_the_commitment_profile_against_enumeration():
-    levels, policies, reachable, table = worlds(30, 3)
-    found = profile(reachable, table)
-    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
-        lengths = defaultdict(Counter)
-        for probability, states in trajectories(level, policy):
-            length = states[-1].ticks
-            for tick, state in enumerate(states):
-                if not state.done:
-                    lengths[tick, state.state][length] += probability
         expected = [0.0] * found.shape[1]
         for (tick, _), counts in lengths.items():
             expected[tick] += sum(counts.values()) * entropy(counts.values())
         assert found[index].tolist() == pytest.approx(expected, abs=1e-9)
 
 
-def test_luck_against_enumeration_with_luck_decided():
-    levels, policies, reachable, table = worlds(40, 5)
+def test_luck_against_enumeration_with_luck_decided(worlds):
+    played, reachable, table = worlds
     found = decompose(reachable, [table])
-    assert sum(bool("chance" in level.features) for level in levels) > 5
-    for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
+    assert sum("chance" in level.features for level, _ in played) > 5
+    for index, (level, policy) in enumerate(played):
         lucky = [button for button in level.buttons if button.chance < 1]
         own = 0.0
-        for works in product((True, False), repeat=len(lucky)):
-            luck = dict(zip(lucky, works, strict=True))
-            chance = math.prod(b.chance if luck[b] else 1 - b.chance for b in lucky)
-            lengths = Counter()
-            for probability, states in trajectories(level, policy, decided(luck)):
-                lengths[states[-1].ticks] += probability
-            own += chance * entropy(lengths.values())
+        for works in product((1, 0), repeat=len(lucky)):
+            chance = math.prod(b.chance if work else 1 - b.chance for b, work in zip(lucky, works, strict=True))
+            decided = {b: replace(b, chance=work) for b, work in zip(lucky, works, strict=True)}
+            world = replace(level, objects=tuple(decided.get(thing, thing) for thing in level.objects))
+            own += chance * entropy([probability for probability, _ in enumerate_policy(world, policy, 1.0).values()])
         assert found.own[index].item() == pytest.approx(own, abs=1e-9)
         assert found.given_luck[index].item() == pytest.approx(own, abs=1e-9)
     weights = torch.stack([chance for chance, _ in lucks(reachable)]).sum(0)
-    torch.testing.assert_close(weights, torch.ones(len(levels), dtype=torch.float64))
+    torch.testing.assert_close(weights, torch.ones(len(played), dtype=torch.float64))
 
 
 def test_a_bit_that_decides_leaves_nothing_to_the_agent_until_it_is_drawn_again():

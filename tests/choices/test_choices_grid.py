@@ -1,5 +1,6 @@
 """Menus as gridworlds: the same choices, and the objectives of exact training against those of menus."""
 
+import itertools
 from collections import Counter
 
 import pytest
@@ -19,45 +20,21 @@ from drest_torch.reward import Reward
 from tests.helpers.simulator import ACTIONS, Simulator, outcomes
 
 E, LAM = 24, 0.9
-SUPPORTS = supports.Config(name="supports", given_bits=False)
-
-
-def unrolled(levels):
-    reachable = Reachable(compile_levels(levels))
-    return reachable, solve(reachable.mdp)
 
 
 def choosing(reachable, levels, rates):
     """A policy that takes each option with the given probability, by walking to it in a straight line."""
     table = torch.zeros(len(reachable), 4, dtype=torch.float64)
-    first = 0
     mdp = reachable.mdp
-    for layer in reachable.layers:
-        for index, spot in enumerate(layer.spot.tolist()):
-            level = int(mdp.level_of(layer.spot[index]))
-            row, column = divmod(spot - level * mdp.num_cells, mdp.width)
-            start = levels[level].start
-            if (row, column) == start:
-                table[first + index, list(grid.ARMS[: rates.shape[1]])] = rates[level]
-            else:
-                table[first + index, 2 if column < start[1] else 3 if column > start[1] else 0] = 1
-        first += len(layer.spot)
+    for index, spot in enumerate(reachable.states.spot.tolist()):
+        level, cell = divmod(spot, mdp.num_cells)
+        row, column = divmod(cell, mdp.width)
+        start = levels[level].start
+        if (row, column) == start:
+            table[index, list(grid.ARMS[: rates.shape[1]])] = rates[level]
+        else:
+            table[index, 2 if column < start[1] else 3 if column > start[1] else 0] = 1
     return table
-
-
-def outcome(reachable, optima, table, credit="mini"):
-    arrivals, lotteries = reachable.arrivals(table), ByLottery(reachable)
-    return base.Outcome(
-        arrivals.probability,
-        arrivals.coins,
-        optima.best_return,
-        optima.num_lengths,
-        reachable.mdp.by_luck,
-        Reward(LAM, 1.0, E),
-        credit,
-        lambda: (lotteries.entered(table).unsqueeze(0), lotteries.probability, lotteries.coins),
-        lambda: (arrivals.probability.new_zeros(0), arrivals.probability.new_zeros(0)),
-    )
 
 
 def offered(level):
@@ -74,7 +51,8 @@ def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradient
     menus = Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins)
     levels = [grid.choice_level(options) for options in grid.options_of(menus)]
     menus = Menus.of([offered(level) for level in levels])
-    reachable, optima = unrolled(levels)
+    reachable = Reachable(compile_levels(levels))
+    optima = solve(reachable.mdp)
     by_luck = (menus.chance > 0).sum(-1).amax(-1) > 1
     assert reachable.mdp.by_luck.tolist() == by_luck.tolist()
     assert optima.num_lengths.tolist() == menus.num_lengths.tolist()
@@ -85,7 +63,13 @@ def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradient
     lengths, (probability, coins) = reachable.propagate(table), measures.lengths(menus, rates)
     assert torch.allclose(lengths.probability, probability)
     assert torch.allclose(lengths.coins, coins)
-    found = outcome(reachable, optima, table, credit)
+    arrivals, lotteries = reachable.arrivals(table), ByLottery(reachable)
+    found = base.Outcome(
+        *(arrivals.probability, arrivals.coins, optima.best_return, optima.num_lengths),
+        *(by_luck, Reward(LAM, 1.0, E), credit),
+        lambda: (lotteries.entered(table).unsqueeze(0), lotteries.probability, lotteries.coins),
+        lambda: (arrivals.probability.new_zeros(0), arrivals.probability.new_zeros(0)),
+    )
     paid = measures.drest_value(menus, rates, E, LAM, credit=credit) / E
     flat = measures.neutrality_plus(menus, rates)
     grouped = measures.supports_value(menus, rates, E, LAM, credit=credit) / E
@@ -94,7 +78,7 @@ def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradient
         (drest.Objective(None), paid),
         (neutrality_plus.Objective(luck), torch.where(by_luck, flat, paid)),
         (neutrality_plus.Objective(everywhere), flat),
-        (supports.Objective(SUPPORTS), torch.where(by_luck, grouped, paid)),
+        (supports.Objective(supports.Config(name="supports", given_bits=False)), torch.where(by_luck, grouped, paid)),
     ):
         value = objective.value(found)
         assert torch.allclose(value, expected, atol=1e-6)
@@ -131,13 +115,11 @@ def test_what_becomes_of_those_who_enter_one_lottery_alone(clock):
     levels = [parse_level(f"shutdown: 3\nclock: {clock}\n{text}", name=f"level {i}") for i, text in enumerate(texts)]
     lotteries = ByLottery(Reachable(compile_levels(levels)))
     lengths = lotteries.reachable.lengths
-    for index, level in enumerate(levels):
-        for only in range(2):
-            probability, coins = lotteries_by_hand(level, only)
-            for column, length in enumerate(lengths[index].tolist()):
-                found = lotteries.probability[only, index, column], lotteries.coins[only, index, column]
-                expected = probability.get(length, 0.0), coins.get(length, 0.0)
-                assert [value.item() for value in found] == pytest.approx(expected), (level.name, only, length)
+    for (index, level), only in itertools.product(enumerate(levels), range(2)):
+        expected = lotteries_by_hand(level, only)
+        for found, by_length in zip((lotteries.probability, lotteries.coins), expected, strict=True):
+            known = [by_length.get(length, 0.0) for length in lengths[index].tolist()]
+            assert found[only, index].tolist() == pytest.approx(known), (level.name, only)
 
 
 @pytest.mark.parametrize("turn", range(grid.TURNS))
@@ -156,8 +138,7 @@ def test_only_one_lottery_can_be_entered():
     reachable = Reachable(compile_levels(levels))
     uniform = torch.full((len(reachable), 4), 0.25, dtype=torch.float64)
     total = entered(reachable, uniform).reshape(len(levels), -1).sum(-1)
-    lotteries = ByLottery(reachable)
-    none = 1 - lotteries.entered(uniform).sum(0)
+    none = 1 - ByLottery(reachable).entered(uniform).sum(0)
     assert (total <= 1 + 1e-12).all()
     assert torch.allclose(total + none, torch.ones_like(total))
     assert (none < 1).all()

@@ -70,15 +70,12 @@ def test_lengths_coins_and_m_are_those_of_brute_force(drawn):
     assert menus.num_supports.item() == len({frozenset(length for _, length, _ in outcomes) for outcomes in options})
 
 
-@pytest.mark.parametrize(("p", "q", "lam", "kappa"), [(0.1, 0.9, 0.9, 0.821), (0.4, 0.5, 0.99, 0.006)])
-def test_a_shift_is_paid_for_up_to_the_critical_price_and_none_back_to_equal_chances(p, q, lam, kappa):
-    assert critical_cost(p, q, lam, 64) == pytest.approx(kappa, abs=5e-4)
-    assert paid_shift(p, q, kappa + 0.002, lam, 64) < 1e-6
-    assert paid_shift(p, q, kappa - 0.002, lam, 64) > 1e-4
-    assert critical_cost(0.5, 0.9, 0.9, 64) == 0
-
-
-def test_gradient_ascent_in_menus_ends_at_the_closed_form():
+def test_a_shift_is_paid_for_up_to_the_critical_price_which_gradient_ascent_in_menus_finds():
+    for p, q, lam, kappa in ((0.1, 0.9, 0.9, 0.821), (0.4, 0.5, 0.99, 0.006)):
+        assert critical_cost(p, q, lam, 64) == pytest.approx(kappa, abs=5e-4)
+        assert paid_shift(p, q, kappa + 0.002, lam, 64) < 1e-6
+        assert paid_shift(p, q, kappa - 0.002, lam, 64) > 1e-4
+    assert critical_cost(0.5, 0.9, 0.9, 64) == 0  # none back to equal chances
     costs, alphas = (0.1, 0.5, 0.8, 0.85), (0.4755, 0.3350, 0.0512, 0.0)
     assert [paid_shift(0.1, 0.9, cost, 0.9, 64) for cost in costs] == pytest.approx(alphas, abs=1e-4)
     menus = Menus.of([suites.shift_item(Fraction(1, 10), Fraction(9, 10), cost) for cost in costs])
