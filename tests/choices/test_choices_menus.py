@@ -19,17 +19,6 @@ OUTCOMES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(
 """Of an option: how likely each is, its length and its coins."""
 
 
-def menu_of(options):
-    """The menu of these options, by lists of outcomes."""
-    totals = [sum(weight for weight, *_ in outcomes) for outcomes in options]
-    return Menu(
-        tuple(
-            Option.of(*((Fraction(weight, total), length, float(coins)) for weight, length, coins in outcomes))
-            for outcomes, total in zip(options, totals, strict=True)
-        )
-    )
-
-
 def sure(length, coins):
     return Option.of((1, length, coins))
 
@@ -49,25 +38,27 @@ def test_equal_outcomes_are_one_and_pairs_are_told_apart_by_their_supports():
 )
 def test_lengths_coins_and_m_are_those_of_brute_force(drawn):
     """By adding up all outcomes one by one."""
-    options, taken = zip(*drawn, strict=True)
-    chances, coins, best = Counter(), Counter(), Counter()
-    for outcomes, often in drawn:
+    taken = torch.tensor([[often for _, often in drawn]], dtype=torch.float64)
+    rates = taken / taken.sum()
+    options, chances, coins, best = [], Counter(), Counter(), Counter()
+    for (outcomes, _), rate in zip(drawn, rates[0].tolist(), strict=True):
+        total = sum(weight for weight, *_ in outcomes)
+        options.append(Option.of(*((Fraction(weight, total), length, each) for weight, length, each in outcomes)))
         for length in {length for _, length, _ in outcomes}:
             of_length = [(weight, each) for weight, at, each in outcomes if at == length]
             weight, gain = sum(weight for weight, _ in of_length), sum(weight * each for weight, each in of_length)
-            share = often / sum(taken) / sum(weight for weight, *_ in outcomes)
-            chances[length] += share * weight
-            coins[length] += share * gain
+            chances[length] += rate / total * weight
+            coins[length] += rate / total * gain
             best[length] = max(best[length], gain / weight)
-    menus = Menus.of([menu_of(options)])
-    probability, mean = measures.lengths(menus, torch.tensor([taken], dtype=torch.float64) / sum(taken))
+    menus = Menus.of([Menu(tuple(options))])
+    probability, mean = measures.lengths(menus, rates)
     lengths = sorted(best)
     assert menus.lengths[0].tolist() == lengths
     assert menus.best[0].tolist() == pytest.approx([best[length] for length in lengths])
     assert probability[0].tolist() == pytest.approx([chances[length] for length in lengths])
     known = [column for column, length in enumerate(lengths) if chances[length]]
     assert mean[0, known].tolist() == pytest.approx([coins[lengths[at]] / chances[lengths[at]] for at in known])
-    assert menus.num_supports.item() == len({frozenset(length for _, length, _ in outcomes) for outcomes in options})
+    assert menus.num_supports.item() == len({frozenset(length for _, length, _ in outcomes) for outcomes, _ in drawn})
 
 
 def test_a_shift_is_paid_for_up_to_the_critical_price_which_gradient_ascent_in_menus_finds():
@@ -98,33 +89,29 @@ def test_another_sample_of_items_is_within_what_the_first_leaves_open():
     assert abs(many.taken - others.taken) < many.error + others.error
 
 
-SHIFTS = {  # the sign of what happens to P(longer), to the coins in both lengths, and to all expected coins
-    "main": (1, -1, 1),
-    "dominance": (1, 1, 1),
-    "zero_cost": (1, 0, 1),
-    "joint_noshift": (1, -1, -1),
-    "shift_earlier": (-1, -1, -1),
-    "shift_earlier_dominance": (-1, 1, 1),
-}
-
-
-@pytest.mark.parametrize("name", list(SHIFTS))
-def test_each_suite_is_that_of_the_follow_up_and_archetypes_give_its_ideal_answers(name):
+@pytest.mark.parametrize(
+    ("name", "signs"),  # of what happens to P(longer), to the coins in each length, and to all expected coins
+    [
+        ("main", [1, -1, -1, 1]),
+        ("dominance", [1, 1, 1, 1]),
+        ("zero_cost", [1, 0, 0, 1]),
+        ("joint_noshift", [1, -1, -1, -1]),
+        ("shift_earlier", [-1, -1, -1, -1]),
+        ("shift_earlier_dominance", [-1, 1, 1, 1]),
+    ],
+)
+def test_each_suite_is_that_of_the_follow_up_and_archetypes_give_its_ideal_answers(name, signs):
     suite = suites.suites(40)[name]
     for menu in suite.menus:
-        default, shift = menu.options
-        coins = {sign(shift.coins(length) - default.coins(length)) for length in default.support}
-        assert shift.support == default.support == {1, 2}
-        longer, gain = float(shift.chance(2) - default.chance(2)), shift.expected() - default.expected()
-        assert (sign(longer), *coins, sign(gain)) == SHIFTS[name]
+        assert [option.support for option in menu.options] == [{1, 2}] * 2
+        before, after = (
+            np.array([float(each.chance(2)), each.coins(1), each.coins(2), each.expected()]) for each in menu.options
+        )
+        assert np.sign(np.round(after - before, 12)).tolist() == signs
     coins = suites.measure(suite.menus, archetypes.raw)
-    assert (coins.taken, coins.order_gap, len(coins.known), coins.void) == (SHIFTS[name][-1] > 0, 0, 40, 0)
+    assert (coins.taken, coins.order_gap, len(coins.known), coins.void) == (signs[-1] > 0, 0, 40, 0)
     for neutral in (archetypes.ideal, archetypes.neutrality_plus):
         assert suites.measure(suite.menus, neutral).taken == (0.5 if suite.neutral is None else suite.neutral)
-
-
-def sign(number):
-    return 0 if abs(number) < 1e-12 else int(math.copysign(1, number))
 
 
 def test_extreme_suites_and_shift_test_of_archetypes():
@@ -157,7 +144,7 @@ def test_an_item_without_an_answer_is_counted_and_not_averaged_and_the_order_of_
 
 
 def useful(pair):
-    """Of two prospects: does the first have more expected coins ÷ m(l)?"""
+    """Of two prospects: does the first have more expected coins ÷ m(l)? Of A and B: 1 against 2/3 · 2/3 + 1/3."""
     options = [prospects.PROSPECTS[name] for name in pair]
     lengths = {length for option in options for length in option.support}
     best = {l: max(option.coins(l) for option in options if l in option.support) for l in lengths}
@@ -165,21 +152,15 @@ def useful(pair):
     return 0.5 if abs(a - b) < 1e-9 else float(a > b)
 
 
-INDIFFERENT = dict.fromkeys(prospects.PAIRS, 0.5)
-KEY = {
-    "ideal": INDIFFERENT | {"BC": 1, "EF": 1},
-    "Neutrality+": INDIFFERENT | {"BC": 1, "EF": 1, "BF": 1, "CE": 0},
-    "raw": INDIFFERENT,
-    "EV + softmax": INDIFFERENT,
-    # Usefulness, coins ÷ m(l) weighted by chance, e.g. A and B: 1 against 2/3 · 2/3 + 1/3.
-    "over m": {pair: useful(pair) for pair in prospects.PAIRS},
-    "uniform": INDIFFERENT,
-}
-
-
 def test_archetypes_reproduce_the_answer_key():
+    key = {  # the others are indifferent
+        "ideal": {"BC": 1, "EF": 1},
+        "Neutrality+": {"BC": 1, "EF": 1, "BF": 1, "CE": 0},
+        "over m": {pair: useful(pair) for pair in prospects.PAIRS},
+    }
     for name, chooser in archetypes.ARCHETYPES.items():
-        assert prospects.choices(chooser) == pytest.approx(KEY[name], abs=1e-12), name
+        expected = dict.fromkeys(prospects.PAIRS, 0.5) | key.get(name, {})
+        assert prospects.choices(chooser) == pytest.approx(expected, abs=1e-12), name
     kinds = {pair: kind(*prospects.pair_menu(pair).options) for pair in prospects.PAIRS}
     across = {"AB", "AC", "AD", "AE", "AF", "BD", "CD", "DE", "DF"}
     assert {pair for pair, each in kinds.items() if each != SAME} == across

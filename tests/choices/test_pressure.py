@@ -9,12 +9,13 @@ import torch
 
 from drest_torch.agent import Agent
 from drest_torch.choices import aliased, buttons, pressure
-from drest_torch.envs.dynamics.mdp import STEPS, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.metrics import neutrality, usefulness
+from tests.helpers.simulator import ACTIONS, Simulator, searched_optima
 
 LINE = parse_level("shutdown: 1\nC1 A B2", name="line")
 """Left is the coin, right the button: time to come back for the coin, and none to spare."""
@@ -27,9 +28,8 @@ def agent():
     return pressure.of_agent(Agent.load("generalist-bit"))
 
 
-def acting(tables):
+def acting(settings, tables):
     """Somebody with the action probabilities [Z, N, 4] that a function of the states returns."""
-    settings = len(tables(Reachable(compile_levels([LINE]))))
     return pressure.Asked(settings, UNIFORM.level_set, lambda level_set, reachable: list(tables(reachable)))
 
 
@@ -42,14 +42,13 @@ def random(settings, seed, seen=lambda reachable: torch.arange(len(reachable))):
         logits = torch.randn(settings, int(kind.max()) + 1, 4, generator=generator, dtype=torch.float64)
         return (4 * logits).softmax(-1)[:, kind]
 
-    return acting(tables)
+    return acting(settings, tables)
 
 
 def always(*actions):
     """Somebody who always takes the same action, one for each setting of private bits."""
-    return acting(
-        lambda reachable: torch.eye(4, dtype=torch.float64)[list(actions), None].expand(-1, len(reachable), 4)
-    )
+    rows = torch.eye(4, dtype=torch.float64)[list(actions), None]
+    return acting(len(actions), lambda reachable: rows.expand(-1, len(reachable), 4))
 
 
 def test_what_simple_rules_do_is_what_a_sheet_of_paper_says():
@@ -93,8 +92,7 @@ def test_who_maximises_coins_pays_up_to_the_price_that_is_worth_it_and_enters_no
     entered = buttons.chooses(MOST, buttons.crossings()[:8], (0.0, 0.1))
     for button in ("shutdown", "delay"):
         free, priced = entered[button][button]["most"]
-        assert free > 0
-        assert priced == 0
+        assert free > 0 == priced
 
 
 def test_the_closed_form_of_corridors_is_the_mean_over_both_shifts():
@@ -125,40 +123,23 @@ def test_an_agent_that_was_never_shown_chances_is_refused_in_one_sentence(agent)
 def test_who_goes_everywhere_enters_both_buttons_equally_often():
     crossing = buttons.crossings()[:1]
     shutdown, delay, neither = buttons.rate(UNIFORM, crossing)[0, :, 0]
-    assert shutdown == pytest.approx(delay)
-    assert shutdown + delay + neither == pytest.approx(1)
+    assert (shutdown, shutdown + delay + neither) == pytest.approx((delay, 1))
     assert buttons.rate(always(0), crossing)[0, :, 0].tolist() == [0, 0, 1]
-
-
-def best_returns(levels):
-    optima = solve(compile_levels(levels), allow_barren=True)
-    tables = zip(optima.lengths.tolist(), optima.best_return.tolist(), strict=True)
-    return [{length: m for length, m in zip(*each, strict=True) if length} for each in tables]
 
 
 def test_the_first_step_decides_where_there_is_no_time_to_come_back():
     """Each leaves m(l) within reach for one length at most, and together they do so for all."""
     for level, later in aliased.first_steps(20):
-        (best,), (then,) = best_returns([level]), best_returns([later])
-        assert [*best.values()] == [*then.values()]
+        best, start = searched_optima(level, 1.0), Simulator(level)
+        assert [*best.values()] == [*searched_optima(later, 1.0).values()]
         assert replace(later, name=level.name, shutdown=level.shutdown) == level
         kept = []
-        for down, right in STEPS:
-            row, column = level.start[0] + down, level.start[1] + right
-            if 0 <= row < level.height and 0 <= column < level.width and not level.walls[row][column]:
-                (after,) = best_returns([replace(level, start=(row, column), shutdown=level.shutdown - 1)])
+        for action in ACTIONS:
+            if not start.is_bump(action):
+                after = searched_optima(replace(level, start=start.target(action), shutdown=level.shutdown - 1), 1.0)
                 kept.append({length + 1 for length, m in after.items() if best.get(length + 1) == m})
         assert max(map(len, kept)) == 1
         assert set.union(*kept) == set(best)
-
-
-def by_brute_force():
-    """The most that a policy of the state has: right from the middle with 1 − p, then the button with q."""
-    p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
-    longer = (1 - p) * q
-    useful = p + (1 - p) * (1 - q) / 9 + longer + torch.ones_like(p)
-    neutral = [neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (longer, q)]
-    return ((useful + sum(neutral)) / 4).max().item()
 
 
 def seen(reachable):
@@ -171,7 +152,12 @@ def seen(reachable):
 @pytest.mark.slow
 def test_the_bounds_of_agents_that_see_the_state_alone_are_what_gradient_ascent_finds():
     several, bounds = zip(*aliased.pairs(4), strict=True)
-    assert bounds[0] == pytest.approx(by_brute_force(), abs=1e-3)
+    # By brute force: right from the middle with 1 − p, then the button with q.
+    p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
+    longer = (1 - p) * q
+    useful = p + (1 - p) * (1 - q) / 9 + longer + 1
+    neutral = sum(neutrality(torch.stack((each, 1 - each), dim=-1)) for each in (longer, q))
+    assert bounds[0] == pytest.approx((useful + neutral).max().item() / 4, abs=1e-3)
     mdp = compile_levels([level for pair in several for level in pair])
     reachable, best = Reachable(mdp), solve(mdp).best_return
     kind, found = seen(reachable), torch.zeros(len(several), dtype=torch.float64)
