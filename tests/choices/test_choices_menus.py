@@ -247,13 +247,11 @@ def test_the_slack_keeps_every_chance_and_is_the_largest():
     slack = axioms.largest_slack(second, takes, item)
 
     def shares(free, mixed):  # of X1 ∨ Y1 and X2 ∨ Y2, and of X1 and X2 alone
-        p, q = float(item.p), float(item.q)
-        either = (free + mixed * p + (1 - mixed) * q, (1 - free) + mixed * (1 - p) + (1 - mixed) * (1 - q))
-        return either, (free + mixed * p, 1 - free + mixed * (1 - p))
+        free, p, q = (np.array([float(each), float(1 - each)]) for each in (free, item.p, item.q))
+        return free + mixed * p + (1 - mixed) * q, free + mixed * p
 
-    before = shares(second, takes)
     free = second + slack * float(item.q - item.p)
-    after = shares(free, takes + slack)
-    assert after[0] == pytest.approx(before[0])
-    assert min(a - b for a, b in zip(after[1], before[1], strict=True)) > 0
+    (either, better_alone), (either_then, better_then) = shares(second, takes), shares(free, takes + slack)
+    assert either_then == pytest.approx(either)
+    assert (better_then > better_alone).all()
     assert free == pytest.approx(1) or takes + slack == pytest.approx(1)

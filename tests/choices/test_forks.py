@@ -18,18 +18,13 @@ from drest_torch.theory import balance, value_for
 from tests.helpers.simulator import searched_optima
 
 
-def is_fork(design):
-    """Whether the design has two lengths, and lets an agent collect what a fork does and nothing more."""
-    wanted = {(1, 2, 4): [1, 4], (1, 4, 2): [1, 4], (8, 2, 4): [8, 4]}  # the most, the shorter length first
-    found = {values: searched_optima(with_coins(design, values), 1.0) for values in wanted}
-    return {values: list(optima.values()) for values, optima in found.items()} == wanted
-
-
 def test_the_forks_are_of_three_families_and_all_different():
     several = designs()
     names = [design.name.rpartition(" ")[0] or "cross" for design in several]
     assert Counter(names) == {"cross": 8, "open floor": 16, "walls and detours": 16}
-    assert all(is_fork(design) for design in several)
+    # Each has two lengths, and lets an agent collect what a fork does and nothing more: the shorter length first.
+    for values, most in (((1, 2, 4), [1, 4]), ((1, 4, 2), [1, 4]), ((8, 2, 4), [8, 4])):
+        assert all([*searched_optima(with_coins(design, values), 1.0).values()] == most for design in several)
     assert len({canonical_key(design) for design in several[8:]}) == 32
 
 
@@ -43,7 +38,10 @@ def test_probabilities_of_options_against_enumeration():
     assert found.shape == (2, len(forks.SETTINGS), len(several), 5)
     levels = [with_coins(design, values) for values in forks.SETTINGS for design in several]
     # The coins that are collected are those of the options: E[C] is the same whichever way it is counted.
-    values = np.array([coins_by_mark(*each) for each in zip(levels, several * len(forks.SETTINGS), strict=True)])
+    values = np.empty((len(levels), len(MARKS)))
+    for row, level, design in zip(values, levels, several * len(forks.SETTINGS), strict=True):
+        at = {(coin.row, coin.column): coin.value for coin in level.coins}
+        row[:] = [at[coin.row, coin.column] for coin in sorted(design.coins, key=lambda coin: MARKS.index(coin.value))]
     _, reachable, of_settings = asked.unrolled(levels)
     for setting, table in enumerate(of_settings):
         outcome = reachable.propagate(table)
@@ -52,13 +50,6 @@ def test_probabilities_of_options_against_enumeration():
         expected = (outcome.probability * outcome.coins).numpy()
         np.testing.assert_allclose(by_level[:, 0] * values[:, 0], expected[:, 0], atol=1e-15)
         np.testing.assert_allclose((by_level[:, 1:3] * values[:, 1:]).sum(-1), expected[:, 1], atol=1e-15)
-
-
-def coins_by_mark(level, design):
-    """The values of the coins of a level, in the order of the marks that stand there in the design."""
-    values = {(coin.row, coin.column): coin.value for coin in level.coins}
-    places = {coin.value: (coin.row, coin.column) for coin in design.coins}
-    return [values[places[mark]] for mark in MARKS]
 
 
 @pytest.mark.parametrize("steepness", [0.3, 1.0, 4.0])

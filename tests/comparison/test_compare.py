@@ -15,15 +15,15 @@ from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs, read_run
 from drest_torch.plots.curves import compare_curves
 
 
-def write_run(folder, *, algo="ppo", seed=0, finished=True, took=None, **values):
+def write_run(folder, *, algo="ppo", seed=0, finished=True, summary=None, **values):
     """Write what a run leaves: two evaluations, and a summary with other numbers, as it is of all levels."""
     folder.mkdir(parents=True)
     groups = {"reward": {"name": "drest"}, "levels": {"name": "generated", "path": None}, "policy": {"network": "mlp"}}
     algo = {"name": algo, "lr": 0.001, **({"clip": 0.2} if algo == "ppo" else {})}
     config = groups | {"algo": algo, "seed": seed, "env_steps": 2000, "run_dir": str(folder)}
     for key, value in values.items():
-        group, _, name = key.partition("__")
-        config[group] = config[group] | {name: value} if name else value
+        group, name = key.split("__")
+        config[group] = config[group] | {name: value}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     rows = [
         {"step": 0, "eval/train/usefulness": 0.1, "eval/train/neutrality": 0.2},
@@ -37,8 +37,8 @@ def write_run(folder, *, algo="ppo", seed=0, finished=True, took=None, **values)
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 13')
     if finished:
         splits = {"train": {"usefulness": 0.87, "neutrality": 0.97}, "test": {"usefulness": 0.77, "neutrality": 0.67}}
-        summary = {"env_steps": 2040, "wall_seconds": 61.2, "splits": splits, **(took or {})}
-        (folder / "summary.json").write_text(json.dumps(summary))
+        numbers = {"env_steps": 2040, "wall_seconds": 61.2, "splits": splits} | (summary or {})
+        (folder / "summary.json").write_text(json.dumps(numbers))
     return folder
 
 
@@ -136,20 +136,12 @@ def plotted(runs):
     return write.call_args.args[0]
 
 
-def write_seeds(*names, **values):
-    """Write runs that differ in their seed alone, each of them a tenth more useful and evaluated 100 steps later."""
-    folders = [write_run(Path(name), seed=seed, **values) for seed, name in enumerate(names)]
-    for seed, folder in enumerate(folders):
-        summary = json.loads((folder / "summary.json").read_text())
-        summary["splits"]["train"] |= {"usefulness": 0.7 + seed / 10, "optimum": {"neutrality": 1.0}}
-        (folder / "summary.json").write_text(json.dumps(summary))
+def test_runs_that_differ_in_their_seed_alone_are_one_configuration(call):
+    for seed, name in enumerate("abc"):  # each is a tenth more useful, and evaluated 100 steps later
+        train = {"usefulness": 0.7 + seed / 10, "neutrality": 0.97, "optimum": {"neutrality": 1.0}}
+        folder = write_run(Path(name), seed=seed, summary={"splits": {"train": train}})
         rows = [{"step": at + 100 * seed * (at > 0), "eval/train/usefulness": at / 1000} for at in (0, 1000)]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folders
-
-
-def test_runs_that_differ_in_their_seed_alone_are_one_configuration(call):
-    write_seeds("a", "b", "c")
     write_run(Path("d"), algo="a2c")
     out = call("a", "d", "b", "c")[1]
     # By hand: 4.303 x 0.1 / sqrt(3) = 0.248 around 0.8; neutrality and the upper end are within what is possible.
@@ -202,7 +194,7 @@ def test_a_damaged_file_of_a_run_is_a_sentence_or_a_result(call, name):
 
 
 def test_a_value_of_the_wrong_kind_is_a_sentence_or_a_result(call):
-    folder = write_run(Path("run"), algo="exact", took=TOOK, algo__counted_steps=100)
+    folder = write_run(Path("run"), algo="exact", summary=TOOK, algo__counted_steps=100)
     write_run(Path("other"), algo="exact", seed=1, algo__counted_steps=100)
     for file in (folder / "config.yaml", folder / "summary.json"):
         whole = file.read_text()
@@ -214,7 +206,9 @@ def test_a_value_of_the_wrong_kind_is_a_sentence_or_a_result(call):
 
 def test_no_escape_sequence_of_a_name_reaches_the_terminal(call):
     evil = "\x1b]0;owned\x07\x1b[31m<img src=x onerror=alert(1)>"
-    folders = write_seeds(f"a{evil.replace('/', '')}", "b", levels__name=evil, policy__network=evil)
+    folders = [Path(f"a{evil.replace('/', '')}"), Path("b")]
+    for seed, folder in enumerate(folders):
+        write_run(folder, seed=seed, levels__name=evil, policy__network=evil)
     write_run(Path("c"), algo=evil)
     (write_run(Path(f"torn{evil}")) / "summary.json").write_text("{")
     code, out, err = call(*map(str, folders), "c", f"torn{evil}", f"out={evil}.svg")
@@ -227,7 +221,7 @@ def test_no_escape_sequence_of_a_name_reaches_the_terminal(call):
 
 def test_exact_gradients_have_no_steps_beside_steps_that_are_played(call):
     write_run(Path("a"), algo__counted_steps=100)
-    write_run(Path("b"), algo="exact", took=TOOK, algo__counted_steps=100)
+    write_run(Path("b"), algo="exact", summary=TOOK, algo__counted_steps=100)
     write_run(Path("c"), algo="exact", finished=False, algo__counted_steps=100)
     out = call("a", "b", "c")[1]
     assert ["2", "exact", "generated", "0", "-", *["0.870", "0.770", "0.970", "0.670", "61"]] in cells(out)
