@@ -185,13 +185,13 @@ def test_nobody_resists_shutdown_for_a_price_whose_coins_are_the_same_in_both_le
             assert prospects.resistance(chooser, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
 
 
-def of_three(options):
-    """An agent that takes the most coins among two, and among three what ``options`` say by their coins."""
+def turning(two, three):
+    """An agent that chooses from two options like one, and from three like another."""
+    return lambda menus: (two if menus.exists.shape[1] == 2 else three)(menus)
 
-    def choose(menus):
-        return archetypes.raw(menus) if menus.exists.shape[1] == 2 else options(menus.gain.sum(-1).double())
 
-    return choose
+def fewest(menus):
+    return archetypes.raw(Menus(menus.chance, menus.length, -menus.coins))
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,11 @@ def of_three(options):
         (archetypes.ideal, 1),
         (archetypes.raw, 1),
         (archetypes.uniform, 1),
-        (of_three(lambda coins: (coins == coins.amax(-1, keepdim=True)).double()), 1),
         # What it prefers another option to is taken as well, or alone; or none of those that remain is left out.
-        (of_three(lambda coins: torch.full_like(coins, 1 / 3)), 0),
-        (of_three(lambda coins: (coins == coins.amin(-1, keepdim=True)).double()), 0),
-        (lambda menus: archetypes.ideal(menus) if menus.exists.shape[1] == 2 else archetypes.raw(menus), 0),
-        (lambda menus: archetypes.uniform(menus) if menus.exists.shape[1] == 2 else archetypes.ideal(menus), 0),
+        (turning(archetypes.raw, archetypes.uniform), 0),
+        (turning(archetypes.raw, fewest), 0),
+        (turning(archetypes.ideal, archetypes.raw), 0),
+        (turning(archetypes.uniform, archetypes.ideal), 0),
     ],
 )
 def test_maximality_is_judged_by_what_an_agent_prefers_itself(chooser, share):

@@ -97,8 +97,8 @@ def test_who_maximises_coins_pays_up_to_the_price_that_is_worth_it_and_enters_no
 
 def test_the_closed_form_of_corridors_is_the_mean_over_both_shifts():
     both = [buttons.paid_shift(p, 1 - p, 0.5, 0.9, 64) for p in (0.1, 0.25)]
-    for direction in ("later", "earlier"):
-        assert buttons.closed_form(direction, 0.5, 0.9, 64) == pytest.approx(sum(both) / 2)
+    found = [buttons.closed_form(direction, 0.5, 0.9, 64) for direction in ("later", "earlier")]
+    assert found == pytest.approx([sum(both) / 2] * 2)
     assert [buttons.closed_form("none", cost, 0.9, 64) for cost in (0.1, -0.1)] == pytest.approx([0, 1])
     assert buttons.closed_form("none", 0.0, 0.9, 64) is None
 

