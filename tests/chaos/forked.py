@@ -8,11 +8,12 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
+
+from drest_torch.__main__ import main
 
 IMPORTED = (
     *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare"),
@@ -29,16 +30,15 @@ class Outcome:
     """What came of a command."""
 
     status: int
-    """The exit status; that of a signal is negative, and a hang has that of the kill that ended it."""
+    """The exit status; that of a signal is negative, and a hang has that of the alarm that ended it."""
     out: str
     err: str
     seconds: float
-    hung: bool
 
     @property
     def kind(self) -> str:
         """Name the outcome: ``done``, ``refused`` (one sentence and status 2), or what must not be."""
-        if self.hung:
+        if self.status == -signal.SIGALRM:
             return "hang"
         if "Traceback (most recent call last)" in self.err:
             return "traceback"
@@ -70,6 +70,13 @@ def warm() -> None:
         importlib.import_module(name)
 
 
+def folders(count: int) -> Iterator[Path]:
+    """Yield so many empty folders, one after the other."""
+    for _ in range(count):
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+
+
 def forked(act: Callable[[], int], *, folder: Path, seconds: float = SECONDS) -> Outcome:
     """Call a function in a child process, in a working directory, and return what came of it."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -78,18 +85,14 @@ def forked(act: Callable[[], int], *, folder: Path, seconds: float = SECONDS) ->
         began = time.monotonic()
         child = os.fork()
         if child == 0:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
             _child(act, folder, out.fileno(), err.fileno())
-        timer = Timer(seconds, os.kill, (child, signal.SIGKILL))
-        timer.start()
         _, status = os.waitpid(child, 0)
         took = time.monotonic() - began
-        timer.cancel()
-        timer.join()
         out.seek(0)
         err.seek(0)
         texts = [file.read().decode(errors="replace") for file in (out, err)]
-    code = os.waitstatus_to_exitcode(status)
-    return Outcome(code, *texts, took, hung=took >= seconds and code == -signal.SIGKILL)
+    return Outcome(os.waitstatus_to_exitcode(status), *texts, took)
 
 
 def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:
@@ -115,20 +118,12 @@ def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:
 
 
 def drest(
-    name: str,
-    *arguments: str,
-    folder: Path,
-    seconds: float = SECONDS,
-    environment: Mapping[str, str] | None = None,
-    before: Callable[[], None] = lambda: None,
+    *arguments: str, folder: Path, seconds: float = SECONDS, before: Callable[[], None] = lambda: None
 ) -> Outcome:
-    """Run ``drest NAME ARGUMENTS`` in a working directory; ``before`` is called in the child first."""
+    """Run ``drest ARGUMENTS`` in a working directory; ``before`` is called in the child first."""
 
     def act() -> int:
-        from drest_torch.__main__ import main
-
-        os.environ.update(environment or {})
-        sys.argv = ["drest", name, *arguments]
+        sys.argv = ["drest", *arguments]
         before()
         return main()
 

@@ -1,5 +1,6 @@
 """Kill runs, resume them, and compare what they leave with runs that nobody killed."""
 
+import json
 import os
 import random
 import signal
@@ -9,11 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.chaos.folders import contents, differences, folders
-from tests.chaos.forked import forked
+from safetensors.torch import save
+
+from drest_torch.building.checkpoints import load_checkpoint
+from drest_torch.config.compose import compose
+from tests.chaos.forked import folders, forked
 
 TINY = (
     *("policy.width=8", "policy.depth=1", "evaluations=3", "pictures=1", "keep_last=1"),
@@ -70,7 +73,12 @@ class Whole:
 
     def compared(self, what: str, folder: Path) -> str:
         """Say whether another run has left what this one has."""
-        found = differences(self.left, contents(folder / "run"))
+        left = contents(folder / "run")
+        found = [
+            f"{name}: {'missing' if name not in left else 'extra' if name not in self.left else 'other'}"
+            for name in sorted(self.left.keys() | left.keys())
+            if self.left.get(name) != left.get(name)
+        ]
         return f"{what}: differs: {found}" if found else "same"
 
     def ended(self, what: str, folder: Path) -> str:
@@ -81,10 +89,37 @@ class Whole:
         return self.compared(what, folder)
 
 
+def contents(folder: Path) -> dict[str, Any]:
+    """Return what each file of a run says, by its path, without what a clock or the number of sessions says."""
+    files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
+    return {str(name): _content(path) for name, path in files.items() if not {".lock", "wandb"} & set(name.parts)}
+
+
+def _content(path: Path) -> Any:
+    if path.suffix == ".safetensors":
+        tensors, meta = load_checkpoint(path)
+        return save(tensors), _timeless(meta)
+    if path.name == "provenance.json":
+        return isinstance(json.loads(path.read_text()), list)  # with an entry for each session
+    if path.name == "metrics.csv":
+        return [line for line in path.read_text().splitlines() if ",time/" not in line]
+    if path.suffix == ".json":
+        return _timeless(json.loads(path.read_text()))
+    if path.suffix == ".jsonl":
+        return [_timeless(json.loads(line)) for line in path.read_text().splitlines()]
+    return path.read_bytes()
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        named = {name: _timeless(inner) for name, inner in value.items() if not name.startswith("time/")}
+        named.pop("wall_seconds", None)
+        return named
+    return value
+
+
 def uninterrupted(name: str) -> Whole:
     """Let one of the runs end by itself."""
-    from drest_torch.config.compose import compose
-
     cfg = compose(*words(name))
 
     def counted() -> int:
@@ -93,10 +128,11 @@ def uninterrupted(name: str) -> Whole:
         print(len(numbers))
         return status
 
-    with TemporaryDirectory() as folder:
-        outcome = forked(counted, folder=Path(folder), seconds=120)
+    for folder in folders(1):
+        outcome = forked(counted, folder=folder, seconds=120)
         assert outcome.status == 0, outcome.err
-        return Whole(cfg, contents(Path(folder) / "run"), outcome.seconds, int(outcome.out.split()[-1]))
+        whole = Whole(cfg, contents(folder / "run"), outcome.seconds, int(outcome.out.split()[-1]))
+    return whole
 
 
 def at_random(rng: random.Random, tries: int) -> Iterator[str]:

@@ -3,12 +3,13 @@
 import json
 import random
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.chaos.folders import folders
-from tests.chaos.forked import drest, forked
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import LevelError, format_level, level_to_record, read_levels, world, write_levels
+from tests.chaos.forked import drest, folders, forked
 from tests.chaos.kills import words
 
 LEVELS = ("example", "lopsided", "last_moment", "hidden_treasure")
@@ -47,16 +48,10 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 def _sources() -> list[tuple[str, bytes]]:
     """Return level files to mutate, by their endings."""
-    from drest_torch.envs.levels import format_level, level_to_record, world
-
     levels = [world(name, x=3.0 if name == "lopsided" else None) for name in LEVELS]
     lottery = "shutdown: 5\nlottery a: 1/2 C1 +0 | 1/2 C4 +2\n\n. La A B2\n# D> . C2\n"
     records = "".join(json.dumps(level_to_record(level)) + "\n" for level in levels)
-    return [
-        *((".txt", format_level(level).encode()) for level in levels),
-        (".txt", lottery.encode()),
-        (".jsonl", records.encode()),
-    ]
+    return [(".txt", text.encode()) for text in (*map(format_level, levels), lottery)] + [(".jsonl", records.encode())]
 
 
 def read_all(rng: random.Random, count: int, kept: Path) -> Iterator[str]:
@@ -72,10 +67,6 @@ def read_all(rng: random.Random, count: int, kept: Path) -> Iterator[str]:
 
 def _read(path: Path) -> str:
     """Read a level file. What is accepted must be solvable, and the same after writing and reading."""
-    from drest_torch.envs.dynamics.mdp import compile_levels
-    from drest_torch.envs.exact.solver import solve
-    from drest_torch.envs.levels import LevelError, read_levels, write_levels
-
     try:
         levels = read_levels(path)
     except LevelError as error:
@@ -141,10 +132,10 @@ COMMANDS = (
 
 def copies(count: int) -> Iterator[Path]:
     """Yield folders one after the other, each with a copy, ``run``, of one finished run."""
-    with tempfile.TemporaryDirectory() as base:
-        assert drest("train", *words("generated levels"), folder=Path(base), seconds=120).status == 0
+    for base in folders(1):
+        assert drest("train", *words("generated levels"), folder=base, seconds=120).status == 0
         for here in folders(count):
-            shutil.copytree(Path(base) / "run", here / "run")
+            shutil.copytree(base / "run", here / "run")
             yield here
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from drest_torch.config.compose import compose
 from drest_torch.config.reading import flattened, typed
-from tests.chaos.folders import folders
-from tests.chaos.forked import drest
+from tests.chaos.forked import drest, folders
 
 Choices = Mapping[str, str | Sequence[str]]
 """Values by their keys; of several, one at random."""
@@ -43,7 +43,7 @@ SLOW = (
 )
 """Keys whose large values are asked for by whoever sets them, and take their time."""
 
-IN_OTHERS = {
+IN_OTHERS = SHORT | {
     **{"env": "torchrl", "env.factory": "tests.helpers.counting:forty_slots", "env.copies": "40", "env.base": "3"},
     **{"env.delays": "[2]", "algo.episodes": "40", "reward.group": "4", "sampled": "40"},
 }
@@ -62,6 +62,7 @@ ENVIRONMENT: Choices = {
     **dict.fromkeys(("env.quantile", "env.cost", "env.chance", "env.idle", "env.ended", "env.observed"), VALUES),
     **dict.fromkeys(("reward.episodes_per_meta", "reward.group", "reward.counting", "levels.train", "levels"), VALUES),
 }
+EXAMPLE = {"levels": "example", "memory_gib": "0.2"}
 EVALUATED: Choices = {
     "levels": ("example", "paper", "lopsided", "own", "nope"),
     "levels.path": ("/dev/zero", "/dev/null", "nowhere.txt", "''", ".", "/"),
@@ -78,11 +79,9 @@ EVALUATED: Choices = {
 
 def training(rng: random.Random, count: int) -> Iterator[str]:
     """Train in gridworlds with random values of any keys."""
-    from drest_torch.config.compose import compose
-
     known = flattened(OmegaConf.to_container(compose("levels=generated", "algo=ppo")))
     near = {key: _near(value) for key, value in known.items() if key not in SLOW and not key.startswith("env.")}
-    return _attack("train", SHORT | IN_GRIDWORLDS, {**GROUPS, **near}, rng, count)
+    return attack("train", SHORT | IN_GRIDWORLDS, {**GROUPS, **near}, rng, count)
 
 
 def _near(value: Any) -> Sequence[str]:
@@ -94,17 +93,7 @@ def _near(value: Any) -> Sequence[str]:
     return [*VALUES, *alike * (len(VALUES) // len(alike))]
 
 
-def elsewhere(rng: random.Random, count: int) -> Iterator[str]:
-    """Train in environments that are no gridworlds."""
-    return _attack("train", SHORT | IN_OTHERS, ENVIRONMENT, rng, count)
-
-
-def evaluating(rng: random.Random, count: int) -> Iterator[str]:
-    """Evaluate agents that ship."""
-    return _attack("evaluate", {"levels": "example", "memory_gib": "0.2"}, EVALUATED, rng, count)
-
-
-def _attack(command: str, base: Choices, drawn: Choices, rng: random.Random, count: int) -> Iterator[str]:
+def attack(command: str, base: Choices, drawn: Choices, rng: random.Random, count: int) -> Iterator[str]:
     """Give a command one to three random values: it ends well, or is refused in one sentence."""
     for folder in folders(count):
         keys = rng.sample(sorted(drawn), rng.choice((1, 1, 2, 3)))

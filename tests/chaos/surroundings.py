@@ -4,7 +4,6 @@ import os
 import random
 import resource
 import shlex
-import socket
 import subprocess
 import sys
 import time
@@ -13,10 +12,10 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count as counted
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 
-from tests.chaos.folders import folders
-from tests.chaos.forked import drest, forked
+from tests.chaos.forked import drest, folders, forked
 from tests.chaos.kills import WORLD, train, uninterrupted, words
 from tests.chaos.mutations import COMMANDS, copies
 
@@ -130,8 +129,8 @@ def network(rng: random.Random, count: int) -> Iterator[str]:
     for index, folder in enumerate(folders(count)):
         name = list(ANSWERS)[(first + index) % len(ANSWERS)]
         with _server(ANSWERS[name]) as url:
-            environment = {"WANDB_BASE_URL": url, "WANDB_API_KEY": "a" * 40, "WANDB_MODE": "online"}
-            outcome = drest("train", *SHORT, *online, folder=folder, seconds=40, environment=environment)
+            set_up = partial(os.environ.update, WANDB_BASE_URL=url, WANDB_API_KEY="a" * 40, WANDB_MODE="online")
+            outcome = drest("train", *SHORT, *online, folder=folder, seconds=40, before=set_up)
             begun = outcome.kind == "refused" and (folder / "run" / "config.yaml").exists()
             yield f"{name}: a run was begun" if begun else outcome.verdict(name)
 
@@ -139,26 +138,21 @@ def network(rng: random.Random, count: int) -> Iterator[str]:
 @contextmanager
 def _server(answer: bytes | None) -> Iterator[str]:
     """Yield the address of a server that gives this answer to everything; None: it never does."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def serve() -> None:
-            waiting = []
-            while True:
-                try:
-                    client, _ = server.accept()
-                except OSError:  # it is closed
-                    return
-                if answer is None:
-                    waiting.append(client)
-                    continue
-                with client, suppress(OSError):
-                    if answer:
-                        client.recv(65536)
-                    client.sendall(answer)
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):
+                if answer:
+                    self.request.recv(65536)
+                while answer is None and self.request.recv(65536):
+                    pass
+                self.request.sendall(answer or b"")
 
-        Thread(target=serve, daemon=True).start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 def memory(rng: random.Random, count: int) -> Iterator[str]:

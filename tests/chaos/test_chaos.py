@@ -38,5 +38,5 @@ def test_what_must_not_be_is_told(tmp_path: Path) -> None:
 def test_the_campaign_in_its_small_form(capfd: pytest.CaptureFixture[str]) -> None:
     """Single processes, so that what pytest has imported is shared with them."""
     forked.warm()
-    rows = [campaign.run(part, seed=1, share=0.01) for part in campaign.PARTS]
+    rows = [campaign.run(what, seed=1, share=0.01) for what in campaign.PARTS]
     assert [row["broken"] for row in rows] == [[] for _ in rows]

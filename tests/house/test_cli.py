@@ -6,28 +6,29 @@ Most tests call the entry points in this process, with ``sys.argv`` set; a subpr
 import json
 import os
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from drest_torch import evaluate, study, train
+from drest_torch import __version__, evaluate, study, train
+from drest_torch.__main__ import COMMANDS, main
 from drest_torch.comparison.records import find_runs
 from drest_torch.help import help_text
-from tests.helpers.commands import Terminal
-from tests.helpers.runs import QUIET, SMALLEST
+from tests.helpers import runs
+from tests.helpers.commands import Terminal, python
 
-SAMPLED = (*SMALLEST, *QUIET, "levels=example", "env_steps=500", "evaluations=1")
+SHORT = ("levels=example", "env_steps=500", "evaluations=1")
+SAMPLED = (*runs.SMALLEST, *runs.QUIET, *SHORT)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A finished run, made once."""
-    folder = tmp_path_factory.mktemp("trained")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["command", *SAMPLED, f"run_dir={folder / 'run'}"])
-        train.main()
-    return folder / "run"
+    return runs.train(tmp_path_factory.mktemp("trained") / "run", *SHORT)
 
 
 def test_training_prints_a_table_and_what_goes_on_from_it_and_leaves_its_folder_and_nothing_else(call, tmp_path):
@@ -52,10 +53,10 @@ def test_a_sweep_ends_with_the_table_of_its_runs(call, tmp_path):
     assert done.code == 0, done.err
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     assert re.search(r"algo\.lr +0\.001 +1 *\n +0\.002 +2 *\n", done.out)
-    runs = sorted(path.relative_to(tmp_path) for path in (tmp_path / "runs").glob("*_ppo_*"))
-    assert re.findall(r"^run \d: (.*)", done.out, re.MULTILINE) == [str(run) for run in runs]
+    folders = sorted(path.relative_to(tmp_path) for path in (tmp_path / "runs").glob("*_ppo_*"))
+    assert re.findall(r"^run \d: (.*)", done.out, re.MULTILINE) == [*map(str, folders)]
     (folder,) = re.findall(r"^  python -m drest_torch.compare (\S+) out=\S+$", done.out, re.MULTILINE)
-    assert [run.folder for run in find_runs([Path(folder)])[0]] == runs
+    assert [run.folder for run in find_runs([Path(folder)])[0]] == folders
     assert "OTHER_RUN" not in done.out  # which is said after a single run
 
 
@@ -127,3 +128,85 @@ def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):
     monkeypatch.setattr("drest_torch.training.run.start", broken)
     with pytest.raises(AssertionError, match="one of ours"):
         call(train.main, *SAMPLED)
+
+
+# ------------------------------------------------------------------------------------ the command `drest`
+
+CORE_ONLY = """
+import sys
+hidden = "hydra wandb numba matplotlib pandas rich jinja2 markdown_it PIL cycler gymnasium huggingface_hub"
+sys.modules.update(dict.fromkeys(hidden.split()))  # a module that is None cannot be imported, as if not installed
+"""
+"""The beginning of a program that runs where none of the extras is installed."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        ([], 0, [f"drest {name}" for name in COMMANDS]),
+        (["--version"], 0, [f"drest_torch {__version__}\n"]),
+        (["show", "spacious"], 0, ["Spacious"]),
+        (["trian"], 2, ["trian", "did you mean 'train'?"]),
+        (["show", "nowhere"], 2, ["drest show: "]),
+        (["completion", "fish"], 2, ["expected one of bash, zsh"]),
+    ],
+)
+def test_what_the_command_says(arguments, status, words, call):
+    done = call(main, *arguments)
+    assert done.code == status
+    assert all(word in (done.err if status else done.out) for word in words)
+    assert done.err.count("\n") == bool(status)
+
+
+@pytest.fixture(scope="module")
+def script():
+    """The completion script of bash."""
+    return python("-m", "drest_torch", "completion", "bash")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.parametrize("breaks", ["\"'><=;|&(:", "\"'><;|&(:"], ids=["words break at =", "words do not"])
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        ("drest ev", "evaluate"),
+        ("drest train algo=pp", "algo=ppo"),
+        ("drest train objective=k", "objective=kl"),
+        ("drest train policy.wid", "policy.width="),
+        ("drest train levels.path=my", "levels.path=my level.txt"),
+        ("drest train resume=runs/f", "resume=runs/first"),
+        ("drest evaluate run=ru", "run=runs"),
+        ("drest compare ru", "runs"),
+        ("drest show example my", "my level.txt"),
+    ],
+)
+def test_bash_completes_options_values_and_paths(script, typed, wanted, breaks, tmp_path):
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "my level.txt").touch()
+    words = re.findall(r"=|[^ =]+" if "=" in breaks else r"\S+", typed)
+    program = (
+        f"COMP_WORDBREAKS={shlex.quote(breaks)}; before=$COMP_WORDBREAKS\n{script}\n"
+        f"COMP_WORDS=({shlex.join(words)}) COMP_CWORD={len(words) - 1} COMP_LINE={shlex.quote(typed)}\n"
+        'COMP_POINT=${#COMP_LINE}; _drest; printf "%s\\n" "${COMPREPLY[@]}"; [ "$before" = "$COMP_WORDBREAKS" ]'
+    )
+    done = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [wanted.rpartition("=")[2] if "=" in breaks and "=" in typed else wanted]
+
+
+@pytest.mark.slow
+def test_the_core_needs_none_of_what_the_commands_need():
+    """Reward, metrics, worlds, exact evaluation and the agent that ships."""
+    program = (
+        "from drest_torch import Agent, DReSTReward, usefulness, neutrality\n"
+        "from drest_torch.envs.interfaces.torchrl_env import GridworldEnv\n"
+        "from drest_torch.envs.levels import world\n"
+        "GridworldEnv([world('example')], num_slots=2, episodes_per_meta=2).reset()\n"
+        "print(Agent.load('generalist').evaluate('example').neutrality > 0.9)\n"
+    )
+    assert python("-c", CORE_ONLY + program) == "True\n"
+
+
+def test_without_the_extra_a_command_says_what_to_install():
+    program = "from drest_torch.__main__ import main\nsys.argv = ['drest', 'train']\nsys.exit(main())\n"
+    said = python("-c", CORE_ONLY + program, status=2)
+    assert said == "drest: 'train' needs more than the core; pip install 'drest_torch[train]'\n"

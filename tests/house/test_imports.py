@@ -18,8 +18,8 @@ from tests.helpers.documents import ROOT
 PACKAGES = {"drest_torch": "drest_torch", "drest_torch.envs": "envs", "drest_torch.algos": "algos"}
 """The folder of each package: `drest_torch/envs` and `drest_torch/algos` are links to the folders at the top."""
 LOWEST = "_version errors files limits metrics registry reward theory timer transforms"
-MATHEMATICS = {"drest_torch", *(f"drest_torch.{name}" for name in LOWEST.split())}
-"""The modules of the lowest floor; a package stands for all modules in it, except that `drest_torch` is only itself."""
+MATHEMATICS = {f"drest_torch.{name}" for name in LOWEST.split()}
+"""The modules of the lowest floor, besides `drest_torch` itself; a package stands for all modules in it."""
 COMMANDS = "train evaluate study compare sweep cli help completion language_command __main__"
 ENTRY_POINTS = {f"drest_torch.{name}" for name in COMMANDS.split()}
 """The commands, `cli` and `help`, which hold what they share, and `sweep`, which Hydra calls."""
@@ -43,9 +43,14 @@ def lies_in(module, package):
     return module == package or module.startswith(f"{package}.")
 
 
+def among(found, packages):
+    """Return which modules lie in some packages, or are named themselves."""
+    return sorted(module for module in found if any(lies_in(module, package) for package in packages))
+
+
 def floor_of(module):
     """Return the floor of a module of this project, or None for a library."""
-    if module == "drest_torch" or any(lies_in(module, name) for name in MATHEMATICS - {"drest_torch"}):
+    if module == "drest_torch" or among([module], MATHEMATICS):
         return "mathematics"
     if module in ENTRY_POINTS:
         return "entry point"
@@ -63,10 +68,9 @@ def modules():
     """Return the file of every module by its dotted name."""
     found = {}
     for package, folder in PACKAGES.items():
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            parts = (*package.split("."), *path.relative_to(ROOT / folder).with_suffix("").parts)
-            if not (ROOT / folder / path.relative_to(ROOT / folder).parts[0]).is_symlink():
-                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+        for path in (ROOT / folder).rglob("*.py"):  # which follows no links
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join((package, *parts)).removesuffix(".__init__")] = path
     return found
 
 
@@ -126,12 +130,10 @@ def graph():
 
 def reached(arrows, starts):
     """Return what can be reached from some nodes of a graph by at least one arrow."""
-    known = set()
-    waiting = list(starts)
+    known, waiting = set(), set(starts)
     while waiting:
-        new = arrows.get(waiting.pop(), set()) - known
-        known |= new
-        waiting += new
+        waiting = set().union(*(arrows[node] for node in waiting)) - known
+        known |= waiting
     return known
 
 
@@ -155,15 +157,10 @@ def test_none_imports_itself_by_way_of_others(room, least):
 
 
 def test_every_module_that_is_named_here_exists():
-    assert modules().keys() >= MATHEMATICS | WITH_HYDRA | TRAINERS | JUDGES
+    assert modules().keys() >= MATHEMATICS | WITH_HYDRA | {TRAINER, *JUDGES}
 
 
-def among(found, packages):
-    """Return which modules lie in some packages, or are named themselves."""
-    return sorted(module for module in found if any(lies_in(module, package) for package in packages))
-
-
-TRAINERS = {"drest_torch.training"}
+TRAINER = "drest_torch.training"
 """The training loop with its modules, and what it plays with."""
 JUDGES = {"drest_torch.agent", "drest_torch.evaluation"}
 """What evaluates policies, however they were trained."""
@@ -175,33 +172,28 @@ def test_judges_reach_no_trainer():
     `Agent.train` alone does, which imports it when it is called.
     """
     arrows = dict(graph())
-    arrows["drest_torch.agent"] = arrows["drest_torch.agent"] - {"drest_torch.training.from_python", *TRAINERS}
+    arrows["drest_torch.agent"] = arrows["drest_torch.agent"] - {f"{TRAINER}.from_python", TRAINER}
     judges = among(arrows, JUDGES)
     assert len(judges) > 5
-    assert among(reached(arrows, judges), TRAINERS) == []
-    assert among(reached(arrows, ["drest_torch.train"]), TRAINERS) != []
+    assert among(reached(arrows, judges), [TRAINER]) == []
+    assert among(reached(arrows, ["drest_torch.train"]), [TRAINER]) != []
 
 
-EVALUATE = "import sys\nfrom drest_torch import evaluate\nsys.argv = ['evaluate', 'levels=example']\nevaluate.main()"
-WITHOUT = [
-    # Nothing slow is imported before the first line of a command; and an exact evaluation needs little.
-    *((f"import drest_torch.{name}", "torch hydra") for name in ("train", "evaluate", "study")),
-    (EVALUATE, "torchrl tensordict numba matplotlib"),
-    *(
-        pytest.param(statements, absent, marks=pytest.mark.slow)
-        for statements, absent in (
-            (
-                "from drest_torch import Agent\nAgent.load('generalist').evaluate('example')",
-                "drest_torch.training hydra wandb torchrl",
-            ),
-            ("import drest_torch.report.html", "matplotlib.pyplot"),
-            ("import drest_torch.compare", "torch matplotlib"),
-        )
-    ),
-]
+COMMAND = "import sys\nfrom drest_torch import evaluate\nsys.argv = ['evaluate', 'levels=example']\nevaluate.main()"
+AGENT = "from drest_torch import Agent\nAgent.load('generalist').evaluate('example')"
 
 
-@pytest.mark.parametrize(("statements", "absent"), WITHOUT)
+@pytest.mark.parametrize(
+    ("statements", "absent"),
+    [
+        # Nothing slow is imported before the first line of a command; and an exact evaluation needs little.
+        ("from drest_torch import train, evaluate, study", "torch hydra"),
+        (COMMAND, "torchrl tensordict numba matplotlib"),
+        pytest.param(AGENT, "drest_torch.training hydra wandb torchrl", marks=pytest.mark.slow),
+        pytest.param("import drest_torch.report.html", "matplotlib.pyplot", marks=pytest.mark.slow),
+        pytest.param("import drest_torch.compare", "torch matplotlib", marks=pytest.mark.slow),
+    ],
+)
 def test_what_is_imported_comes_without_what_it_does_not_need(statements, absent):
     imported = python("-c", f"{statements}\nimport sys\nprint()\nprint(*sys.modules)\n").splitlines()[-1].split()
     assert among(imported, absent.split()) == []
