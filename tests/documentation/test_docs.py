@@ -1,5 +1,6 @@
-"""What the documentation says is run: its examples, its figures and the readme's code."""
+"""What the documentation says is run: its examples, its figures, its notebook and the readme's code."""
 
+import ast
 import importlib.util
 import itertools
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pandas
 import pytest
 import torch
@@ -126,14 +128,6 @@ def run(*command, folder):
     return done.stdout
 
 
-def run_bash(text, folder):
-    for line in text.splitlines():
-        if line.startswith("drest "):
-            run(DREST, *small(shlex.split(line)[1:]), folder=folder)
-        else:
-            assert line.startswith(NOT_RUN), line
-
-
 def run_page(page, folder, capsys, *, bash=True):
     """Follow a page in a folder: write its files, run its commands, and compare what its Python prints."""
     names, ran = {}, 0
@@ -141,7 +135,10 @@ def run_page(page, folder, capsys, *, bash=True):
         if block.file:
             block.write(folder)
         elif block.language == "bash" and bash:
-            run_bash(block.text, folder)
+            for line in block.text.splitlines():
+                assert line.startswith(("drest ", *NOT_RUN)), line
+            for words in commands([block]):
+                run(DREST, *small(words), folder=folder)
         elif block.language == "python":
             ran, text = ran + 1, block.text
             for long, short in SMALLER.items():
@@ -229,18 +226,18 @@ def test_the_first_hour_as_it_is_printed(tmp_path):
     assert min(means["drest", "neutrality"], means["drest", "usefulness"]) > 0.9
 
 
-OWN = ("my_project", "sinks.announce", "algo.name=klpen")
+OWN = re.compile(r"^first-hour\.md|my_project|sinks\.announce|algo\.name=klpen")
+"""The commands of code of one's own, which other tests write."""
 PAGE_COMMANDS = [
     f"{page.name} {shlex.join(words)}"
     for page in PAGES
     for words in commands(blocks(page))
-    if words[0] in ("train", "evaluate", "study") and page.name != "first-hour.md"
+    if words[0] in ("train", "evaluate", "study")
 ]
 
 
-@pytest.mark.parametrize("command", [each for each in PAGE_COMMANDS if not any(word in each for word in OWN)])
+@pytest.mark.parametrize("command", [command for command in PAGE_COMMANDS if not OWN.search(command)])
 def test_every_command_of_the_pages_composes(command):
-    """But those of code of one's own, which other tests write."""
     _, name, *overrides = shlex.split(command)
     if name == "study":
         register(study_schemas(overrides))
@@ -300,20 +297,20 @@ def test_slurm_script_with_ray(tmp_path):
     ]
 
 
-def test_slurm_script_for_one_machine(tmp_path):
-    called = slurm_script(tmp_path, "#SBATCH --cpus-per-task=32")
-    assert called == ["python -m drest_torch.study study=paper workers=16 out=/shared/results"]
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_slurm_script_for_seeds_goes_on_with_what_was_begun(tmp_path, begun):
-    run = tmp_path / "results" / "ppo-7"
-    if begun:
-        run.mkdir(parents=True)
-        (run / "config.yaml").touch()
-    called = slurm_script(tmp_path, "#SBATCH --array", OUT=str(run.parent), SLURM_ARRAY_TASK_ID="7")
-    fresh = f"python -m drest_torch.train algo=ppo seed=7 threads=16 run_dir={run}"
-    assert called == [f"python -m drest_torch.train resume={run}" if begun else fresh]
+@pytest.mark.parametrize(
+    ("title", "seed", "command"),
+    [
+        ("#SBATCH --cpus-per-task=32", "", "study study=paper workers=16 out=RESULTS"),
+        ("#SBATCH --array", "7", "train algo=ppo seed=7 threads=16 run_dir=RESULTS/ppo-7"),
+        ("#SBATCH --array", "8", "train resume=RESULTS/ppo-8"),
+    ],
+)
+def test_slurm_script_for_one_machine_goes_on_with_what_was_begun(title, seed, command, tmp_path):
+    results = tmp_path / "results"
+    (results / "ppo-8").mkdir(parents=True)
+    (results / "ppo-8" / "config.yaml").touch()
+    called = slurm_script(tmp_path, title, OUT=str(results), SLURM_ARRAY_TASK_ID=seed)
+    assert called == [f"python -m drest_torch.{command.replace('RESULTS', str(results))}"]
 
 
 def test_links_between_pages_lead_somewhere():
@@ -356,3 +353,40 @@ def test_the_folder_of_a_clone_does_not_hide_the_package():
     folders = re.findall(r"^cd (\w+)", text, re.MULTILINE)
     assert len(folders) == 2
     assert not [folder for folder in folders if importlib.util.find_spec(folder) is not None]
+
+
+# ------------------------------------------------------------------------------------------ the notebook
+
+NOTEBOOK = ROOT / "docs" / "tutorials" / "agent.ipynb"
+DECIMAL = re.compile(r"\d+\.\d+")
+
+
+def test_the_notebook_is_valid_and_small():
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(notebook)
+    assert NOTEBOOK.stat().st_size < 300_000
+    assert not any(output.output_type == "error" for cell in notebook.cells for output in cell.get("outputs", []))
+
+
+@pytest.mark.slow
+def test_the_notebook_shows_what_its_agents_do_today(tmp_path, monkeypatch, capsys):
+    """Run `python docs/pictures.py notebook` where this fails for a change that is meant."""
+    monkeypatch.chdir(tmp_path)
+    # Of the values of expressions, a notebook shows the tables of agents.
+    monkeypatch.setattr(sys, "displayhook", lambda value: print(getattr(value, "_repr_html_", str)(), end=""))
+    names, compared = {}, 0
+    for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
+        if cell.cell_type != "code":
+            continue
+        exec(compile(ast.Interactive(ast.parse(cell.source).body), cell.id, "single"), names)
+        stored = "".join(output.get("text") or output["data"]["text/html"] for output in cell.outputs)
+        now, before = (re.sub(r"<img[^>]*>", "", page) for page in (capsys.readouterr().out, stored))
+        if "Agent.train(" in cell.source:
+            assert before == ""  # its table is of no use here
+            continue
+        compared += len(DECIMAL.findall(before))
+        assert DECIMAL.sub("", now) == DECIMAL.sub("", before)
+        # What is trained on another machine may differ a little.
+        within = 0.05 if "runs/" in cell.source or "agents" in cell.source else 0.002
+        assert [*map(float, DECIMAL.findall(now))] == pytest.approx([*map(float, DECIMAL.findall(before))], abs=within)
+    assert compared >= 20

@@ -3,8 +3,8 @@
 import json
 import re
 import shutil
-import subprocess
 import sys
+from functools import partial
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from drest_torch.building.parts import reward_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start
+from tests.helpers.commands import python
 from tests.helpers.documents import ROOT, blocks, follow
 from tests.helpers.runs import configured, metrics, weights
 
@@ -87,12 +88,7 @@ def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path):
     kinds.write_text(f"{before}{line}from drest_torch.envs.objects.teleporter import Teleporter\n{after}", "utf-8")
     (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA T # C5\n. . # T\nB3 . # .\n")
 
-    def drest(*words):
-        command = [sys.executable, "-m", "drest_torch", *words]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
+    drest = partial(python, "-m", "drest_torch", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     shown = drest("show", "mine.txt", "--picture", "mine.png")
     assert "2 teleporters" in shown
     assert re.search(r"\b4\b.*\b5\b", shown)
