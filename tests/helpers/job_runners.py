@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -72,15 +73,28 @@ def is_alive(process):
         return False
 
 
-def quick_path(folder):
-    """Where another process finds this project, but its package without what stands in its ``__init__``.
+def driver(folder, store, jobs, executor, patience=5.0):
+    """A study in another process, begun in this folder, and a session of its own. It ends with how many failed."""
+    program = f"""
+import sys
+from pathlib import Path
 
-    That imports torchrl, which takes seconds and is no matter of the runs here.
-    """
-    stand_in = folder / "stand-in"
-    (stand_in / "drest_torch").mkdir(parents=True, exist_ok=True)
-    (stand_in / "drest_torch" / "__init__.py").write_text(f"__path__ = {[str(ROOT / 'drest_torch')]!r}\n")
-    return [str(stand_in), str(ROOT)]
+import drest_torch.jobs.local
+from drest_torch.jobs.executor import run_jobs
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.local import Local
+from drest_torch.jobs.ray_cluster import RayCluster
+from drest_torch.jobs.store import Store
+
+drest_torch.jobs.local.SECONDS_TO_SAVE = {patience}
+try:
+    sys.exit(len(run_jobs({jobs!r}, Store(Path({str(store.folder)!r})), {executor})))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+    command = [sys.executable, "-c", program]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, cwd=folder, text=True, start_new_session=True, **output)
 
 
 def _begin(folder):

@@ -4,9 +4,7 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,30 +15,9 @@ from drest_torch import __version__
 from drest_torch.jobs.executor import Again, Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
-from tests.helpers.job_runners import ROOT, calls, failed, is_alive, job, squares, sums, wait_for
+from tests.helpers.job_runners import ROOT, calls, driver, failed, is_alive, job, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
-
-
-NOBODY = SimpleNamespace(is_initialized=lambda: False)
-ADDRESS = r"'{}' \(ConnectionRefusedError: .*ray start --head"
-
-
-@pytest.mark.parametrize(
-    ("ray", "how", "words"),
-    [
-        (None, {}, r"pip install 'drest_torch\[ray\]'"),
-        *((NOBODY, {"address": each}, ADDRESS.format(each)) for each in ("127.0.0.1:1", "ray://127.0.0.1:1")),
-        ("stand-in", {}, "1 runs have device=cuda, and no node of the Ray cluster has a GPU"),
-    ],
-)
-def test_a_cluster_that_is_not_there_or_cannot_do_the_runs(store, monkeypatch, ray, how, words):
-    ray = StandIn() if ray == "stand-in" else ray
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    with pytest.raises(ExecutorError, match=words):
-        run_jobs([cuda("one"), job("two")], store, RayCluster(**how))
-    assert failed(store) == {}
-    assert not getattr(ray, "begun", [])
 
 
 @pytest.mark.parametrize(
@@ -81,8 +58,6 @@ class StandIn:
     def __init__(self, fates=None, **resources):
         self.fates, self.resources = fates or {}, {"CPU": 2.0} | resources
         self.begun = []
-        self.asked = {}
-        self.numbers = itertools.count()
 
     def is_initialized(self):
         return True
@@ -99,15 +74,13 @@ class StandIn:
 
     def _begin(self, job, num_gpus):
         self.begun.append((job.name, num_gpus))
-        return next(self.numbers), job
+        return job
 
     def wait(self, references, **_):
         return references[:1], references[1:]
 
-    def get(self, reference):
-        _, job = reference
-        fates = self.fates.get(job.name, [])
-        if fates:
+    def get(self, job):
+        if fates := self.fates.get(job.name):
             raise fates.pop(0)
         return Done(job, Result({}), None, 1.0)
 
@@ -144,22 +117,36 @@ def test_a_death_begins_a_run_again_a_few_times(store, monkeypatch, error, reaso
     assert ray.asked["max_retries"] == 0  # by Ray itself
 
 
+def cuda(name):
+    return job(name, config={"device": "cuda"})
+
+
+def unfit(error):
+    """A node with a GPU that can do no runs."""
+    return StandIn({"one": [RayTaskError(error)]}, GPU=1.0)
+
+
+NOBODY = SimpleNamespace(is_initialized=lambda: False)
+ADDRESS = r"'{}' \(ConnectionRefusedError: .*ray start --head"
+
+
 @pytest.mark.parametrize(
-    ("cause", "words"),
+    ("ray", "how", "words", "begun"),
     [
-        (ExecutorError("/shared does not exist on node7"), "/shared does not exist on node7"),
-        (ModuleNotFoundError("No module named 'drest_torch'"), "ModuleNotFoundError: No module named 'drest_torch'"),
+        (None, {}, r"pip install 'drest_torch\[ray\]'", 0),
+        *((NOBODY, {"address": each}, ADDRESS.format(each), 0) for each in ("127.0.0.1:1", "ray://127.0.0.1:1")),
+        (StandIn(), {}, "1 runs have device=cuda, and no node of the Ray cluster has a GPU", 0),
+        (unfit(ExecutorError("/shared does not exist on node7")), {}, ": /shared does not exist on node7", 2),
+        (unfit(ModuleNotFoundError("no drest_torch")), {}, "ModuleNotFoundError: no drest_torch", 2),
     ],
 )
-def test_a_node_that_can_do_no_runs_stops_the_study_and_fails_none(store, monkeypatch, cause, words):
-    with pytest.raises(ExecutorError) as caught:
-        on_stand_in(monkeypatch, StandIn({"one": [RayTaskError(cause)]}), [job("one"), job("two")], store)
-    assert words in str(caught.value)
+def test_a_cluster_that_is_not_there_or_can_do_no_runs_stops_the_study_and_fails_none(
+    store, monkeypatch, ray, how, words, begun
+):
+    with pytest.raises(ExecutorError, match=words):
+        on_stand_in(monkeypatch, ray, [cuda("one"), job("two")], store, **how)
     assert failed(store) == {}
-
-
-def cuda(name, runner="sum_of_squares", **spec):
-    return job(name, runner, config={"device": "cuda"}, **spec)
+    assert len(getattr(ray, "begun", [])) == begun
 
 
 @pytest.mark.parametrize(("per_gpu", "share"), [(1, 1.0), (2, 0.5), (6, 0.1666)])
@@ -222,30 +209,6 @@ def cluster():
     cluster.shutdown()
 
 
-def driver(cluster, store, jobs):
-    """A study in another process."""
-    program = (
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from drest_torch.jobs.ray_cluster import RayCluster\n"
-        "from drest_torch.jobs.executor import run_jobs\n"
-        "from drest_torch.jobs.job import Job\n"
-        "from drest_torch.jobs.store import Store\n"
-        f"jobs, store = {jobs!r}, Store(Path({str(store.folder)!r}))\n"
-        f"sys.exit(len(run_jobs(jobs, store, RayCluster({cluster.address!r}))))\n"
-    )
-    return subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
-
-
-def children(process):
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == process:
-                found.append(int(stat.parent.name))
-    return found
-
-
 @pytest.mark.slow
 def test_a_node_that_dies_costs_the_other_runs_nothing(cluster, store, tmp_path):
     """Its own run begins again; what a run of ours has saved by then, the tests of training runs say."""
@@ -254,17 +217,18 @@ def test_a_node_that_dies_costs_the_other_runs_nothing(cluster, store, tmp_path)
     runs = [job(f"waits {i}", "waits", until=str(tmp_path / f"now-{i}")) for i in range(2)]  # one for each node
     failing = [job("raises", "fails", until=str(tmp_path / "never")), job("exits", "exits")]
     jobs = [*squares(2, 3), *runs, *failing, *squares(10**6)]
-    with driver(cluster, store, jobs) as process:
+    with driver(ROOT, store, jobs, f"RayCluster({cluster.address!r})") as process:
         wait_for(lambda: all(calls(store, each) for each in runs))
         assert sums(store, squares(2, 3)) == [1, 5]
-        workers = children(raylet.process.pid)
+        threads = Path(f"/proc/{raylet.process.pid}/task").iterdir()
+        workers = [int(each) for thread in threads for each in (thread / "children").read_text().split()]
         (lost,) = [each for each in runs if calls(store, each)[0] in workers]
         (kept,) = [each for each in runs if each is not lost]
         for each in (raylet.process.pid, *workers):  # as a machine goes down
             os.kill(each, signal.SIGKILL)
         for each in (kept, lost):
             Path(each.spec["until"]).touch()
-    assert process.returncode == 2
+        assert process.wait() == 2
     assert failed(store) == {"raises": "ValueError: it cannot be done", "exits": "SystemExit: no more"}
     assert [len(calls(store, each)) for each in [*squares(2, 3, 10**6), kept, lost]] == [1, 1, 1, 1, 2]
     assert all(store.get(each) for each in runs)

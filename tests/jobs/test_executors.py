@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,33 +11,23 @@ from drest_torch.errors import FileError
 from drest_torch.jobs.executor import Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Job, JobError
 from drest_torch.jobs.local import Local
-from tests.helpers.job_runners import Here, calls, failed, is_alive, job, names, quick_path, squares, sums, wait_for
+from tests.helpers.job_runners import ROOT, Here, calls, driver, failed, is_alive, job, names, squares, sums, wait_for
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def quick(tmp_path, monkeypatch):
-    """Workers start in a tenth of a second."""
-    for each in reversed(quick_path(tmp_path)):
-        monkeypatch.syspath_prepend(each)
+    """Other processes find the package without what stands in its ``__init__``, and start in a tenth of a second.
+
+    That imports torchrl, which takes seconds and is no matter of the runs here.
+    """
+    package = tmp_path / "stand-in" / "drest_torch"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"__path__ = {[str(ROOT / 'drest_torch')]!r}\n")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
 
 
-def test_what_exists_is_not_repeated_and_what_is_damaged_or_changed_is_done(store):
-    jobs = squares(2, 3, 4)
-    assert run_jobs(jobs[:2], store, Here()) == []
-    (store.folder_of(jobs[1]) / "result.npz").write_bytes(b"damaged")
-    heard = []
-    run_jobs([*jobs, job("no", "exits")], store, Here(), report=heard.append)
-    assert sums(store, jobs) == [1, 5, 14]
-    assert [len(calls(store, each)) for each in jobs] == [1, 2, 1]
-    assert [type(event) for event in heard] == [Done] + [Started, Done] * 3
-    done = [event for event in heard if isinstance(event, Done)]
-    assert [event.job.name for event in done] == [*(each.name for each in jobs), "no"]
-    assert [event.existed for event in done] == [True, False, False, False]
-    assert [event.result is None for event in done] == [event.failure is not None for event in done]
-    assert [event.failure is None for event in done] == [True, True, True, False]
-
-
-def test_failed_runs_are_listed_and_tried_again(store, later):
+def test_what_exists_is_not_repeated_and_what_is_damaged_or_has_failed_is_done_again(store, later):
     jobs = [job("b", "fails", until=str(later)), *squares(2), job("a", "exits"), *squares(3)]
     failures = run_jobs(jobs, store, Here())
     assert [(failure.job, failure.reason) for failure in failures] == [
@@ -50,9 +39,20 @@ def test_failed_runs_are_listed_and_tried_again(store, later):
     assert sums(store, jobs) == [None, 1, None, 5]
 
     later.touch()
-    assert names(run_jobs(jobs, store, Here())) == ["a"]
+    (store.folder_of(jobs[3]) / "result.npz").write_bytes(b"damaged")
+    heard = []
+    assert names(run_jobs(jobs, store, Here(), report=heard.append)) == ["a"]
     assert [*failed(store)] == ["a"]
-    assert [len(calls(store, each)) for each in jobs] == [2, 1, 2, 1]
+    assert sums(store, jobs) == [None, 1, None, 5]
+    assert [len(calls(store, each)) for each in jobs] == [2, 1, 2, 2]
+    assert [type(event) for event in heard] == [Done] + [Started, Done] * 3
+    done = [(event.job.name, event.existed, bool(event.result), bool(event.failure)) for event in heard[::2]]
+    assert done == [
+        ("squares/2", True, True, False),
+        ("b", False, True, False),
+        ("a", False, False, True),
+        ("squares/3", False, True, False),
+    ]
 
 
 def test_a_run_under_two_names_is_done_once(store, later):
@@ -95,7 +95,6 @@ def test_a_study_that_runs_already_is_left_alone(store, later, tmp_path):
     assert [len(calls(store, each)) for each in jobs] == [1, 1]
 
 
-@pytest.mark.usefixtures("quick")
 def test_workers_do_all_runs_each_with_one_thread_whatever_the_one_before_has_set(store, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     jobs = squares(*range(12))
@@ -113,7 +112,6 @@ def test_workers_do_all_runs_each_with_one_thread_whatever_the_one_before_has_se
     assert "OMP_NUM_THREADS" not in os.environ
 
 
-@pytest.mark.usefixtures("quick")
 def test_what_goes_wrong_in_a_worker_is_one_run(store, later, capfd):
     """It raises, returns what cannot be sent, or dies, while the other worker is in the middle of a run."""
     guilty = {
@@ -157,33 +155,6 @@ def test_workers_that_do_not_start(store, tmp_path, monkeypatch, capfd):
         run_jobs(squares(1, 2, 3), store, Local(2))
     assert "a broken installation" in capfd.readouterr().err
     assert failed(store) == {}
-
-
-def driver(tmp_path, store, jobs, executor, patience=5.0):
-    """A study in another process, and a session of its own."""
-    program = (
-        "import sys\n"
-        "import drest_torch.jobs.local\n"
-        f"drest_torch.jobs.local.SECONDS_TO_SAVE = {patience}\n"
-        "from pathlib import Path\n"
-        "from drest_torch.jobs.executor import run_jobs\n"
-        "from drest_torch.jobs.job import Job\n"
-        "from drest_torch.jobs.local import Local\n"
-        "from drest_torch.jobs.store import Store\n"
-        "try:\n"
-        f"    run_jobs({jobs!r}, Store(Path({str(store.folder)!r})), {executor})\n"
-        "except KeyboardInterrupt:\n"
-        "    sys.exit(130)\n"
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(quick_path(tmp_path))},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
 
 
 @pytest.mark.parametrize(
