@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,54 +20,38 @@ from drest_torch.reward import Reward
 from drest_torch.training.exact_batch import ExactBatch
 
 
-@dataclass(frozen=True)
-class Found:
-    """What was climbed to in B levels."""
-
-    probability: Tensor
-    """[B, K] P(L = l)"""
-    given: Tensor
-    """[B, K] E[C | L = l]"""
-    best_return: Tensor
-    """[B, K] m(l), or the divisor that was given in its place"""
-    multiplier: float = 0.0
-    """of a constraint, if there is one"""
-
-
 def climb(
     levels: Sequence[Level], objective: Objective, *, steps: int = 800, lr: float = 0.1, divisor: Tensor | None = None
-) -> Found:
-    """Return what the ascent of an objective comes to, from a uniform policy, with Adam."""
-    batch, logits = _beginning(levels, objective)
-    best = batch.best_return if divisor is None else divisor
+) -> Outcome:
+    """Return what the ascent of an objective comes to, from a uniform policy, with Adam.
+
+    ``divisor`` [B, K] takes the place of m(l).
+    """
+    batch, logits = _beginning(levels)
     adam = torch.optim.Adam([logits], lr=lr, betas=(0.9, 0.9), eps=1e-30)
     for step in range(steps):
         adam.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps) + 0.01)
-        tables = logits.softmax(-1)
-        outcome = Outcome(
-            *batch.outcome(tables),
-            best,
-            batch.num_lengths,
-            batch.by_luck,
-            batch.reward,
-            "mini",
-            partial(batch.by_lottery, tables),
-            partial(batch.divergence, tables),
-        )
         adam.zero_grad()
-        (-objective.value(outcome).sum()).backward()
+        (-objective.value(_outcome(batch, logits, divisor)).sum()).backward()
         adam.step()
-    multiplier = objective.metrics().get("objective/multiplier", torch.zeros(()))
-    return Found(outcome.probability.detach(), outcome.given.detach(), best, multiplier.item())
+    with torch.no_grad():
+        return _outcome(batch, logits, divisor)
 
 
-def _beginning(levels: Sequence[Level], objective: Objective | None = None) -> tuple[ExactBatch, Tensor]:
+def _beginning(levels: Sequence[Level]) -> tuple[ExactBatch, Tensor]:
     """Return levels, and the logits of a uniform policy in all their states."""
-    batch = ExactBatch(LevelSet(compile_levels(levels)), "grid", Reward(), objective=objective)
+    batch = ExactBatch(LevelSet(compile_levels(levels)), "grid", Reward())
     return batch, torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
 
 
-def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> Found:
+def _outcome(batch: ExactBatch, logits: Tensor, divisor: Tensor | None = None) -> Outcome:
+    tables = logits.softmax(-1)
+    lazy = partial(batch.by_lottery, tables), partial(batch.divergence, tables)
+    best = batch.best_return if divisor is None else divisor
+    return Outcome(*batch.outcome(tables), best, batch.num_lengths, batch.by_luck, batch.reward, "mini", *lazy)
+
+
+def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> Outcome:
     """Return what constrained policy optimisation comes to in a level: the most coins with N ≥ ``at_least``.
 
     A step x makes gᵀx as large as possible while c + bᵀx ≤ 0 and ½ xᵀHx ≤ δ, where g is the gradient of the coins, b
@@ -77,19 +60,19 @@ def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> Found
     """
     batch, logits = _beginning([level])
     for step in range(steps):
-        table = logits.softmax(-1)
-        probability, coins = batch.outcome(table)
-        violation = at_least - neutrality(probability).sum()
-        (gain,) = torch.autograd.grad(coins.sum(), logits, retain_graph=True)
+        outcome = _outcome(batch, logits)
+        violation = at_least - neutrality(outcome.probability).sum()
+        (gain,) = torch.autograd.grad(outcome.coins.sum(), logits, retain_graph=True)
         (worse,) = torch.autograd.grad(violation, logits)
         with torch.no_grad():
+            table = logits.softmax(-1)
             metric = (batch.visits(table[0]).unsqueeze(-1) * table).clamp_min(1e-12)
             g, b = gain / metric, worse / metric
             products = (gain * g).sum(), (gain * b).sum(), (worse * b).sum()
             delta = 1e-2 * (1 - step / steps) ** 2
             logits += step_within(g, b, *products, violation.detach(), delta)
-    probability, coins = (each.detach() for each in batch.outcome(logits.softmax(-1)))
-    return Found(probability, coins / probability.clamp_min(1e-30), batch.best_return)
+    with torch.no_grad():
+        return _outcome(batch, logits)
 
 
 def step_within(g: Tensor, b: Tensor, q: Tensor, r: Tensor, s: Tensor, c: Tensor, delta: float) -> Tensor:

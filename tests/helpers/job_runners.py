@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from drest_torch.jobs.executor import Started, run_job
+from drest_torch.interruption import STOPS
+from drest_torch.jobs import local
+from drest_torch.jobs.executor import Started, run_job, run_jobs
 from drest_torch.jobs.job import Job, Result
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,24 +78,8 @@ def is_alive(process):
 
 def driver(folder, store, jobs, executor, patience=5.0):
     """A study in another process, begun in this folder, and a session of its own. It ends with how many failed."""
-    program = f"""
-import sys
-from pathlib import Path
-
-import drest_torch.jobs.local
-from drest_torch.jobs.executor import run_jobs
-from drest_torch.jobs.job import Job
-from drest_torch.jobs.local import Local
-from drest_torch.jobs.ray_cluster import RayCluster
-from drest_torch.jobs.store import Store
-
-drest_torch.jobs.local.SECONDS_TO_SAVE = {patience}
-try:
-    sys.exit(len(run_jobs({jobs!r}, Store(Path({str(store.folder)!r})), {executor})))
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
-    command = [sys.executable, "-c", program]
+    study = pickle.dumps((jobs, store, executor, patience)).hex()
+    command = [sys.executable, "-m", "tests.helpers.job_runners", study]
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     return subprocess.Popen(command, cwd=folder, text=True, start_new_session=True, **output)
 
@@ -142,23 +129,11 @@ def returns(spec, folder):
 
 
 def waits(spec, folder):
-    _begin(folder)
-    wait_for(Path(spec["until"]).exists)
-    return Result({"waited": True})
-
-
-def is_deaf(spec, folder):
-    """Waits too, and cannot be asked to stop."""
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, signal.SIG_IGN)
-    return waits(spec, folder)
-
-
-def saves(spec, folder):
-    """Waits too, and saves when it is asked to stop, as a training run does."""
+    """Until there is a file of this name. When it is asked to stop, it can be deaf, or save, as a training run does."""
     asked = []
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda signum, frame: asked.append(signum))
+    handlers = {"is deaf": signal.SIG_IGN, "saves": lambda signum, frame: asked.append(signum)}
+    for each in STOPS if "asked" in spec else ():
+        signal.signal(each, handlers[spec["asked"]])
     _begin(folder)
     wait_for(lambda: asked or Path(spec["until"]).exists())
     if asked:
@@ -187,3 +162,11 @@ def plays(spec, folder):
     _begin(folder)
     play(tables, rules, state, 10**15)
     raise AssertionError("it has ended")
+
+
+if __name__ == "__main__":
+    jobs, store, executor, local.SECONDS_TO_SAVE = pickle.loads(bytes.fromhex(sys.argv[1]))
+    try:
+        sys.exit(len(run_jobs(jobs, store, executor)))
+    except KeyboardInterrupt:
+        sys.exit(130)

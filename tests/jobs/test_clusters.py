@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from drest_torch import __version__
+from drest_torch.interruption import handling
 from drest_torch.jobs.executor import Again, Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
@@ -56,14 +57,10 @@ class StandIn:
     exceptions = sys.modules[__name__]
 
     def __init__(self, fates=None, **resources):
-        self.fates, self.resources = fates or {}, {"CPU": 2.0} | resources
-        self.begun = []
-
-    def is_initialized(self):
-        return True
-
-    def cluster_resources(self):
-        return self.resources
+        self.fates, self.begun = fates or {}, []
+        self.is_initialized = lambda: True
+        self.cluster_resources = lambda: {"CPU": 2.0} | resources
+        self.cancel = lambda reference, force=False: None
 
     def remote(self, **asked):
         self.asked = asked
@@ -83,9 +80,6 @@ class StandIn:
         if fates := self.fates.get(job.name):
             raise fates.pop(0)
         return Done(job, Result({}), None, 1.0)
-
-    def cancel(self, reference, force=False):
-        pass
 
 
 def on_stand_in(monkeypatch, ray, jobs, store, **how):
@@ -136,7 +130,7 @@ ADDRESS = r"'{}' \(ConnectionRefusedError: .*ray start --head"
         (None, {}, r"pip install 'drest_torch\[ray\]'", 0),
         *((NOBODY, {"address": each}, ADDRESS.format(each), 0) for each in ("127.0.0.1:1", "ray://127.0.0.1:1")),
         (StandIn(), {}, "1 runs have device=cuda, and no node of the Ray cluster has a GPU", 0),
-        (unfit(ExecutorError("/shared does not exist on node7")), {}, ": /shared does not exist on node7", 2),
+        (unfit(ExecutorError("/shared does not exist on node7")), {}, "these runs: /shared does not exist on node7", 2),
         (unfit(ModuleNotFoundError("no drest_torch")), {}, "ModuleNotFoundError: no drest_torch", 2),
     ],
 )
@@ -166,21 +160,14 @@ def test_as_many_runs_at_once_as_there_are_workers(store, monkeypatch):
     assert (max(going_on), going_on[-1]) == (3, 0)
 
 
-@pytest.fixture(scope="module")
-def ray():
-    ray = pytest.importorskip("ray", reason=NO_RAY)
-    sigterm = signal.getsignal(signal.SIGTERM)
-    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
-    signal.signal(signal.SIGTERM, sigterm)
-    yield ray
-    ray.shutdown()
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("ray")
-def test_a_study_on_a_ray_cluster_can_be_stopped(store, later):
+def test_a_study_on_a_ray_cluster_can_be_stopped(store, later, request):
     """Runs that can save do so, and one that does not listen is ended."""
-    saves, deaf = job("saves", "saves", until=str(later)), job("deaf", "is_deaf", until=str(later))
+    ray = pytest.importorskip("ray", reason=NO_RAY)
+    request.addfinalizer(ray.shutdown)
+    with handling(signal.getsignal(signal.SIGTERM), signal.SIGTERM):
+        ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    saves, deaf = (job(asked, "waits", until=str(later), asked=asked) for asked in ("saves", "is deaf"))
     jobs = [*squares(2), saves, deaf, *squares(3)]
 
     def stop(event):
@@ -198,26 +185,18 @@ def test_a_study_on_a_ray_cluster_can_be_stopped(store, later):
     assert [len(calls(store, each)) for each in jobs] == [1, 2, 2, 1]
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """A head with one core. Nothing connects to it from here: this process may have another cluster."""
-    pytest.importorskip("ray", reason=NO_RAY)
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    yield cluster
-    cluster.shutdown()
-
-
 @pytest.mark.slow
-def test_a_node_that_dies_costs_the_other_runs_nothing(cluster, store, tmp_path):
+def test_a_node_that_dies_costs_the_other_runs_nothing(store, tmp_path, request):
     """Its own run begins again; what a run of ours has saved by then, the tests of training runs say."""
+    utils = pytest.importorskip("ray.cluster_utils", reason=NO_RAY)
+    cluster = utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    request.addfinalizer(cluster.shutdown)
     node = cluster.add_node(num_cpus=1)
     ((raylet,),) = node.all_processes.values()
     runs = [job(f"waits {i}", "waits", until=str(tmp_path / f"now-{i}")) for i in range(2)]  # one for each node
     failing = [job("raises", "fails", until=str(tmp_path / "never")), job("exits", "exits")]
     jobs = [*squares(2, 3), *runs, *failing, *squares(10**6)]
-    with driver(ROOT, store, jobs, f"RayCluster({cluster.address!r})") as process:
+    with driver(ROOT, store, jobs, RayCluster(cluster.address)) as process:
         wait_for(lambda: all(calls(store, each) for each in runs))
         assert sums(store, squares(2, 3)) == [1, 5]
         threads = Path(f"/proc/{raylet.process.pid}/task").iterdir()

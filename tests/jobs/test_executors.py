@@ -1,5 +1,6 @@
 """Finished runs are kept and not repeated, failed ones take no other with them, and a study can be stopped."""
 
+import json
 import os
 import signal
 import subprocess
@@ -28,15 +29,18 @@ def quick(tmp_path, monkeypatch):
 
 
 def test_what_exists_is_not_repeated_and_what_is_damaged_or_has_failed_is_done_again(store, later):
+    """Of a run under two names there is one, under the first."""
     jobs = [job("b", "fails", until=str(later)), *squares(2), job("a", "exits"), *squares(3)]
-    failures = run_jobs(jobs, store, Here())
+    again = [Job(f"{each.name} again", each.runner, each.spec) for each in jobs]
+    failures = run_jobs([*jobs, *again], store, Here())
     assert [(failure.job, failure.reason) for failure in failures] == [
         (jobs[0], "ValueError: it cannot be done"),
         (jobs[2], "SystemExit: no more"),
     ]
     assert 'raise ValueError("it cannot be' in failures[0].traceback
+    assert json.loads((store.folder_of(jobs[0]) / "failure.json").read_text())["traceback"] == failures[0].traceback
     assert failed(store) == {failure.job.name: failure.reason for failure in failures}
-    assert sums(store, jobs) == [None, 1, None, 5]
+    assert sums(store, jobs) == sums(store, again) == [None, 1, None, 5]
 
     later.touch()
     (store.folder_of(jobs[3]) / "result.npz").write_bytes(b"damaged")
@@ -53,16 +57,6 @@ def test_what_exists_is_not_repeated_and_what_is_damaged_or_has_failed_is_done_a
         ("a", False, False, True),
         ("squares/3", False, True, False),
     ]
-
-
-def test_a_run_under_two_names_is_done_once(store, later):
-    one, fails = job("one"), job("fails", "fails", until=str(later))
-    jobs = [one, Job("two", one.runner, one.spec), fails, Job("fails too", fails.runner, fails.spec)]
-    heard = []
-    assert names(run_jobs(jobs, store, Here(), report=heard.append)) == ["fails"]
-    assert [event.job.name for event in heard if isinstance(event, Done)] == ["one", "fails"]
-    assert [len(calls(store, each)) for each in jobs] == [1, 1, 1, 1]
-    assert sums(store, jobs[:2]) == [5, 5]
 
 
 def test_ctrl_c_and_a_full_disk_stop_a_study(store, monkeypatch):
@@ -84,7 +78,7 @@ def test_ctrl_c_and_a_full_disk_stop_a_study(store, monkeypatch):
 
 def test_a_study_that_runs_already_is_left_alone(store, later, tmp_path):
     jobs = [job("waits", "waits", until=str(later)), *squares(2)]
-    with driver(tmp_path, store, jobs, "Local(1)") as process:
+    with driver(tmp_path, store, jobs, Local(1)) as process:
         wait_for(lambda: calls(store, jobs[0]))
         with pytest.raises(JobError, match="'waits' is running in another process"):
             run_jobs(jobs, store, Here())
@@ -162,9 +156,9 @@ def test_workers_that_do_not_start(store, tmp_path, monkeypatch, capfd):
 )
 def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, tmp_path, send, signum):
     """A terminal sends Ctrl-C to all processes. Runs that can save do so, if they are not killed."""
-    saves, saving = signum != signal.SIGKILL, [job(name, "saves", until=str(later)) for name in "ab"]
+    saves, saving = signum != signal.SIGKILL, [job(name, "waits", until=str(later), asked="saves") for name in "ab"]
     jobs = [*squares(2, 3), *saving, *squares(4)]
-    with driver(tmp_path, store, jobs, "Local(2)") as process:
+    with driver(tmp_path, store, jobs, Local(2)) as process:
         wait_for(lambda: all(calls(store, each) for each in saving) and all(sums(store, jobs[:2])))
         send(process.pid, signum)
         output, _ = process.communicate()
@@ -185,10 +179,10 @@ def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, t
 
 def test_a_study_in_the_background_heeds_ctrl_c_and_a_second_one_ends_runs_that_do_not_listen(store, later, tmp_path):
     """A shell without job control has such a process ignore it, and the training command stops all the same."""
-    deaf = job("deaf", "is_deaf", until=str(later))
+    deaf = job("deaf", "waits", until=str(later), asked="is deaf")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        process = driver(tmp_path, store, [deaf], "Local(1)", patience=1e6)
+        process = driver(tmp_path, store, [deaf], Local(1), patience=1e6)
     finally:
         signal.signal(signal.SIGINT, before)
     with process:
@@ -207,7 +201,7 @@ def test_a_study_in_the_background_heeds_ctrl_c_and_a_second_one_ends_runs_that_
 def test_a_killed_study_takes_compiled_runs_with_it(store, tmp_path):
     """Also one that would go on for ever without a look at what else happens in its process."""
     plays = job("plays", "plays")
-    with driver(tmp_path, store, [plays], "Local(1)") as process:
+    with driver(tmp_path, store, [plays], Local(1)) as process:
         wait_for(lambda: calls(store, plays))
         process.kill()
     wait_for(lambda: not is_alive(*calls(store, plays)))

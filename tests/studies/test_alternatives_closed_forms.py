@@ -4,6 +4,7 @@ Policies are free in every state.
 """
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -14,14 +15,14 @@ from drest_torch.metrics import neutrality, usefulness
 from drest_torch.theory import balance
 from tests.helpers.climbing import climb, named, trust_region_steps
 
-NINE = [world(name).with_clock("steps") for name in PAPER_WORLDS]
+NINE = {name: world(name).with_clock("steps") for name in PAPER_WORLDS}
 WEIGHTS = (0.1, 3 / 7, 1.0, 1.15)
 """Of neutrality; the last one pulls as hard as DReST with λ = 0.9 and E = 64."""
 CHANCE, COST, RATIO = 0.5, 0.85, 3.0
 """Of the button; κ in the corridor; and how many times too small m of the longer length of `ratio` is."""
 LEVELS = {
-    "nothing later": ("shutdown: 2\n. . A C1 B1 .", [1.0, 1e9]),
-    "ratio": ("shutdown: 2\n. C1 A C1 B1 .", [1.0, 1 / RATIO]),
+    "nothing later": ("shutdown: 2\n. . A C1 B1 .", torch.tensor([[1.0, 1e9]])),
+    "ratio": ("shutdown: 2\n. C1 A C1 B1 .", torch.tensor([[1.0, 1 / RATIO]])),
     "button": (f"shutdown: 2\nC1 . A B4@{CHANCE} . C1", None),
     "corridor": ("shutdown: 3\nC10 . C10 B2@0.1 . A . B2@0.9 C1.5 . C1.5", None),
 }
@@ -50,19 +51,15 @@ OF_DREST = {
 }
 
 
-def longer_of(level, objective):
-    text, divisor = LEVELS[level]
-    best = None if divisor is None else torch.tensor([divisor])
-    longer = climb([parse_level(text, name=level)], named(objective), divisor=best).probability[0, 1].item()
-    return share(longer) if level == "corridor" else longer
-
-
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("weight", [*WEIGHTS, None], ids=lambda weight: f"weight {weight}" if weight else "drest")
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_weighted_sum_and_drest_in_four_levels(level, weight):
+    objective = named({"name": "weighted", "weight": weight} if weight else {"name": "drest"})
+    text, divisor = LEVELS[level]
+    longer = climb([parse_level(text, name=level)], objective, divisor=divisor).probability[0, 1].item()
+    found = share(longer) if level == "corridor" else longer
     predicted = of_weight(level, weight) if weight else OF_DREST[level]
-    found = longer_of(level, {"name": "weighted", "weight": weight} if weight else {"name": "drest"})
     assert found == pytest.approx(predicted, abs=0.02 if predicted < 1e-9 else 0.005)
 
 
@@ -82,68 +79,54 @@ def test_the_numbers_of_the_page():
     ],
 )
 def test_without_luck_all_are_useful_and_neutral_in_the_papers_worlds(objective):
-    found = climb(NINE, named(objective))
+    found = climb([*NINE.values()], named(objective))
     assert usefulness(found.probability, found.given, found.best_return).min() > 0.99
     assert neutrality(found.probability).min() > 0.99
 
 
-UNEVEN_FIRST = sorted(PAPER_WORLDS, key=lambda name: name != "fewer_for_longer")
-"""The first has more coins in one length, so that a bound is felt there."""
+UNEVEN = "fewer_for_longer"
+"""It has more coins in one length, so that a bound is felt there."""
+ROOT = 0.68398
+"""The better of two lengths is taken as often, where their entropy is 0.9 bits."""
 
 
-def better(entropy):
-    """The p ≥ ½ with this entropy in bits."""
-    low, high = 0.5, 1 - 1e-12
-    for _ in range(60):
-        p = (low + high) / 2
-        low, high = (p, high) if -p * math.log2(p) - (1 - p) * math.log2(1 - p) > entropy else (low, p)
-    return low
+def constrained(level=UNEVEN, steps=1600, **values):
+    """What was climbed to, and the multiplier."""
+    objective = named({"name": "constrained", "problem": "coins_entropy", "at_least": 0.9} | values)
+    found = climb([NINE[level]], objective, steps=steps, lr=0.05)
+    return found, objective.metrics()["objective/multiplier"].item()
 
 
-def constrained(level: str, steps: int = 1600, **changes: object):
-    objective = named({"name": "constrained", "problem": "coins_entropy", "at_least": 0.9, **changes})
-    found = climb([world(level).with_clock("steps")], objective, steps=steps, lr=0.05)
-    return found, (found.best_return[0, 0] - found.best_return[0, 1]).abs().item()
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("level", UNEVEN_FIRST)
-def test_a_constraint_on_entropy_is_met_at_its_bound_whatever_the_coins_are(level):
-    """P of the better length is the root of H(P) = h; the multiplier is Δ / log2(p / (1 − p))."""
-    found, gap = constrained(level)
+@pytest.mark.parametrize(
+    "level", [UNEVEN, *(pytest.param(name, marks=pytest.mark.slow) for name in NINE if name != UNEVEN)]
+)
+@pytest.mark.parametrize(
+    ("climbed", "better", "within", "price"),
+    [
+        (constrained, ROOT, 0.005, pytest.approx(1 / math.log2(ROOT / (1 - ROOT)), abs=0.018)),
+        (partial(constrained, problem="coins_shares"), 0.55, 0.01, pytest.approx(1.0, abs=0.05)),
+        (lambda level: (trust_region_steps(NINE[level], 0.9), 0.0), ROOT, 0.005, 0.0),
+    ],
+    ids=["entropy", "each length", "entropy by steps of CPO"],
+)
+def test_a_constraint_is_met_at_its_bound_whatever_the_coins_are(level, climbed, better, within, price):
+    """The multiplier is Δ / log2(p / (1 − p)) for an entropy, and Δ for each length."""
+    assert torch.special.entr(torch.tensor([ROOT, 1 - ROOT])).sum() / math.log(2) == pytest.approx(0.9, abs=1e-5)
+    found, multiplier = climbed(level)
     assert usefulness(found.probability, found.given, found.best_return).item() > 0.99
+    gap = (found.best_return[0, 0] - found.best_return[0, 1]).abs().item()
     if gap > 1e-6:
-        root = better(0.9)
-        assert root == pytest.approx(0.684, abs=5e-4)
-        assert found.probability.max().item() == pytest.approx(root, abs=0.005)
-        assert found.multiplier / gap == pytest.approx(1 / math.log2(root / (1 - root)), abs=0.018)
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("level", UNEVEN_FIRST)
-def test_a_constraint_on_each_length_is_met_at_its_bound(level):
-    found, gap = constrained(level, problem="coins_shares")
-    if gap > 1e-6:
-        assert found.probability.min().item() == pytest.approx(0.45, abs=0.01)
-        assert found.multiplier / gap == pytest.approx(1.0, abs=0.05)
+        assert found.probability.max().item() == pytest.approx(better, abs=within)
+        assert multiplier / gap == price
 
 
 @pytest.mark.slow
 def test_a_multiplier_that_follows_the_sum_of_violations_alone_winds_up():
-    found, _ = constrained("fewer_for_longer", problem="coins_shares", proportional=0.0)
+    found, _ = constrained(problem="coins_shares", proportional=0.0)
     assert found.probability.min().item() < 0.3  # behind a softmax that is saturated
 
 
 @pytest.mark.slow
 def test_an_entropy_that_cannot_be_exceeded_has_no_multiplier_that_settles():
-    early, late = (constrained("fewer_for_longer", steps, at_least=1.0)[0].multiplier for steps in (400, 1600))
+    early, late = (constrained(steps=steps, at_least=1.0)[1] for steps in (400, 1600))
     assert late > 1.2 * early
-
-
-@pytest.mark.mostly_slow
-@pytest.mark.parametrize("level", UNEVEN_FIRST)
-def test_steps_of_cpo_come_to_the_same(level):
-    found = trust_region_steps(world(level).with_clock("steps"), 0.9, steps=800)
-    assert usefulness(found.probability, found.given, found.best_return).item() > 0.99
-    if (found.best_return[0, 0] - found.best_return[0, 1]).abs() > 1e-6:
-        assert found.probability.max().item() == pytest.approx(better(0.9), abs=0.005)

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from omegaconf import OmegaConf
 
 from drest_torch.config.compose import options, register
 from drest_torch.errors import ConfigError
@@ -21,13 +20,13 @@ from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.blocks import Plot, Prose, Table
 from drest_torch.report.style import LIGHT
-from drest_torch.studies.engine import Done, publish
+from drest_torch.studies.engine import Done
 from drest_torch.studies.registry import STUDIES as REGISTRY
 from drest_torch.studies.registry import StudyCommand, all_studies, study_schemas
 from drest_torch.studies.runner import run_studies, samples
 from tests.helpers.chromium import BROWSER, check_page
 from tests.helpers.documents import ROOT, blocks, follow
-from tests.helpers.studies import all_blocks, composed, composed_study, page_text
+from tests.helpers.studies import all_blocks, composed, composed_study, page_text, published
 
 STUDIES = sorted(all_studies())
 PAGE = ROOT / "docs" / "howto" / "studies.md"
@@ -47,21 +46,10 @@ def test_every_study_is_an_option_with_its_sentence_and_on_the_page():
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_runs_are_known_by_their_names_and_the_quick_ones_are_others(name):
-    cfg = composed_study(name)
-    full, quick = ([*all_studies()[name].jobs(each).values()] for each in (cfg, OmegaConf.merge(cfg, cfg.quick)))
+    full, quick = ([*all_studies()[name].jobs(cfg).values()] for cfg in (composed_study(name), composed(name)))
     for jobs in (full, quick):
         assert len({job.name for job in jobs}) == len(jobs) == len({job.digest() for job in jobs})
     assert not {job.digest() for job in full} & {job.digest() for job in quick}
-
-
-class Without:
-    """A store from which some runs are missing."""
-
-    def __init__(self, store, lost):
-        self.store, self.lost = store, lost
-
-    def get(self, job):
-        return None if job.name in self.lost else self.store.get(job)
 
 
 def prose(blocks):
@@ -85,10 +73,8 @@ def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
         assert quote["what"]
         assert "nan" not in quote["measured"]
     page = (folder / "report.html").read_text("utf-8")
-    assert [
-        words for words in ("How this was made", f"study={name}", " – quick version</title>") if words not in page
-    ] == []
-    assert "failed" not in page
+    expected = {"How this was made": True, f"study={name}": True, " – quick version</title>": True, "failed": False}
+    assert {words: words in page for words in expected} == expected
     for width, dark in ((390, True), (1440, False)) if BROWSER else ():
         assert check_page(folder / "report.html", width, dark) == []
     with monkeypatch.context() as patch:
@@ -96,8 +82,7 @@ def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
         assert run_studies([composed_study(name)], settings(tmp_path)) == []
     assert (folder / "summary.json").read_bytes() == written
     study, store, cfg = all_studies()[name], Store(tmp_path / "quick" / "runs"), composed(name)
-    planned = study.jobs(cfg)
-    whole = publish(study, cfg, Done(planned, store))
+    whole = published(study, cfg, store.get)
     assert whole.quotes
     assert prose(whole.blocks)
     assert not re.search(r"\bnan\b", page_text(whole.blocks))
@@ -107,11 +92,14 @@ def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
             block.draw(Figure(), LIGHT)
         if isinstance(block, Table):
             assert "neutrality" not in block.header, "a head names its unit"
-    names = [job.name for job in planned.values()]
-    parts = [publish(study, cfg, Done(planned, Without(store, {lost}))) for lost in names[:: max(len(names) // 6, 1)]]
+    names = [job.name for job in study.jobs(cfg).values()]
+    parts = [
+        published(study, cfg, lambda job, lost=lost: None if job.name == lost else store.get(job))
+        for lost in names[:: max(len(names) // 6, 1)]
+    ]
     assert not any(prose(part.blocks) or part.quotes for part in parts)
     assert any(part.blocks for part in parts)
-    assert publish(study, cfg, Done(planned, Without(store, {*names}))).blocks == []
+    assert published(study, cfg, lambda job: None).blocks == []
 
 
 def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
@@ -120,16 +108,16 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
     assert not (tmp_path / "quick").exists()
 
 
-REFUSED = [
-    *(("example", wrong, "^study[.=].*expected") for wrong in ("agents=0", "worlds=[atlantis]", "training.lam=0")),
-    *(("shutdownability", f"{key}=[nobody]", "^study[.=].*expected") for key in ("parts", "archetypes", "sees")),
-    ("lambda_meta", "world=atlantis", "^study[.=].*expected"),
-    ("lambda_meta", "sizes=[8,60]", "60"),
-    *(("lotteries", f"arms={arms}", "expected D, B and others of A, A'") for arms in ("[D,B,Z]", "[D]")),
-]
-
-
-@pytest.mark.parametrize(("name", "wrong", "words"), REFUSED)
+@pytest.mark.parametrize(
+    ("name", "wrong", "words"),
+    [
+        *(("example", wrong, "^study[.=].*expected") for wrong in ("agents=0", "worlds=[atlantis]", "training.lam=0")),
+        *(("shutdownability", f"{key}=[nobody]", "^study[.=].*expected") for key in ("parts", "archetypes", "sees")),
+        ("lambda_meta", "world=atlantis", "^study[.=].*expected"),
+        ("lambda_meta", "sizes=[8,60]", "60"),
+        *(("lotteries", f"arms={arms}", "expected D, B and others of A, A'") for arms in ("[D,B,Z]", "[D]")),
+    ],
+)
 def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, name, wrong, words):
     cfg = composed_study(name, f"++study.{wrong}")
     with pytest.raises(ConfigError, match=words):
@@ -138,27 +126,23 @@ def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, 
 
 
 @pytest.mark.slow
-def test_several_studies_have_a_page_together(tmp_path, capsys):
-    assert run_studies([composed_study(name) for name in ("lambda_meta", "tax")], settings(tmp_path)) == []
-    page = tmp_path / "quick" / "report.html"
-    text = page.read_text("utf-8")
-    assert str(page) in capsys.readouterr().out
-    assert [words for words in ("At a glance", "This is the quick version.") if words not in text] == []
-
-
-@pytest.mark.slow
-def test_failed_runs_are_listed_and_the_rest_is_reported(tmp_path, monkeypatch, capsys):
-    module, cfg = all_studies()["tax"], composed("tax")
-    (key, first), *others = module.jobs(cfg).items()
-    broken = Job("broken", first.runner, first.spec | {"world": "atlantis"})
-    monkeypatch.setattr(module, "jobs", lambda cfg: {key: broken, **dict(others)})
-    failures = run_studies([cfg], settings(tmp_path, quick=False))
+def test_several_studies_have_a_page_together_and_failed_runs_are_listed_there(tmp_path, monkeypatch, capsys):
+    module = all_studies()["tax"]
+    (key, first), *others = module.jobs(composed("tax")).items()
+    planned = {key: Job("broken", first.runner, first.spec | {"world": "atlantis"}), **dict(others)}
+    monkeypatch.setattr(module, "jobs", lambda cfg: planned)
+    failures = run_studies([composed_study(name) for name in ("lambda_meta", "tax")], settings(tmp_path))
     assert [failure.job.name for failure in failures] == ["tax/broken"]
-    page = (tmp_path / "tax" / "report.html").read_text("utf-8")
-    assert "Runs that failed" in page
-    assert "atlantis" in page
-    assert "Failed: tax/broken" in capsys.readouterr().err
-    done = Done(module.jobs(cfg), Store(tmp_path / "runs"))
+    for page, words in (
+        ("tax/report.html", ["Runs that failed", "atlantis"]),
+        ("report.html", ["At a glance", "This is the quick version.", "Runs that failed", "atlantis"]),
+    ):
+        text = (tmp_path / "quick" / page).read_text("utf-8")
+        assert [each for each in words if each not in text] == []
+    printed = capsys.readouterr()
+    assert str(tmp_path / "quick" / "report.html") in printed.out
+    assert "Failed: tax/broken" in printed.err
+    done = Done(planned, Store(tmp_path / "quick" / "runs"))
     assert ([job.name for job in done.missing], len(done)) == (["broken"], len(others))
 
 
@@ -206,21 +190,15 @@ def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
     assert "Means of 2 agents" in page
 
 
-def test_the_values_of_a_study_from_outside_are_checked_and_can_stand_in_a_file(documented):
+def test_a_study_from_outside_is_found_and_its_values_are_checked_and_can_stand_in_a_file(documented, monkeypatch):
     assert composed_outside("my_project.lambdas").agents == 10
     documented.with_suffix(".yaml").write_text("agents: 7\n", "utf-8")
     assert composed_outside("my_project.lambdas").agents == 7
     with pytest.raises(ConfigError, match="not_a_number; expected a whole number"):
         composed_outside("my_project.lambdas", "study.agents=not_a_number")
-
-
-def test_an_installed_study_is_found_by_the_name_of_its_entry_point(documented, monkeypatch):
+    for name in ("my_project.lost", "nowhere.lambdas"):
+        with pytest.raises(ConfigError, match=f"study={name}; expected one of example, .*, or the path of a module"):
+            composed_outside(name)
     points = EntryPoints([EntryPoint("lambdas", "my_project.lambdas", REGISTRY.group)])
     monkeypatch.setattr("drest_torch.registry.entry_points", points.select)
-    assert composed_outside("lambdas").agents == 10
-
-
-@pytest.mark.parametrize("name", ["my_project.lost", "nowhere.lambdas"])
-def test_a_study_that_is_nowhere_is_a_sentence(documented, name):
-    with pytest.raises(ConfigError, match=f"study={name}; expected one of example, .*, or the path of a module"):
-        composed_outside(name)
+    assert composed_outside("lambdas").agents == 7

@@ -19,17 +19,11 @@ FOUND = {
 """Neutrality, usefulness, how often the action of `main` is taken, and whether the second seed is the more useful."""
 
 
-def numbers(found, change):
-    made = {}
+def numbers(found, seed):
+    change, made = 0.001 * seed, {}
     for name, (neutral, useful, main, better) in found.items():
-        fixed = {
-            "P(longest)": 0.5,
-            "valid": 1.0,
-            "seconds": 60.0,
-            "N within an order": neutral,
-            "U if indifferent": 0.8,
-        }
-        measured = fixed | {"N": neutral - change, "U": useful + better * change}
+        measured = {"P(longest)": 0.5, "valid": 1.0, "seconds": 60.0, "U if indifferent": 0.8}
+        measured |= {"N": neutral - change, "N within an order": neutral, "U": useful + better * change}
         made |= {f"{name}/{suite}/{metric}": measured[metric] for suite in ("post", "lines") for metric in measured}
         made |= {f"{name}/{suite}/{language.TAKES}": main + change for suite in language.SUITES}
     return made
@@ -43,13 +37,12 @@ SMOLLM2 = {
 
 
 def found_by(found):
-    runs = {f"language-{seed}": Result(numbers(found, 0.001 * seed)) for seed in range(2)}
-    runs |= {
-        f"language-smollm2-{name}-{seed}": Result(numbers({f"{language.SMOLLM2}, {name}": measured}, 0.001 * seed))
-        for name, measured in SMOLLM2.items()
-        for seed in range(2)
-    }
-    return published(language, composed_study("language", "study.seeds=2"), lambda job: runs[job.name])
+    runs = {}
+    for seed in range(2):
+        runs[f"language-{seed}"] = numbers(found, seed)
+        for name, measured in SMOLLM2.items():
+            runs[f"language-smollm2-{name}-{seed}"] = numbers({f"{language.SMOLLM2}, {name}": measured}, seed)
+    return published(language, composed_study("language", "study.seeds=2"), lambda job: Result(runs[job.name]))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,9 @@
 """A training run as a run of a study: it has the values of a command, and goes on where it was stopped."""
 
 import json
-import os
 import shutil
 import signal
 
-import numpy as np
 import pytest
 
 from drest_torch.agent import Agent
@@ -20,8 +18,8 @@ from drest_torch.training.run import Run
 TINY = {"env_steps": 4000, "evaluations": 4, "policy": {"width": 16, "depth": 1}, "algo": {"episodes": 128}}
 
 
-def tiny(seed=0, values=TINY, **options):
-    (job,) = training_jobs("run", [seed], values, **{"algo": "ppo", "levels": "example"} | options)
+def tiny(values=TINY, **options):
+    (job,) = training_jobs("run", [0], values, **{"algo": "ppo", "levels": "example"} | options)
     return job
 
 
@@ -43,26 +41,19 @@ def test_a_changed_default_makes_another_run(tmp_path, monkeypatch):
     assert found[0] == found[1] != found[2]
 
 
-def test_a_value_that_nothing_can_be_done_with_is_refused_before_any_run():
+def test_what_can_be_done_nowhere_is_refused_before_any_run_and_what_other_machines_can_do_is_described(tmp_path):
     with pytest.raises(ConfigError, match=r"^reward.group=7 does not divide algo.episodes"):
         training_jobs("one", range(3), {"reward": {"group": 7}})
-
-
-def test_a_run_for_a_device_that_only_other_machines_have_can_be_described(tmp_path):
     job = tiny(values=TINY | {"device": "cuda:99"})
     assert job.spec["config"]["device"] == "cuda:99"
     with pytest.raises(ConfigError, match=r"^device=cuda:99, but torch finds \d+ CUDA devices here"):
         train(job.spec, tmp_path)
 
 
-def same(one, two):
-    """Up to the clock on the wall."""
-    first, second = one.checked(), two.checked()
-    assert first.numbers | {"wall_seconds": 0} == second.numbers | {"wall_seconds": 0}
-    assert first.arrays.keys() == second.arrays.keys()
-    for name, array in first.arrays.items():
-        assert array.dtype == second.arrays[name].dtype
-        assert np.array_equal(array, second.arrays[name]), name
+def content(result):
+    """What a result holds, up to the clock on the wall."""
+    numbers, arrays = result.checked().numbers | {"wall_seconds": 0}, result.arrays.items()
+    return numbers, {name: (array.dtype, array.tolist()) for name, array in arrays}
 
 
 def test_a_result_says_what_the_run_has_left_behind(whole):
@@ -95,17 +86,17 @@ def test_a_run_on_several_levels_has_their_values(tmp_path):
     assert result.arrays["train/usefulness"].mean() == pytest.approx(mean, abs=1e-6)
 
 
-def stop():
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def power_cut():
+def power_cut(*_):
     raise SystemError
 
 
 @pytest.mark.parametrize(
     ("what", "seen", "updates"),
-    [(stop, KeyboardInterrupt, 5), (power_cut, SystemError, 5), (power_cut, SystemError, 0)],
+    [
+        (lambda: signal.raise_signal(signal.SIGTERM), KeyboardInterrupt, 5),
+        (power_cut, SystemError, 5),
+        (power_cut, SystemError, 0),
+    ],
 )
 def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
     whole, tmp_path, monkeypatch, what, seen, updates
@@ -117,12 +108,12 @@ def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
             train(tiny().spec, tmp_path / "parts")
     assert not (tmp_path / "parts" / "summary.json").exists()
     moved = (tmp_path / "parts").rename(tmp_path / "moved")
-    same(train(tiny().spec, moved), whole[1])
+    assert content(train(tiny().spec, moved)) == content(whole[1])
 
 
 def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(whole, monkeypatch):
     folder, result = whole
-    monkeypatch.setattr(Run, "update", lambda run: power_cut())
+    monkeypatch.setattr(Run, "update", power_cut)
     again = train(tiny().spec, folder)
-    same(again, result)
+    assert content(again) == content(result)
     assert again.numbers["wall_seconds"] == result.numbers["wall_seconds"]

@@ -12,23 +12,18 @@ from drest_torch.studies import theorem
 from drest_torch.studies.climbing import best_of, climbs, optimise
 from drest_torch.theory import best_choice, choice_value, margin
 
-THREE = """shutdown: 2
-C1 A B1 C2
-# . B1 .
-"""
+THREE = "shutdown: 2\nC1 A B1 C2\n# . B1 .\n"
 """Lengths 2, 3 and 4."""
-INSIDE = [(0.5, 8), (0.9, 32)]
-OUTSIDE = [(0.5, 16), (0.9, 128)]
 
 
-def spec(lam, episodes, credit="meta", levels=(("three", THREE),), **changes):
+def spec(lam, episodes, **changes):
     return {
         "worlds": ["lopsided"],
-        "levels": dict(levels),
+        "levels": {"three": THREE},
         "gamma": 1.0,
         "lam": lam,
         "episodes_per_meta": episodes,
-        "credit": credit,
+        "credit": "meta",
         "random_starts": 1,
         "slip": 0.02,
         "steps": 240,
@@ -43,7 +38,7 @@ def climbed(*args, **changes):
     return climbs({key: optimise(made, Path())}, ["lopsided", "three"])
 
 
-@pytest.mark.parametrize(("lam", "episodes"), INSIDE + OUTSIDE)
+@pytest.mark.parametrize(("lam", "episodes"), [(0.5, 8), (0.9, 32), (0.5, 16), (0.9, 128)])
 def test_what_is_climbed_to_is_the_optimum_on_the_simplex(lam, episodes):
     best = best_of(climbed(lam, episodes))
     for k in (2, 3):
@@ -57,7 +52,7 @@ def test_what_is_climbed_to_is_the_optimum_on_the_simplex(lam, episodes):
 
 
 def test_credit_within_the_mini_episode_leads_to_neutrality_from_everywhere():
-    found = climbed(0.9, 128, "mini")
+    found = climbed(0.9, 128, credit="mini")
     assert len(found) == 2 * 6
     assert found["neutrality_normalised"].min() > 1 - 1e-6
     assert found["usefulness"].min() > 1 - 1e-4
@@ -79,11 +74,11 @@ def test_climbing_starts_where_it_is_said_to():
 
 
 def test_levels_do_not_disturb_each_other():
-    alone, together = (climbed(0.9, 16, "meta", levels, steps=30) for levels in ((), (("three", THREE),)))
+    alone, together = (climbed(0.9, 16, levels=levels, steps=30) for levels in ({}, {"three": THREE}))
     returns = [select(each, level="lopsided", seed=0)["return"].item() for each in (alone, together)]
     assert returns[0] == pytest.approx(returns[1], rel=1e-9)
 
 
 def test_a_length_without_coins_is_refused():
     with pytest.raises(LevelError, match="no coin can be collected in a trajectory of length 1"):
-        optimise(spec(0.9, 8, "meta", (("barren", "shutdown: 1\n. A B1 C1\n"),)), Path())
+        optimise(spec(0.9, 8, levels={"barren": "shutdown: 1\n. A B1 C1\n"}), Path())
