@@ -55,10 +55,8 @@ class Here:
 
 def calls(store, job):
     """The processes that began a run, in their order."""
-    try:
-        return [int(line) for line in (store.folder_of(job) / "calls").read_text().split()]
-    except FileNotFoundError:
-        return []
+    path = store.folder_of(job) / "calls"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
 def wait_for(condition):

@@ -130,16 +130,14 @@ DAMAGES = {
 def test_a_damaged_result_counts_as_none_and_says_so(store, job, damage, monkeypatch, capsys):
     monkeypatch.setattr(stores, "MOST_BYTES", 1000)
     store.put(job, RESULT, 1)
-    DAMAGES[damage](store.folder_of(job))
+    DAMAGES[damage](folder := store.folder_of(job))
     assert store.get(job) is None
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(str(store.folder_of(job)))
-    assert "cannot be used" in line
-    assert line.endswith("; the run counts as not done")
+    assert re.fullmatch(
+        f"{re.escape(str(folder))}.*cannot be used.*; the run counts as not done\n", capsys.readouterr().err
+    )
 
     store.put(job, RESULT, 2)
-    found = store.get(job)
-    np.testing.assert_array_equal(found.arrays["curve"], RESULT.arrays["curve"])
+    np.testing.assert_array_equal(store.get(job).arrays["curve"], RESULT.arrays["curve"])
 
 
 def test_without_locks_in_the_file_system_runs_are_done_all_the_same(store, job, monkeypatch):

@@ -5,7 +5,7 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import RegularPolygon
 
-from drest_torch import agent as saved
+from drest_torch.agent import Agent
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.config.compose import compose
@@ -41,14 +41,16 @@ def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):
     assert "lotter" not in capsys.readouterr().out
 
 
-def policy_for(evaluator):
+def exactly(*levels):
+    """A policy of some weights, and what it comes to."""
     torch.manual_seed(0)
-    return Policy(evaluator.observe.shape, NUM_ACTIONS, NetworkSize(8, 1), scale=evaluator.observe.scale)
+    evaluator = ExactEvaluator(levels, "grid", reward=Reward())
+    policy = Policy(evaluator.observe.shape, NUM_ACTIONS, NetworkSize(8, 1), scale=evaluator.observe.scale)
+    return policy, evaluator.evaluate(policy)
 
 
 def test_usefulness_is_reported_with_both_optima_where_they_differ():
-    evaluator = ExactEvaluator([LUCK], "grid", reward=Reward())
-    evaluation = evaluator.evaluate(policy_for(evaluator))
+    _, evaluation = exactly(LUCK)
     mdp = compile_levels([LUCK])
     optima = solve(mdp)
     sure = committed_return(mdp, optima)
@@ -62,15 +64,14 @@ def test_usefulness_is_reported_with_both_optima_where_they_differ():
     assert record["usefulness_committed"] == pytest.approx(expected)
     assert record["usefulness_committed"] > record["usefulness"]
     assert evaluation.means()["usefulness_committed"] == pytest.approx(expected)
-    without_luck = ExactEvaluator([FLAT], "grid", reward=Reward())
-    assert "usefulness_committed" not in without_luck.evaluate(policy_for(without_luck)).records()[0]
+    _, without_luck = exactly(FLAT)
+    assert "usefulness_committed" not in without_luck.records()[0]
 
 
 def test_sampled_usefulness_agrees_with_the_exact_one():
-    exact = ExactEvaluator([LUCK, world("example")], "grid", reward=Reward())
-    policy = policy_for(exact)
+    policy, truth = exactly(LUCK, world("example"))
     sampled = SamplingEvaluator([LUCK, world("example")], "grid", reward=Reward(), mini_episodes=20_000, seed=1)
-    estimate, truth = sampled.evaluate(policy), exact.evaluate(policy)
+    estimate = sampled.evaluate(policy)
     low, high = estimate.usefulness_range
     assert ((low < truth.usefulness) & (truth.usefulness < high)).all()
     assert (high - low < 0.1).all()
@@ -88,12 +89,10 @@ def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
 def test_a_run_is_paid_by_the_optimum_that_was_chosen(tmp_path, algo, committed):
     write_levels(tmp_path / "train.jsonl", [LUCK, FLAT])
     values = (f"algo={algo}", f"levels.path={tmp_path / 'train.jsonl'}", f"reward.committed={committed}")
-    folder = tmp_path / "run"
-    run = start(compose(f"run_dir={folder}", *values, *TINY, "env_steps=3000", "evaluations=2", "test.paper=false"))
-    run.train()
-    agent = saved.Agent.load(folder)
+    values += (f"run_dir={tmp_path / 'run'}", *TINY, "env_steps=3000", "evaluations=2", "test.paper=false")
+    start(compose(*values)).train()
+    agent = Agent.load(tmp_path / "run")
     assert agent.reward.committed is (committed == "true")
-    results = agent.evaluate([LUCK, FLAT])
-    record = results.record()
-    assert record["levels"][0]["usefulness_committed"] > record["levels"][0]["usefulness"]
-    assert record["levels"][1]["usefulness_committed"] == record["levels"][1]["usefulness"]
+    luck, flat = agent.evaluate([LUCK, FLAT]).record()["levels"]
+    assert luck["usefulness_committed"] > luck["usefulness"]
+    assert flat["usefulness_committed"] == flat["usefulness"]
