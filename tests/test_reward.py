@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from drest_torch import DReSTReward
+from drest_torch import DReSTReward, neutrality
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward, largest_reward
 from tests.helpers import rules
@@ -102,6 +102,29 @@ def test_gradients_of_mini_credit_take_the_counts_as_given():
     assert torch.allclose(given, reward.expected_discount(p, 2).detach())
     (whole,) = torch.autograd.grad(values["meta"], p)
     assert not torch.allclose(given, whole)
+
+
+def ascended(k, episodes, normalise):
+    """Return where gradients of the whole meta-episode's return lead from random choices among k lengths [4, k]."""
+    reward = Reward(0.9, episodes_per_meta=episodes, normalise=normalise)
+    logits = torch.randn(4, k, dtype=torch.float64, generator=torch.Generator().manual_seed(k)).requires_grad_()
+    optimiser = torch.optim.Adam([logits], eps=1e-30)  # gradients are tiny for a large E
+    for step in range(200):
+        optimiser.param_groups[0]["lr"] = 0.15 * (1 - step / 200)
+        choices = logits.softmax(-1)
+        optimiser.zero_grad()
+        (-reward.expected_return(choices, choices, k, credit="meta").sum()).backward()
+        optimiser.step()
+    return logits.detach().softmax(-1)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("episodes", [64, 256])
+def test_gradients_with_meta_credit_lead_to_neutrality_without_the_factor(k, episodes):
+    """With it they lead away, except for three lengths at E = 64, for which the theorem still holds."""
+    assert neutrality(ascended(k, episodes, normalise=False)).min() > 0.99 * math.log2(k)
+    with_the_factor = neutrality(ascended(k, episodes, normalise=True)) / math.log2(k)
+    assert with_the_factor.min() > 0.999 if (k, episodes) == (3, 64) else with_the_factor.max() < 0.92
 
 
 def test_what_is_paid_is_finite_and_no_more_than_the_clip():
