@@ -1,4 +1,4 @@
-"""Run the campaign, print what came of it, and write it as JSON: ``python -m tests.chaos --share 0.1``."""
+"""Attack runs, files and commands, and print what came of it: ``python -m tests.chaos --share 0.1``."""
 
 import argparse
 import json

@@ -6,7 +6,6 @@ import resource
 import signal
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,7 +18,7 @@ IMPORTED = (
     *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare"),
     *("drest_torch.training.run", "drest_torch.agent", "drest_torch.studies.runner", "drest_torch.config.compose"),
     *("drest_torch.sweep", "matplotlib.pyplot", "hydra.main", "hydra.core.hydra_config", "drest_torch.choices.page"),
-    *("drest_torch.envs.view.show", "cProfile", "torch._dynamo", "torch.distributed", "multiprocessing.queues"),
+    *("drest_torch.envs.view.show", "cProfile", "torch._dynamo", "torch.distributed", "drest_torch.algos.actor"),
 )
 SECONDS = 20.0
 """What takes longer counts as a hang."""
@@ -33,7 +32,6 @@ class Outcome:
     """The exit status; that of a signal is negative, and a hang has that of the alarm that ended it."""
     out: str
     err: str
-    seconds: float
 
     @property
     def kind(self) -> str:
@@ -82,17 +80,15 @@ def forked(act: Callable[[], int], *, folder: Path, seconds: float = SECONDS) ->
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         sys.stdout.flush()
         sys.stderr.flush()
-        began = time.monotonic()
         child = os.fork()
         if child == 0:
             signal.setitimer(signal.ITIMER_REAL, seconds)
             _child(act, folder, out.fileno(), err.fileno())
         _, status = os.waitpid(child, 0)
-        took = time.monotonic() - began
         out.seek(0)
         err.seek(0)
         texts = [file.read().decode(errors="replace") for file in (out, err)]
-    return Outcome(os.waitstatus_to_exitcode(status), *texts, took)
+    return Outcome(os.waitstatus_to_exitcode(status), *texts)
 
 
 def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:

@@ -3,8 +3,10 @@
 import json
 import os
 import random
+import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +25,11 @@ TINY = (
     *("logger=csv", "progress=false", "test.paper=false"),
 )
 WORLD = "levels=example"
+QUICK = (
+    *("algo=ppo", "policy.width=8", "policy.depth=1", "algo.episodes=64", "env_steps=500", "evaluations=1"),
+    *("pictures=0", "logger=none", "progress=false", "test.paper=false", "run_dir=run"),
+)
+"""The shortest run."""
 SAMPLED = ("algo.episodes=64", "env_steps=1200")
 GENERATED = ("levels=generated", "levels.train=6", "levels.selection=3", "levels.test=3")
 RUNS: dict[str, tuple[str, ...]] = {
@@ -35,8 +42,6 @@ RUNS: dict[str, tuple[str, ...]] = {
     "tabular": ("algo=tabular", WORLD, "env_steps=20000"),
 }
 """Short runs of every algorithm."""
-CRASHED = ("ppo", "generated levels")
-"""Those of which every file operation is a crash point."""
 
 
 def words(name: str) -> tuple[str, ...]:
@@ -98,24 +103,21 @@ def contents(folder: Path) -> dict[str, Any]:
 def _content(path: Path) -> Any:
     if path.suffix == ".safetensors":
         tensors, meta = load_checkpoint(path)
-        return save(tensors), _timeless(meta)
+        return save(tensors), _timeless(json.dumps(meta))
     if path.name == "provenance.json":
         return isinstance(json.loads(path.read_text()), list)  # with an entry for each session
     if path.name == "metrics.csv":
         return [line for line in path.read_text().splitlines() if ",time/" not in line]
     if path.suffix == ".json":
-        return _timeless(json.loads(path.read_text()))
+        return _timeless(path.read_text())
     if path.suffix == ".jsonl":
-        return [_timeless(json.loads(line)) for line in path.read_text().splitlines()]
+        return [*map(_timeless, path.read_text().splitlines())]
     return path.read_bytes()
 
 
-def _timeless(value: Any) -> Any:
-    if isinstance(value, dict):
-        named = {name: _timeless(inner) for name, inner in value.items() if not name.startswith("time/")}
-        named.pop("wall_seconds", None)
-        return named
-    return value
+def _timeless(text: str) -> Any:
+    timed = re.compile("time/|wall_seconds$")
+    return json.loads(text, object_pairs_hook=lambda pairs: dict(pair for pair in pairs if not timed.match(pair[0])))
 
 
 def uninterrupted(name: str) -> Whole:
@@ -123,15 +125,17 @@ def uninterrupted(name: str) -> Whole:
     cfg = compose(*words(name))
 
     def counted() -> int:
-        numbers: list[int] = []
-        status = train(cfg, partial(_at_operations, lambda number, *_: numbers.append(number)))
-        print(len(numbers))
+        numbers = count()
+        status = train(cfg, partial(_kill_at, -1, False, numbers))
+        print(next(numbers))
         return status
 
     for folder in folders(1):
+        began = time.monotonic()
         outcome = forked(counted, folder=folder, seconds=120)
+        took = time.monotonic() - began
         assert outcome.status == 0, outcome.err
-        whole = Whole(cfg, contents(folder / "run"), outcome.seconds, int(outcome.out.split()[-1]))
+        whole = Whole(cfg, contents(folder / "run"), took, int(outcome.out.split()[-1]))
     return whole
 
 
@@ -146,38 +150,27 @@ def at_random(rng: random.Random, tries: int) -> Iterator[str]:
 
 
 def crash_points(rng: random.Random, most: int) -> Iterator[str]:
-    """Kill runs at each of their file operations, at most so many of them, chosen at random."""
-    for name in CRASHED:
+    """Kill two runs at each of their file operations, at most so many of them, chosen at random."""
+    for name in ("ppo", "generated levels"):
         whole = uninterrupted(name)
-        share = min(whole.operations, max(1, most // len(CRASHED)))
+        share = min(whole.operations, max(1, most // 2))
         for point, folder in zip(sorted(rng.sample(range(whole.operations), share)), folders(share), strict=True):
-            kill = partial(_kill_at, point, torn=bool(rng.getrandbits(1)))
+            kill = partial(_kill_at, point, bool(rng.getrandbits(1)), count())
             killed = forked(partial(train, whole.cfg, kill), folder=folder, seconds=120)
             what = f"{name}, operation {point}"
             gone = killed.status == -signal.SIGKILL
             yield whole.ended(what, folder) if gone else f"{what}: not killed: {killed.kind}"
 
 
-def _kill_at(point: int, *, torn: bool) -> None:
+def _kill_at(point: int, torn: bool, numbers: Iterator[int]) -> None:
     """Kill this process before its file operation of this number, after half a line where one is to be appended."""
 
-    def act(number: int, event: str, arguments: tuple[Any, ...]) -> None:
-        if number == point:
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if _writes(event, arguments) and next(numbers) == point:
             if torn and event == "open" and arguments[1] == "a":
                 with open(arguments[0], "a") as file:
                     file.write('{"step": 100, "train/ret')
             os.kill(os.getpid(), signal.SIGKILL)
-
-    _at_operations(act)
-
-
-def _at_operations(act: Callable[[int, str, tuple[Any, ...]], None]) -> None:
-    """Call a function before each file operation of this process, with its number and what Python's audit says."""
-    numbers = count()
-
-    def heard(event: str, arguments: tuple[Any, ...]) -> None:
-        if _writes(event, arguments):
-            act(next(numbers), event, arguments)
 
     sys.addaudithook(heard)
 

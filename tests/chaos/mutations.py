@@ -10,7 +10,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import LevelError, format_level, level_to_record, read_levels, world, write_levels
 from tests.chaos.forked import drest, folders, forked
-from tests.chaos.kills import words
+from tests.chaos.kills import QUICK, words
 
 LEVELS = ("example", "lopsided", "last_moment", "hidden_treasure")
 TEXTS = (
@@ -55,7 +55,6 @@ def _sources() -> list[tuple[str, bytes]]:
 
 
 def read_all(rng: random.Random, count: int, kept: Path) -> Iterator[str]:
-    """Read so many mutated level files."""
     sources = _sources()
     for index in range(count):
         path = _mutated_file(rng, sources, kept / str(index))
@@ -101,19 +100,14 @@ def reader(rng: random.Random, count: int) -> Iterator[str]:
         yield from json.loads(outcome.out) if outcome.status == 0 else [f"reader: {outcome.kind} {outcome.err[-300:]}"]
 
 
-SMALL = (
-    *("algo=ppo", "policy.width=8", "policy.depth=1", "env_steps=500", "evaluations=1", "algo.episodes=64"),
-    *("policy.observation=centred", "test.paper=false", "logger=none", "progress=false", "pictures=0"),
-)
 OF_LEVELS = (
     lambda path: ("show", str(path)),
-    lambda path: ("train", f"levels.path={path}", "memory_gib=0.2", *SMALL, "run_dir=run"),
+    lambda path: ("train", *QUICK, f"levels.path={path}", "memory_gib=0.2", "policy.observation=centred"),
     lambda path: ("evaluate", f"levels.path={path}", "memory_gib=0.2", "out=out.json"),
 )
 
 
 def commands(rng: random.Random, count: int) -> Iterator[str]:
-    """Give mutated level files to ``show``, ``train`` and ``evaluate``."""
     sources = _sources()
     for here in folders(count):
         command = rng.choice(OF_LEVELS)(_mutated_file(rng, sources, here / "level"))

@@ -78,7 +78,6 @@ EVALUATED: Choices = {
 
 
 def training(rng: random.Random, count: int) -> Iterator[str]:
-    """Train in gridworlds with random values of any keys."""
     known = flattened(OmegaConf.to_container(compose("levels=generated", "algo=ppo")))
     near = {key: _near(value) for key, value in known.items() if key not in SLOW and not key.startswith("env.")}
     return attack("train", SHORT | IN_GRIDWORLDS, {**GROUPS, **near}, rng, count)

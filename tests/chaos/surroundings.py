@@ -16,14 +16,10 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 
 from tests.chaos.forked import drest, folders, forked
-from tests.chaos.kills import WORLD, train, uninterrupted, words
+from tests.chaos.kills import QUICK, WORLD, train, uninterrupted, words
 from tests.chaos.mutations import COMMANDS, copies
 
 NOBODY = 65534
-SHORT = (
-    *("algo=ppo", WORLD, "test.paper=false", "algo.episodes=64", "env_steps=300", "evaluations=1", "pictures=0"),
-    *("progress=false", "policy.depth=2", "run_dir=run"),
-)
 
 
 def _limit(what: int, most: int) -> None:
@@ -51,7 +47,6 @@ def permissions(rng: random.Random, count: int) -> Iterator[str]:
         chosen.chmod(mode)
         outcome = drest(*rng.choice(COMMANDS), folder=here, before=_as_nobody)
         yield outcome.verdict(f"{chosen.relative_to(here)} with mode {mode:o}")
-        chosen.chmod(0o755)
 
 
 def _as_nobody() -> None:
@@ -89,14 +84,12 @@ SHELLS = {
 SHELL_COMMANDS = (
     "evaluate levels=example out=out.json",
     "show example",
-    "train algo=ppo levels=example env_steps=300 evaluations=1 pictures=0 policy.width=8 policy.depth=1 "
-    "algo.episodes=64 logger=none test.paper=false run_dir=run",
+    f"train {' '.join(QUICK)} levels=example progress=true",
     "train levels=nowhere",
 )
 
 
 def shells(rng: random.Random, count: int) -> Iterator[str]:
-    """Start commands from shells that lack something."""
     cases = [(name, command) for name in SHELLS for command in SHELL_COMMANDS]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     chosen = rng.sample(cases, min(count, len(cases)))
@@ -124,13 +117,13 @@ ANSWERS: dict[str, bytes | None] = {
 
 def network(rng: random.Random, count: int) -> Iterator[str]:
     """Train with W&B online where something else answers for its server: a sentence, and no run has begun."""
-    online = ("logger=wandb", "logger.mode=online", "policy.width=8")
+    online = (WORLD, "logger=wandb", "logger.mode=online")
     first = rng.randrange(len(ANSWERS))
     for index, folder in enumerate(folders(count)):
         name = list(ANSWERS)[(first + index) % len(ANSWERS)]
         with _server(ANSWERS[name]) as url:
             set_up = partial(os.environ.update, WANDB_BASE_URL=url, WANDB_API_KEY="a" * 40, WANDB_MODE="online")
-            outcome = drest("train", *SHORT, *online, folder=folder, seconds=40, before=set_up)
+            outcome = drest("train", *QUICK, *online, folder=folder, seconds=40, before=set_up)
             begun = outcome.kind == "refused" and (folder / "run" / "config.yaml").exists()
             yield f"{name}: a run was begun" if begun else outcome.verdict(name)
 
@@ -161,6 +154,6 @@ def memory(rng: random.Random, count: int) -> Iterator[str]:
     for folder in folders(count):
         room, width = rng.randrange(100, 4000), rng.choice((64, 512, 2048, 65536, 10**7))
         limit = partial(_limit, resource.RLIMIT_AS, used + room * 2**20)
-        more = ("logger=none", f"policy.width={width}")
-        outcome = drest("train", *SHORT, *more, folder=folder, seconds=60, before=limit)
+        shape = (WORLD, "policy.depth=2", f"policy.width={width}")
+        outcome = drest("train", *QUICK, *shape, folder=folder, seconds=60, before=limit)
         yield outcome.verdict(f"{room} MiB and width {width}")

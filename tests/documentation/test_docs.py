@@ -128,55 +128,42 @@ def run(*command, folder):
     return done.stdout
 
 
-def run_page(page, folder, capsys, *, bash=True):
-    """Follow a page in a folder: write its files, run its commands, and compare what its Python prints."""
-    names, ran = {}, 0
-    for block, after in itertools.pairwise([*blocks(page), Block("", "", "")]):
+FOLLOWED = (
+    *("quickstart", "tutorials/train", "tutorials/levels", "tutorials/study", "tutorials/language"),
+    *("explanation/private-bits", "howto/gymnasium"),
+)
+PYTHON_ONLY = (
+    *("../README", "tutorials/environment", "environments/gridworld"),
+    *("explanation/theorem", "reference/agent", "reference/generated-levels"),
+)
+"""The pages of which the commands are not run here."""
+
+
+@pytest.mark.parametrize("page", [*PYTHON_ONLY, *(pytest.param(page, marks=pytest.mark.slow) for page in FOLLOWED)])
+def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
+    """Write its files, run its commands, and compare what its Python prints."""
+    monkeypatch.chdir(tmp_path)
+    path, names = ROOT / "docs" / f"{page}.md", {}
+    for library in ("gymnasium", "stable_baselines3", "transformers"):
+        if page in FOLLOWED and library in path.read_text("utf-8"):
+            pytest.importorskip(library, reason=f"{library} is not installed (the extras `gym` and `language`)")
+    for block, after in itertools.pairwise([*blocks(path), Block("", "", "")]):
         if block.file:
-            block.write(folder)
-        elif block.language == "bash" and bash:
+            block.write(tmp_path)
+        elif block.language == "bash" and page in FOLLOWED:
             for line in block.text.splitlines():
                 assert line.startswith(("drest ", *NOT_RUN)), line
             for words in commands([block]):
-                run(DREST, *small(words), folder=folder)
+                run(DREST, *small(words), folder=tmp_path)
         elif block.language == "python":
-            ran, text = ran + 1, block.text
+            text = block.text
             for long, short in SMALLER.items():
                 text = text.replace(long, short)
-            exec(compile(text, str(page), "exec"), names)
+            exec(compile(text, page, "exec"), names)
             printed = capsys.readouterr().out.splitlines()
             expected = block.promised or (after.text.splitlines() if after.language == "text" else [])
             assert [line for line in printed if line in expected or "print(" in text] == expected
-    assert ran or bash
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        *("README.md", "docs/tutorials/environment.md", "docs/environments/gridworld.md"),
-        *("docs/explanation/theorem.md", "docs/reference/agent.md", "docs/reference/generated-levels.md"),
-    ],
-)
-def test_python_blocks_run_and_print_what_their_comments_say(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    run_page(ROOT / page, tmp_path, capsys, bash=False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "page",
-    [
-        *("quickstart", "tutorials/train", "tutorials/levels", "tutorials/study", "tutorials/language"),
-        *("explanation/private-bits", "howto/gymnasium"),
-    ],
-)
-def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
-    path = ROOT / "docs" / f"{page}.md"
-    for library in ("gymnasium", "stable_baselines3", "transformers"):
-        if library in path.read_text("utf-8"):
-            pytest.importorskip(library, reason=f"{library} is not installed (the extras `gym` and `language`)")
-    monkeypatch.chdir(tmp_path)
-    run_page(path, tmp_path, capsys)
+    assert names or page in FOLLOWED
 
 
 @pytest.mark.slow
@@ -261,8 +248,9 @@ def test_the_mistakes_of_the_page_are_answered_as_it_says(arguments):
 def slurm_script(tmp_path, title, **environment):
     """The programs that the script with this line in docs/howto/clusters.md calls; here they do nothing."""
     (script,) = [block.text for block in blocks(ROOT / "docs" / "howto" / "clusters.md") if title in block.text]
-    programs, called = tmp_path / "programs", tmp_path / "called"
-    programs.mkdir()
+    programs, called = tmp_path / ".venv" / "bin", tmp_path / "called"
+    programs.mkdir(parents=True)
+    (programs / "activate").touch()
     does = dict.fromkeys(("srun", "python", "sleep"), "") | {
         "scontrol": "printf 'a1\\na2\\na3\\n'",
         "ray": f"""[ "$1" != status ] || [ "$(grep -c '^ray status' {called})" -gt 2 ]""",
@@ -270,10 +258,7 @@ def slurm_script(tmp_path, title, **environment):
     for name, line in does.items():
         (programs / name).write_text(f'#!/bin/bash\necho {name} "$@" >> {called}\n{line}\n')
         (programs / name).chmod(0o755)
-    activate = tmp_path / "project" / ".venv" / "bin" / "activate"
-    activate.parent.mkdir(parents=True)
-    activate.touch()
-    given = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PROJECT": str(tmp_path / "project")}
+    given = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PROJECT": str(tmp_path)}
     given |= {"OUT": "/shared/results", "SLURM_CPUS_PER_TASK": "16", **environment}
     done = subprocess.run(["bash", "-c", f"{script}\nwait"], env=given, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -321,8 +306,6 @@ def test_links_between_pages_lead_somewhere():
 
 GENERATED = re.compile(r"<!-- [^>]*written by .*?<!-- end -->", re.DOTALL)
 NUMBER, SOURCE = re.compile(r" *[−+-]?\d"), re.compile(r"(`|^)(drest|python|make) \S|`tests/[\w/]+\.py`", re.MULTILINE)
-LAB_NOTES = ROOT / "docs" / "lab-notes"
-"""Their index says that they are of single runs, not repeated since."""
 
 
 def test_every_table_of_numbers_is_generated_or_names_its_command():
@@ -330,7 +313,8 @@ def test_every_table_of_numbers_is_generated_or_names_its_command():
     unknown = []
     for page in (ROOT / "README.md", *PAGES):
         text = page.read_text("utf-8")
-        if LAB_NOTES in page.parents or re.search(r"written by .*; not to be edited by hand", text):
+        # The index of the lab notes says that they are of single runs, not repeated since.
+        if "lab-notes" in page.parts or re.search(r"written by .*; not to be edited by hand", text):
             continue
         paragraphs = ["", *re.split(r"\n{2,}", GENERATED.sub("", text)), ""]
         for before, table, after in zip(paragraphs, paragraphs[1:], paragraphs[2:], strict=False):

@@ -1,5 +1,7 @@
 """The measurements of speed: their arithmetic, what they compare, and the page that is made of them."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from benchmarks import machine, run, starting, stepping
@@ -65,13 +67,10 @@ def test_parts_that_are_not_measured_stay_a_stop_loses_nothing_and_a_missed_targ
         bench.table("A table")
         bench.numbers("a row", "s", [1.0], wanted=wanted)
 
-    def stopped(bench):
-        raise KeyboardInterrupt
-
     path = tmp_path / "found.md"
     monkeypatch.setattr(stepping, "run", row)
     monkeypatch.setattr(machine, "run", lambda bench: row(bench, 0.5))
-    monkeypatch.setattr(starting, "run", stopped)
+    monkeypatch.setattr(starting, "run", Mock(side_effect=KeyboardInterrupt))
     assert run.main(["--only", "stepping", "--page", str(path)]) == 0
     before = parts_of(path.read_text("utf-8"))
     with pytest.raises(KeyboardInterrupt):

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -122,10 +123,7 @@ def test_what_cannot_be_done_gets_one_sentence(call, main, words, sentence, tmp_
 
 
 def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):
-    def broken(cfg):
-        raise AssertionError("one of ours")
-
-    monkeypatch.setattr("drest_torch.training.run.start", broken)
+    monkeypatch.setattr("drest_torch.training.run.start", Mock(side_effect=AssertionError("one of ours")))
     with pytest.raises(AssertionError, match="one of ours"):
         call(train.main, *SAMPLED)
 
@@ -160,7 +158,6 @@ def test_what_the_command_says(arguments, status, words, call):
 
 @pytest.fixture(scope="module")
 def script():
-    """The completion script of bash."""
     return python("-m", "drest_torch", "completion", "bash")
 
 

@@ -15,29 +15,24 @@ from tests.helpers.runs import SMALLEST
 each_sweep = pytest.mark.parametrize("name", ["lambda_meta", "optimiser"])
 
 
-def path_of(name):
-    return ROOT / "configs" / "sweeps" / f"{name}.yaml"
-
-
 def sweep_of(name):
-    """A sweep, and the values of each of its parameters."""
-    sweep = yaml.safe_load(path_of(name).read_text("utf-8"))
-    return sweep, {name: each.get("values", [each.get("value")]) for name, each in sweep["parameters"].items()}
+    """The text of a sweep's file, the sweep, and the values of each of its parameters."""
+    text = (ROOT / "configs" / "sweeps" / f"{name}.yaml").read_text("utf-8")
+    sweep = yaml.safe_load(text)
+    return text, sweep, {name: each.get("values", [each.get("value")]) for name, each in sweep["parameters"].items()}
 
 
 @each_sweep
 def test_the_comment_gives_the_same_sweep_for_multirun(name):
-    lines = path_of(name).read_text("utf-8").split("\n")
-    comment = "\n".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
-    (words,) = (
-        shlex.split(line) for line in comment.replace("\\\n", " ").split("\n") if " -m drest_torch.train " in line
-    )
+    text, _, online = sweep_of(name)
+    comment = "\n".join(line.removeprefix("#").strip() for line in text.split("\n") if line.startswith("#"))
+    (line,) = (line for line in comment.replace("\\\n", " ").split("\n") if " -m drest_torch.train " in line)
+    words = shlex.split(line)
     assert words[:4] == ["python", "-m", "drest_torch.train", "-m"]
     offline = {}
     for each in OverridesParser.create().parse_overrides(words[4:]):
         swept = each.is_sweep_override()
         offline[each.key_or_group] = [*map(str, each.sweep_iterator() if swept else [each.value()])]
-    _, online = sweep_of(name)
     assert offline == {key: [*map(str, values)] for key, values in online.items() if key != "logger.mode"}
 
 
@@ -46,7 +41,7 @@ def test_the_comment_gives_the_same_sweep_for_multirun(name):
 def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(name, tmp_path):
     from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args  # takes two seconds
 
-    sweep, values = sweep_of(name)
+    _, sweep, values = sweep_of(name)
     chosen = {key: each[0] for key, each in values.items()} | {"logger.mode": "offline"}
     macros = create_sweep_command_args({"args": {key: {"value": value} for key, value in chosen.items()}})
     macros |= {"env": ["/usr/bin/env"], "interpreter": [sys.executable], "program": [sweep["program"]]}

@@ -5,7 +5,9 @@ counts if a function of it is called; what runs while modules are imported does 
 """
 
 import sys
+from inspect import CO_OPTIMIZED
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -13,9 +15,6 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from drest_torch import Agent, train
 from tests.helpers.documents import ROOT
 
-OURS = f"{ROOT}/drest_torch/"
-FUNCTION = 1
-"""The flag of code that is a function's, and no body of a class or module."""
 LEVEL = "shutdown: 3\nC1 .  C3 .  #\n.  A  .  .  .\n#  .  B3 .  C5\n"
 
 
@@ -25,10 +24,7 @@ def evaluated(call):
 
 
 def trained(call):
-    def arrived(*_):
-        raise SystemExit
-
-    hook = register_optimizer_step_pre_hook(arrived)
+    hook = register_optimizer_step_pre_hook(Mock(side_effect=SystemExit))
     call(train.main, "algo=ppo", "env_steps=40000", "logger=none", "progress=false", "run_dir=run")
     hook.remove()
 
@@ -39,9 +35,10 @@ def test_the_way_of_the_data_does_not_get_longer(walk, most, call):
     found = set()
 
     def entered(frame, event, arg):
-        code = frame.f_code
-        file = code.co_filename
-        if event == "call" and code.co_flags & FUNCTION and file.startswith(OURS) and file not in found:
+        file, flags = frame.f_code.co_filename, frame.f_code.co_flags
+        if event != "call" or not flags & CO_OPTIMIZED:  # the body of a class or module
+            return
+        if file.startswith(f"{ROOT}/drest_torch/") and file not in found:
             while frame and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
                 frame = frame.f_back
             if frame is None:

@@ -14,39 +14,26 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    """A copy of the checkout without what git ignores, so that building leaves nothing behind in it."""
+def built(tmp_path_factory):
+    """A copy of the checkout without what git ignores, so that building leaves nothing behind in it; and its wheel."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: which files belong to the project is not known")
-    copy = tmp_path_factory.mktemp("source")
+    copy, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, names.split("\0")):
         if (ROOT / name).is_file() or (ROOT / name).is_symlink():  # not one that is deleted but still tracked
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
-    return copy
-
-
-@pytest.fixture(scope="module")
-def wheel(source, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir")
-    python("-m", "pip", "wheel", *options, folder, ".", cwd=source)
-    (built,) = folder.glob("*.whl")
-    return built
+    python("-m", "pip", "wheel", *options, folder, ".", cwd=copy)
+    (wheel,) = folder.glob("*.whl")
+    return copy, wheel
 
 
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
-    """A folder with the wheel's contents only; the libraries come from the environment the tests run in."""
-    folder = tmp_path_factory.mktemp("installed")
-    python("-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", folder, wheel, cwd=folder)
-    return partial(python, PYTHONPATH=str(folder))
-
-
-def test_nothing_is_missing_and_nothing_is_too_much(source, wheel):
+def test_nothing_is_missing_and_nothing_is_too_much(built):
     """What lies at the top of the repository is installed inside the package, and no other name is occupied."""
+    source, wheel = built
     patterns = {
         "drest_torch": "*.py *.css *.md *.yaml *.j2 *.safetensors *.json *.jsonl *.txt py.typed",
         "envs": "*.py *.txt",
@@ -57,8 +44,7 @@ def test_nothing_is_missing_and_nothing_is_too_much(source, wheel):
         ("" if folder == "drest_torch" else "drest_torch/") + path.relative_to(source).as_posix()
         for folder, several in patterns.items()
         for pattern in several.split()
-        for path in (source / folder).rglob(pattern)
-        if not (source / folder / path.relative_to(source / folder).parts[0]).is_symlink()
+        for path in (source / folder).rglob(pattern)  # which follows no links
     }
     for kind in (".safetensors", "report.css", "page.html.j2", "studies/lambda_meta.md", "envs/worlds/example.txt"):
         assert any(name.endswith(kind) for name in expected)
@@ -69,14 +55,18 @@ def test_nothing_is_missing_and_nothing_is_too_much(source, wheel):
     assert inside == expected | {path.relative_to(source).as_posix() for path in pretrained}
 
 
-def test_it_works_away_from_the_repository_and_folders_of_the_user_with_our_names_do_no_harm(installed, tmp_path):
+def test_it_works_away_from_the_repository_and_folders_of_the_user_with_our_names_do_no_harm(built, tmp_path):
+    """From a folder with the wheel's contents only; the libraries come from the environment the tests run in."""
+    folder = tmp_path / "installed"
+    python("-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", folder, built[1], cwd=tmp_path)
+    installed = partial(python, cwd=tmp_path, PYTHONPATH=str(folder))
     for name in ("envs", "algos", "configs"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise RuntimeError('the wrong package')\n", encoding="utf-8")
     program = "import drest_torch, drest_torch.envs, drest_torch.algos\nprint(drest_torch.__file__)\n"
-    assert installed("-c", program, cwd=tmp_path).startswith(installed.keywords["PYTHONPATH"])
-    assert installed("-m", "drest_torch", "show", "example", cwd=tmp_path).strip()
+    assert installed("-c", program).startswith(str(folder))
+    assert installed("-m", "drest_torch", "show", "example").strip()
     tiny = ("levels=example", "env_steps=500", "algo.episodes=64", "policy.width=8", "pictures=1", "run_dir=run")
-    installed("-m", "drest_torch.train", *tiny, cwd=tmp_path)
+    installed("-m", "drest_torch.train", *tiny)
     assert (tmp_path / "run" / "summary.json").is_file()
-    assert "usefulness" in installed("-m", "drest_torch.evaluate", "run=run", "levels=example", cwd=tmp_path)
+    assert "usefulness" in installed("-m", "drest_torch.evaluate", "run=run", "levels=example")

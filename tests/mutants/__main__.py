@@ -4,8 +4,6 @@
 in their path. The status is 1 if a fault survives, or if its line is no longer in the file.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -16,8 +14,6 @@ import yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
 COPIED = ("drest_torch", "envs", "algos", "configs", "tests", "docs", "benchmarks", "pyproject.toml", "README.md")
-SECONDS = 600
-"""A test that takes longer has failed."""
 
 
 def main(words: list[str]) -> int:
@@ -50,8 +46,8 @@ def tried(copy: Path, path: str, fault: dict[str, str]) -> str:
     command += ["--hypothesis-profile=mutants", *map(str, files)]
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=SECONDS, check=False)
-    except subprocess.TimeoutExpired:
+        result = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=600, check=False)
+    except subprocess.TimeoutExpired:  # a test that takes so long has failed
         return "noticed"
     finally:
         file.write_text(whole, encoding="utf-8")

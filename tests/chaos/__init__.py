@@ -1,1 +1,0 @@
-"""The campaign against runs, files and commands: ``python -m tests.chaos`` (docs/explanation/reliability.md)."""
