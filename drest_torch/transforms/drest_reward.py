@@ -105,7 +105,6 @@ class DReSTReward(StatefulTransform):
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
         self._seen_meta_episode = False
-        self._last_counts: Tensor | None = None
 
     @classmethod
     def of(cls, reward: Reward, **others: Any) -> DReSTReward:
@@ -203,8 +202,19 @@ class DReSTReward(StatefulTransform):
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
         if not self._seen_meta_episode:
-            self._last_counts = counts
+            self._warn_of_single_ones(counts, column(next_tensordict, "done"))
         return next_tensordict
+
+    def _warn_of_single_ones(self, counts: Tensor, done: Tensor) -> None:
+        """Warn if the first meta-episodes that end hold a single mini-episode each: then nothing is discounted."""
+        played = counts.sum(-1, keepdim=True)[done]
+        self._seen_meta_episode = bool(played.any())
+        if self._seen_meta_episode and (played < 2).all():
+            warnings.warn(
+                "DReSTReward: a meta-episode ended after its first mini-episode, so every discount is 1; `done` must "
+                "be the end of a meta-episode of several mini-episodes (docs/tutorials/environment.md)",
+                stacklevel=2,
+            )
 
     # ------------------------------------------------------------------------------------ collected batches
 
@@ -316,23 +326,7 @@ class DReSTReward(StatefulTransform):
         counts = counts.reshape(*length.shape, self.num_lengths)
         return counts.gather(-1, length.clamp_min(0).unsqueeze(-1)).squeeze(-1)
 
-    # ------------------------------------------------------------------------------------ resets
-
-    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        """Warn if the first meta-episode that ends held a single mini-episode: then nothing is discounted."""
-        if self._last_counts is not None:
-            played = self._last_counts.sum(-1)
-            if (reset := tensordict.get("_reset", None)) is not None:
-                played = played[reset.reshape(played.shape)]
-            if played.any():  # not a reset before the first mini-episode has ended
-                self._seen_meta_episode, self._last_counts = True, None
-            if played.any() and (played < 2).all():
-                warnings.warn(
-                    "DReSTReward: a meta-episode ended after its first mini-episode, so every discount is 1; `done` "
-                    "must be the end of a meta-episode of several mini-episodes (docs/tutorials/environment.md)",
-                    stacklevel=2,
-                )
-        return super()._reset(tensordict, tensordict_reset)
+    # ------------------------------------------------------------------------------------ specs
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
         sizes = {"drest_counts": self.num_lengths, "drest_coins": 1}

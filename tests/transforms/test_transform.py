@@ -112,6 +112,7 @@ KEYS = {name: name for name in ("mini_done", "num_lengths", "best_return", "tick
 PLAN = [0, 1, 0, 0, 1, 1, 1, 0, 0, 1]
 
 
+@pytest.mark.filterwarnings("error:DReSTReward")  # `check_env_specs` resets before the end
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)], ids=str)
 @pytest.mark.parametrize("last", [(1,), ()], ids=["a dimension of size 1", "none"])
 @pytest.mark.parametrize("inner", [None, "info"])
