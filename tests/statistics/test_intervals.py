@@ -54,6 +54,31 @@ def test_a_difference_covers_seeds_of_both_sides():
     assert difference(a, b).estimate == 3
 
 
+def test_a_difference_by_hand():
+    """Variances of the means 7 / 3 and 5 / 12, of 2 and 3 degrees of freedom; together of 2.72."""
+    found = difference([1.0, 2.0, 6.0], [10.0, 11.0, 12.0, 13.0])
+    freedom = (7 / 3 + 5 / 12) ** 2 / ((7 / 3) ** 2 / 2 + (5 / 12) ** 2 / 3)
+    assert found.estimate == 3 - 11.5
+    assert half(found) == pytest.approx(t_quantile(freedom) * math.sqrt(7 / 3 + 5 / 12), rel=1e-4)
+    assert 3.2 < t_quantile(freedom) < 3.5  # between 4.303 and 3.182
+
+
+def test_runs_on_two_levels_by_hand():
+    """Variances of the levels' means 7 / 3 and 100 / 3; the mean of both has a quarter of their sum."""
+    found = runs_interval([[1.0, 10.0], [2.0, 20.0], [6.0, 30.0]])
+    parts = 7 / 3 / 4, 100 / 3 / 4
+    assert found.estimate == (3 + 20) / 2
+    freedom = sum(parts) ** 2 / sum(part**2 / 2 for part in parts)
+    assert half(found) == pytest.approx(t_quantile(freedom) * math.sqrt(sum(parts)), rel=1e-3)
+
+
+def test_an_interval_as_text():
+    assert Interval(0.9954, 0.992, 0.9971).text() == str(Interval(0.9954, 0.992, 0.9971)) == "0.995 (0.992-0.997)"
+    assert Interval(-0.1, -0.2, 0.05).text(2) == "-0.10 (-0.20 to 0.05)"
+    assert Interval(-0.0001, -0.0002, 0.5).text() == "0.000 (0.000-0.500)"
+    assert Interval(0.5, -0.2, 1.7).within(0, 1) == Interval(0.5, 0, 1)
+
+
 def test_worlds_that_stay_the_same_add_no_noise():
     rng = np.random.default_rng(3)
     intervals = [runs_interval(rng.normal(size=(3, 9)) + np.arange(9) - 4) for _ in range(2000)]
