@@ -26,6 +26,10 @@ BEST = [[2.0, 5.0], [4.0, 0.0]]
 """As training knows it; of the second level's longer length it has seen no return."""
 
 
+SEEN = SimpleNamespace(given=None)
+"""m(l) is the largest return that was seen."""
+
+
 def environment(best, **values):
     """What an evaluator asks of an environment besides its mini-episodes."""
     return SimpleNamespace(
@@ -44,7 +48,7 @@ class Replayed(EnvironmentEvaluator):
         return level, length, coins.double(), best.double(), setting if by_setting else torch.zeros_like(setting)
 
 
-def evaluator(best=BEST, seen=SimpleNamespace(given=None), **values):
+def evaluator(best=BEST, seen=SEEN, **values):
     return Replayed(environment(seen, **values), torch.tensor(best), name="it", reward=Reward(0.9, 1.0, 8), seed=0)
 
 
