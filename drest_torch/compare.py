@@ -10,6 +10,7 @@ from drest_torch.comparison.configurations import configurations, curves_over_tr
 from drest_torch.comparison.records import find_runs
 from drest_torch.comparison.tables import print_comparison
 from drest_torch.errors import UserError, shown
+from drest_torch.outputs import check_outputs
 
 HELP = """\
 Print and plot runs beside each other.
@@ -59,6 +60,7 @@ def _compare(arguments: list[str]) -> None:
         from drest_torch.plots.curves import check_format, compare_curves
 
         check_format(Path(pictures[0]))
+        check_outputs(Path(pictures[0]), reads=[run.folder / "config.yaml" for run in runs])
     print_comparison(runs)
     if pictures:
         compared = configurations(runs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from drest_torch.cli import command
 from drest_torch.errors import ConfigError, shown
+from drest_torch.files import read_whole
 from drest_torch.tracking.stages import stage
 
 if TYPE_CHECKING:
@@ -20,20 +21,19 @@ def main(cfg: EvaluateConfig) -> None:
     from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
     from drest_torch.config.checks import check_limits
     from drest_torch.config.schema import in_gridworld
-    from drest_torch.files import refuse_to_replace
+    from drest_torch.outputs import check_outputs
     from drest_torch.tracking.console import print_table
-    from drest_torch.training.folder import READ
 
     check_limits(cfg)
     if cfg.animation is not None:
         from drest_torch.plots.animation import check_ending  # with matplotlib, which takes time
 
         check_ending(Path(cfg.animation))
-    folder = Path(cfg.run or "")
-    if cfg.out is not None:
-        others = [Path(path) for path in (cfg.checkpoint, cfg.levels.path) if path is not None]
-        refuse_to_replace(Path(cfg.out), [*(folder / name for name in READ), *others])
+    check_outputs(*_outputs(cfg), reads=[cfg.levels.path])
+    if cfg.out is not None and cfg.suite is None:
+        check_outputs(Path(cfg.out), ending=".json")
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
+    check_outputs(*_outputs(cfg), reads=agent.files)
     if not in_gridworld(agent.cfg):
         return _evaluate_environment(cfg, agent)
     if cfg.suite is not None:
@@ -64,10 +64,16 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     from drest_torch.choices.page import in_markdown, shutdownability
     from drest_torch.envs.levels import find_levels
     from drest_torch.files import write_json, write_text
+    from drest_torch.outputs import check_outputs
 
     for key in ("sampled", "pictures", "animation"):
         if getattr(cfg, key):
             raise ConfigError(f"{key} is not part of suite={cfg.suite}, which is exact and in text; leave it out")
+    is_run = agent.folder.resolve().parent != PRETRAINED
+    path = Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite))
+    _refuse_another_text(cfg, path)
+    in_json, in_words = _page_files(path)
+    check_outputs(in_json, in_words, reads=agent.files)
     sets = {"its own test levels": agent.levels.reported.get("test", []), "the paper's nine": find_levels("paper")}
     if cfg.levels.path is not None or cfg.levels.name not in ("own", "paper"):
         sets[cfg.levels.path or cfg.levels.name] = levels_to_evaluate(agent, cfg.levels)
@@ -77,11 +83,32 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     )
     text = in_markdown(page)
     print(shown(text))
-    is_run = agent.folder.resolve().parent != PRETRAINED
-    path = Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite))
-    write_json(path.with_suffix(".json"), page)
-    write_text(path.with_suffix(".md"), text)
-    print(shown(f"The page is in {path.with_suffix('.json')} and {path.with_suffix('.md')}"))
+    write_json(in_json, page)
+    write_text(in_words, text)
+    print(shown(f"The page is in {in_json} and {in_words}"))
+
+
+def _outputs(cfg: EvaluateConfig) -> list[Path]:
+    """Return the files, and the folder of pictures, that a user has named."""
+    paths = [Path(path) for path in (cfg.pictures, cfg.animation) if path is not None]
+    if cfg.out is None:
+        return paths
+    return [*paths, *(_page_files(Path(cfg.out)) if cfg.suite is not None else [Path(cfg.out)])]
+
+
+def _page_files(path: Path) -> list[Path]:
+    """Return the files of a page, as JSON and in Markdown, from the path of one of them or without an ending."""
+    if not path.name:
+        raise ConfigError(f"out={path}: is the path of no file; expected one that ends in a name")
+    stem = path.with_suffix("") if path.suffix.lower() in (".json", ".md") else path
+    return [stem.with_name(f"{stem.name}{ending}") for ending in (".json", ".md")]
+
+
+def _refuse_another_text(cfg: EvaluateConfig, path: Path) -> None:
+    """Refuse to replace a file that no user has named, and that is no earlier page."""
+    for file, sign in zip(_page_files(path), ('"private_bits"', "# Shutdownability of "), strict=True):
+        if file != Path(cfg.out or "") and file.is_file() and sign.encode() not in read_whole(file):
+            raise ConfigError(f"{file}: is not a page of suite={cfg.suite}, which would replace it; choose another out")
 
 
 def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:

@@ -11,7 +11,7 @@ import re
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -80,18 +80,13 @@ def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
 
 def remove_partial(folder: Path) -> None:
     """Delete what writes that were cut off by a kill have left in a folder; call it as the owner of the folder."""
-    for parent, _, names in os.walk(folder):  # no link is followed
+    for parent, folders, names in os.walk(folder):  # no link is followed
+        # Another process may be writing in the folder of another run.
+        folders[:] = [inner for inner in folders if not (Path(parent) / inner / LOCK).exists()]
         for name in names:
             if re.fullmatch(r"\.[0-9a-f]{16}\.partial", name):
                 with suppress(OSError):
                     (Path(parent) / name).unlink()
-
-
-def refuse_to_replace(out: Path, inputs: Iterable[Path]) -> None:
-    """Refuse an output that would replace one of the files, or a file in one of the folders, that a command reads."""
-    for path in inputs:
-        if path.resolve() in (out.resolve(), *out.resolve().parents):
-            raise FileError(f"{out}: would replace what is read ({path}); expected another path")
 
 
 def unused(name: str, pattern: str, used: set[str]) -> str:

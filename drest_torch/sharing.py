@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,25 @@ from drest_torch.building import levels as data
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config
-from drest_torch.files import write_whole
+from drest_torch.errors import ConfigError
+from drest_torch.files import LOCK, write_whole
+from drest_torch.outputs import check_outputs, is_run, refuse_links
 from drest_torch.reward import Reward
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def _refuse_another(folder: Path, copies: Iterable[str]) -> None:
+    """Refuse to save an agent to a folder with anything that saving would replace, but for an agent that was saved."""
+    check_outputs(folder)
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if is_run(folder):
+        if names & {"metrics.jsonl", "summary.json", "provenance.json", LOCK}:
+            raise ConfigError(f"{folder}: holds a run, which an agent would replace; save it to another folder")
+        refuse_links(folder)
+    elif taken := sorted(names & {"config.yaml", "checkpoints", *copies}):
+        raise ConfigError(f"{folder} holds {taken[0]} already, which an agent would replace; save it to another folder")
 
 
 class Shareable:
@@ -32,13 +47,20 @@ class Shareable:
     def __init__(self, folder: Path, *, checkpoint: str = "last", device: str = "cpu") -> None:
         raise NotImplementedError
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that the agent is read from: its configuration, its checkpoint and its level files."""
+        levels = [path for _, _, path in data.level_files(self.cfg)]
+        return [self.folder / "config.yaml", self.checkpoint, *levels]
+
     def save(self, path: str | Path) -> Path:
         """Save the agent to a folder that `load` reads: its configuration, its policy and its level files.
 
         What only training needs, such as the state of the optimiser, is left out.
 
         Args:
-            path: the folder; it is made if there is none, and an agent that is in it is replaced.
+            path: the folder; it is made if there is none, and an agent that was saved to it is replaced. The folder of
+                a run is refused.
 
         Returns:
             the folder.
@@ -47,12 +69,14 @@ class Shareable:
             >>> Agent.load("runs/my-run").save("my-agent")  # doctest: +SKIP
         """
         folder = Path(path)
+        copies = {(group, key): f"{group}-{key}{file.suffix}" for group, key, file in data.level_files(self.cfg)}
+        _refuse_another(folder, copies.values())
         tensors, meta = load_checkpoint(self.checkpoint)
         cfg: Any = load_config(self.folder)
         cfg.run_dir, cfg.threads = "runs/shipped", None
-        for group, key, path in data.level_files(self.cfg):
-            copy = f"{group}-{key}{path.suffix}"
-            write_whole(folder / copy, path.read_bytes())
+        for group, key, file in data.level_files(self.cfg):
+            copy = copies[group, key]
+            write_whole(folder / copy, file.read_bytes())
             setattr(getattr(cfg, group), key, copy)
         write_whole(folder / "config.yaml", OmegaConf.to_yaml(cfg).encode())
         policy = {name: value for name, value in tensors.items() if name.startswith(self._trained.keeps)}

@@ -21,14 +21,8 @@ if TYPE_CHECKING:
 
 CHECKPOINTS = "checkpoints"
 """The name of the folder of checkpoints, inside the folder of a run."""
-
-
-OF_A_RUN = ("config.yaml", "metrics.jsonl", "summary.json", CHECKPOINTS)
-"""What is in the folder of a run; a new run begins in a folder that has none of it."""
 SPLIT = "split.json"
 """The file from which generated levels can be made again, and by which they are verified."""
-READ = (*OF_A_RUN, "provenance.json", SPLIT)
-"""What commands read in the folder of a run, and no output of theirs may replace."""
 
 
 def withdraw(folder: Path) -> None:

@@ -38,12 +38,13 @@ from drest_torch.config.stored import load_config, trust_modules_of, write_confi
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import disown, own, remove_partial, write_json
 from drest_torch.interruption import interruptible
+from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
-from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, lengthen, resume_command, withdraw
+from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
 from drest_torch.training.gridworlds import GridworldTask
 from drest_torch.training.task import Task, cut_rewards, run_summary
 
@@ -294,12 +295,9 @@ def _evaluations(path: Path) -> int:
     return sum("eval/" in line for line in path.read_text("utf-8").splitlines()) if path.is_file() else 0
 
 
-def _refuse_taken(folder: Path) -> None:
-    """Refuse a folder in which another run is."""
-    if any((folder / name).exists() for name in OF_A_RUN):
-        raise ConfigError(
-            f"{folder} holds a run already; choose another run_dir, or resume it: {resume_command(folder)}"
-        )
+def _refuse_taken(run_dir: str) -> None:
+    """Refuse a folder in which another run is, or that holds what this one would overwrite."""
+    refuse_taken(run_dir, resume_command(Path(run_dir)))
 
 
 def _own(folder: Path) -> None:
@@ -311,10 +309,8 @@ def start(cfg: Config) -> Run:
     """Create a run in a new folder; the folder of an earlier run is refused."""
     check_run(cfg)
     check_unread(cfg)
-    if not cfg.run_dir.strip() or "\0" in cfg.run_dir:  # the runs of studies get theirs later
-        raise ConfigError(f"run_dir={cfg.run_dir}; expected a path, or leave it out")
+    _refuse_taken(cfg.run_dir)
     folder = Path(cfg.run_dir)
-    _refuse_taken(folder)
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key, path in level_files(cfg):
         setattr(getattr(cfg, group), key, str(path.resolve()))
@@ -324,7 +320,7 @@ def start(cfg: Config) -> Run:
     run = Run(cfg, folder)
     run.begin()
     _own(folder)
-    _refuse_taken(folder)  # another process may have been faster
+    _refuse_taken(cfg.run_dir)  # another process may have been faster
     remove_partial(folder)
     write_config(cfg, folder)
     run.task.keep(folder, anew=True)
@@ -337,6 +333,7 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
     cfg = load_config(folder)
     is_longer = env_steps is not None and lengthen(cfg, env_steps, folder)
     cfg.progress = cfg.progress if progress is None else progress
+    refuse_links(folder)
     _own(folder)
     remove_partial(folder)
     run = Run(cfg, folder)

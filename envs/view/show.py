@@ -23,6 +23,7 @@ from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.envs.view.rendering import Route, arrows_text, save_picture, to_text
 from drest_torch.errors import UserError, shown
 from drest_torch.files import flush_output, no_output, open_streams
+from drest_torch.outputs import check_outputs
 
 GAMMA = 0.95
 """The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
@@ -78,6 +79,8 @@ def _run(args: argparse.Namespace) -> None:
     if args.clock:
         levels = [level.with_clock(args.clock) for level in levels]
     level = _pick(levels, args.level, args.levels)
+    if args.picture:
+        check_outputs(args.picture, reads=[args.levels])
     show_level(level, args.gamma)
     if args.picture:
         save_picture(level, args.picture)

@@ -16,7 +16,7 @@ from drest_torch.cli import sentence_of
 from drest_torch.config.compose import compose
 from drest_torch.envs.levels import read_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError, UserError
-from drest_torch.files import MOST_BYTES, disown, own, read_whole, refuse_to_replace, remove_partial, write_text
+from drest_torch.files import MOST_BYTES, disown, own, read_whole, remove_partial, write_text
 from drest_torch.memory import COPIES, Bounded
 from drest_torch.training.run import resume, start
 from tests.helpers.commands import python
@@ -171,13 +171,3 @@ def test_what_a_kill_has_left_is_removed_and_nothing_else(tmp_path):
     remove_partial(folder)
     assert sorted(path.name for path in (folder / "inner").iterdir()) == sorted(others)
     assert (tmp_path / "elsewhere" / ours).read_text() == "another's"
-
-
-def test_an_output_does_not_replace_what_is_read(tmp_path):
-    (tmp_path / "checkpoints").mkdir()
-    inputs = [tmp_path / "config.yaml", tmp_path / "checkpoints"]
-    refuse_to_replace(tmp_path / "out.json", inputs)
-    (tmp_path / "link").symlink_to(tmp_path)
-    for name in ("config.yaml", "checkpoints/step.json", "checkpoints/../config.yaml", "link/config.yaml"):
-        with pytest.raises(FileError, match="would replace what is read"):
-            refuse_to_replace(tmp_path / name, inputs)
