@@ -10,9 +10,10 @@ import functools
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields
-from typing import Any
+from typing import Any, NoReturn
 
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -81,7 +82,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     from drest_torch.config.compose import VERSION_BASE, explain, implied, register
     from drest_torch.config.schema import config_folder
 
-    _refuse_another_style(sys.argv[1:])
+    _check_options(sys.argv[1:])
     _import_named()
     if name == "train":
         sys.argv[1:] = implied(sys.argv[1:])
@@ -100,33 +101,71 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     before = os.environ.get(FULL_ERROR)
     os.environ[FULL_ERROR] = "1"
     try:
-        composed()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "provider=.* is not available", UserWarning)  # a folder that is not there
+            composed()
     except Exception as error:
         if is_composed and not isinstance(error, HydraException):
             raise
-        stop(explain(error))  # Hydra and OmegaConf raise errors of all kinds for what a user types
+        if isinstance(error, OSError) and not isinstance(error, HydraException):
+            raise
+        stop(
+            explain(error, [word for word in sys.argv[1:] if "=" in word])
+        )  # Hydra and OmegaConf raise errors of all kinds for what a user types
     finally:
         os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
 
 
 def _import_named() -> None:
     """Import what ``imports=MODULE,…`` names, and take it off the command's line."""
-    named = [word.removeprefix("imports=") for word in sys.argv[1:] if word.startswith("imports=")]
-    sys.argv[1:] = [word for word in sys.argv[1:] if not word.startswith("imports=")]
-    use(*(module for several in named for module in re.split("[, ]+", several.strip("[]\"' ")) if module))
+    words = [word for word in sys.argv[1:] if word.startswith("imports=")]
+    sys.argv[1:] = [word for word in sys.argv[1:] if word not in words]
+    for word in words:
+        named = re.split("[, ]+", word.removeprefix("imports=").strip("[]\"' "))
+        if not any(named):
+            raise UserError(f"{word}: names no module; expected imports=MODULE, or several with commas between them")
+        use(*filter(None, named))
 
 
-def _refuse_another_style(arguments: list[str]) -> None:
-    """Refuse ``--key value``, and say what to write in its place."""
+NOT_OFFERED = {
+    "--experimental-rerun": "it would run code from a file; call the command with the same arguments again",
+    "--shell-completion": 'eval "$(drest completion bash)" completes what you type',
+}
+"""Hydra's options that these commands do not have, with what to do in their place."""
+
+
+def _check_options(arguments: list[str]) -> None:
+    """Refuse ``--key value`` and ``-key=value``, and say what to write in their place; refuse what Hydra would refuse.
+
+    Hydra itself would print a usage.
+    """
     from hydra._internal.utils import get_args_parser
 
-    known = [flag for action in get_args_parser()._actions for flag in action.option_strings]
+    parser = get_args_parser()
+    options = [flag for action in parser._actions for flag in action.option_strings]
     for index, word in enumerate(arguments):
+        if word == "--" or not word.startswith("-"):
+            continue
         flag, equals, value = word.partition("=")
-        if word.startswith("--") and not any(option.startswith(flag) for option in known):
-            value = value if equals else next(iter(arguments[index + 1 : index + 2]), "VALUE")
-            name = flag.lstrip("-")
+        whole = [option for option in options if option.startswith(flag) and flag.startswith("--")]
+        if flag in options:
+            whole = [flag]
+        elif not whole:
+            following = next(
+                (other for other in arguments[index + 1 : index + 2] if not re.search("^-|=", other)), "VALUE"
+            )
+            value = value if equals else following
+            name = flag.strip("-") or "KEY"
             raise UserError(f"{word}: values are written {name}={value}, without dashes; --help prints what there is")
+        if remedy := NOT_OFFERED.get(whole[0].replace("-sc", "--shell-completion")):
+            raise UserError(f"{word}: no option here; {remedy}")
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"{message.removeprefix('argument ')}; --help prints what there is")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    if "--version" not in arguments:  # which prints, and ends the program
+        parser.parse_args(arguments)
 
 
 def key_values(words: list[str], schema: type) -> Any:
@@ -152,7 +191,7 @@ def one_sentence() -> Iterator[None]:
 
 def stop(sentence: str) -> None:
     """Print a sentence and exit with 2."""
-    print(f"drest_torch: {shown(sentence)}", file=sys.stderr)
+    print(f"drest_torch: {shown(' '.join(sentence.splitlines())):.2000}", file=sys.stderr)
     sys.exit(2)
 
 

@@ -69,10 +69,11 @@ def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
     """Read a regular file, or a link to one. A pipe or a device could go on for ever, and is refused."""
     # Without waiting for somebody to write to a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):  # `open` has no name for a folder in its error
+        os.close(descriptor)
+        raise FileError(f"{path}: is no regular file; expected one")
     with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise FileError(f"{path}: is no regular file; expected one")
         if found.st_size > most:
             raise FileError(f"{path}: {found.st_size:,} bytes; expected at most {most:,}")
         return file.read(most)

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, blaming
 
 _NAMED = set[str]()
 """The modules that the user has named in this process."""
@@ -117,14 +117,22 @@ def use(*modules: str) -> None:
     """Import modules, also from the working directory; configurations that were stored may name them from here on."""
     before = list(sys.path)
     for module in modules:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise ConfigError(f"imports={module}: is not the name of a module; expected one such as package.module")
         search_here()
         try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise ConfigError(f"imports={module} cannot be imported: {error}; check the name, and PYTHONPATH") from None
+            with blaming(f"imports={module}"):
+                _import(module)
         finally:
             sys.path[:] = before
     trust(*modules)
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"imports={module} cannot be imported: {error}; check the name, and PYTHONPATH") from None
 
 
 def search_here() -> None:

@@ -221,7 +221,7 @@ def agent_folder(path_or_name: str | Path) -> Path:
     return folder
 
 
-KIND = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits")
+KIND = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits", "private_kind")
 """The values of `policy` without which weights mean something else."""
 
 
@@ -232,6 +232,8 @@ def begin_with(start_from: str, policy: nn.Module, cfg: Config) -> None:
     if not in_gridworld(source):
         raise ConfigError(f"start_from={start_from}, of {source.env.title}; expected an agent of gridworlds")
     kind = {key: getattr(source.policy, key) for key in KIND}
+    if source.policy.private_bits == 0:
+        del kind["private_kind"]  # nothing is sampled
     if other := [f"policy.{key}={value}" for key, value in kind.items() if getattr(cfg.policy, key) != value]:
         raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(other)}")
     path = checkpoint_path(folder, "last")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +18,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
 
@@ -25,8 +26,9 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
-from drest_torch.config.reading import GROUPS, flattened
+from drest_torch.config.reading import GROUPS, flattened, quoted
 from drest_torch.config.schema import Config, EvaluateConfig, config_folder
+from drest_torch.config.suggestions import nearest_keys
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
 
@@ -55,8 +57,8 @@ def compose(*overrides: str, name: str = "config", values: Any = None) -> Any:
         with _initialised() as loader:
             cfg = _composed(loader, name, tuple(implied(overrides) if name == "config" else overrides))
         return OmegaConf.merge(cfg, values) if values else cfg
-    except (HydraException, OmegaConfBaseException, AssertionError) as error:
-        raise ConfigError(explain(error)) from None
+    except (HydraException, OmegaConfBaseException, AssertionError, ValueError) as error:
+        raise ConfigError(explain(error, overrides)) from None
 
 
 def implied(overrides: Iterable[str]) -> list[str]:
@@ -140,6 +142,8 @@ def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
     with suppress(HydraException, OmegaConfBaseException, AssertionError):
         if all(re.match(r"[\w./]+=", word) for word in overrides):
             given = OverridesParser.create().parse_overrides(list(overrides))
+            if any(each.is_sweep_override() for each in given):
+                return hydra.compose(name, list(overrides))  # which refuses it
             options = [each for each in given if each.key_or_group.partition("/")[0] in (*GROUPS, "study")]
             cfg = copy.deepcopy(_with_options(loader, name, tuple(str(each.input_line) for each in options)))
             for each in given:
@@ -184,14 +188,24 @@ def recipes(cfg: Any) -> list[str]:
 # --------------------------------------------------------------------------------------- mistakes
 
 
-def explain(error: Exception) -> str:
-    """Say in one sentence why a configuration could not be composed, and what is right."""
+KEY = r"-|~[\w$]|(\+{0,2}[\w$][\w$./@:-]*)="
+"""The beginning of an argument of Hydra's that can be right; of an option that is not ours to read, the dash."""
+
+
+def explain(error: Exception, arguments: Sequence[str] = ()) -> str:
+    """Say in one sentence why these arguments make no configuration, and what is right."""
+    for argument in [*arguments, *([error.override] if isinstance(error, OverrideParseException) else [])]:
+        if not re.match(KEY, argument):
+            return f"{argument:.80}: expected KEY=VALUE; --help prints the keys"
+    if isinstance(error, OverrideParseException):
+        words = "cannot be read; a text with such characters is written in quotes"
+        return f"{error.override:.80}: {words}: {_in_quotes(error.override)}"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         return _wrong_option(error.missing_cfg_file, list(error.options))
     text = " ".join(str(error).split())
     cause = error if isinstance(error, OmegaConfBaseException) else error.__cause__
     if isinstance(cause, ConfigKeyError | ConfigAttributeError):
-        return _wrong_key(cause)
+        return _wrong_key(cause.full_key or "", cause.parent_node._get_root(), arguments)
     if isinstance(cause, ValidationError):
         reason = str(cause).splitlines()[0]
         given = text.removeprefix("Error merging override ").lstrip("+") if cause is not error else cause.full_key
@@ -202,12 +216,36 @@ def explain(error: Exception) -> str:
     if isinstance(error, AssertionError):  # OmegaConf's own
         return "a key was set within one that is null, as levels.generator is of levels that are not generated"
     if text.startswith("Ambiguous value"):
-        return f"{text.split(chr(39))[1]}; several values are a list, KEY=[A,B], or one run each with -m"
-    return text
+        argument = text.split("'", 1)[1].partition("' ")[0]
+        has_text = re.search("[A-Za-z]", argument.partition("=")[2])
+        remedy = f", or a text in quotes: {_in_quotes(argument)}" if has_text else ""
+        return f"{argument}; several values are a list, KEY=[A,B], or one run each with -m{remedy}"
+    if text.startswith("Error merging override "):
+        return f"{text.removeprefix('Error merging override ')}; expected a value of another kind; --help says of which"
+    return _wrong_group(text, arguments) or text
+
+
+def _in_quotes(argument: str) -> str:
+    """Return an argument as a shell takes it, with a text in quotes that Hydra takes as it is."""
+    return shlex.quote(quoted(argument))
+
+
+def _wrong_group(text: str, arguments: Sequence[str]) -> str | None:
+    """Say which argument chooses an option of a group that the command does not have, or none where it has to."""
+    if unknown := re.match("Could not (?:override|delete) '([^']*)'", text):
+        return f"{unknown[1]}: no such group of values in this command; --help prints what there is"
+    if "override must be a string or a list" not in text and "Error resolving interpolation" not in text:
+        return None
+    for argument in arguments:
+        key, _, value = argument.lstrip("+").partition("=")
+        is_text = re.match("[A-Za-z_./]", value) and value.lower() not in ("null", "true", "false")
+        if key in (*GROUPS, "study") and not is_text and not (key == "logger" and value.startswith("[")):
+            return f"{argument}; expected the name of an option, as in {key}=NAME; --help prints them"
+    return None
 
 
 def _wrong_option(path: str, found: list[str]) -> str:
-    group, _, name = path.partition("/")
+    group, _, name = path.rpartition("/") if path.startswith("hydra/") else path.partition("/")
     if group == "levels" and Path(name).suffix in (".txt", ".json", ".jsonl"):
         return f"levels={name}; a file of levels is levels.path={name}"
     if group == "env" and re.search(r"-v\d+$", name):
@@ -216,14 +254,16 @@ def _wrong_option(path: str, found: list[str]) -> str:
     return f"{group}={name}; expected one of {', '.join(real)}{_did_you_mean(difflib.get_close_matches(name, real, 1))}"
 
 
-def _wrong_key(error: Any) -> str:
-    """``error`` is OmegaConf's, and knows the configuration to which the key was not added."""
-    key, known = error.full_key, keys_of(OmegaConf.to_container(error.parent_node._get_root()))
-    known = [name for name in known if name.startswith("hydra.") == key.startswith("hydra.")]
-    ends = {name: name.rpartition(".")[2] for name in known}
-    close = difflib.get_close_matches(key.rpartition(".")[2], ends.values(), 1, 0.7)
-    near = [name for name in known if ends[name] in close]
-    return f"{key}: no such key{_did_you_mean(near)}; --cfg job prints all keys"
+def _wrong_key(key: str, configuration: Any, arguments: Sequence[str]) -> str:
+    """Name the nearest key of a configuration, which has no ``key``: that is where an argument leaves it."""
+    known = [
+        name
+        for name in keys_of(OmegaConf.to_container(configuration))
+        if name.startswith("hydra.") == key.startswith("hydra.")
+    ]
+    written = (argument.lstrip("+~").partition("=")[0] for argument in arguments)
+    whole = next((name for name in written if f"{name}.".startswith(f"{key}.")), key)
+    return f"{whole}: no such key{_did_you_mean(nearest_keys(whole, known))}; --cfg job prints all keys"
 
 
 def _did_you_mean(names: list[str]) -> str:

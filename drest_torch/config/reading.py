@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
@@ -77,3 +78,15 @@ def typed(value: Any) -> str:
     plain = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
     line = yaml.safe_dump(plain, default_flow_style=True, width=10_000, allow_unicode=True)
     return line.removesuffix("...\n").strip().replace(", ", ",")
+
+
+def quoted(argument: str) -> str:
+    """Return KEY=VALUE with quotes around a value that Hydra would not take for a text."""
+    key, _, value = argument.partition("=")
+    if key == "imports":  # which Hydra is not given
+        return argument
+    is_plain = re.fullmatch(r"[1-9][0-9]*|[A-Za-z_./][\w./%@+-]*", value, re.ASCII)
+    if is_plain and value.lower() not in ("null", "true", "false", "nan", "inf"):
+        return argument
+    value = re.sub(r'(\\*)(?="|$)', r"\1\1", value).replace('"', r"\"")
+    return f'{key}="{value}"'

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from drest_torch.files import MOST_BYTES, write_json, write_whole
+from drest_torch.errors import FileError
+from drest_torch.files import MOST_BYTES, read_whole, write_json, write_whole
 from drest_torch.jobs.job import FORMAT, Failure, Job, JobError, Result, canonical, first_name
 
 _NAME_LENGTH = 100
@@ -68,6 +69,7 @@ class Store:
             checksum = hashlib.sha256(buffer.getvalue()).hexdigest()
             write_whole(folder / _ARRAYS, buffer.getvalue())
         record = _describe(job) | {"seconds": seconds, "numbers": result.numbers, "arrays": checksum}
+        record["content"] = _content(record)
         write_json(folder / _RESULT, record)  # written last: it marks the run as complete
         (folder / _FAILURE).unlink(missing_ok=True)
 
@@ -121,21 +123,35 @@ def _describe(job: Job) -> dict[str, Any]:
     return {"format": FORMAT, "name": job.name, "runner": job.runner, "spec": job.spec, "when": now}
 
 
+def _content(record: dict[str, Any]) -> str:
+    """Return the checksum of what a run found, by which a change of its file is noticed."""
+    found = [record[key] for key in ("numbers", "seconds", "arrays")]
+    return hashlib.sha256(canonical(found).encode()).hexdigest()
+
+
 def _read_record(path: Path, job: Job) -> dict[str, Any]:
-    """Return the content of a run's ``result.json``."""
+    """Return the content of a run's ``result.json``, which somebody may have edited."""
     try:
-        record: dict[str, Any] = json.loads(path.read_bytes())
-    except ValueError as error:
+        return _checked(json.loads(read_whole(path)), path, job)
+    except _Damaged:
+        raise
+    except (ValueError, RecursionError) as error:
         raise _Damaged(path, f"it is damaged or cut off ({error})") from None
+
+
+def _checked(record: Any, path: Path, job: Job) -> dict[str, Any]:
+    """Return a record if it is the one that was stored for a run."""
     match record:
-        case {"numbers": dict(), "seconds": int() | float(), "arrays": str() | None}:
+        case {"numbers": dict(), "seconds": int() | float() as seconds, "arrays": str() | None} if 0 <= seconds < 1e12:
             pass
         case _:
             raise _Damaged(path, "it is not the result of a run")
     identity = [record.get("format"), first_name(str(record.get("runner"))), canonical(record.get("spec"))]
     if identity != [FORMAT, first_name(job.runner), canonical(job.spec)]:
         raise _Damaged(path, "it is the result of another run")
-    return record
+    if record.get("content", content := _content(record)) != content:  # those of earlier versions have no checksum
+        raise _Damaged(path, "its content is not what was stored")
+    return dict(record)
 
 
 def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
@@ -143,9 +159,11 @@ def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
     if checksum is None:
         return {}
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
     except FileNotFoundError:
         raise _Damaged(path, "it is missing") from None
+    except FileError as error:
+        raise _Damaged(path, f"it cannot be read ({error})") from None
     if hashlib.sha256(data).hexdigest() != checksum:
         raise _Damaged(path, "its content is not what was stored")
     try:

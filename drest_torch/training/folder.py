@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from yaml import YAMLError
 
-from drest_torch.config.reading import read_config
+from drest_torch.config.reading import quoted, read_config
 from drest_torch.config.stored import own_modules
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import LOCK
@@ -72,17 +71,5 @@ def command_line(name: str, *arguments: str) -> str:
     """Return a command of this project as a user types it: beginning as the one that is running did."""
     as_script = sys.argv[0].startswith("drest ")  # `drest_torch.__main__` leaves its name there
     if name != "compare":  # the others give their arguments to Hydra, which has a grammar for values
-        arguments = tuple(map(_value_quoted, arguments))
+        arguments = tuple(map(quoted, arguments))
     return " ".join([f"drest {name}" if as_script else f"python -m drest_torch.{name}", *map(shlex.quote, arguments)])
-
-
-def _value_quoted(argument: str) -> str:
-    """Return KEY=VALUE with quotes around a value that Hydra would not take for a text."""
-    key, _, value = argument.partition("=")
-    if key == "imports":  # which Hydra is not given
-        return argument
-    is_plain = re.fullmatch(r"[1-9][0-9]*|[A-Za-z_./][\w./%@+-]*", value, re.ASCII)
-    if is_plain and value.lower() not in ("null", "true", "false", "nan", "inf"):
-        return argument
-    value = re.sub(r'(\\*)(?="|$)', r"\1\1", value).replace('"', r"\"")
-    return f'{key}="{value}"'

@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with one sentence, without the usage."""
-        self.exit(2, f"{self.prog}: {message}\n")
+        self.exit(2, f"{self.prog}: {shown(' '.join(message.split()))}\n")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -63,6 +63,16 @@ NO_KEY = r"no such key \(did you mean"
         ("lr=1", rf"lr: {NO_KEY} algo.lr\?\); --cfg job prints all keys"),
         ("levels.generator.wals=[1,2]", rf".*: {NO_KEY} levels.generator.walls\?\); .*"),
         ("loger=none", rf"loger: {NO_KEY} logger\?\); .*"),
+        # The nearest by its meaning, spelled well or not.
+        ("lambda=0.9", rf"lambda: {NO_KEY} reward.lam\?\); .*"),
+        ("algo.lambda=0.9", rf"algo.lambda: {NO_KEY} algo.gae_lambda\?\); .*"),
+        ("algo.leraning_rate=1", rf"algo.leraning_rate: {NO_KEY} algo.lr\?\); .*"),
+        ("learning-rate=1", rf"learning-rate: {NO_KEY} algo.lr\?\); .*"),
+        ("discount=1", rf"discount: {NO_KEY} reward.gamma\?\); .*"),
+        ("total_timesteps=1", rf"total_timesteps: {NO_KEY} env_steps\?\); .*"),
+        ("batch_size=64", rf"batch_size: {NO_KEY} algo.episodes or algo.minibatches\?\); .*"),
+        ("policy.hiden_size=64", rf"policy.hiden_size: {NO_KEY} policy.width\?\); .*"),
+        ("levels.sed=1", rf"levels.sed: {NO_KEY} .*seed\?\); .*"),
         ("optimiser=adam", "optimiser: no such key; --cfg job prints all keys"),
         # The options there are, without bases and schemas.
         ("algo=dqn", "algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular"),
@@ -76,7 +86,19 @@ NO_KEY = r"no such key \(did you mean"
         ("levels.generator.walls=3", r"levels.generator.walls=3; expected a list, such as \[1,2\]"),
         # The form.
         ("seed=1,2", r"seed=1,2; several values are a list, KEY=\[A,B\], or one run each with -m"),
-        ("seed", "Error parsing override 'seed' missing EQUAL .*"),
+        ("run_dir=a,b", """run_dir=a,b; several .* with -m, or a text in quotes: 'run_dir="a,b"'"""),
+        ("seed", "seed: expected KEY=VALUE; --help prints the keys"),
+        ("=1", "=1: expected KEY=VALUE.*"),
+        ("a b=1", "a b=1: expected KEY=VALUE.*"),
+        ("levels.path=a=b.txt", """levels.path=a=b.txt: cannot be read; a text .*: 'levels.path="a=b.txt"'"""),
+        ("run_dir=it's", """run_dir=it's: cannot be read; .*: 'run_dir="it'"'"'s"'"""),
+        ("env.delays=[1,", r"env.delays=\[1,: cannot be read; .*"),
+        # What is no option of a group.
+        ("algo=1", "algo=1; expected the name of an option, as in algo=NAME; --help prints them"),
+        ("levels=[paper]", r"levels=\[paper\]; expected the name of an option, .*"),
+        ("study=nope", "study: no such group of values in this command; .*"),
+        ("~study", "study: no such group of values in this command; .*"),
+        ("hydra/launcher=nope", "hydra/launcher=nope; expected one of basic"),
         # Values that are set last.
         ({"algo": {"lrr": 1}}, rf"algo.lrr: {NO_KEY} algo.lr\?\); .*"),
         ({"env_steps": 1.5}, "env_steps: .* could not be converted to Integer"),

@@ -97,6 +97,32 @@ def test_the_help_is_ours(call):
         (train.main, ["-m", *SAMPLED, "seeed=1,2"], "seeed: no such key (did you mean seed?)"),
         (train.main, ["seed=1", *SAMPLED, "levels=own"], "levels=own"),
         (train.main, ["--levels", "example"], "--levels: values are written levels=example"),
+        (train.main, ["-algo=ppo"], "-algo=ppo: values are written algo=ppo, without dashes"),
+        (train.main, ["--seed", "algo=ppo"], "--seed: values are written seed=VALUE, without dashes"),
+        (train.main, ["-x"], "-x: values are written x=VALUE, without dashes"),
+        (train.main, ["---"], "---: values are written KEY=VALUE, without dashes"),
+        (train.main, ["-p"], "--package/-p: expected one argument; --help prints what there is"),
+        (train.main, ["--cfg=nope"], "--cfg/-c: invalid choice: 'nope' (choose from "),
+        (train.main, ["--help=1"], "--help/-h: ignored explicit argument '1'"),
+        (train.main, ["--experimental-rerun=x"], "--experimental-rerun=x: no option here; it would run code"),
+        (train.main, ["--shell-completion"], 'eval "$(drest completion bash)"'),
+        (train.main, ["hydra.searchpath=[nowhere]", "--cfg", "job"], "path=nowhere is not available"),
+        (train.main, ["hydra.run.dir=mine.txt/a", *SAMPLED], "mine.txt/a: Not a directory"),
+        (train.main, ["imports=.."], "imports=..: is not the name of a module"),
+        (train.main, ["imports=['']"], "imports=['']: names no module; expected imports=MODULE"),
+        (
+            train.main,
+            ["imports=fails"],
+            "imports=fails failed with ZeroDivisionError: division by zero (fails.py, line 1)",
+        ),
+        (train.main, ["imports=leaves"], "imports=leaves failed with SystemExit: 3 (leaves.py, line 1)"),
+        (train.main, ["levels.path=a=b.txt"], """levels.path=a=b.txt: cannot be read; a text with such characters"""),
+        (train.main, ["levels.path=a\nb=.txt"], "levels.path=a b=.txt: cannot be read"),
+        (train.main, ["policy=1"], "policy=1; expected the name of an option, as in policy=NAME"),
+        (train.main, ["algo.leraning_rate=1"], "algo.leraning_rate: no such key (did you mean algo.lr?)"),
+        (evaluate.main, ["algo.lr=1"], "algo.lr: no such key; --cfg job"),
+        (evaluate.main, ["=1"], "=1: expected KEY=VALUE; --help prints the keys"),
+        (evaluate.main, ["levels.generator=[]"], "levels.generator=[]; expected a value of another kind"),
         (train.main, ["levels=other.txt"], "levels.path=other.txt"),
         (train.main, ["resume=nowhere"], "nowhere: no run in it"),
         (train.main, [*SAMPLED, "levels.path=mine.txt"], "mine.txt, map row 2: 2 cells"),
@@ -118,6 +144,8 @@ def test_the_help_is_ours(call):
 )
 def test_what_cannot_be_done_gets_one_sentence(call, main, words, sentence, tmp_path, trained):
     (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA . C1\n. B2\n")
+    (tmp_path / "fails.py").write_text("1 / 0\n")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(3)\n")
     assert sentence in call(main, *(word.replace("TRAINED", str(trained)) for word in words)).sentence
     assert "HYDRA_FULL_ERROR" not in os.environ
 
@@ -146,6 +174,8 @@ sys.modules.update(dict.fromkeys(hidden.split()))  # a module that is None canno
         (["show", "spacious"], 0, ["Spacious"]),
         (["trian"], 2, ["trian", "did you mean 'train'?"]),
         (["show", "nowhere"], 2, ["drest show: "]),
+        (["show", "example", "--x", "\x1b[31m"], 2, [r"invalid float value: '\x1b[31m'"]),
+        (["show", "example", "a\nb\x1b[31m"], 2, [r"unrecognized arguments: a b\x1b[31m"]),
         (["completion", "fish"], 2, ["expected one of bash, zsh"]),
     ],
 )

@@ -109,6 +109,22 @@ def packed(folder, shape, size):
         np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
         file.write(bytes(size))
     edit(folder / "result.json", arrays=hashlib.sha256(path.read_bytes()).hexdigest())
+    seal(folder / "result.json")
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else None
+
+
+def seal(path):
+    """Make the checksum fit what was edited, as a stranger could."""
+    edit(path, content=stores._content(json.loads(path.read_text())))
+
+
+def in_place_of(path):
+    """Put a folder where a file was."""
+    path.unlink()
+    path.mkdir()
 
 
 DAMAGES = {
@@ -118,6 +134,19 @@ DAMAGES = {
     "another spec": lambda folder: edit(folder / "result.json", spec=SPEC | {"seed": 4}),
     "another runner": lambda folder: edit(folder / "result.json", runner="package.module:another"),
     "another format": lambda folder: edit(folder / "result.json", format=jobs.FORMAT + 1),
+    "another number": lambda folder: edit(folder / "result.json", numbers=RESULT.numbers | {"usefulness": 0.6}),
+    "a text for a number": lambda folder: edit(folder / "result.json", numbers=RESULT.numbers | {"usefulness": "x"}),
+    "NaN for a number": lambda folder: edit(folder / "result.json", numbers=RESULT.numbers | {"usefulness": math.nan}),
+    "a number less": lambda folder: edit(folder / "result.json", numbers={}),
+    "other seconds": lambda folder: edit(folder / "result.json", seconds=2),
+    "endless seconds": lambda folder: edit(folder / "result.json", seconds=math.inf),
+    "seconds that are no number": lambda folder: edit(folder / "result.json", seconds=math.nan),
+    "seconds that no float holds": lambda folder: edit(folder / "result.json", seconds=10**400),
+    "no arrays named": lambda folder: edit(folder / "result.json", arrays=None),
+    "a list": lambda folder: (folder / "result.json").write_text("[]"),
+    "a deep nest": lambda folder: (folder / "result.json").write_text("[" * 100_000),
+    "a deep nest of a spec": lambda folder: edit(folder / "result.json", spec=nested(600)),
+    "a folder for the arrays": lambda folder: in_place_of(folder / "result.npz"),
     "no arrays": lambda folder: (folder / "result.npz").unlink(),
     "other arrays": lambda folder: np.savez(folder / "result.npz", curve=np.zeros(7)),
     "arrays that are code": lambda folder: np.savez(folder / "result.npz", curve=np.array([print], dtype=object)),
@@ -135,6 +164,8 @@ def test_a_damaged_result_counts_as_none_and_says_so(store, job, damage, monkeyp
     assert re.fullmatch(
         f"{re.escape(str(folder))}.*cannot be used.*; the run counts as not done\n", capsys.readouterr().err
     )
+    if "folder" in damage:
+        (folder / "result.npz").rmdir()
 
     store.put(job, RESULT, 2)
     np.testing.assert_array_equal(store.get(job).arrays["curve"], RESULT.arrays["curve"])

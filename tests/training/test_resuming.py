@@ -1,6 +1,7 @@
 """A run that is stopped and resumed is, bit for bit, the run that was not: a table; and runs from another's weights."""
 
 import shutil
+from contextlib import nullcontext
 from itertools import pairwise
 
 import pytest
@@ -8,8 +9,10 @@ import torch
 
 from drest_torch import Agent
 from drest_torch.algos.tabular_kernel import State
+from drest_torch.building.checkpoints import begin_with
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
+from drest_torch.errors import ConfigError
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, arguments, metrics, same_run, small, stop_after, train, weights
 
@@ -116,6 +119,15 @@ def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
     assert not all(torch.equal(value, given[name]) for name, value in policy.state_dict().items())
     now, before = (row["eval/selection/usefulness"] for row in (metrics(tmp_path / "run")[0], metrics(source)[-1]))
     assert now == pytest.approx(before, abs=1e-6)  # the levels are the same
+
+
+@pytest.mark.parametrize(("name", "fits"), [("generalist-bit", False), ("generalist", True)])
+def test_weights_that_read_private_bits_get_no_other_noise(name, fits):
+    agent = Agent.load(name)
+    agent.cfg.policy.private_kind = "uniform"
+    other = "has a policy of another kind; add policy.private_kind=bits$"
+    with nullcontext() if fits else pytest.raises(ConfigError, match=other):
+        begin_with(name, agent.policy, agent.cfg)
 
 
 @pytest.mark.slow

@@ -1,0 +1,99 @@
+"""Suggest the key that a user meant: the nearest by spelling, or by the name that other libraries have for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+SYNONYMS: dict[str, Sequence[str]] = {
+    "alpha": ("algo.lr",),
+    "batch": ("algo.episodes", "algo.minibatches"),
+    "batch_size": ("algo.episodes", "algo.minibatches"),
+    "budget": ("env_steps",),
+    "channels": ("policy.width",),
+    "clip_coef": ("algo.clip",),
+    "clip_epsilon": ("algo.clip",),
+    "clip_range": ("algo.clip",),
+    "cuda": ("device",),
+    "dir": ("run_dir", "out"),
+    "discount": ("reward.gamma",),
+    "discount_factor": ("reward.gamma",),
+    "ent_coef": ("algo.entropy",),
+    "entropy_coeff": ("algo.entropy",),
+    "folder": ("run_dir", "run", "out"),
+    "frames": ("env_steps",),
+    "gpu": ("device",),
+    "grad_clip": ("algo.max_grad_norm",),
+    "hidden": ("policy.width",),
+    "hidden_dim": ("policy.width",),
+    "hidden_layers": ("policy.depth",),
+    "hidden_size": ("policy.width",),
+    "hidden_units": ("policy.width",),
+    "init_from": ("start_from",),
+    "lamda": ("reward.lam",),
+    "lambda": ("reward.lam",),
+    "layers": ("policy.depth",),
+    "learning_rate": ("algo.lr",),
+    "log_dir": ("run_dir", "out"),
+    "map": ("levels.path",),
+    "meta_episodes": ("reward.episodes_per_meta",),
+    "model": ("run",),
+    "network": ("policy.network",),
+    "num_envs": ("env.copies", "algo.episodes"),
+    "num_layers": ("policy.depth",),
+    "num_samples": ("sampled",),
+    "num_steps": ("env_steps",),
+    "num_threads": ("threads", "workers"),
+    "output": ("run_dir", "out"),
+    "output_dir": ("run_dir", "out"),
+    "random_seed": ("seed",),
+    "save_dir": ("run_dir", "out"),
+    "step_size": ("algo.lr",),
+    "steps": ("env_steps",),
+    "target_kl": ("algo.max_kl",),
+    "timesteps": ("env_steps",),
+    "total_frames": ("env_steps",),
+    "total_timesteps": ("env_steps",),
+    "units": ("policy.width",),
+    "update_epochs": ("algo.epochs",),
+    "vf_coef": ("algo.critic_coeff",),
+    "wandb_project": ("logger.project",),
+    "weight_init": ("start_from",),
+}
+"""Names that papers and other libraries have, and the keys that mean the same here, in whichever command has them."""
+ALIKE = 0.7
+"""The share of letters in common from which two names are alike."""
+SAME_GROUP = 0.3
+"""What counts for a key of the group that was written."""
+MOST = 3
+
+
+def nearest_keys(key: str, known: Sequence[str]) -> list[str]:
+    """Return the keys that are nearest to one that does not exist, or none if none is near."""
+    scores: dict[str, float] = {}
+    for name, label in _labels(known):
+        score = _alike(_end(key), label)
+        if score >= ALIKE:
+            score += SAME_GROUP * (_group(key) != "" and _group(key) == _group(name))
+            scores[name] = max(score, scores.get(name, 0.0))
+    best = max(scores.values(), default=0.0)
+    return [name for name in known if scores.get(name) == best][:MOST]
+
+
+def _labels(known: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each key with its own last name, and with each name that others have for it."""
+    yield from ((name, _end(name)) for name in known)
+    for label, names in SYNONYMS.items():
+        yield from ((name, label) for name in names if name in known)
+
+
+def _alike(written: str, label: str) -> float:
+    return SequenceMatcher(None, written.lower().replace("-", "_"), label).ratio()
+
+
+def _end(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _group(name: str) -> str:
+    return name.rpartition(".")[0]
