@@ -9,7 +9,7 @@ import torch
 
 from drest_torch import Agent
 from drest_torch.algos.tabular_kernel import State
-from drest_torch.building.checkpoints import begin_with
+from drest_torch.building.checkpoints import begin_with, learner_tensors
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.errors import ConfigError
@@ -101,6 +101,42 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         saved = weights(parts)
         assert {f"learner.{field}" for field in State._fields if field != "logits"} <= saved.keys()
         assert saved["learner.steps"] == metrics(parts)[-1]["step"]
+
+
+FRESH = (*FEW, "levels.fresh=true", "levels.symmetries=true")
+NEXT = {
+    "ppo, muon": ["algo=ppo", *FRESH, "algo.minibatches=2", "algo.muon_lr=0.02"],
+    "a2c in turn": ["algo=a2c", *FEW, "levels.symmetries=true", *IN_TURN, "algo.credit=meta"],
+    "reinforce": ["algo=reinforce", *FEW, "policy.private_bits=2", "reward.episodes_at_start=8"],
+    "a constraint": ["algo=reinforce", *FEW, "objective=constrained"],
+    "exact": ["algo=exact", *FRESH, "algo.levels_at_once=3", "objective=constrained", "env_steps=40000"],
+    "table": ["algo=tabular", "algo.random_episodes=150", "algo.decay_episodes=800", "reward.episodes_per_meta=48"],
+}
+
+
+def state_of(run):
+    return {**learner_tensors(run.learner), **run.updater.tensors(), "generator": run.rng.get_state()}
+
+
+@pytest.mark.parametrize("name", NEXT)
+def test_the_update_after_a_restore_is_the_one_that_was_to_come(tmp_path, name):
+    run = start(compose(*arguments(tmp_path / "run", *NEXT[name], "policy.width=8")))
+    before = {key: value.clone() for key, value in state_of(run).items()}
+    for _ in range(2):
+        run.update()
+    run.state.best_score, run.state.wandb_id = 0.25, "an id"
+    run.save()
+    saved = vars(run.state).copy()
+    again = resume(tmp_path / "run")
+    assert vars(again.state) == saved
+    assert again.update() == run.update()
+    found, expected = state_of(again), state_of(run)
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        assert torch.equal(found[key], value), key
+    learned = [key for key in before if not torch.equal(before[key], expected[key])]
+    assert "generator" in learned or name == "table"
+    assert any("policy." in key for key in learned)
 
 
 # ------------------------------------------------------------------------------------ the weights of another agent

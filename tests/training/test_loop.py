@@ -1,0 +1,171 @@
+"""The loop of a run: what it evaluates, saves, schedules and tells, and when, by updates that are made up."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.errors import CheckpointError
+from drest_torch.files import read_metrics
+from drest_torch.tracking.sinks import Sink
+from drest_torch.training.run import resume, start
+from tests.helpers.runs import FEW, small
+
+STEPS = 130
+"""Those of an update that is made up."""
+
+
+class Logger(Sink):
+    """A sink with an id, which it keeps where it is given one."""
+
+    given = []
+
+    def __init__(self, run, options):
+        self.given.append(run.run_id)
+        self.run_id = run.run_id or "first"
+
+
+def looped(run, monkeypatch, scores=None, interrupt=None):
+    """Let a run have updates of so many steps, and find these scores; return what each update was told."""
+    told, scores = [], iter(scores or [])
+
+    def take(reward, state):
+        told.append((reward.episodes_per_meta, run.learner.scheduled()["optim/lr"], state.steps))
+        state.steps += STEPS
+        state.episodes += 7
+        return {"train/return": torch.tensor([1.0, 4.0])}
+
+    def watch():
+        usefulness, neutrality = next(scores, (0.5, 0.5))
+        names = ("usefulness", usefulness), ("neutrality_normalised", neutrality), ("neutrality", 2 - neutrality)
+        other = {f"eval/train/{name}": 1 - value for name, value in names}
+        return other | {f"eval/selection/{name}": value for name, value in names}
+
+    monkeypatch.setattr(run.updater, "take", take)
+    monkeypatch.setattr(run.task, "watch", watch)
+    monkeypatch.setattr(run.task, "judge", lambda folder: ({}, {}))
+    return told
+
+
+def made(folder, *overrides):
+    return small(folder, *FEW, "env_steps=1000", "keep_last=2", "algo=reinforce", *overrides)
+
+
+def evaluated(folder):
+    return [int(row["step"]) for row in read_metrics(folder / "metrics.jsonl") if "eval/train/usefulness" in row]
+
+
+def best_step(folder):
+    return load_checkpoint(folder / "checkpoints" / "best.safetensors")[1]["steps"]
+
+
+SCORES = [(1.0, 1.0), (0.5, 0.9), (0.9, 0.4), (0.6, 0.8), (0.3, 0.95), (0.8, 0.6)]
+"""Usefulness and neutrality: of an untrained policy, which is not saved, then 0.45, 0.36, 0.48, 0.285 and 0.48."""
+
+
+@pytest.mark.parametrize("stopped_after", [None, 3, 5])
+def test_the_best_checkpoint_has_the_largest_product(stopped_after, tmp_path, monkeypatch):
+    run = start(made(tmp_path / "run", "evaluations=5"))
+    looped(run, monkeypatch, SCORES)
+    if stopped_after is not None:
+        interrupted = iter([False] * (stopped_after - 1) + [True] * 9)
+        monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(interrupted))
+        assert run.train() is None
+        monkeypatch.undo()
+        seen = len(evaluated(tmp_path / "run"))
+        run = resume(tmp_path / "run")
+        looped(run, monkeypatch, SCORES[seen:])
+    run.train()
+    assert evaluated(tmp_path / "run") == [0, 260, 520, 650, 910, 1040]
+    assert best_step(tmp_path / "run") == 650
+    saved = load_checkpoint(step_checkpoints(tmp_path / "run" / "checkpoints")[-1])[1]
+    assert saved["best_score"] == pytest.approx(0.48)
+    assert (saved["steps"], saved["updates"], saved["episodes"], saved["evaluated"]) == (1040, 8, 56, 5)
+
+
+class Pressed:
+    """Ctrl-C, pressed or not, each time that the loop asks."""
+
+    def __init__(self, pressed):
+        self.pressed = pressed
+
+    def __enter__(self):
+        return lambda: next(self.pressed)
+
+    def __exit__(self, *error):
+        pass
+
+
+def test_evaluations_checkpoints_and_schedules_come_in_time(tmp_path, monkeypatch):
+    run = start(made(tmp_path / "run", "evaluations=3", "reward.episodes_at_start=16", "algo.lr=0.5"))
+    told, heard = looped(run, monkeypatch), []
+    run.callbacks = [lambda step, metrics: heard.append((step, metrics))]
+    run.train()
+    folder = tmp_path / "run"
+    assert evaluated(folder) == [0, 390, 780, 1040]
+    saved = step_checkpoints(folder / "checkpoints")
+    assert [load_checkpoint(path)[1]["steps"] for path in saved] == [780, 1040]
+    assert [step for *_, step in told] == [STEPS * update for update in range(8)]
+    growth = run.cfg.reward.episodes_per_meta / 16
+    assert growth != 1
+    for index, (episodes, rate, step) in enumerate(told):
+        assert episodes == round(16 * growth ** (step / 1000))
+        assert rate == pytest.approx(0.5 * (1 - step / 1000))
+        step_after, metrics = heard[index + 1]
+        assert step_after == step + STEPS
+        assert metrics["optim/lr"] == rate
+        assert metrics["reward/episodes_per_meta"] == episodes
+        assert metrics["train/return"] == 2.5
+    assert heard[0][0] == 0
+    assert heard[0][1].keys() == run.task.watch().keys()
+    assert len(heard) == 9
+
+
+def test_a_run_that_is_told_to_stop_in_its_last_update_ends(tmp_path, monkeypatch):
+    run = start(made(tmp_path / "run"))
+    looped(run, monkeypatch)
+    monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([False] * 7 + [True] * 2)))
+    assert run.train()["env_steps"] == 1040
+
+
+def test_the_time_of_a_run_goes_on_where_it_stood(tmp_path, monkeypatch):
+    run, clock = start(made(tmp_path / "run")), iter(range(1000, 2000))
+    monkeypatch.setattr("drest_torch.training.run.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([False, False, True])))
+    looped(run, monkeypatch)
+    assert run.train() is None
+    run = resume(tmp_path / "run")
+    assert run.state.wall_seconds == 3
+    looped(run, monkeypatch)
+    monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([False] * 9)))
+    assert run.train()["wall_seconds"] == 8  # a second each time that the clock is read after an update
+    seconds = [row["time/wall_seconds"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl")[1:]]
+    assert [later - earlier for earlier, later in pairwise(seconds)] == [1.0] * 7
+
+
+def test_the_id_of_a_logger_is_kept_for_the_resumed_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(Logger, "given", [])
+    run = start(made(tmp_path / "run", f"+logger.sinks={{{__name__}: null}}"))
+    monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([False, True])))
+    looped(run, monkeypatch)
+    assert run.train() is None
+    run = resume(tmp_path / "run")
+    looped(run, monkeypatch)
+    monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([True])))
+    assert run.train() is None
+    assert Logger.given == [None, "first"]
+    assert resume(tmp_path / "run").state.wandb_id == "first"
+
+
+@pytest.mark.parametrize("evaluations", [0, 1, 2, 3])
+def test_only_a_run_that_has_saved_may_miss_its_checkpoints(evaluations, tmp_path):
+    """The first evaluation is of an untrained policy, and a kill may have come between the second and its save."""
+    start(made(tmp_path / "run"))
+    rows = ['{"step": 5, "optim/lr": 1.0}\n', *('{"step": 5, "eval/train/usefulness": 0.5}\n',) * evaluations]
+    (tmp_path / "run" / "metrics.jsonl").write_text("".join(rows))
+    if evaluations == 3:
+        with pytest.raises(CheckpointError, match="though the run has trained"):
+            resume(tmp_path / "run")
+    else:
+        assert resume(tmp_path / "run").state.steps == 0
