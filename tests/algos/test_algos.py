@@ -143,6 +143,58 @@ def test_an_update_ends_when_the_policy_has_gone_too_far():
     assert steps[0.2] == 1
 
 
+def test_no_step_follows_the_one_that_was_not_taken(monkeypatch):
+    """Also where later minibatches would be near enough again; the metrics are the means of the steps taken."""
+    made = make(NINE, slots=32, group=4)
+    learner = learner_of(ppo, made, Values(), minibatches=2, epochs=3, max_kl=0.2)
+    steps, _ = learner.weigh(batch_of(learner, made))
+    values = [1.0, 2.0, 6.0, None, 40.0, 50.0]
+    asked = []
+
+    def descend(part):
+        asked.append(values[len(asked)])
+        return None if asked[-1] is None else {"loss": torch.tensor(asked[-1])}
+
+    monkeypatch.setattr(learner, "_descend", descend)
+    metrics = learner.improve(steps, {"own": torch.tensor(7.0)})
+    assert asked == values[:4]
+    assert {name: value.item() for name, value in metrics.items()} == {"own": 7, "loss": 3, "optim/steps": 3}
+
+
+@pytest.mark.parametrize(("divergence", "max_kl", "goes"), [(0.3, 0.2, False), (0.1, 0.2, True), (9.0, None, True)])
+def test_a_step_is_taken_up_to_the_largest_divergence(divergence, max_kl, goes, monkeypatch):
+    made = make([TINY])
+    learner = learner_of(ppo, made, Values(), max_kl=max_kl)
+    weight = next(made.policy.parameters())
+    names = {"loss_objective": 3 * weight.sum(), "loss_entropy": weight.sum(), "kl_approx": torch.tensor(divergence)}
+    names |= {"entropy": torch.tensor(0.5), "max_ratio": torch.tensor(8.0), "loss_critic": torch.tensor(0.25)}
+    monkeypatch.setattr(learner, "loss", lambda part: names)
+    before = weight.detach().clone()
+    found = learner._descend(None)
+    assert (found is not None) == goes
+    assert torch.equal(before, weight) != goes
+    if goes:
+        norm = found.pop("optim/grad_norm").item()
+        assert norm == pytest.approx(4 * weight.numel() ** 0.5)  # of all that is a loss
+        numbers = {name: value.item() for name, value in found.items()}
+        expected = {"loss/objective": -3 * before.sum().item(), "loss/critic": 0.25, "policy/entropy": 0.5}
+        assert numbers == pytest.approx(expected | {"policy/kl": divergence})
+
+
+def test_a_gradient_is_cut_to_the_norm_and_its_own_is_told():
+    learner, _ = table_problem(Reward(), max_grad_norm=2.0)
+    learner.optimizers = {"sgd": torch.optim.SGD(learner.policy.parameters(), lr=1.0)}
+    before = learner.policy.logits.detach().clone()
+    slope = torch.randn(before.shape, generator=torch.Generator().manual_seed(3))
+    for scale in (50.0, 0.01):
+        moved = learner.policy.logits.detach().clone()
+        norm = learner.descend((scale * slope * learner.policy.logits).sum())
+        assert norm.item() == pytest.approx(scale * slope.norm().item(), rel=1e-4)
+        step = moved - learner.policy.logits.detach()
+        expected = scale * slope * min(1, 2 / norm.item())
+        assert torch.allclose(step, expected, atol=1e-5)
+
+
 def test_losses_against_their_formulas():
     made = make([TINY], slots=16, group=4)
     for module in (ppo, a2c, reinforce):
@@ -180,10 +232,16 @@ def test_schedules_reach_the_loss_and_the_optimisers():
     assert [linear(1.0, 0.0, p) for p in (0, 0.25, 1, 2)] == [1, 0.75, 0, 0]
     made = make([TINY])
     for module in (ppo, a2c, reinforce):
-        learner = learner_of(module, made, None if module is reinforce else Values(), entropy=0.4, entropy_end=0.0)
-        learner.set_progress(0.75)
-        assert learner.loss.entropy_coeff.item() == pytest.approx(0.1)
-        assert learner.optimizers["adam"].param_groups[0]["lr"] == pytest.approx(SETTINGS.lr * 0.25)
+        values = {"entropy": 0.4, "entropy_end": 0.08, "lr": 0.03, "lr_end": 0.002, "adam_eps": 3e-4}
+        learner = learner_of(module, made, None if module is reinforce else Values(), **values)
+        (adam,) = learner.optimizers["adam"].param_groups
+        assert (adam["lr"], adam["eps"], adam["weight_decay"]) == (0.03, 3e-4, 0)
+        assert learner.loss.entropy_coeff.item() == pytest.approx(0.4)
+        for progress, entropy, rate in ((0.75, 0.16, 0.009), (1.0, 0.08, 0.002)):
+            learner.set_progress(progress)
+            assert learner.loss.entropy_coeff.item() == pytest.approx(entropy)
+            assert adam["lr"] == pytest.approx(rate)
+            assert learner.scheduled() == pytest.approx({"optim/lr": rate, "optim/entropy_coeff": entropy})
 
 
 @pytest.mark.parametrize("network", ["mlp", "residual", "symmetric", "convolutional"])
@@ -222,7 +280,7 @@ def test_once_is_the_network_in_each_step(network, private_bits, kind):
 
 def test_muon_has_the_wide_matrices_and_adam_the_rest():
     """All directions of a matrix move equally far, whatever the gradient: that is what Muon is for."""
-    settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "muon_lr_end": 0.0})
+    settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "muon_lr_end": 0.02, "lr_end": 0.004})
     policy = Policy((10,), 4, NetworkSize(16, 2), scale=torch.ones(10))
     learner = exact.Algorithm(policy, None, settings, torch.Generator())
     first, hidden, last = (layer.weight for layer in policy.net.body if isinstance(layer, nn.Linear))
@@ -233,8 +291,9 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
     assert stretched.max() < 1.3
     assert stretched.median() > 0.6
     learner.set_progress(0.5)
-    rates = [optimizer.param_groups[0]["lr"] for optimizer in learner.optimizers.values()]
-    assert rates == pytest.approx([0.005, 0.05])
+    rates = {name: optimizer.param_groups[0]["lr"] for name, optimizer in learner.optimizers.items()}
+    assert rates == pytest.approx({"adam": 0.007, "muon": 0.06})
+    assert learner.optimizers["muon"].param_groups[0]["weight_decay"] == 0
     assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
 
 
