@@ -8,6 +8,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+# Before torch is loaded: threads that wait for each other sleep, and leave their core to other tests.
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
+
 import hypothesis
 import pytest
 

@@ -160,6 +160,14 @@ def rows_of(values: Tensor, index: Tensor) -> Tensor:
     return values.reshape(-1).index_select(0, flat.reshape(-1)).reshape(-1, columns)
 
 
+def columns_of(weight: Tensor, index: Tensor) -> Tensor:
+    """Return ``weight[:, index]``, with a gradient that adds the same numbers in the same order each time.
+
+    The gradient of the indexing in brackets lets threads add to one number in whatever order they come.
+    """
+    return weight.index_select(1, index.reshape(-1)).unflatten(1, index.shape)
+
+
 def hidden(inputs: int, size: NetworkSize) -> list[nn.Module]:
     """Return ``size.depth`` layers of ``size.width`` units, each with its activation."""
     layers: list[nn.Module] = []
@@ -221,7 +229,7 @@ class SymmetricMLP(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         order = len(self.between)
-        first = self.first[:, self.inputs].movedim(1, 0).flatten(0, 1)
+        first = columns_of(self.first, self.inputs).movedim(1, 0).flatten(0, 1)
         hidden = self.activation(nn.functional.linear(inputs, first, self.biases[0].repeat(order)))
         for weight, bias in zip(self.hidden, list(self.biases)[1:], strict=True):
             hidden = self.activation(
@@ -234,7 +242,7 @@ class SymmetricMLP(nn.Module):
 def to_all_blocks(weight: Tensor, between: Tensor) -> Tensor:
     """Return the weights to all blocks [|G| · out, |G| · in], from those to the identity's block [out, |G| · in]."""
     blocks = weight.unflatten(-1, (len(between), -1))
-    return blocks[:, between].movedim(1, 0).flatten(2).flatten(0, 1)
+    return columns_of(blocks, between).movedim(1, 0).flatten(2).flatten(0, 1)
 
 
 def orthogonal(outputs: int, inputs: int, gain: float) -> Tensor:

@@ -25,6 +25,7 @@ from drest_torch.algos.networks.base import (
     Signature,
     SymmetricMLP,
     Symmetries,
+    columns_of,
     orthogonal,
     rows_of,
     to_all_blocks,
@@ -152,7 +153,7 @@ class MapEncoder(nn.Module):
         free = 1 - wall
         coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
         inputs = torch.stack((free, coin, delay / self.delay_unit, (delay > 0).to(delay), *others), 1)
-        kernels = self.first[:, self.patches].movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
+        kernels = columns_of(self.first, self.patches).movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
         encoding = conv2d(inputs, kernels, self.first_bias.repeat(len(self.cells)), padding=1)
         for layer in self.layers:
             encoding = encoding + layer(_normalised(encoding) * free.unsqueeze(1), self.between, self.cells)
@@ -173,7 +174,7 @@ class _Layer(nn.Module):
     def forward(self, encoding: Tensor, between: Tensor, cells: Tensor) -> Tensor:
         order = len(between)
         # From block h to block g: the weights of g⁻¹h, rotated and reflected by g.
-        blocks = self.around.unflatten(-1, (order, -1, 9))[:, between]
+        blocks = columns_of(self.around.unflatten(-1, (order, -1, 9)), between)
         kernels = blocks.gather(-1, cells.reshape(1, order, 1, 1, 9).expand_as(blocks)).movedim(1, 0)
         kernels = kernels.reshape(encoding.shape[1], encoding.shape[1], 3, 3)
         encoding = encoding * self.gain.repeat(order).reshape(-1, 1, 1)

@@ -175,9 +175,9 @@ class Known:
         if self._place is None:
             unique, inverse = torch.unique(key, return_inverse=True)
             self._keys = torch.cat((self._keys, unique))
-            return index[torch.empty_like(unique).scatter_(0, inverse, torch.arange(len(key)))]
+            return index[torch.zeros_like(unique).scatter_reduce_(0, inverse, torch.arange(len(key)), "amax")]
         number = torch.arange(len(key), dtype=torch.int32)
-        self._place[key] = number  # of several arrivals at a state, one number stays
+        self._place.scatter_reduce_(0, key, number, "amax")  # of several arrivals at a state, the last one stays
         return index.index_select(0, (self._place.index_select(0, key) == number).nonzero().squeeze(-1))
 
 

@@ -30,6 +30,7 @@ IN_TURN = ("reward.counting=sequential", "reward.episodes_per_meta=4")
 WORLDS = {
     "ppo": ["algo=ppo", "progress=true"],
     "a2c in turn, two threads": ["algo=a2c", "threads=2", "reward.counting=sequential", "algo.credit=meta"],
+    "symmetric, two threads": ["algo=ppo", *FEW, "threads=2", "policy=symmetric", "policy.width=256"],
     "reinforce": ["algo=reinforce", "policy.private_bits=2"],
     "longer than at first": ["algo=ppo"],
     "exact": ["algo=exact", "levels=paper", "algo.levels_at_once=4", "policy.observation=grid", "env_steps=40000"],

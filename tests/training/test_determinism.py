@@ -1,0 +1,119 @@
+"""The same command and seed give the same agent, bit for bit, with several threads as with one."""
+
+from contextlib import contextmanager
+from itertools import product
+
+import pytest
+import torch
+
+from tests.helpers.determinism import OneWriter, trained
+
+FEW = ("levels=generated", "levels.train=16", "levels.selection=0", "levels.test=1")
+
+# Wide enough that torch shares even the indexing of weights between two threads: it takes 32,768 numbers.
+NETWORKS = {
+    "mlp": ("policy=auto", "policy.network=mlp", "policy.observation=centred", "policy.width=128"),
+    "symmetric": ("policy=symmetric", "policy.observation=centred", "policy.width=256"),
+    "residual": ("policy=residual", "policy.observation=centred", "policy.width=128"),
+    "convolutional": ("policy=convolutional", "policy.width=128", "policy.depth=1"),
+    "recurrent": ("policy=recurrent", "policy.width=64", "sampled=16", "levels.selection=0"),
+}
+SAMPLED, EXACT = ("ppo", "a2c", "reinforce"), ("exact", "generalist")
+OBJECTIVES = {
+    "exact": ("supports", "kl", "neutrality_plus", "rarity", "constrained", "weighted"),
+    "ppo": ("kl", "rarity", "constrained", "weighted"),
+}
+CARTPOLE = ("env=cartpole", "env.copies=64", "sampled=16")
+MINIGRID = ("env=minigrid", "policy.network=entries", "env.copies=16", "sampled=16")
+IN_TURN = ("reward.counting=sequential", "algo.credit=meta")
+
+RUNS = {
+    **{
+        f"{algo}, {network}": (f"algo={algo}", *FEW, *NETWORKS[network])
+        for algo, network in product(SAMPLED + EXACT, NETWORKS)
+        if network != "recurrent" or algo in SAMPLED
+    },
+    **{
+        f"{algo}, {objective}": (f"algo={algo}", *FEW, f"objective={objective}")
+        for algo, objectives in OBJECTIVES.items()
+        for objective in objectives
+    },
+    "ppo, in turn": ("algo=ppo", *FEW, *IN_TURN),
+    "exact, chance": ("algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]"),
+    "tabular": ("algo=tabular", "levels=example"),
+    "ppo, cartpole": ("algo=ppo", *CARTPOLE),
+    "a2c, cartpole, recurrent": ("algo=a2c", *CARTPOLE, "policy=recurrent", *IN_TURN),
+    "a2c, minigrid, images": ("algo=a2c", *MINIGRID),
+}
+FAST = (*(f"ppo, {name}" for name in NETWORKS), "exact, mlp")
+
+
+def words(name, episodes):
+    """Return the values of a run; what learns from levels has no batch of mini-episodes."""
+    if name.startswith(EXACT):
+        return RUNS[name]
+    return *RUNS[name], f"algo.episodes={episodes if FEW[0] in RUNS[name] else 128}"
+
+
+@contextmanager
+def threads(number):
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def importable(name):
+    for task, module in (("cartpole", "gymnasium"), ("minigrid", "minigrid")):
+        if task in name:
+            pytest.importorskip(module, reason=f"{module} is not installed (the extra `envs`)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_two_threads_give_the_same_agent_each_time(tmp_path, name):
+    importable(name)
+    with threads(2):
+        first, *others = (trained(tmp_path / str(i), *words(name, 2048)) for i in range(5))
+    for other in others:
+        assert [key for key, value in first.items() if value != other[key]] == []
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
+)
+def test_no_result_is_left_to_the_order_of_threads(tmp_path, name):
+    """Torch refuses operations that keep no order; those that its mode puts in order are named by `OneWriter`."""
+    importable(name)
+    with threads(2):
+        plain = trained(tmp_path / "plain", *words(name, 256), updates=1)
+        with deterministic(), OneWriter():
+            strict = trained(tmp_path / "strict", *words(name, 256), updates=1)
+    assert [key for key, value in plain.items() if value != strict[key]] == []
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda weight, index: weight[index].sum().backward(),
+        lambda weight, index: weight.detach().put_(index, torch.ones(3)),
+        lambda weight, index: weight.detach().index_copy_(0, index, torch.ones(3)),
+    ],
+    ids=["brackets", "put", "index_copy"],
+)
+def test_an_operation_that_writes_twice_to_one_place_is_named(write):
+    weight = torch.zeros(4, requires_grad=True)
+    write(weight, torch.tensor([0, 1, 2]))
+    with OneWriter(), pytest.raises(AssertionError, match=r"1 places of a tensor \[4\]"):
+        write(weight, torch.tensor([0, 1, 1]))
