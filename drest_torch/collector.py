@@ -80,6 +80,7 @@ class Environment:
         With ``shows_counts`` a critic sees the counts. What is ``further`` done with a batch follows.
         """
         self.drest, self.shows_counts = drest, shows_counts
+        drest.warns_of_cuts = False  # a collector ends batches with meta-episodes, or gives up what does not end
         on_batches: list[Transform] = [drest]
         if drest.group == 1:
             on_batches = []

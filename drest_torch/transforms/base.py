@@ -14,9 +14,10 @@ from tensordict import TensorDict, TensorDictBase
 from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.data import Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
-from torchrl.envs import Compose, EnvBase, Transform, TransformedEnv
+from torchrl.envs import EnvBase, Transform, TransformedEnv, VecGymEnvTransform
 
 from drest_torch.errors import ConfigError, UserError
+from drest_torch.transforms.streams import RandomStream, SeedsTransforms, sampling
 
 Entries = dict[str, TensorSpec]
 LEVEL = "level_seed"
@@ -81,6 +82,24 @@ class StatefulTransform(Transform):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Refuse data: the state needs the steps in order."""
         raise RuntimeError(f"{type(self).__name__} needs the steps one after the other; it works in a TransformedEnv")
+
+
+class SamplingTransform(StatefulTransform):
+    """A transform that samples random numbers, whose seed `env.set_seed` sets."""
+
+    def __init__(self, seed: int | None) -> None:
+        super().__init__()
+        self.random = RandomStream(seed)
+
+    def set_seed(self, seed: int | None) -> None:
+        """Restart the random numbers."""
+        self.random.restart(seed)
+
+    def set_container(self, container: Transform | EnvBase) -> None:
+        """Attach the transform, and let `set_seed` of the environment reach it."""
+        super().set_container(container)
+        if self.parent is not None and (env := self.container) is not None:
+            env.__dict__["set_seed"] = SeedsTransforms(env)
 
 
 def whole(batch: torch.Size, device: torch.device | None, dtype: torch.dtype = torch.int64) -> TensorSpec:
@@ -155,13 +174,10 @@ def set_done(env: EnvBase, tensordict: TensorDictBase, done: Tensor) -> None:
 
 
 def set_seed(env: EnvBase, seed: int) -> None:
-    """Seed an environment and its transforms."""
+    """Seed an environment and its transforms, all with the same number, as runs do."""
     env.set_seed(seed)
-    if not isinstance(env, TransformedEnv):
-        return
-    for transform in env.transform if isinstance(env.transform, Compose) else [env.transform]:
-        if (restart := getattr(transform, "set_seed", None)) is not None:
-            restart(seed)
+    for transform in sampling(env):
+        transform.set_seed(seed)
 
 
 def observation_keys(env: EnvBase) -> list[NestedKey]:
@@ -190,6 +206,19 @@ def innermost(env: EnvBase) -> EnvBase:
     while isinstance(env, TransformedEnv):
         env = env.base_env
     return env
+
+
+def check_resets(owner: str, env: EnvBase) -> None:
+    """Refuse an environment whose copies cannot be reset when a mini-episode ends."""
+    name = title(env)
+    while isinstance(env, TransformedEnv):
+        if any(isinstance(each, VecGymEnvTransform) for each in env.transform.modules()):
+            raise ConfigError(
+                f"{owner} resets single copies when their mini-episodes end, and those of {name} (num_envs) reset "
+                "themselves when they will; use SerialEnv(n, make) or ParallelEnv(n, make) of single environments, or "
+                "GymnasiumBatch(id, n)"
+            )
+        env = env.base_env
 
 
 def stays_ended(env: EnvBase) -> bool:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import torch
 from tensordict import TensorDictBase
 from torch import Tensor
-from torchrl.data import Categorical, Unbounded
+from torchrl.data import Bounded, Categorical, Composite, Unbounded
 from torchrl.envs import EnvBase
 
 from drest_torch.errors import ConfigError
@@ -23,6 +23,9 @@ from drest_torch.transforms.base import (
     title,
     whole,
 )
+
+GAMMA = "best_gamma"
+"""The key under which the discount of returns is shown, if it is not 1."""
 
 
 class BestReturn(StatefulTransform):
@@ -41,7 +44,8 @@ class BestReturn(StatefulTransform):
         given: m of each length; None: it is estimated.
         quantile: of the last ``window`` returns of a length; 1: the largest return ever.
         window: see ``quantile``.
-        gamma: the discount of a reward per step of its mini-episode.
+        gamma: the discount of a reward per step of its mini-episode, that of the `DReSTReward`. One below 1 is shown,
+            as ``best_gamma``.
         floor: a lower bound of the rewards.
         levels: levels that have an m of their own, by ``level_seed`` (see `MetaEpisodes`), from 0.
     """
@@ -100,6 +104,21 @@ class BestReturn(StatefulTransform):
         numbers = {name: Unbounded((*batch, 1), device=device) for name in ("best_return", "best_coins")}
         return {**numbers, "best_tick": whole(batch, device)}
 
+    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
+        """Add the entries to the observations, and the discount if it is not 1."""
+        observation_spec = super().transform_observation_spec(observation_spec)
+        if self.gamma != 1:
+            shape, device = (*observation_spec.shape, 1), observation_spec.device
+            observation_spec[GAMMA] = Bounded(self.gamma, self.gamma, shape=shape, dtype=torch.float32, device=device)
+        return observation_spec
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        begun = super()._reset(tensordict, tensordict_reset)
+        return self._show_gamma(begun, begun.get("best_coins"))
+
+    def _show_gamma(self, tensordict: TensorDictBase, like: Tensor) -> TensorDictBase:
+        return tensordict if self.gamma == 1 else tensordict.set(GAMMA, torch.full_like(like, self.gamma))
+
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         env = self.parent
         assert env is not None
@@ -107,7 +126,8 @@ class BestReturn(StatefulTransform):
         check_finite(reward, env)
         if self.floor and "timer_skipped" in next_tensordict:
             reward = reward - self.floor * self._weight(next_tensordict.get("timer_skipped"))
-        coins = tensordict.get("best_coins") + (reward if self.gamma == 1 else reward * self.gamma**tick)
+        value = reward.to(self.best.dtype)  # rewards of any precision are added up in that of m
+        coins = tensordict.get("best_coins") + (value if self.gamma == 1 else value * self.gamma**tick)
         own_ends = "mini_done" in next_tensordict  # of an environment with mini-episodes of its own
         done = column(next_tensordict, "mini_done" if own_ends else "done")
         tick, shown = tick + 1, torch.zeros_like(coins)
@@ -127,7 +147,7 @@ class BestReturn(StatefulTransform):
             shown = torch.where(done, torch.where(best > 0, best, 1), 0)
             coins, tick = coins * ~done, tick * ~done
         said = {"reward": reward, "best_return": shown, "best_coins": coins, "best_tick": tick}
-        return next_tensordict.update(said)
+        return self._show_gamma(next_tensordict.update(said), coins)
 
     def _weight(self, steps: Tensor) -> Tensor:
         """Return what so many further steps with a reward of 1 are worth."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -22,9 +23,12 @@ from drest_torch.transforms.base import (
     column,
     innermost,
     round_of,
+    title,
     total,
     whole,
 )
+from drest_torch.transforms.best_return import GAMMA
+from drest_torch.transforms.cuts import refuse_parts, warn_of_reset, warn_of_unfinished
 
 
 class DReSTReward(StatefulTransform):
@@ -105,6 +109,9 @@ class DReSTReward(StatefulTransform):
         self.mini_done_key, self.length_key, self.num_lengths_key = mini_done_key, length_key, num_lengths_key
         self.best_return_key, self.tick_key = best_return_key, tick_key
         self._seen_meta_episode = False
+        self._last: tuple[Tensor, Tensor] | None = None
+        self.warns_of_cuts = True
+        """Whether it is said once that mini-episodes or meta-episodes were cut, and do not count."""
 
     @classmethod
     def of(cls, reward: Reward, **others: Any) -> DReSTReward:
@@ -150,12 +157,23 @@ class DReSTReward(StatefulTransform):
                     f"DReSTReward reads {key!r} ({meaning}), and the environment declares {declared}; declare "
                     f"Unbounded({(*batch, 1)}, dtype={dtype}), or {otherwise}"
                 )
+        if "best_coins" in observation:
+            gamma = observation.get(GAMMA, None)
+            self._check_gamma(1.0 if gamma is None else gamma.space.low.max().item())
         length = observation.get(self.length_key, None)
         count = length.space.n if isinstance(length, Categorical) else self.num_lengths
         if count > self.num_lengths or (count < self.num_lengths and self.num_lengths_key is None):
             raise ConfigError(
                 f"the environment declares {count} lengths in {self.length_key!r}, and DReSTReward counts "
                 f"{self.num_lengths}; give it num_lengths={count}"
+            )
+
+    def _check_gamma(self, gamma: float) -> None:
+        """Refuse an m of returns with another discount than those that are paid."""
+        if self.reward.divide_by_best and not math.isclose(gamma, self.reward.gamma, rel_tol=1e-6):
+            raise ConfigError(
+                f"BestReturn measures m with gamma={gamma:g}, and DReSTReward pays with gamma={self.reward.gamma:g}; "
+                "give both the same"
             )
 
     def _read(self) -> dict[NestedKey, tuple[torch.dtype, str, str]]:
@@ -203,7 +221,16 @@ class DReSTReward(StatefulTransform):
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
         if not self._seen_meta_episode:
             self._warn_of_single_ones(counts, column(next_tensordict, "done"))
+        if self.warns_of_cuts:
+            self._last = counts, column(next_tensordict, "done")
         return next_tensordict
+
+    def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
+        """Warn if slots are reset, as TorchRL does where something outside has ended them, in a meta-episode."""
+        if self._last is not None and (reset := tensordict.get("_reset", None)) is not None:
+            self.warns_of_cuts = not warn_of_reset(*self._last, reset)
+        self._last = None
+        return super()._reset(tensordict, tensordict_reset)
 
     def _warn_of_single_ones(self, counts: Tensor, done: Tensor) -> None:
         """Warn if the first meta-episodes that end hold a single mini-episode each: then nothing is discounted."""
@@ -223,8 +250,10 @@ class DReSTReward(StatefulTransform):
 
         Every ``group`` neighbouring slots are one meta-episode. With sequential counting its mini-episodes count in the
         order of the slots, round by round. ``drest_counts`` [slots, time, k] are added, N of each length before the
-        mini-episode. A mini-episode that does not end in the batch is neither paid nor counted.
+        mini-episode. A mini-episode that does not end in the batch is neither paid nor counted, which is said once.
+        One that began before the batch is refused: some of its rewards are not here.
         """
+        self._check_batch(tensordict)
         episodes = self.mini_episodes(tensordict)
         paid = self.paid(episodes, tensordict)
         slot, time = episodes.end
@@ -235,14 +264,25 @@ class DReSTReward(StatefulTransform):
         tensordict.set(("next", "reward"), new)
         return tensordict
 
-    def mini_episodes(self, batch: TensorDictBase) -> MiniEpisodes:
-        """Return the mini-episodes of a batch [slots, time]."""
-        slots = batch.shape[0]
-        if batch.ndim != 2 or slots % self.group:
+    def _check_batch(self, batch: TensorDictBase) -> None:
+        """Refuse a batch that cannot be paid for, and warn of mini-episodes that are not."""
+        if batch.ndim != 2 or batch.shape[0] % self.group:
             raise ConfigError(
                 f"DReSTReward with a batch of shape {tuple(batch.shape)} and group={self.group}; expected "
                 "[slots, time], and a group that divides the slots"
             )
+        if batch.get("best_coins", None) is not None:
+            gamma = batch.get(GAMMA, None)
+            self._check_gamma(1.0 if gamma is None else gamma[0, 0].item())
+        ended = column(batch.get("next"), self.mini_done_key)
+        ticks = [key for key in (self.tick_key, "best_tick") if key is not None]
+        refuse_parts(batch, ended, ticks)
+        if self.warns_of_cuts:
+            self.warns_of_cuts = not warn_of_unfinished(batch, ended, ticks)
+
+    def mini_episodes(self, batch: TensorDictBase) -> MiniEpisodes:
+        """Return the mini-episodes of a batch [slots, time]."""
+        slots = batch.shape[0]
         after = batch.get("next")
         ended = column(after, self.mini_done_key).squeeze(-1)
         order = round_of(ended)
@@ -270,6 +310,12 @@ class DReSTReward(StatefulTransform):
         """Refuse what mini-episodes say at their end if it is impossible."""
         if not ended.any():
             return
+        if not math.isfinite(coins.sum().item()) and (wrong_coins := ~coins.isfinite() & ended).any():
+            who = "the environment" if self.parent is None else title(self.parent)
+            raise ConfigError(
+                f"{who} paid rewards that add up to {coins[wrong_coins][0].item():g} in a mini-episode; mend its "
+                "reward, or limit it (RewardClipping)"
+            )
         most = torch.as_tensor(k, device=length.device).expand_as(length)
         wrong: list[tuple[NestedKey | None, Tensor, Tensor, str]] = [
             (self.num_lengths_key, most, (most < 1) | (most > self.num_lengths), f"1 to {self.num_lengths}"),

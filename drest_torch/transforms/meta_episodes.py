@@ -14,8 +14,9 @@ from drest_torch.timer import MOST_STEPS
 from drest_torch.transforms.base import (
     LEVEL,
     Entries,
-    StatefulTransform,
+    SamplingTransform,
     begin_anew,
+    check_resets,
     check_whole,
     column,
     set_done,
@@ -28,7 +29,7 @@ KEPT = ("mini_len", "best_return", "mini_done")
 """What describes the mini-episode that has ended: not the entries after the reset."""
 
 
-class MetaEpisodes(StatefulTransform):
+class MetaEpisodes(SamplingTransform):
     """Plays E mini-episodes, one after the other, before the environment is done.
 
     What ends the environment without the transform ends a mini-episode with it: the environment is reset within the
@@ -47,7 +48,7 @@ class MetaEpisodes(StatefulTransform):
         levels: seeds of levels. At the start of a meta-episode one is sampled, and all of its mini-episodes are
             played on it. The environment has to take a seed from ``level_seed`` at a reset, as `GymnasiumBatch` does.
             None: every mini-episode begins as the environment has it.
-        seed: of the choice of levels.
+        seed: of the choice of levels; None: `env.set_seed` sets it, or else torch's own generator.
 
     Example:
         >>> from torchrl.envs import Compose, GymEnv, TransformedEnv
@@ -65,25 +66,20 @@ class MetaEpisodes(StatefulTransform):
         together: bool = False,
         group: int = 1,
         levels: Sequence[int] | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(seed)
         check_whole("MetaEpisodes", episodes=episodes, group=group)
         if levels is not None and len(levels) == 0:
             raise ConfigError("MetaEpisodes with no levels; give at least one seed, or levels=None")
         self.episodes, self.together, self.group = episodes, together, group
         self._levels = None if levels is None else torch.tensor(list(levels))
-        self._rng = torch.Generator().manual_seed(seed)
         self.own = False
         """Whether the environment has mini-episodes of its own, so that its ``done`` is the end of a meta-episode."""
         self.first: int | None = None
         """Where in `levels` the levels begin that slots are dealt in turn; None: they are sampled."""
         self._over = False
         self._quiet = 0  # steps since a mini-episode has ended
-
-    def set_seed(self, seed: int) -> None:
-        """Restart the choice of levels."""
-        self._rng.manual_seed(seed)
 
     def check_environment(self, parent: EnvBase) -> None:
         """Refuse an environment whose slots groups do not divide, or whose levels cannot be chosen."""
@@ -94,6 +90,7 @@ class MetaEpisodes(StatefulTransform):
                 "meta-episode; MetaEpisodes(1, together=True) makes its slots wait for one another"
             )
         super().check_environment(parent)
+        check_resets("MetaEpisodes", parent)
         slots = parent.batch_size.numel()
         if slots % self.group:
             raise ConfigError(f"{slots} slots cannot be grouped by {self.group}; use a group size that divides them")
@@ -169,7 +166,7 @@ class MetaEpisodes(StatefulTransform):
         shape = (*env.batch_size, 1)
         groups = env.batch_size.numel() // self.group
         if self.first is None:
-            chosen = torch.randint(len(self._levels), (groups,), generator=self._rng)
+            chosen = torch.randint(len(self._levels), (groups,), generator=self.random.generator)
         else:
             chosen = (self.first + torch.arange(groups)) % len(self._levels)
         level = self._levels[chosen].repeat_interleave(self.group).reshape(shape).to(env.device)

@@ -9,27 +9,26 @@ from torchrl.data import Unbounded
 from torchrl.envs import EnvBase
 
 from drest_torch.errors import ConfigError
-from drest_torch.transforms.base import Entries, StatefulTransform, check_whole, choose, column, title
+from drest_torch.transforms.base import Entries, SamplingTransform, check_whole, choose, column, title
 
 KINDS = ("bits", "uniform")
 
 
-class PrivateBits(StatefulTransform):
+class PrivateBits(SamplingTransform):
     """Shows ``private_bits`` [*batch, count], which are sampled when a mini-episode begins.
 
     Args:
         count: the number of private bits.
         kind: ``bits``: 0 or 1, equally likely; ``uniform``: numbers in [0, 1).
-        seed: of the numbers.
+        seed: of the numbers; None: `env.set_seed` sets it, or else torch's own generator.
     """
 
-    def __init__(self, count: int, *, kind: str = "bits", seed: int = 0) -> None:
-        super().__init__()
+    def __init__(self, count: int, *, kind: str = "bits", seed: int | None = None) -> None:
+        super().__init__(seed)
         check_whole("PrivateBits", count=count)
         if kind not in KINDS:
             raise ConfigError(f"PrivateBits with kind={kind}; expected bits or uniform")
         self.count, self.kind = count, kind
-        self._rng = torch.Generator().manual_seed(seed)
 
     def check_environment(self, env: EnvBase) -> None:
         super().check_environment(env)
@@ -39,15 +38,11 @@ class PrivateBits(StatefulTransform):
                 "MetaEpisodes before it"
             )
 
-    def set_seed(self, seed: int) -> None:
-        """Restart the stream of numbers."""
-        self._rng.manual_seed(seed)
-
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
         return {"private_bits": Unbounded((*batch, self.count), device=device)}
 
     def _sample(self, like: TensorDictBase) -> Tensor:
-        numbers = torch.rand((*like.batch_size, self.count), generator=self._rng)
+        numbers = torch.rand((*like.batch_size, self.count), generator=self.random.generator)
         return ((numbers < 0.5).float() if self.kind == "bits" else numbers).to(like.device)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:

@@ -18,9 +18,10 @@ from drest_torch.timer import MOST_STEPS, Timer
 from drest_torch.transforms.base import (
     LEVEL,
     Entries,
-    StatefulTransform,
+    SamplingTransform,
     begin_anew,
     check_finite,
+    check_resets,
     check_whole,
     choices,
     column,
@@ -38,7 +39,7 @@ Predicate = Callable[[TensorDictBase], Tensor]
 """What a predicate of the state is: from the tensordict after a step to booleans [*batch] or [*batch, 1]."""
 
 
-class ShutdownTimer(StatefulTransform):
+class ShutdownTimer(SamplingTransform):
     """Ends an environment after ``base`` steps, or later if the agent asks for delays.
 
     A mini-episode lasts T steps, whatever the environment does. T is ``base`` at first, and each delay that is granted
@@ -69,7 +70,7 @@ class ShutdownTimer(StatefulTransform):
             and rewards of 0. ``restart``: it is reset, and rewards go on.
         skip: whether the rest of a mini-episode is left out once the environment waits and no delay can be asked for.
             ``timer_skipped`` says of how many steps this was; `BestReturn` takes account of them.
-        seed: of the luck, where ``chance`` is below 1.
+        seed: of the luck, where ``chance`` is below 1; None: `env.set_seed` sets it, or else torch's own generator.
 
     Example:
         >>> from torchrl.envs import GymEnv, TransformedEnv
@@ -93,9 +94,9 @@ class ShutdownTimer(StatefulTransform):
         cost: float = 0.0,
         ended: Literal["absorb", "restart"] = "absorb",
         skip: bool = False,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(seed)
         numbers = {f"delays[{i}]": delay for i, delay in enumerate(delays)}
         check_whole("ShutdownTimer", base=base, window=1 if window is None else window, **numbers)
         if base + sum(delays) > MOST_STEPS:
@@ -117,17 +118,13 @@ class ShutdownTimer(StatefulTransform):
         self.control, self.idle, self.window, self.ended, self.skip = control, idle, window, ended, skip
         self.chance, self.cost = chance, cost
         self._ends = torch.tensor(self.lengths)
-        self._luck = torch.Generator().manual_seed(seed)
-
-    def set_seed(self, seed: int) -> None:
-        """Restart the luck of requests."""
-        self._luck.manual_seed(seed)
 
     # ------------------------------------------------------------------------------------ attachment
 
     def check_environment(self, parent: EnvBase) -> None:
         """Refuse an environment whose action space cannot be extended."""
         super().check_environment(parent)
+        check_resets("ShutdownTimer", parent)
         if callable(self.control):
             return
         spec = parent.full_action_spec.get("action", None)
@@ -215,7 +212,7 @@ class ShutdownTimer(StatefulTransform):
         asked = self._asked(tensordict, next_tensordict) & self.rules.is_open(delays, since)
         granted = asked
         if self.chance < 1:
-            granted = asked & (torch.rand(asked.shape, generator=self._luck) < self.chance).to(asked.device)
+            granted = asked & (torch.rand(asked.shape, generator=self.random.generator) < self.chance).to(asked.device)
         delays, since = self.rules.granted(delays, since, granted)
         tick = tick + 1
         left = self._left(tick, delays)

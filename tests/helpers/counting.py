@@ -18,14 +18,14 @@ class Counting(EnvBase):
     """Shows the steps since its reset and its last action, and pays the number of these steps plus the action.
 
     ``ends`` are the steps after which the slots end, None: they never do. With ``levels`` a reset takes a level seed,
-    which is shown. The reward is ``pay`` · (steps + action).
+    which is shown. The reward is ``pay`` · (steps + action), in this precision.
     """
 
     batch_locked = True
 
-    def __init__(self, batch=(), ends=None, kind="categorical", *, levels=False, pay=1.0):
+    def __init__(self, batch=(), ends=None, kind="categorical", *, levels=False, pay=1.0, precision=torch.float32):
         super().__init__(batch_size=torch.Size(batch))
-        self.kind, self.levels, self.pay = kind, levels, pay
+        self.kind, self.levels, self.pay, self.precision = kind, levels, pay, precision
         shape = (*batch, 1)
         self.ends = torch.full(shape, 10**6) if ends is None else torch.as_tensor(ends).expand(batch).unsqueeze(-1)
         self.count, self.last = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
@@ -41,7 +41,7 @@ class Counting(EnvBase):
             "several": MultiCategorical([ACTIONS, 2], shape=(*batch, 2), dtype=torch.int64),
             "box": Bounded(-1.0, 1.0, shape=(*batch, 2)),
         }[kind]
-        self.reward_spec = Unbounded(shape)
+        self.reward_spec = Unbounded(shape, dtype=precision)
         flags = {name: Binary(shape=shape, dtype=torch.bool) for name in ("done", "terminated", "truncated")}
         self.full_done_spec = Composite(flags, shape=batch)
 
@@ -76,7 +76,8 @@ class Counting(EnvBase):
         self.count = self.count + 1
         done = self.count == self.ends
         ends = {"done": done, "terminated": done.clone(), "truncated": torch.zeros_like(done)}
-        return self._shown().update({"reward": self.pay * (self.count + self.last), **ends})
+        reward = self.pay * (self.count + self.last)
+        return self._shown().update({"reward": reward.to(self.precision), **ends})
 
 
 def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="absorb", idle="repeat"):

@@ -3,9 +3,10 @@
 import math
 from functools import partial
 
+import gymnasium
 import pytest
 import torch
-from torchrl.envs import Compose, RenameTransform, TransformedEnv
+from torchrl.envs import Compose, GymWrapper, RenameTransform, TransformedEnv
 
 from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
@@ -20,6 +21,9 @@ mini = partial(OwnLengths, [3, 4])
 """Declares lengths, and leaves rewards as they are."""
 metas = partial(MetaEpisodes, 3, together=True)
 reward = partial(DReSTReward, num_lengths_key=None, divide_by_best=False)
+pays = partial(DReSTReward, num_lengths=2, num_lengths_key=None)
+best = partial(BestReturn, 2)
+discounted = partial(BestReturn, 2, gamma=0.5)
 averaged = partial(DReSTReward.of, Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
 bits = partial(PrivateBits, 1)
 copied = partial(RenameTransform, ["observation"], create_copy=True)
@@ -27,6 +31,14 @@ best_of_levels = partial(BestReturn, 2, levels=2)
 levelled = partial(Counting, (8,), levels=True)
 PREDICATES = [lambda _, asked=asked: asked for asked in (None, torch.tensor(True), torch.ones(2, 3), torch.ones(2))]
 """Functions that do not return a boolean for each of two slots."""
+
+
+def vector():
+    """Return copies of CartPole that reset themselves."""
+    make = [partial(gymnasium.make, "CartPole-v1")] * 2
+    return GymWrapper(gymnasium.vector.SyncVectorEnv(make, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP))
+
+
 ARGUMENTS = [
     (DReSTReward, {"lam": 1.1}, "lam[= ]1.1"),
     (MetaEpisodes, {"episodes": 2.5}, "episodes=2.5; expected a whole number"),
@@ -66,6 +78,13 @@ TOGETHER = [
     ([timer, bits], Counting, "'mini_done'.*put MetaEpisodes before it"),
     ([timer, metas, bits, bits], Counting, "PrivateBits adds 'private_bits'"),
     ([timer, metas, partial(reward, num_lengths=3)], Counting, "DReSTReward counts 3; give it num_lengths=2"),
+    (
+        [timer, discounted, metas, pays],
+        Counting,
+        "measures m with gamma=0.5, and DReSTReward pays with gamma=1",
+    ),
+    ([timer, best, metas, partial(pays, gamma=0.5)], Counting, "with gamma=1, and DReSTReward pays with gamma=0.5"),
+    *(([step], vector, "copies .*of GymWrapper .*reset themselves .*use SerialEnv") for step in (timer, metas)),
     ([timer, lambda: BestReturn(3)], Counting, "Counting has 2 lengths; give num_lengths=2"),
     *(
         ([partial(copied, [name]), timer, metas, reward], Counting, f"adds '{name}', and Counting has such")

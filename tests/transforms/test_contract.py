@@ -1,5 +1,7 @@
 """One contract for all transforms, in the ways in which TorchRL tests its own."""
 
+import itertools
+import pickle
 from functools import partial
 
 import pytest
@@ -12,7 +14,7 @@ from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.reward import Reward
 from drest_torch.transforms import BestReturn, MetaEpisodes, OwnLengths, PrivateBits, ShutdownTimer
 from drest_torch.transforms.base import set_seed
-from tests.helpers.counting import Counting
+from tests.helpers.counting import ACTIONS, Counting
 from tests.helpers.rollouts import played
 
 NINE = [world(name) for name in PAPER_WORLDS]
@@ -25,6 +27,10 @@ levelled = partial(Counting, levels=True)
 
 def worlds(batch, ends):
     return GridworldEnv(NINE, *batch, episodes_per_meta=3)
+
+
+def paid(gamma):
+    return MetaEpisodes(3), DReSTReward(gamma=gamma, num_lengths=3, num_lengths_key=None)
 
 
 ALONE = {
@@ -47,6 +53,8 @@ TOGETHER = {
     "own lengths together": (Counting, lambda: [OwnLengths(ENDS), MetaEpisodes(3, together=True)]),
     "together": (Counting, lambda: [timer(), MetaEpisodes(3, together=True), PrivateBits(2)]),
     "group": (levelled, lambda: [timer(), MetaEpisodes(3, together=True, group=2, levels=[1, 4])]),
+    "double": (partial(Counting, precision=torch.float64), lambda: [timer(cost=1.0), BestReturn(3), *paid(1.0)]),
+    "discounted best": (Counting, lambda: [timer(), BestReturn(3, gamma=0.5), *paid(0.5)]),
     "worlds": (worlds, lambda: [DReSTReward()]),
     "discounted": (worlds, lambda: [DReSTReward(0.5, clip=5.0, divide_by_best=False, tick_key=None, gamma=0.9)]),
 }
@@ -99,7 +107,7 @@ def test_a_rollout_is_the_same_as_single_steps(case):
     set_seed(env, 0)
     plans = iter(actions)
     rolled = env.rollout(len(actions), lambda td: td.set("action", next(plans)), break_when_any_done=False)
-    if case != "best":  # it has seen more by then
+    if case not in ("best", "double", "discounted best"):  # m is larger by then
         same(said, rolled["next"])
 
 
@@ -127,6 +135,63 @@ def test_a_reset_of_some_slots_leaves_the_others(case):
         assert torch.equal(again[key][0], fresh[key][0]), key
 
 
+SAMPLES = {
+    "mini_len": lambda: [timer(chance=0.5)],
+    "private_bits": lambda: [timer(), MetaEpisodes(3), PrivateBits(4)],
+    "level": lambda: [timer(), MetaEpisodes(3, levels=range(999))],
+}
+"""What is sampled, and by which transforms."""
+
+
+def sampling(key):
+    return TransformedEnv(levelled((8,), 5), Compose(*SAMPLES[key]()))
+
+
+def sampled(env, key, seed=None):
+    """Return what is sampled while a delay is asked for in every step, [*batch, steps, …]."""
+    if seed is not None:
+        env.set_seed(seed)
+    asks = torch.full(env.batch_size, ACTIONS)
+    return env.rollout(6, lambda td: td.set("action", asks), break_when_any_done=False)[key]
+
+
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("key", SAMPLES)
+def test_set_seed_reaches_what_transforms_sample(key, copies):
+    env = sampling(key) if copies == 1 else SerialEnv(copies, partial(sampling, key))
+    one = sampled(env, key, seed=3)
+    assert torch.equal(sampled(env, key, seed=3), one)
+    assert not torch.equal(sampled(env, key, seed=4), one)
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("key", SAMPLES)
+def test_copies_have_random_numbers_of_their_own(key, seed):
+    torch.manual_seed(0)
+    copies = sampled(SerialEnv(6, partial(sampling, key)), key, seed)
+    assert not any(torch.equal(one, other) for one, other in itertools.combinations(copies, 2))
+
+
+@pytest.mark.parametrize("key", SAMPLES)
+def test_without_a_seed_random_numbers_follow_from_those_of_torch(key):
+    samples = [sampled(sampling(key), key) for seed in (0, 0, 1) if torch.manual_seed(seed)]
+    assert torch.equal(*samples[:2])
+    assert not torch.equal(*samples[1:])
+
+
+def test_streams_of_an_environment_are_independent():
+    env = TransformedEnv(Counting((500,)), Compose(timer(chance=0.5), MetaEpisodes(3), PrivateBits(1)))
+    env.set_seed(0)
+    steps = env.rollout(1, lambda td: td.set("action", torch.full((500,), ACTIONS)))
+    granted, bit = steps["next", "mini_len"].flatten().float(), steps["private_bits"].flatten()
+    assert abs(torch.corrcoef(torch.stack((granted, bit)))[0, 1]) < 0.2
+
+
+def test_set_seed_reaches_transforms_of_an_environment_that_was_copied():
+    env = pickle.loads(pickle.dumps(sampling("private_bits")))
+    assert torch.equal(sampled(env, "private_bits", seed=3), sampled(env, "private_bits", seed=3))
+
+
 def test_own_lengths_are_those_after_which_the_environment_ends():
     env = made("own lengths")
     said = play(env, chosen(env))
@@ -134,6 +199,17 @@ def test_own_lengths_are_those_after_which_the_environment_ends():
         ended = said["mini_done"][slot].squeeze(-1)
         assert (1 + ended.nonzero().flatten()).tolist() == [*range(end, len(ended) + 1, end)]
         assert said["mini_len"][slot][ended].unique().item() == slot
+
+
+@pytest.mark.slow
+def test_copies_in_processes_have_random_numbers_of_their_own():
+    """Processes that are forked begin with the same state of torch's generator."""
+    env = ParallelEnv(3, partial(made, "together", (8,), 5), mp_start_method="fork")
+    try:
+        copies = env.reset()["private_bits"]
+    finally:
+        env.close()
+    assert not any(torch.equal(one, other) for one, other in itertools.combinations(copies, 2))
 
 
 @pytest.mark.slow

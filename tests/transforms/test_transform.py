@@ -108,6 +108,16 @@ def test_what_is_impossible_at_the_end_of_a_mini_episode_is_refused(key, value, 
         TransformedEnv(env, drest).rollout(4) if attached else drest(env.rollout(4))
 
 
+@pytest.mark.parametrize("attached", [True, False], ids=["in an environment", "on a batch"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_reward_that_is_no_number_is_refused_before_it_is_paid(value, attached):
+    """In a step before the end of its mini-episode."""
+    env, drest = Coins(), DReSTReward()
+    env._step = lambda td, step=env._step: (out := step(td)).set("reward", torch.where(out["mini_done"], 1.0, value))
+    with pytest.raises(ConfigError, match=f"paid rewards that add up to {value:g} in a mini-episode; mend its reward"):
+        play(TransformedEnv(env, drest), [1, 0]) if attached else drest(play(env, [1, 0]))
+
+
 KEYS = {name: name for name in ("mini_done", "num_lengths", "best_return", "tick")} | {"length": "mini_len"}
 PLAN = [0, 1, 0, 0, 1, 1, 1, 0, 0, 1]
 
