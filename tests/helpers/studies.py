@@ -5,9 +5,11 @@ from html import unescape
 from types import SimpleNamespace
 from unittest.mock import patch
 
+import numpy as np
 from markupsafe import Markup
 from omegaconf import OmegaConf
 
+from drest_torch.jobs.job import Result
 from drest_torch.report.blocks import Details, Gallery, Page, Section
 from drest_torch.report.html import Picture, render
 from drest_torch.studies.engine import Done, publish
@@ -28,6 +30,27 @@ def composed(name):
 def published(study, cfg, get):
     """Return what a study publishes if ``get`` gives the results of its jobs."""
     return publish(study, cfg, Done(study.jobs(cfg), SimpleNamespace(get=get)))
+
+
+def reported(study, cfg, result):
+    """Return the report of a study if ``result`` gives the result of each of its keys, or None."""
+    planned = study.jobs(cfg)
+    results = {job.digest(): result(key) for key, job in planned.items()}
+    return study.report(cfg, Done(planned, SimpleNamespace(get=lambda job: results[job.digest()])))
+
+
+def table_ends(of_clocks, **numbers):
+    """Return the result of tabular agents: their neutrality, usefulness and P(longer) at the end, by clock of evaluation.
+
+    Before the end all of them were 0.
+    """
+    arrays = {"episodes": np.array([0, 640])}
+    for clock, (neutral, useful, longer) in of_clocks.items():
+        for name, values in (("neutrality", neutral), ("usefulness", useful)):
+            arrays[f"{clock}/{name}"] = np.stack([np.zeros(len(values)), np.array(values, float)])
+        chances = np.stack([1 - np.array(longer, float), np.array(longer, float)], -1)
+        arrays[f"{clock}/p_length"] = np.stack([0 * chances, chances])
+    return Result(numbers, arrays)
 
 
 def page_text(blocks):
