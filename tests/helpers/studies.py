@@ -40,7 +40,7 @@ def reported(study, cfg, result):
 
 
 def table_ends(of_clocks, **numbers):
-    """Return the result of tabular agents: their neutrality, usefulness and P(longer) at the end, by clock of evaluation.
+    """Return the result of tabular agents: neutrality, usefulness and P(longer) at the end, by clock of evaluation.
 
     Before the end all of them were 0.
     """
