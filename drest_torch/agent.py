@@ -24,6 +24,7 @@ from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.results import Results
+from drest_torch.outputs import check_outputs
 from drest_torch.sharing import Shareable
 
 if TYPE_CHECKING:
@@ -341,6 +342,7 @@ class Agent(Shareable):
             PosixPath('agent.gif')
         """
         path = Path(path)
+        check_outputs(path, reads=self.files)
         self._trained.render(path, level, seed=seed, agent=self.name)
         return path
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from drest_torch.cli import command
 from drest_torch.errors import ConfigError, shown
-from drest_torch.files import read_whole
+from drest_torch.outputs import refuse_another
 from drest_torch.tracking.stages import stage
 
 if TYPE_CHECKING:
@@ -107,8 +107,8 @@ def _page_files(path: Path) -> list[Path]:
 def _refuse_another_text(cfg: EvaluateConfig, path: Path) -> None:
     """Refuse to replace a file that no user has named, and that is no earlier page."""
     for file, sign in zip(_page_files(path), ('"private_bits"', "# Shutdownability of "), strict=True):
-        if file != Path(cfg.out or "") and file.is_file() and sign.encode() not in read_whole(file):
-            raise ConfigError(f"{file}: is not a page of suite={cfg.suite}, which would replace it; choose another out")
+        if file != Path(cfg.out or ""):
+            refuse_another(file, sign, "choose another out")
 
 
 def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:

@@ -24,7 +24,7 @@ OF_A_RUN = (*OVERWRITTEN, MODEL, "wandb", LOCK)
 """Patterns for the names of all that may belong to a run."""
 OF_A_JOB = ("result.json", "result.npz", "failure.json", "output.txt")
 """The names of what a study writes to the folder of one of its runs."""
-FOLLOWED = (MODEL, "tensorboard", "wandb", "output.txt")
+FOLLOWED = (MODEL, "tensorboard", "wandb", "output.txt", "runs.txt")
 """What libraries write in the folder of a run, or what grows: there a link to a file is followed, not replaced."""
 MOST_CONFIG_BYTES = 1 << 20
 
@@ -71,21 +71,28 @@ def refuse_taken(run_dir: str | Path, resume: str, *, writes: Iterable[str] = ()
         raise ConfigError(f"{folder} holds {names[0]} already, which a run would overwrite; choose another run_dir")
 
 
-def refuse_links(folder: Path) -> None:
-    """Refuse to go on with a run if a link leads what it writes, and deletes, out of its folder.
+def refuse_another(path: Path, sign: str, remedy: str) -> None:
+    """Refuse to replace a file that no user has named, unless it has the sign of an earlier output of this kind."""
+    if path.is_file() and sign.encode() not in read_whole(path):
+        raise FileError(f"{path}: is no earlier output of this command, which would replace it; {remedy}")
 
-    Files that are written whole replace a link, and leave what it leads to as it is.
+
+def refuse_links(folder: Path, names: Iterable[str] = OF_A_RUN) -> None:
+    """Refuse to go on in a folder if a link leads what is written there, and deleted, out of it.
+
+    Files that are written whole replace a link, and leave what it leads to as it is. ``names`` are patterns for the
+    files and folders that are written.
     """
     root = _real(folder)
     for name in _listed(folder):
-        if _is_among(name, (*OF_A_RUN, *OF_A_JOB)):
+        if _is_among(name, names):
             for path in (folder / name, *_below(folder / name)):
-                is_replaced = path.is_file() and not _is_among(name, FOLLOWED)
+                is_replaced = path.is_file() and not any(map(_is_followed, path.relative_to(folder).parts))
                 if path.is_symlink() and not is_replaced and not _lies_in(_real(path), root):
                     raise FileError(
-                        f"{path}: is a link that leads out of the run's folder, to {_real(path)}, where files would be "
-                        "overwritten and deleted; put the folder itself in place of the link, or move the whole run "
-                        "to where it leads and go on with it there"
+                        f"{path}: is a link that leads out of {folder}, to {_real(path)}, where files would be "
+                        "overwritten and deleted; put the folder itself in place of the link, or move all of "
+                        f"{folder} to where the link leads and go on there"
                     )
 
 
@@ -123,6 +130,10 @@ def _run_around(place: Path) -> Path | None:
 def _is_among(name: str, patterns: Iterable[str]) -> bool:
     """Return whether a name fits a pattern, in whichever case: some file systems do not tell them apart."""
     return any(fnmatchcase(name.casefold(), pattern) for pattern in patterns)
+
+
+def _is_followed(name: str) -> bool:
+    return _is_among(name, FOLLOWED)
 
 
 def _places(path: Path) -> set[Path]:

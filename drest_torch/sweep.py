@@ -15,6 +15,7 @@ from hydra.types import RunMode
 
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs
 from drest_torch.comparison.tables import print_comparison
+from drest_torch.outputs import refuse_links
 from drest_torch.training.folder import command_line
 
 
@@ -24,6 +25,7 @@ def join_sweep(run: Path) -> Path | None:
         return None
     folder = Path(HydraConfig.get().sweep.dir)
     folder.mkdir(parents=True, exist_ok=True)
+    refuse_links(folder, [RUNS_OF_SWEEP])
     with open(folder / RUNS_OF_SWEEP, "a", encoding="utf-8") as file:
         file.write(os.path.relpath(run, folder) + "\n")
     return folder

@@ -17,7 +17,7 @@ from PIL import Image
 
 from drest_torch import Agent, evaluate, metrics
 from drest_torch import agent as saved
-from drest_torch.building.checkpoints import load_checkpoint
+from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -140,6 +140,56 @@ def test_the_weights_are_the_last_the_best_or_those_of_a_file_if_there_are_any(f
     message = r"^nobody: no such folder of a run, and no agent of that name \(generalist, "
     with pytest.raises(CheckpointError, match=message):
         Agent.load("nobody")
+
+
+@pytest.fixture(scope="module")
+def with_test_levels(tmp_path_factory):
+    """The folder of a run with test levels of its own in ``test.jsonl`` beside it."""
+    folder = tmp_path_factory.mktemp("tested")
+    write_levels(folder / "test.jsonl", [SMALL, NEAR])
+    return train(folder / "run", *EXAMPLE, f"test.path={folder / 'test.jsonl'}")
+
+
+def test_test_levels_that_were_changed_after_training_are_refused(with_test_levels, tmp_path):
+    path = with_test_levels.parent / "test.jsonl"
+    assert len(Agent.load(with_test_levels).evaluate().evaluation.usefulness) == 2
+    copy = Agent.load(with_test_levels).save(tmp_path / "saved")
+    message = r"test.jsonl: the test levels were changed after the run was trained; put them back"
+    richer = replace(NEAR, objects=(replace(NEAR.objects[0], value=7.0), *NEAR.objects[1:]))
+    try:
+        write_levels(path, [SMALL, richer])
+        edited = Agent.load(with_test_levels)
+        for evaluated in (edited.evaluate, lambda: edited.levels):
+            with pytest.raises(CheckpointError, match=rf"{message}, or evaluate on these with levels.path=/.*test"):
+                evaluated()
+        assert edited.evaluate([SMALL]).usefulness >= 0
+        write_levels(path, [SMALL, CHANCE])  # the policy sees chances where there are some
+        with pytest.raises(CheckpointError, match=rf"{message}$"):
+            Agent.load(with_test_levels)
+        assert len(Agent.load(copy).evaluate().evaluation.usefulness) == 2
+    finally:
+        write_levels(path, [SMALL, NEAR])
+
+
+def test_a_saved_copy_of_a_level_in_a_text_file_is_the_same(tmp_path):
+    """Its name, which is that of the file, is another."""
+    write_levels(tmp_path / "mine.txt", [NEAR])
+    run = train(tmp_path / "run", *EXAMPLE, f"test.path={tmp_path / 'mine.txt'}")
+    copy = Agent.load(run).save(tmp_path / "saved")
+    assert Agent.load(copy).levels.reported["test"][0].name == "test-path"
+
+
+@pytest.mark.parametrize("digest", [None, "right", "wrong"])
+def test_an_older_run_says_that_its_test_levels_cannot_be_verified(digest, with_test_levels, tmp_path, capsys):
+    run = shutil.copytree(with_test_levels, tmp_path / "older")
+    path = Agent.load(run).checkpoint
+    tensors, meta = load_checkpoint(path)
+    del meta["of"]["test levels"]
+    whole = meta["of"].pop("set of levels")
+    meta["of"] |= {None: {}, "right": {"set of levels": whole}, "wrong": {"set of levels": "0"}}[digest]
+    save_checkpoint(path, tensors, meta)
+    Agent.load(run).evaluate()
+    assert ("cannot be verified" in capsys.readouterr().err) is (digest != "right")
 
 
 @pytest.mark.slow

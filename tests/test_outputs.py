@@ -5,13 +5,16 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from omegaconf import OmegaConf
 
 from drest_torch import Agent, compare, evaluate
-from drest_torch.envs.levels import WORLDS
+from drest_torch.envs.levels import WORLDS, world, write_levels
 from drest_torch.envs.view import show
-from drest_torch.errors import ConfigError, FileError
+from drest_torch.errors import ConfigError, FileError, UserError
 from drest_torch.files import LOCK, remove_partial
 from drest_torch.outputs import check_outputs, is_run, refuse_links, refuse_taken
+from drest_torch.studies.registry import StudyCommand, compose_study
+from drest_torch.studies.runner import run_studies
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import small
 
@@ -134,7 +137,7 @@ def test_no_run_goes_on_where_a_link_leads_out_of_it(name, run, tmp_path):
         link.rmdir()
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(target if "." not in name else target / "config.json")
-    with pytest.raises(FileError, match=f"{name}: is a link that leads out of the run's folder, to .*elsewhere.*move"):
+    with pytest.raises(FileError, match=f"{name}: is a link that leads out of .*/run, to .*elsewhere.*move all"):
         refuse_links(run)
 
 
@@ -156,7 +159,7 @@ def test_resuming_refuses_a_link_and_leaves_what_it_leads_to(run, tmp_path):
     for step in (1, 2, 3):
         (elsewhere / f"step-{step}.safetensors").write_text("theirs")
     (run / "checkpoints").symlink_to(elsewhere)
-    with patch("drest_torch.training.run.load_config"), pytest.raises(FileError, match="leads out of the run's folder"):
+    with patch("drest_torch.training.run.load_config"), pytest.raises(FileError, match=r"leads out of .*/run, to"):
         resume(run)
     assert [path.read_text() for path in elsewhere.iterdir()] == ["theirs"] * 3
 
@@ -238,3 +241,67 @@ def test_an_output_of_before_is_replaced(tmp_path, call):
     Path(tmp_path / "out.json").write_text("[]")
     assert call(evaluate.main, "levels=example", "out=out.json").code == 0
     assert '"mean"' in (tmp_path / "out.json").read_text()
+
+
+# ---------------------------------------------------------------------------------- from Python
+
+
+def test_results_replace_neither_levels_nor_what_belongs_to_a_run(agent, tmp_path):
+    write_levels(tmp_path / "set.jsonl", [world("example")])
+    before = contents(tmp_path)
+    loaded = Agent.load(agent)
+    results = loaded.evaluate(tmp_path / "mine.txt")
+    of_set = loaded.evaluate(tmp_path / "set.jsonl")
+    wrong = [(results.write, "run/summary.json"), (results.plot, "run/pictures"), (results.write, "mine.txt")]
+    for write, path in (*wrong, (of_set.write, "set.jsonl")):
+        with pytest.raises(FileError, match="would replace what"):
+            write(tmp_path / path)
+    for path in ("run/pictures/learning.gif", "run/checkpoints/agent.png"):
+        with pytest.raises(FileError, match="belongs to the run"):
+            loaded.render(tmp_path / path)
+        with pytest.raises((FileError, UserError)):
+            results.animate(tmp_path / path)
+    with pytest.raises(FileError, match="belongs to the run"):
+        write_levels(agent / "metrics.jsonl", [world("example")])
+    assert contents(tmp_path) == before
+
+
+# ---------------------------------------------------------------------------------- studies
+
+
+def settings_of(folder, **values):
+    return OmegaConf.merge(OmegaConf.structured(StudyCommand), {"out": str(folder), "progress": False, **values})
+
+
+@pytest.mark.parametrize("name", ["runs", "example", "quick", "runs/job-0", "runs/job-0/checkpoints"])
+def test_no_study_goes_on_where_a_link_leads_out_of_its_folder(name, tmp_path):
+    out, elsewhere = tmp_path / "results", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (out / name).parent.mkdir(parents=True)
+    (out / name).symlink_to(elsewhere)
+    with pytest.raises(FileError, match=f"{name}: is a link that leads out of .*results, to .*elsewhere"):
+        run_studies([compose_study("example").study], settings_of(out))
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_study_does_not_append_to_a_file_that_a_link_leads_to(tmp_path):
+    (tmp_path / "results" / "runs" / "job-0").mkdir(parents=True)
+    (tmp_path / "results" / "runs" / "job-0" / "output.txt").symlink_to(tmp_path / "mine.txt")
+    with pytest.raises(FileError, match=r"output.txt: is a link that leads out"):
+        run_studies([compose_study("example").study], settings_of(tmp_path / "results"))
+
+
+@pytest.mark.parametrize("name", ["report.html", "example/report.html", "example/summary.json", "example/results.csv"])
+def test_a_study_replaces_only_what_a_study_has_written(name, tmp_path):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(FileError, match=f"{name}: is no earlier output of this command, which would replace it"):
+        run_studies([compose_study("example").study], settings_of(tmp_path))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
+
+
+def test_a_study_does_not_write_to_a_run_of_its_name(tmp_path):
+    (tmp_path / "example").mkdir()
+    (tmp_path / "example" / "config.yaml").write_text(OURS)
+    with pytest.raises(FileError, match=r"belongs to the run in .*/example"):
+        run_studies([compose_study("example").study], settings_of(tmp_path))

@@ -99,6 +99,12 @@ def _split(levels: LevelsConfig, device: torch.device, *, generates: bool) -> sp
     )
 
 
+TEST_LEVELS = "test levels"
+"""What checkpoints call the digest of the test levels."""
+SET_OF_LEVELS = "set of levels"
+"""What checkpoints call the digest of all levels."""
+
+
 def digest(levels: Levels) -> str:
     """Return a short text that changes with any level of a run but those of its split, which has its own hashes."""
     split = levels.split
@@ -108,6 +114,12 @@ def digest(levels: Levels) -> str:
         if not any(members is one for one in hashed):
             found.update("".join(f"{json.dumps(level_to_record(level))}\n" for level in members).encode())
     return found.hexdigest()[:16]
+
+
+def digest_of_tests(levels: Levels) -> str:
+    """Return a short text that changes with any test level, but not with their names."""
+    records = [level_to_record(level) | {"name": ""} for level in levels.reported.get("test", [])]
+    return hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16]
 
 
 def named(chosen: LevelsConfig) -> list[Level]:

@@ -148,6 +148,7 @@ class EnvironmentResults(Results):
         return ConfigError(f"{what}: only gridworlds have that, and {self.trained.folder} is a run in {self.trained!r}")
 
     def animate(self, path: str | Path, *, seed: int = 0) -> None:
+        self._check(Path(path))
         animate(self.trained.cfg, self.trained.environment, self.policy, Path(path), seed=seed)
 
 

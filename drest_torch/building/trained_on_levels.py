@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from drest_torch.building.parts import evaluator, map_size, networks, observatio
 from drest_torch.config.schema import Config, shown_features
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.levels import Level, features_of, find_levels, parse_level, world
-from drest_torch.errors import ConfigError
+from drest_torch.errors import CheckpointError, ConfigError, shown
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.files import write_whole
@@ -57,13 +58,45 @@ class TrainedOnLevels:
         observe = observation(cfg, compile_levels(some, at_least=self.map_size, features=self.features))
         self.shape = observe.shape
         self.policy, _ = networks(cfg, observe)
-        load_module("policy", self.policy, load_checkpoint(checkpoint)[0], checkpoint)
+        tensors, meta = load_checkpoint(checkpoint)
+        self._saved_with: dict[str, Any] = meta.get("of", {})
+        try:
+            load_module("policy", self.policy, tensors, checkpoint)
+        except CheckpointError:
+            self._check_test_levels(outline, instead="")  # which say what the policy sees, too
+            raise
         self.policy.to(device)
 
     @cached_property
     def levels(self) -> data.Levels:
-        """The levels of the run, with one training level of those that are generated."""
-        return data.load(self.cfg)
+        """The levels of the run, with one training level of those that are generated.
+
+        Test levels that were changed after training are refused.
+        """
+        levels = data.load(self.cfg)
+        self._check_test_levels(levels, instead=f", or evaluate on these with levels.path={self.cfg.test.path}")
+        return levels
+
+    def _check_test_levels(self, levels: data.Levels, *, instead: str) -> None:
+        """Refuse test levels that are not those of the checkpoint; earlier versions have saved no digest of them.
+
+        ``instead`` is what one can do with levels of a file.
+        """
+        if "test" not in levels.reported:
+            return
+        path = self.cfg.test.path
+        saved = self._saved_with.get(data.TEST_LEVELS)
+        if saved is not None and saved != data.digest_of_tests(levels):
+            place, remedy = (path, instead) if path is not None else (self.folder / "config.yaml", "")
+            raise CheckpointError(
+                f"{place}: the test levels were changed after the run was trained; put them back{remedy}"
+            )
+        if saved is None and path is not None and self._saved_with.get(data.SET_OF_LEVELS) != data.digest(levels):
+            print(
+                f"drest_torch: {shown(path)}: whether these are the test levels of {shown(str(self.folder))} cannot "
+                "be verified, as a run of an earlier version does not say so",
+                file=sys.stderr,
+            )
 
     def __repr__(self) -> str:
         rows, columns = self.map_size

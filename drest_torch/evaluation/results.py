@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drest_torch.algos.networks.policy import Policy, memory_of, weights_unchanged
+from drest_torch.envs.levels import files_of
 from drest_torch.evaluation.exact import Evaluation
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.files import write_json
+from drest_torch.outputs import check_outputs
 
 if TYPE_CHECKING:
     from drest_torch.episodes import Episode
@@ -67,7 +69,12 @@ class Results:
 
     def write(self, path: Path) -> None:
         """Write `record` to a JSON file."""
-        write_json(path, self.record())
+        self._check(Path(path))
+        write_json(Path(path), self.record())
+
+    def _check(self, path: Path) -> None:
+        """Refuse an output that would replace a file of these levels, or what belongs to a run."""
+        check_outputs(path, reads=files_of(getattr(self.evaluator, "levels", ())))
 
     def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
         """Plot the policy on the first levels, one PNG file per level.
@@ -84,6 +91,11 @@ class Results:
             >>> agent.evaluate("example").plot("pictures")  # doctest: +SKIP
             [PosixPath('pictures/example.png')]
         """
+        self._check(Path(folder))
+        return self.plotted(Path(folder), most)
+
+    def plotted(self, folder: Path, most: int) -> list[Path]:
+        """Plot as `plot` does, for the run itself that the folder may belong to."""
         from drest_torch.plots.policies import caption, policy_pictures  # an agent is evaluated without matplotlib
 
         level_set, found = self.evaluator, self.evaluation
@@ -98,7 +110,7 @@ class Results:
             for i in indices
         ]
         policies = level_set.policies_by_private_bits(self.policy, reachable, greedy=self.greedy)
-        return policy_pictures(reachable, policies, indices, Path(folder), captions, self.agent)
+        return policy_pictures(reachable, policies, indices, folder, captions, self.agent)
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
@@ -117,4 +129,5 @@ class Results:
         from drest_torch.plots.animation import animate_level, check_ending  # an agent is loaded without matplotlib
 
         check_ending(Path(path))
+        self._check(Path(path))
         animate_level(self.evaluator.levels[0], self.episodes(seed=seed), Path(path))

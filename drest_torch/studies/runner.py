@@ -16,7 +16,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from drest_torch.config.checks import check_limits
-from drest_torch.errors import shown
+from drest_torch.errors import FileError, shown
 from drest_torch.files import write_json, write_whole
 from drest_torch.jobs.executor import Executor, run_jobs
 from drest_torch.jobs.job import Failure, Job
@@ -24,6 +24,7 @@ from drest_torch.jobs.local import Local
 from drest_torch.jobs.progress import JobProgress
 from drest_torch.jobs.ray_cluster import RayCluster
 from drest_torch.jobs.store import Store
+from drest_torch.outputs import check_outputs, refuse_another, refuse_links
 from drest_torch.report.blocks import Block, Commands, Details, Page, Prose, Section, Table
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
@@ -40,6 +41,8 @@ _QUICK = (
     "have hardly begun to learn. It draws no conclusion: it has plots and tables alone."
 )
 _EXACT = "Every number in this report is exact, given the trained policies: nothing is sampled to measure it."
+_FILES = ("summary.json", "results.csv", "report.html")
+"""What a study writes to its folder, in this order."""
 _VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
 
 
@@ -53,6 +56,7 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     check_limits(settings)
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
     studies = {cfg.name: STUDIES[cfg.name] for cfg in configs}
+    _check_folder(studies, settings)
     store = Store(folder_of(settings) / "runs")
     planned = {cfg.name: studies[cfg.name].jobs(cfg) for cfg in configs}
     began = time.monotonic()
@@ -79,6 +83,21 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     for failure in failures:
         print(shown(f"Failed: {failure.job.name}: {failure.reason}"), file=sys.stderr)
     return failures
+
+
+def _check_folder(names: Iterable[str], settings: StudyCommand) -> None:
+    """Refuse a folder of results in which links lead elsewhere, or something else would be replaced."""
+    folder = folder_of(settings)
+    refuse_links(Path(settings.out), ["runs", "quick", *names])
+    check_outputs(folder, folder / "runs", *(folder / name / file for name in names for file in _FILES))
+    remedy = "choose another folder with out=FOLDER"
+    for own in (folder, *(folder / name for name in names)):
+        refuse_another(own / "report.html", "drest_torch.study", remedy)
+    for name in names:
+        summary, table = folder / name / "summary.json", folder / name / "results.csv"
+        refuse_another(summary, '"quotes"', remedy)
+        if table.exists() and not summary.exists():  # which a study writes first
+            raise FileError(f"{table}: is no earlier output of this command, which would replace it; {remedy}")
 
 
 def changed(cfg: Any, study: ModuleType) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,8 +20,9 @@ from drest_torch.building.environments import REFERENCE, training_environment
 from drest_torch.building.parts import environment_networks
 from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.config.schema import Config, copies_of
-from drest_torch.errors import ConfigError, UserError, blaming
+from drest_torch.errors import CheckpointError, ConfigError, UserError, blaming
 from drest_torch.evaluation.environment import EnvironmentEvaluator
+from drest_torch.files import read_whole
 from drest_torch.memory import Bounded
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
@@ -71,13 +74,20 @@ class EnvironmentTask(Task):
             return []
         return [gif]
 
-    def prepare(self, folder: Path, train: TrainPart) -> bool:
+    def prepare(self, folder: Path, train: TrainPart, *, has_trained: bool) -> bool:
         if self.cfg.env.best != REFERENCE:
             return True
-        best = reference_best(self.cfg, self.environment.lengths, folder, train)
-        if best is not None and self.environment.best is not None:
-            self.environment.best.best.copy_(best)
-        return best is not None
+        known = self.environment.best_returns
+        best = reference_best(self.cfg, self.environment.lengths, folder, train, levels=len(known))
+        if best is None or self.environment.best is None:
+            return best is not None
+        if has_trained and not torch.equal(known, best.to(known)):
+            raise CheckpointError(
+                f"{folder / REFERENCES}: the reference agents have other returns than those that the run has trained "
+                "with; put their files back, or train anew in another run_dir"
+            )
+        self.environment.best.best.copy_(best)
+        return True
 
     def lines(self) -> list[str]:
         cfg, env, best = self.cfg, self.cfg.env, self.environment.best
@@ -107,7 +117,9 @@ def keeps_state(env: EnvBase, seed: int) -> bool:
     return not all(torch.equal(*pair) for pair in zip(*shown, strict=True))
 
 
-def reference_best(cfg: Config, lengths: Sequence[int], folder: Path, train: TrainPart) -> Tensor | None:
+def reference_best(
+    cfg: Config, lengths: Sequence[int], folder: Path, train: TrainPart, *, levels: int
+) -> Tensor | None:
     """Return m(l) [levels, k], the mean returns of reference agents: one for each length, with that length alone.
 
     Those that are not there yet are trained, or go on where they stopped. Their runs are in ``references/LENGTH`` of
@@ -125,8 +137,7 @@ def reference_best(cfg: Config, lengths: Sequence[int], folder: Path, train: Tra
             alone.logger.sinks, alone.pictures = {}, 0
             if train(alone, own) is None:
                 return None
-        levels = json.loads((own / "levels_test.json").read_text(encoding="utf-8"))
-        returns = [float(level["return_given_length"][str(length)]) for level in levels]
+        returns = _returns_of_reference(own, length, levels)
         if min(returns) <= 0:
             raise ConfigError(
                 f"{own}: the reference agent for {length} steps has a mean return of {min(returns):g}, and m(l) must "
@@ -134,3 +145,23 @@ def reference_best(cfg: Config, lengths: Sequence[int], folder: Path, train: Tra
             )
         found.append(returns)
     return torch.tensor(found).T
+
+
+def _returns_of_reference(folder: Path, length: int, levels: int) -> list[float]:
+    """Return the mean returns of a reference agent, by level, from the folder of its run, which may be damaged."""
+    path = folder / "levels_test.json"
+    again = f"put it back, or delete {folder}, and the agent is trained again"
+    try:
+        content, summary = read_whole(path), json.loads(read_whole(folder / "summary.json"))
+        returns = [float(record["return_given_length"][str(length)]) for record in json.loads(content)]
+        are_numbers = len(returns) == levels and all(map(math.isfinite, returns))
+        written = summary.get("sha256", {}).get(path.name)  # earlier versions have not written it
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror}); {again}") from None
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
+        are_numbers = False
+    if not are_numbers:
+        raise CheckpointError(f"{path}: has no finite mean return for {length} steps on each level; {again}")
+    if written is not None and written != hashlib.sha256(content).hexdigest():
+        raise CheckpointError(f"{path}: was changed after the reference agent was trained; {again}")
+    return returns

@@ -113,7 +113,7 @@ class GridworldTask(Task):
 
     def pictures(self, split: str, evaluator: Any, evaluation: Any, folder: Path) -> list[Path]:
         results = Results(evaluator, self.learner.policy, evaluation, False, folder.absolute().parent.name)
-        return results.plot(folder / split, self.cfg.pictures)
+        return results.plotted(folder / split, self.cfg.pictures)
 
     # ------------------------------------------------------------------------------------ the algorithm
 
@@ -179,7 +179,10 @@ class GridworldTask(Task):
     # ------------------------------------------------------------------------------------ its folder
 
     def origin(self) -> dict[str, str]:
-        return super().origin() | {"set of levels": self._digest}
+        return super().origin() | {data.SET_OF_LEVELS: self._digest}
+
+    def saved_with(self) -> dict[str, str]:
+        return super().saved_with() | {data.TEST_LEVELS: data.digest_of_tests(self.levels)}
 
     def keep(self, folder: Path, *, anew: bool) -> None:
         split, path = self.levels.split, folder / SPLIT

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from drest_torch.config.checks import check_run, check_unread, device_of
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
-from drest_torch.files import disown, own, remove_partial, write_json
+from drest_torch.files import disown, own, read_whole, remove_partial, write_json
 from drest_torch.interruption import interruptible
 from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.plots.curves import learning_curves
@@ -100,7 +101,7 @@ class Run:
 
     def _train(self) -> dict[str, Any] | None:
         cfg, state, pace = self.cfg, self.state, self.updater.pace
-        if not self.task.prepare(self.folder, self._train_part):
+        if not self.task.prepare(self.folder, self._train_part, has_trained=state.steps > 0):
             return None
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         session = provenance(self.device, state.steps)
@@ -204,7 +205,7 @@ class Run:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
         cfg = self.cfg
         splits, pictures = self.task.judge(self.folder)
-        summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": splits}
+        summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": splits, "sha256": self._hashes(splits)}
         if cfg.pictures:
             pictures["learning"] = self.folder / "pictures" / "learning.png"
             learning_curves(self.folder, pictures["learning"], summary)
@@ -220,6 +221,11 @@ class Run:
             }
         )
         return summary
+
+    def _hashes(self, splits: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        """Return the SHA-256 of the files with the values of every level, by name."""
+        names = [str(numbers["file"]) for numbers in splits.values()]
+        return {name: hashlib.sha256(read_whole(self.folder / name)).hexdigest() for name in names}
 
     @property
     def checkpoints(self) -> Path:
@@ -241,7 +247,7 @@ class Run:
 
     def _write(self, path: Path) -> None:
         tensors = learner_tensors(self.learner) | named("updater", self.updater.tensors())
-        meta = asdict(self.state) | {"of": self.task.origin()}
+        meta = asdict(self.state) | {"of": self.task.saved_with()}
         save_checkpoint(path, tensors | {"generator": self.rng.get_state()}, meta)
 
     def begin(self) -> None:

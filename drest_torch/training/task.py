@@ -96,10 +96,14 @@ class Task(ABC):
         """Return what a checkpoint belongs to, by name. A run refuses to resume from a checkpoint with other values."""
         return {"algorithm": self.cfg.algo.name}
 
-    def prepare(self, folder: Path, train: TrainPart) -> bool:
+    def saved_with(self) -> dict[str, str]:
+        """Return what a checkpoint says that it belongs to: `origin`, and what an evaluation of it verifies."""
+        return self.origin()
+
+    def prepare(self, folder: Path, train: TrainPart, *, has_trained: bool) -> bool:
         """Do what has to be done before training, in the run's folder; return whether it was not interrupted.
 
-        ``train`` trains other agents that the run needs.
+        ``train`` trains other agents that the run needs. If the run ``has_trained``, it has restored its state.
         """
         return True
 

@@ -3,6 +3,7 @@
 from drest_torch.envs.levels.files import (
     PAPER_WORLDS,
     WORLDS,
+    files_of,
     find_levels,
     read_levels,
     world,
@@ -40,6 +41,7 @@ __all__ = [
     "LevelError",
     "Lottery",
     "features_of",
+    "files_of",
     "find_levels",
     "format_level",
     "level_from_record",

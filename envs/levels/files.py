@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -22,6 +23,7 @@ from drest_torch.envs.levels.level import (
 )
 from drest_torch.errors import LevelError
 from drest_torch.files import read_whole, write_whole
+from drest_torch.outputs import check_outputs
 
 WORLDS = (
     "example",
@@ -81,6 +83,7 @@ def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
         raise LevelError(f"{path}: {len(levels)} levels to write; expected one for a .txt file, or a set for .jsonl")
     places = [f"{path}:{number}" for number in range(1, len(levels) + 1)]
     _check_names(levels, places)
+    check_outputs(path)
     records = [level_to_record(level) for level in levels]
     for level, record, place in zip(levels, records, places, strict=True):
         if level_from_record(record, source=place) != level:
@@ -118,6 +121,11 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         raise ValueError(f"'{next(key for key in keys if keys.count(key) > 1)}' for the second time")
     return record
+
+
+def files_of(levels: Iterable[Level]) -> set[Path]:
+    """Return the files that levels were read from."""
+    return {Path(re.sub(r":\d+$", "", level.source)) for level in levels if level.source}
 
 
 def write_file(path: Path, text: str) -> None:
