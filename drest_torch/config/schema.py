@@ -274,7 +274,7 @@ class EvaluateConfig:
     """shutdownability: a page on what the agent does where lengths differ in coins, who chooses the length, and when;
     null: none."""
     out: str | None = None
-    """Where the results of every level are written as JSON; null: nowhere. A page is also written as Markdown beside
+    """A .json file for the results of every level; null: none. A page is also written as Markdown beside
     it; null: shutdownability.json in the folder of the run, or here for an agent that comes with the project."""
     pictures: str | None = None
     """Folder for pictures of the policy on the first levels, one for each level; null: none."""

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import forked, kills, mutations, overrides, surroundings
+from tests.chaos import forked, kills, mutations, outputs, overrides, surroundings
 
 GOOD = ("same", "done", "refused", "accepted", "refused when it is solved")
 
@@ -24,6 +24,10 @@ PARTS = {
     "mutated level files, read": (10_000, mutations.reader),
     "mutated level files, given to show, train and evaluate": (300, mutations.commands),
     "runs with a mutated file, resumed, evaluated and compared": (300, mutations.runs),
+    "outputs that name inputs": (300, outputs.name_inputs),
+    "runs with links that lead out of their folder, resumed": (60, outputs.links),
+    "runs with changed files of reference agents, resumed": (60, outputs.references),
+    "runs with changed test levels, evaluated on their own": (60, outputs.own_levels),
     "training with random values": (1000, overrides.training),
     "training in other environments with random values": (60, TRAINING),
     "evaluation with random values": (200, EVALUATION),

@@ -18,7 +18,14 @@ IMPORTED = (
     *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare"),
     *("drest_torch.training.run", "drest_torch.agent", "drest_torch.studies.runner", "drest_torch.config.compose"),
     *("drest_torch.sweep", "matplotlib.pyplot", "hydra.main", "hydra.core.hydra_config", "drest_torch.choices.page"),
-    *("drest_torch.envs.view.show", "cProfile", "torch._dynamo", "torch.distributed", "drest_torch.algos.actor"),
+    *(
+        "drest_torch.envs.view.show",
+        "drest_torch.language_command",
+        "cProfile",
+        "torch._dynamo",
+        "torch.distributed",
+        "drest_torch.algos.actor",
+    ),
 )
 SECONDS = 20.0
 """What takes longer counts as a hang."""

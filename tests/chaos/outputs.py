@@ -1,0 +1,186 @@
+"""Point outputs at inputs, put links in the place of a run's folders, and change references and test levels."""
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from drest_torch.building.levels import Levels, digest_of_tests
+from drest_torch.envs.levels import LevelError, format_level, read_levels, world, write_levels
+from tests.chaos.forked import drest, folders
+from tests.chaos.kills import QUICK, words
+from tests.chaos.mutations import mutated
+
+LANGUAGE = (
+    *("model=small", "scenarios=4", "updates=1", "warm_up=0", "prompts=2", "selection=2", "evaluations=1"),
+    *("progress=false", "threads=1"),
+)
+"""The shortest training of a language model."""
+EVALUATE = ("evaluate", "run=run", "levels.path=mine.txt")
+COMMANDS = (
+    (*EVALUATE, "out={}"),
+    (*EVALUATE, "suite=shutdownability", "out={}"),
+    (*EVALUATE, "pictures={}"),
+    (*EVALUATE, "animation={}"),
+    ("evaluate", "run=run", "checkpoint=best", "levels=own", "out={}"),
+    ("compare", "run", "out={}"),
+    ("show", "mine.txt", "--picture", "{}"),
+    ("show", "set.jsonl", "--level", "example", "--picture", "{}"),
+    ("train", *QUICK, "levels.path=mine.txt", "run_dir={}"),
+    ("language", "train", *LANGUAGE, "run_dir={}"),
+    ("language", "train", *LANGUAGE, "tasks=tasks.jsonl", "run_dir={}"),
+    ("language", "evaluate", "model=language", "scenarios=2", "out={}"),
+    ("language", "evaluate", "model=language/model", "tasks=tasks.jsonl", "out={}"),
+    ("language", "evaluate", "model=language", "scenarios=2", "picture={}"),
+    ("language", "tasks", "scenarios=2", "out={}"),
+    ("language", "tasks", "tasks=tasks.jsonl", "out={}"),
+)
+"""Every command with each key that says where it writes."""
+ENDINGS = ("", ".json", ".md", ".jsonl", ".png", ".gif", ".svg")
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return a digest of every file in a folder, by its path; no link to a folder is followed."""
+    files = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {str(name): hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+
+
+def lost(before: dict[str, str], folder: Path) -> list[str]:
+    """Return which files are gone, or have another content."""
+    after = contents(folder)
+    return [name for name, digest in before.items() if after.get(name) != digest and not name.endswith(".lock")]
+
+
+def inputs(folder: Path) -> None:
+    """Write a run, a run of a language model, level files and prompts to a folder."""
+    (folder / "mine.txt").write_text(format_level(world("example")))
+    write_levels(folder / "set.jsonl", [world("example"), world("last_moment")])
+    assert drest("train", *words("generated levels"), folder=folder, seconds=120).status == 0
+    made = drest("language", "train", *LANGUAGE, "run_dir=language", folder=folder, seconds=120)
+    assert made.status == 0, made.err
+    made = drest("language", "tasks", "scenarios=2", "out=tasks.jsonl", folder=folder, seconds=120)
+    assert made.status == 0, made.err
+
+
+def copies(count: int) -> Iterator[Path]:
+    """Yield folders one after the other, each with a copy of the `inputs`."""
+    for base in folders(1):
+        inputs(base)
+        for here in folders(count):
+            yield shutil.copytree(base, here / "inputs")
+
+
+def name_inputs(rng: random.Random, count: int) -> Iterator[str]:
+    """Call each command with an output that is an input, lies in one or becomes one: all that was there stays."""
+    for here in copies(count):
+        (here / "link").symlink_to("run")
+        before = contents(here)
+        command, name = rng.choice(COMMANDS), rng.choice([*before, "run", "language", ".", "run/pictures"])
+        path = Path(name)
+        named = rng.choice(
+            [
+                *(name, name, name, str(path.with_suffix("")) if path.suffix else name, str(path.parent)),
+                *(str(path.parent / f"{path.stem}{rng.choice(ENDINGS)}"), str(path / "new"), str(here / name)),
+                *(f"run/../{name}", name.upper(), name.replace("run/", "link/")),
+            ]
+        )
+        words_of = tuple(word.format(named) for word in command)
+        outcome = drest(*words_of, folder=here, seconds=60)
+        gone = lost(before, here)
+        yield f"{' '.join(words_of)}: {gone} lost" if gone else outcome.verdict(" ".join(words_of))
+
+
+LINKED = (
+    *("run/checkpoints", "run/pictures", "run/pictures/train", "run/metrics.jsonl", "run/summary.json"),
+    *("language/model", "language/model/config.json", "language/checkpoints", "language/summary.json"),
+    *("run/config.yaml", "run/split.json", "run/levels_test.json", "language/metrics.jsonl"),
+)
+
+
+def links(rng: random.Random, count: int) -> Iterator[str]:
+    """Put a link to a copy elsewhere in the place of a part of a run, and go on with it: the copy stays as it is."""
+    for here in copies(count):
+        path = here / rng.choice(LINKED)
+        path.parent.mkdir(exist_ok=True)
+        elsewhere = here / "elsewhere"
+        elsewhere.mkdir()
+        if path.exists():
+            path.rename(elsewhere / path.name)
+        else:
+            (elsewhere / path.name).mkdir()
+        for step in (1, 2, 3):
+            (elsewhere / f"step-{step}.safetensors").write_text("mine")
+        path.symlink_to(rng.choice([elsewhere / path.name, Path("..") / ".." / "inputs" / "elsewhere" / path.name]))
+        before = contents(elsewhere)
+        if path.relative_to(here).parts[0] == "run":
+            command: tuple[str, ...] = ("train", "resume=run", "env_steps=2400")
+        else:
+            (here / "language" / "summary.json").unlink(missing_ok=True)
+            command = ("language", "train", "resume=language")
+        outcome = drest(*command, folder=here, seconds=60)
+        gone = lost(before, elsewhere)
+        what = f"{path.relative_to(here)} is a link, {' '.join(command)}"
+        yield f"{what}: {gone} lost" if gone else outcome.verdict(what)
+
+
+REFERENCES = (
+    *("env=cartpole", "env.base=8", "env.delays=[8]", "env.best=reference", "env.reference_steps=500"),
+    *("env.copies=16", "algo.episodes=32", "env_steps=500", "evaluations=1", "sampled=40", "threads=1"),
+    *("policy.width=8", "policy.depth=1", "logger=none", "progress=false", "pictures=0", "run_dir=run"),
+)
+
+
+def references(rng: random.Random, count: int) -> Iterator[str]:
+    """Change what a reference agent has left, and go on with the run: other returns are never used."""
+    for base in folders(1):
+        made = drest("train", *REFERENCES, folder=base, seconds=120)
+        assert made.status == 0, made.err
+        for here in folders(count):
+            shutil.copytree(base / "run", here / "run")
+            path = here / "run" / "references" / rng.choice(("8", "16")) / rng.choice(("levels_test", "summary"))
+            path = path.with_suffix(".json")
+            was = path.read_bytes()
+            path.write_bytes(_changed(was, rng))
+            outcome = drest("train", "resume=run", "env_steps=600", folder=here, seconds=60)
+            is_used = outcome.kind == "done" and path.name == "levels_test.json" and path.read_bytes() != was
+            what = str(path.relative_to(here))
+            yield f"{what}: other returns were used" if is_used else outcome.verdict(what)
+
+
+def _changed(data: bytes, rng: random.Random) -> bytes:
+    """Return a mutated file, or one that is JSON with another number."""
+    if rng.random() < 0.5:
+        return mutated(data, rng)
+    number = rng.choice(("NaN", "Infinity", "-1", "0", "1e400", "null", "[1]", "{}", '"a"', "9.25"))
+    words_of = data.split(b": ")
+    words_of[rng.randrange(1, len(words_of))] = number.encode()
+    return b": ".join(words_of)
+
+
+def own_levels(rng: random.Random, count: int) -> Iterator[str]:
+    """Change the test levels of a run, and evaluate it on its own: other levels are never called its own."""
+    for base in folders(1):
+        levels = [world(name) for name in ("last_moment", "equal_value")]
+        write_levels(base / "test.jsonl", levels)
+        made = drest("train", *QUICK, "levels=example", "test.path=test.jsonl", folder=base, seconds=120)
+        assert made.status == 0, made.err
+        was = (base / "test.jsonl").read_bytes()
+        for _ in range(count):
+            (base / "test.jsonl").write_bytes(mutated(was, rng))
+            command = ("evaluate", "run=run", rng.choice(("levels=own", "suite=shutdownability")))
+            outcome = drest(*command, folder=base, seconds=60)
+            is_same = outcome.kind != "done" or _digest(base / "test.jsonl") == digest_of_tests(
+                Levels(levels, [], {"test": levels})
+            )
+            yield outcome.verdict(" ".join(command)) if is_same else "other test levels were called the run's own"
+        (base / "test.jsonl").write_bytes(was)
+
+
+def _digest(path: Path) -> str:
+    try:
+        levels = read_levels(path)
+    except LevelError as error:
+        return json.dumps(str(error))
+    return digest_of_tests(Levels(levels, [], {"test": levels}))
