@@ -83,7 +83,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     from drest_torch.config.schema import config_folder
 
     _check_options(sys.argv[1:])
-    _import_named()
+    import_named()
     if name == "train":
         sys.argv[1:] = implied(sys.argv[1:])
     register(of_training=name == "train")
@@ -116,7 +116,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
         os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
 
 
-def _import_named() -> None:
+def import_named() -> None:
     """Import what ``imports=MODULE,…`` names, and take it off the command's line."""
     words = [word for word in sys.argv[1:] if word.startswith("imports=")]
     sys.argv[1:] = [word for word in sys.argv[1:] if word not in words]

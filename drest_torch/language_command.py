@@ -8,10 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from drest_torch.cli import key_values, one_sentence, streams
-from drest_torch.config.checks import device_of
-from drest_torch.errors import ConfigError, UserError
+from drest_torch.cli import import_named, key_values, one_sentence, streams
+from drest_torch.config.checks import check_limits, device_of
+from drest_torch.config.schema import LARGEST_SEED, MOST_SAMPLED
+from drest_torch.errors import ConfigError, UserError, shown
 from drest_torch.files import write_json
+from drest_torch.limits import limited
+from drest_torch.registry import leave_here
 
 HELP = """\
 Train language models to choose with DReST, and measure what they choose.
@@ -22,6 +25,7 @@ Train language models to choose with DReST, and measure what they choose.
   drest language evaluate model=runs/small suite=all out=FILE.json picture=FILE.png
   drest language tasks suite=post out=FILE.jsonl
 
+imports=MODULE,… names modules of your own that a stored run uses.
 See docs/tutorials/language.md."""
 
 
@@ -35,15 +39,15 @@ class Evaluation:
     """Suites, with commas between them; all: every one."""
     tasks: str | None = None
     """A jsonl file of prompts, in place of the suites."""
-    scenarios: int = 200
+    scenarios: int = limited(at_least=1, at_most=1_000_000, default=200)
     held_out: bool = True
     """Whether the families are those that are not trained on."""
     brief: bool = False
     """Whether the prompts that ``tasks`` writes have few words; a model gets those that it can read."""
-    reads: str | None = None
-    samples: int | None = None
+    reads: str | None = limited(choices=("letters", "lines"), default=None)
+    samples: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
     """Answers that are sampled of each prompt; null: probabilities are taken as they are."""
-    seed: int = 1
+    seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=1)
     device: str = "cpu"
     out: str | None = None
     """A .json file of the numbers."""
@@ -59,27 +63,32 @@ def main() -> None:
         return
     actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks}
     with streams(), one_sentence():
+        leave_here()
         if what not in actions:
             raise UserError(f"drest language {what}; expected train, evaluate or tasks")
-        actions[what](words)
+        import_named()
+        actions[what](sys.argv[2:])
 
 
 def _train(words: list[str]) -> None:
-    from drest_torch.language.training import Config, Training, stored
+    from drest_torch.language.config import Config, stored
+    from drest_torch.language.training import Training
 
     resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
     if resumed and len(words) > 1:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
-    run = Training(stored(Path(resumed[0])) if resumed else key_values(words, Config))
+    run = Training(stored(Path(resumed[0])), local=True) if resumed else Training(key_values(words, Config))
     run.restore() if resumed else run.begin()
     if (summary := run.train()) is None:
         sys.exit(130)
     told = ", ".join(f"{name.split('/')[-1]} {value:.3f}" for name, value in summary.items() if "/" in name)
     print(f"Other scenarios of the families of training: {told}")
     print(
-        f"{summary['updates']:,} updates, {summary['seconds']:.0f} s of processor time; everything is in {run.folder}"
+        shown(
+            f"{summary['updates']:,} updates, {summary['seconds']:.0f} s of processor time; everything is in "
+            f"{run.folder}\nEvaluate it on unseen families: {run.command('evaluate', 'model')} suite=all"
+        )
     )
-    print(f"Evaluate it on unseen families: drest language evaluate model={run.folder} suite=all")
 
 
 def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
@@ -98,6 +107,7 @@ def _evaluate(words: list[str]) -> None:
     from drest_torch.language.training import trained
 
     given = key_values(words, Evaluation)
+    check_limits(given)
     device = device_of(given.device)
     if given.picture is not None:
         from drest_torch.plots.curves import FORMATS  # matplotlib takes a while to import
@@ -108,13 +118,13 @@ def _evaluate(words: list[str]) -> None:
     model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
     model.model.to(device)
     rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
-    print(table(rows))
+    print(shown(table(rows)))
     if given.out is not None:
         write_json(Path(given.out), [asdict(row) for row in rows])
-        print(f"The numbers are in {given.out}")
+        print(shown(f"The numbers are in {given.out}"))
     if given.picture is not None:
         _draw(rows, Path(given.model).name, Path(given.picture))
-        print(f"Their picture is {given.picture}")
+        print(shown(f"Their picture is {given.picture}"))
 
 
 def _draw(rows: list[Any], title: str, path: Path) -> None:
@@ -130,11 +140,12 @@ def _tasks(words: list[str]) -> None:
     from drest_torch.language import prompts as data
 
     given = key_values(words, Evaluation)
+    check_limits(given)
     if given.out is None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")
     found = _prompts(given, brief=given.brief)
     data.write(found, Path(given.out))
-    print(f"{len(found)} prompts with the hash {data.digest(found)} are in {given.out}")
+    print(shown(f"{len(found)} prompts with the hash {data.digest(found)} are in {given.out}"))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from drest_torch.limits import limits_of
 
 MAX_PRIVATE_BITS = 10
 """Evaluation goes through all 2^n settings of n bits."""
-PATHS = ("path", "selection_path", "run", "checkpoint", "out", "pictures", "animation")
+PATHS = ("path", "selection_path", "run", "checkpoint", "out", "pictures", "animation", "model", "tasks", "picture")
 """The keys of paths, which must not be empty."""
 
 

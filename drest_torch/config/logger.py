@@ -10,6 +10,8 @@ from drest_torch.registry import Registry
 
 SINKS = Registry("logger.sinks", "drest_torch.tracking.{}_sink", ("Logger",), "drest_torch.loggers")
 """A sink is a module whose ``Logger`` is a `drest_torch.tracking.sinks.Sink`."""
+NO_SINK = "none"
+"""The name that stands for no sink, where a configuration names one."""
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,7 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
-from drest_torch.config.logger import SINKS
+from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.reading import read_config, settings
 from drest_torch.config.schema import Config
 from drest_torch.errors import CheckpointError, ConfigError
@@ -27,12 +27,28 @@ def write_config(cfg: Config, folder: Path) -> None:
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
 
 
-@not_here()
 def load_config(folder: Path) -> Config:
     """Return the configuration that a run was started with; the folder may be a stranger's."""
     path = folder / "config.yaml"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
+    return cast(Config, read_stored(path, _schema_of_run))
+
+
+def _schema_of_run(loaded: Any) -> Config:
+    if "language" in loaded:
+        raise ConfigError("it is that of a language model, which `drest language` reads")
+    return Config(ALGORITHMS[loaded.algo.name].Config(), OBJECTIVES[loaded.objective.name].Config())
+
+
+@not_here()
+def read_stored(path: Path, schema_of: Callable[[Any], Any]) -> Any:
+    """Return a configuration that a run has stored; the file may be a stranger's.
+
+    Every kind of run reads its own here. No module is imported that `own_modules` yields and the user has not named,
+    and only then is the dataclass that ``schema_of`` returns compared with the values: each is there, has its type
+    and is within its limits.
+    """
     try:
         loaded = read_config(path)
         if foreign := [(key, module) for key, module in own_modules(loaded) if not is_trusted(module)]:
@@ -41,12 +57,11 @@ def load_config(folder: Path) -> Config:
                 f"{path}: {key} names {module}, a module outside drest_torch, and this file may be a stranger's; if "
                 f"you trust it, add imports={module} to the command, or import it before you load the agent"
             )
-        algo, objective = ALGORITHMS[loaded.algo.name].Config(), OBJECTIVES[loaded.objective.name].Config()
-        schema = OmegaConf.structured(Config(algo, objective))
+        schema = OmegaConf.structured(schema_of(loaded))
         for _, field, _, within in settings(schema):
             if not within._get_node(field.name)._is_none():  # what is null by default may be missing, in an older run
                 within[field.name] = MISSING
-        cfg = cast(Config, OmegaConf.merge(schema, loaded))
+        cfg = OmegaConf.merge(schema, loaded)
         if missing := OmegaConf.missing_keys(cfg):
             raise ConfigError(f"{min(missing)} has no value")
         check_limits(cfg)
@@ -74,6 +89,9 @@ def own_modules(values: Any) -> Iterator[tuple[str, str]]:
     for registry, name in names:
         if name is not None and not registry.is_known(str(name)):
             yield registry.key, str(name)
+    sink = value("language", "logger")
+    if sink not in (None, NO_SINK) and not SINKS.is_known(str(sink)):
+        yield "language.logger", str(sink)
     for group, key in (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule")):
         module = str(value(group, key)).rpartition(":")[0]
         if module and not module.startswith("drest_torch.envs.tasks."):

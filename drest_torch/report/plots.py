@@ -152,9 +152,9 @@ def dots(
             ax.minorticks_off()
         margin = 0.03 * (right - left) if limits else 0
         ax.set_xlim(left - margin, right + margin)
-        ax.set_yticks(range(len(names)), names)
+        ax.set_yticks(range(len(names)), names, parse_math=False)
         ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.set_title(title, loc="right")
+        ax.set_title(title, loc="right", parse_math=False)
         figure.legend(loc="outside lower right", ncols=len(series) if len(series) < 5 else 3)
 
     estimates = {label: [i.estimate for i in each.values() if i in shown] for label, each in series.items()}

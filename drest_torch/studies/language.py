@@ -181,12 +181,17 @@ def train_smollm2(spec: dict[str, Any], folder: Path) -> Result:
 
 def trained(folder: Path, values: Mapping[str, Any]) -> Any:
     """Return a training that is done; one that was begun goes on."""
-    from drest_torch.language.training import Config as Values
-    from drest_torch.language.training import Training, stored
+    from drest_torch.language.config import Config as Values
+    from drest_torch.language.config import stored
+    from drest_torch.language.training import Training
 
     exists = (folder / "config.yaml").is_file()
-    run = Training(stored(folder) if exists else Values(run_dir=str(folder), threads=1, progress=False, **values))
-    run.restore() if exists else run.begin()
+    if exists:
+        run = Training(stored(folder), local=True)
+        run.restore()
+    else:
+        run = Training(Values(run_dir=str(folder), threads=1, progress=False, **values))
+        run.begin()
     if run.train() is None:
         raise KeyboardInterrupt
     return run

@@ -48,17 +48,17 @@ def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
 
 
 def resume_command(folder: Path) -> str:
-    return command_line("train", f"resume={folder}", *_imports(folder))
+    return command_line("train", f"resume={folder}", *imports_of(folder))
 
 
 def next_commands(folder: Path, *levels: str) -> str:
     """Return what a user may want to do with a finished run, a line for each; it may be evaluated on these levels."""
-    evaluate = command_line("evaluate", f"run={folder}", *levels, *_imports(folder))
+    evaluate = command_line("evaluate", f"run={folder}", *levels, *imports_of(folder))
     compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
     return f"Evaluate it:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
 
 
-def _imports(folder: Path) -> list[str]:
+def imports_of(folder: Path) -> list[str]:
     """Return what a command needs on its line to use the modules of a user's own that a run names."""
     try:
         named = sorted({module for _, module in own_modules(read_config(folder / "config.yaml"))})

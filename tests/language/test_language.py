@@ -14,6 +14,7 @@ from drest_torch import language_command as command
 from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.errors import ConfigError
 from drest_torch.language import prompts as data
+from drest_torch.language.config import Config
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import load, small
 from drest_torch.language.objective import (
@@ -25,7 +26,7 @@ from drest_torch.language.objective import (
     group_pay,
     sampled_gain,
 )
-from drest_torch.language.training import Config, Training, trained
+from drest_torch.language.training import Training, trained
 from drest_torch.reward import Reward
 from tests.helpers.runs import stop_after
 

@@ -3,6 +3,7 @@
 import importlib
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import LevelError, format_level, read_levels, world
 from drest_torch.errors import CheckpointError, shown
+from drest_torch.language import config as language
 from drest_torch.training.folder import command_line, resume_command
 from drest_torch.training.run import resume, start
 from tests.helpers.commands import python
@@ -68,7 +70,7 @@ NO_CONFIGURATIONS = {
 @pytest.mark.parametrize("case", NO_CONFIGURATIONS)
 def test_a_configuration_that_no_run_wrote_is_refused(case, run):
     (run / "config.yaml").write_text(NO_CONFIGURATIONS[case])
-    for read in (load_config, read_run):
+    for read in (load_config, read_run, language.stored):
         with pytest.raises(CheckpointError) as error:
             read(run)
         assert len(str(error.value).splitlines()) == 1
@@ -105,6 +107,34 @@ def test_code_that_a_stored_configuration_names_is_not_run(values, run, elsewher
     for read in (Agent.load, resume, load_config):
         with pytest.raises(CheckpointError, match=r"names [\w.]+, a module outside drest_torch.*imports="):
             read(run)
+
+
+def test_no_sink_of_a_stored_language_run_is_imported(elsewhere, monkeypatch):
+    monkeypatch.setattr(sys, "path", ["", str(elsewhere), *sys.path])
+    values = {"language": asdict(language.Config(logger="stranger"))}
+    OmegaConf.save(OmegaConf.create(values), elsewhere / "config.yaml")
+    with pytest.raises(CheckpointError, match=r"language\.logger names stranger, a module outside drest_torch"):
+        language.stored(elsewhere)
+    monkeypatch.setattr(registry, "_NAMED", {"stranger"})
+    assert language.stored(elsewhere).logger == "stranger"
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"updates": 0}, "language.updates=0; expected"),
+        ({"updates": "many"}, "Value 'many'"),
+        ({"colour": "red"}, "Key 'colour' not in 'Config'"),
+        ({"threads": 100_000}, "language.threads=100000; expected"),
+        ({"model": ""}, "language.model=; expected a path"),
+    ],
+)
+def test_values_of_a_stored_language_run_are_checked(values, reason, tmp_path):
+    whole = asdict(language.Config()) | values
+    OmegaConf.save(OmegaConf.create({"language": whole}), tmp_path / "config.yaml")
+    with pytest.raises(CheckpointError, match=r"not the configuration of a run of this version") as error:
+        language.stored(tmp_path)
+    assert reason in str(error.value)
 
 
 def test_code_that_the_user_has_imported_or_trained_with_is_used(run, elsewhere, monkeypatch):
