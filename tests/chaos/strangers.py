@@ -1,0 +1,174 @@
+"""Let the configuration of a stored run name code, in each key that can, and give it to each command that reads it."""
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from tests.chaos.forked import Outcome, drest, forked
+from tests.chaos.kills import QUICK
+from tests.chaos.mutations import copies
+
+MARK = "executed"
+"""The file that the stranger's code writes."""
+CODE = f"""open({MARK!r}, "w").close()
+class Anything:
+    def __getattr__(self, name): return self
+    def __call__(self, *arguments, **values): return self
+Algorithm = Config = Logger = Objective = build = make = rule = control = REQUIREMENTS = Anything()
+"""
+GROUPS = ("algorithms", "networks", "objectives", "loggers")
+"""Entry points, which a folder of a package announces."""
+OF_RUNS: tuple[dict[str, Any], ...] = (
+    {"algo.name": "evil_code"},
+    {"algo.name": "evil_plugin"},
+    {"objective.name": "evil_code"},
+    {"objective.name": "evil_plugin"},
+    {"policy.network": "evil_code"},
+    {"policy.network": "evil_plugin"},
+    {"logger.sinks": {"evil_code": None}},
+    {"logger.sinks": {"csv": None, "evil_plugin": {"project": "x"}}},
+    {"logger": {"sinks": ["evil_code"]}},
+    {"reward.rule": "evil_code:rule"},
+    {"env.name": "torchrl", "env.factory": "evil_code:make"},
+    {"env.name": "torchrl", "env.factory": "evil_package.evil_code:make"},
+    {"env.name": "gymnasium", "env.id": "evil_code:Odd-v0"},
+    {"env.name": "torchrl", "env.factory": "drest_torch.envs.tasks.queue:make", "env.control": "evil_code:control"},
+    {"env.control": "evil_code:control"},
+    {"env.factory": "evil_code:make"},
+    {"env.id": "evil_code:Odd-v0"},
+)
+"""Every key of a training run that names code, in each of the ways in which it can."""
+OF_LANGUAGE: tuple[dict[str, Any], ...] = (
+    {"language.logger": "evil_code"},
+    {"language.logger": "evil_plugin"},
+    {"language.logger": "evil_package.evil_code"},
+)
+
+
+def _loaded(checkpoint: str = "last") -> int:
+    from drest_torch.agent import Agent
+
+    Agent.load("run", checkpoint=checkpoint)
+    return 0
+
+
+def _trained() -> int:
+    from drest_torch.agent import Agent
+
+    Agent.train(resume="run", env_steps=100_000)
+    return 0
+
+
+def _downloaded() -> int:
+    """Load an agent of the Hub; the download is a folder that is there."""
+    from drest_torch import hub
+    from drest_torch.agent import Agent
+
+    hub.snapshot_download = lambda *arguments, **options: "run"  # type: ignore[assignment]
+    Agent.from_pretrained("stranger/agent")
+    return 0
+
+
+def _language_study() -> int:
+    from drest_torch.studies.language import trained
+
+    trained(Path("run"), {})
+    return 0
+
+
+def _sentence(act: Callable[[], int]) -> int:
+    """Call a function of Python's interface; what it refuses is a sentence, as a command prints it."""
+    from drest_torch.cli import one_sentence
+
+    with one_sentence():
+        return act()
+
+
+READERS: dict[str, Callable[[Path], Outcome]] = {
+    **{
+        " ".join(words): partial(lambda folder, words: drest(*words, folder=folder), words=words)
+        for words in (
+            ("train", "resume=run"),
+            ("train", "resume=run", "env_steps=100000"),
+            ("train", *QUICK, "levels=example", "start_from=run", "run_dir=other"),
+            ("evaluate", "run=run", "levels=paper"),
+            ("evaluate", "run=run", "suite=shutdownability"),
+            ("evaluate", "run=run", "checkpoint=best", "animation=a.gif"),
+            ("compare", "run", "out=curves.png"),
+            ("show", "run/config.yaml"),
+            ("show", "run"),
+            ("language", "train", "resume=run"),
+            ("language", "train", "model=run", "run_dir=other"),
+            ("language", "evaluate", "model=run", "out=out.json"),
+        )
+    },
+    **{
+        name: partial(lambda folder, act: forked(partial(_sentence, act), folder=folder), act=act)
+        for name, act in {
+            "Agent.load": _loaded,
+            "Agent.train": _trained,
+            "Agent.from_pretrained": _downloaded,
+            "study of language models": _language_study,
+        }.items()
+    },
+}
+"""What reads a stored run. A command that reads another kind of run is given this one, too."""
+
+
+def attacks(rng: random.Random, count: int) -> Iterator[str]:
+    """Try each key with each reader, in any order: no code may run, and nothing of the run may be used."""
+    of_all = [(values, reader) for values in (*OF_RUNS, *OF_LANGUAGE) for reader in READERS]
+    for here, (values, reader) in zip(copies(min(count, len(of_all))), rng.sample(of_all, len(of_all)), strict=False):
+        rewrite(here / "run", values)
+        plant(here)
+        outcome = READERS[reader](here)
+        what = f"{reader}, {values}"
+        if (here / MARK).exists():
+            yield f"{what}: the code of a stranger was run"
+        elif outcome.kind == "done" and not reader.startswith("compare"):
+            yield f"{what}: the run was used"
+        else:
+            yield outcome.verdict(what)
+
+
+def rewrite(run: Path, values: dict[str, Any]) -> None:
+    """Change values of a stored configuration by their keys; a run of a language model is put in its place for its."""
+    path = run / "config.yaml"
+    cfg = OmegaConf.load(path)
+    if any(key.startswith("language.") for key in values):
+        from drest_torch.language.config import Config
+
+        cfg = OmegaConf.create({"language": asdict(Config(model="nowhere", progress=False))})
+    for key, value in values.items():
+        OmegaConf.update(cfg, key, value, merge=False)
+    OmegaConf.save(cfg, path)
+
+
+def plant(folder: Path) -> None:
+    """Put a stranger's code where Python may find it: modules, a package, and what announces plugins."""
+    for name in ("evil_code", "evil_plugin", "evil_package/__init__", "evil_package/evil_code", "hydra_plugins/evil"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / f"{name}.py").write_text(CODE)
+    (announced := folder / "evil-1.dist-info").mkdir()
+    (announced / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+    points = "".join(f"[drest_torch.{group}]\nevil_plugin = evil_plugin\n" for group in GROUPS)
+    (announced / "entry_points.txt").write_text(points)
+
+
+def works() -> bool:
+    """Return whether the stranger's code leaves its mark in the working directory, where it is imported."""
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with suppress(ImportError):
+            __import__("evil_code")
+    finally:
+        del sys.path[0]
+        sys.modules.pop("evil_code", None)
+    return Path(MARK).exists()
