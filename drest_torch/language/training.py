@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import shlex
 import shutil
 import time
@@ -32,29 +31,28 @@ from drest_torch.language.config import Config, check, stored
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import SMALL, SMOLLM2, LanguageModel, digest, load
 from drest_torch.language.objective import as_menus, expected_pay, sampled_gain
+from drest_torch.outputs import MODEL, refuse_links, refuse_taken
 from drest_torch.reward import Reward
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.sinks import Loggers, RunInfo
-from drest_torch.training.folder import CHECKPOINTS, OF_A_RUN, imports_of
+from drest_torch.training.folder import CHECKPOINTS, imports_of
 
 SELECTION_SEED = 987654
-MODEL = "model"
-"""The folder of the trained model, in that of its run."""
 PARTIAL = ".partial-model"
 STATES = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "muon": {"momentum_buffer"}}
 """What each optimiser remembers of a weight."""
 
 
 class Training:
-    """A run: a model, its prompts, and a folder. The ``local`` model of a stored run is not looked up on the Hub."""
+    """A run: a model, its prompts, and a folder."""
 
-    def __init__(self, cfg: Config, *, local: bool = False) -> None:
+    def __init__(self, cfg: Config) -> None:
         check(cfg)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.cfg, self.folder, self.total = cfg, Path(cfg.run_dir), cfg.warm_up + cfg.updates
         device = device_of(cfg.device)
-        self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora, local=local)
+        self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
         self.origin = origin(cfg, self.model)
         """Hashes of what the run begins with and does not make itself; it goes on with the same alone."""
         self.model.model.to(device)
@@ -75,7 +73,9 @@ class Training:
         self.weights = trained_weights(self.model)
         matrices = {n: v for n, v in self.weights.items() if cfg.muon_lr and v.ndim == 2 and "embed" not in n}
         others = [value for name, value in self.weights.items() if name not in matrices]
-        self.optimizers: dict[str, torch.optim.Optimizer] = {"adam": torch.optim.Adam(others, lr=cfg.lr)}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        if others:  # LoRA has matrices alone
+            self.optimizers["adam"] = torch.optim.Adam(others, lr=cfg.lr)
         if cfg.muon_lr and matrices:
             self.optimizers["muon"] = torch.optim.Muon([*matrices.values()], lr=cfg.muon_lr, weight_decay=0.0)
         self.done, self.seconds = 0, 0.0
@@ -162,8 +162,6 @@ class Training:
 
     def begin(self) -> None:
         """Write the configuration of a new run; the folder of another one, or of a model, is refused."""
-        if not self.cfg.run_dir.strip() or "\0" in self.cfg.run_dir:
-            raise ConfigError(f"run_dir={self.cfg.run_dir}; expected a path")
         self._refuse_taken()
         self._own()
         self._refuse_taken()  # another process may have been faster
@@ -177,12 +175,7 @@ class Training:
         write_text(self.folder / "config.yaml", yaml.safe_dump(values, sort_keys=False))
 
     def _refuse_taken(self) -> None:
-        for name in (*OF_A_RUN, MODEL):
-            if os.path.lexists(self.folder / name):
-                raise ConfigError(
-                    f"{self.folder} holds a run, or a {name} that a run would replace; choose another run_dir, or "
-                    f"resume={self.folder}"
-                )
+        refuse_taken(self.cfg.run_dir, self.command("train", "resume"), writes=[MODEL])
 
     def _own(self) -> None:
         own(self.folder, lambda: ConfigError(f"{self.folder}: another process trains in it; choose another run_dir"))
@@ -214,6 +207,7 @@ class Training:
 
     def restore(self) -> None:
         """Go on from the last checkpoint; a run that was killed before its first one starts from the beginning."""
+        refuse_links(self.folder)
         self._own()
         if not (saved := checkpoints.step_checkpoints(self.folder / CHECKPOINTS)):
             if (self.folder / "summary.json").exists():
@@ -293,7 +287,7 @@ def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     cfg = stored(folder)
     if not (saved := checkpoints.step_checkpoints(folder / CHECKPOINTS)):
         raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} goes on with it")
-    model = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora, local=True)
+    model = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
     tensors, meta = checkpoints.load_checkpoint(saved[-1])
     with of_this_run(saved[-1]):
         put_weights(model, tensors, meta, origin(cfg, model), saved[-1])

@@ -186,12 +186,8 @@ def trained(folder: Path, values: Mapping[str, Any]) -> Any:
     from drest_torch.language.training import Training
 
     exists = (folder / "config.yaml").is_file()
-    if exists:
-        run = Training(stored(folder), local=True)
-        run.restore()
-    else:
-        run = Training(Values(run_dir=str(folder), threads=1, progress=False, **values))
-        run.begin()
+    run = Training(stored(folder) if exists else Values(run_dir=str(folder), threads=1, progress=False, **values))
+    run.restore() if exists else run.begin()
     if run.train() is None:
         raise KeyboardInterrupt
     return run

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import forked, kills, mutations, outputs, overrides, strangers, surroundings
+from tests.chaos import forked, kills, language, mutations, outputs, overrides, strangers, surroundings
 
 GOOD = ("same", "done", "refused", "accepted", "refused when it is solved")
 
@@ -32,6 +32,11 @@ PARTS = {
     "training with random values": (1000, overrides.training),
     "training in other environments with random values": (60, TRAINING),
     "evaluation with random values": (200, EVALUATION),
+    "language models: random values": (300, language.values),
+    "language models: prompts with other bytes or values": (300, language.prompts),
+    "language models: runs with another configuration": (200, language.configurations),
+    "language models: runs with another checkpoint": (150, language.checkpoints),
+    "language models: damaged models": (200, language.models),
     "training on a full disk, then resumed with room": (30, surroundings.full_disk),
     "runs with a permission taken away, as a user who is not root": (60, surroundings.permissions),
     "training while the clock goes backwards": (10, surroundings.clock),
