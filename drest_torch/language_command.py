@@ -73,12 +73,15 @@ def main() -> None:
 
 def _train(words: list[str]) -> None:
     from drest_torch.language.config import Config, stored
-    from drest_torch.language.training import Training
+    from drest_torch.language.training import Training, check_new, command
 
     resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
     if resumed and len(words) > 1:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
-    run = Training(stored(Path(resumed[0]))) if resumed else Training(key_values(words, Config))
+    cfg = stored(Path(resumed[0])) if resumed else key_values(words, Config)
+    if not resumed:
+        check_new(cfg)  # before the model is loaded, which takes a while
+    run = Training(cfg)
     run.restore() if resumed else run.begin()
     if (summary := run.train()) is None:
         sys.exit(130)
@@ -87,7 +90,7 @@ def _train(words: list[str]) -> None:
     print(
         shown(
             f"{summary['updates']:,} updates, {summary['seconds']:.0f} s of processor time; everything is in "
-            f"{run.folder}\nEvaluate it on unseen families: {run.command('evaluate', 'model')} suite=all"
+            f"{run.folder}\nEvaluate it on unseen families: {command(run.folder, 'evaluate', 'model')} suite=all"
         )
     )
 

