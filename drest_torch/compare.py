@@ -1,4 +1,4 @@
-"""Print and plot runs beside each other: ``drest compare runs/* out=curves.png``."""
+"""Print and plot runs beside each other: ``drest compare runs/* out=scratch/curves.png``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELP = """\
 Print and plot runs beside each other.
 
   drest compare runs/A runs/B
-  drest compare runs/* out=curves.png
+  drest compare runs/* out=scratch/curves.png
 
 Each argument is the folder of a run, of a sweep (runs/multirun/TIME), or one that
 contains runs. A run that is not finished is shown with its latest evaluation.

@@ -284,7 +284,8 @@ def against_x(
     fine = np.geomspace(cfg.x_first, cfg.x_last, FINE).tolist()
     for kind, colour in zip(shown, LINES[not with_default :], strict=False):
         curve = agents[metric].xs((pair, *kind), level=KIND)
-        unstable = kinds.unstable[(pair, *kind)]  # a band would fill the whole plot
+        settings = (pair, *kind)
+        unstable = kinds.unstable[settings]  # a band would fill the whole plot
         values = curve.map(np.mean) if unstable else np.stack(curve.to_list())
         name = "default" if kind == DEFAULT else f"λ = {kind[0]:g}"
         lines.append(Line(name, curve.index, values, colour, "o-" if unstable else "-"))

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from drest_torch.envs.counter_rng import Draws
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch
+    from typing_extensions import Self
 
 NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 """A number in the text of a level."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch
+    from typing_extensions import Self
 
 MAX_TIME = 1023
 """The limit of trajectory-lengths: the shutdown time and all delays together."""

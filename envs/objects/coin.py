@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch
+    from typing_extensions import Self
 
 _COIN = re.compile(rf"C({NUMBER})")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch
+    from typing_extensions import Self
 
 SIGNS = "^v<>"
 """The signs in the order of the actions."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +25,7 @@ from drest_torch.errors import LevelError
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch
+    from typing_extensions import Self
 
 MAX_OUTCOMES = 8
 """The limit of outcomes of a lottery."""

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import nbformat
@@ -230,6 +231,49 @@ def test_every_command_of_the_pages_composes(command):
         register(study_schemas(overrides))
     values = [each.partition(",")[0] if each.count(",") and "[" not in each else each for each in overrides]
     compose(*[each for each in values if each != "-m"], name="config" if name == "train" else name)
+
+
+OUTPUTS = re.compile(
+    r"""\b(?P<key>out|pictures?|animation|run_dir)=(?P<value>\S+)|(--picture | > )(?P<file>\S+)"""
+    r"""|\.?(savefig|render|animate|plot|save|write_levels)\("(?P<argument>[^"]+)\""""
+)
+"""What the commands and the Python of a page write; upper case stands for a name of the reader's own."""
+IGNORED = [line for line in (ROOT / ".gitignore").read_text("utf-8").splitlines() if line and line[0] != "#"]
+
+
+def is_ignored(path):
+    """Whether git ignores a file of a clone, by our patterns: names, those of folders, and those at the root."""
+    *folders, name = path.split("/")
+    for pattern in IGNORED:
+        among = folders if pattern.endswith("/") else [name, *folders]
+        if pattern.startswith("/"):
+            among = folders[:1] if pattern.endswith("/") else [name] * (not folders)
+        if any(fnmatchcase(each, pattern.strip("/")) for each in among):
+            return True
+    return False
+
+
+def test_what_is_ignored_is_known():
+    assert all(map(is_ignored, ("scratch/a/b.txt", "runs/a/b.json", "a/wandb/b", "results/a.csv", "a.png")))
+    assert not any(map(is_ignored, ("mine.txt", "pictures/a.png", "scratch", "a/results/b.csv", "a/scratch/b")))
+
+
+def test_what_the_pages_write_into_a_clone_is_ignored():
+    """Or the provenance of every later run says that files of the clone are new."""
+    written, seen = [], 0
+    for page in (ROOT / "README.md", *PAGES):
+        if "cd scratch" in page.read_text("utf-8"):
+            continue  # all its commands are called there
+        for block in (block for block in blocks(page) if block.language in ("bash", "python")):
+            for found in OUTPUTS.finditer(block.text):
+                path = (found["value"] or found["file"] or found["argument"]).strip("\"'")
+                if found["key"] in ("pictures", "run_dir"):
+                    path += "/file"
+                if re.match("[a-z]", path):
+                    seen += 1
+                    written += [f"{page.name}: {path}"] * (not is_ignored(path))
+    assert seen > 30
+    assert written == []
 
 
 TROUBLES = (ROOT / "docs" / "howto" / "troubleshooting.md").read_text("utf-8").partition("\n## Commands")[0]
