@@ -188,8 +188,7 @@ def test_the_level_of_the_readme(tmp_path):
     texts = (run("bash", "-ec", made, folder=tmp_path), shown)
     printed, expected = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in texts)
     assert printed == expected
-    assert (tmp_path / "pictures" / "mine.png").exists()
-    assert (tmp_path / "mine.gif").exists()
+    assert {path.name for path in (tmp_path / "scratch").iterdir()} == {"mine.txt", "mine.png", "mine.gif"}
 
 
 @pytest.mark.slow
