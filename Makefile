@@ -12,8 +12,14 @@ NUMERICAL := tests/algos tests/transforms tests/envs/exact tests/test_reward.py
 PYTEST_ARGS ?= -n auto --dist worksteal
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --durations=10 $(PYTEST_ARGS)
 
+# The Pythons on which the oldest and the newest packages are tried: a version, or the path of an interpreter.
+OLDEST_PYTHON ?= 3.10
+NEWEST_PYTHON ?= 3.13
+UV := build/uv/bin/uv
+
 .DEFAULT_GOAL := help
-.PHONY: help install train test test-slow test-turn test-all lint check format docs bench chaos golden mutants clean
+.PHONY: help install train test test-slow test-turn test-all lint check format docs bench chaos golden mutants \
+	oldest newest clean
 
 help:
 	@echo "make train     train an agent on random levels with PPO and the DReST reward (two to four minutes)"
@@ -21,6 +27,8 @@ help:
 	@echo "make test-turn what a submission has to pass besides: golden runs, three studies in turn, another processor"
 	@echo "make test-slow the slow tests"
 	@echo "make test-all  everything, with all extras installed, faults and chaos (an hour); before an issue is resolved"
+	@echo "make oldest    the fast tests with the oldest packages that pyproject.toml allows, in a venv of their own (4 GB)"
+	@echo "make newest    the same with the newest packages"
 	@echo "make check     formatting, lint, types and the fast tests"
 	@echo "make format    format the code and repair what ruff can repair"
 	@echo "make docs      build the documentation into build/docs"
@@ -95,6 +103,23 @@ golden: $(INSTALLED)
 chaos: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos --out docs/explanation/reliability.json; status=$$?; \
 	$(BIN)/python docs/tables.py && exit $$status
+
+$(UV):
+	$(PYTHON) -m venv build/uv
+	build/uv/bin/pip install --quiet --disable-pip-version-check uv
+
+# The lower bounds of the packages that a user installs; tools of development are the newest.
+oldest: $(UV)
+	$(UV) venv --quiet --clear --python $(OLDEST_PYTHON) build/oldest
+	$(UV) pip compile --quiet --python build/oldest/bin/python --resolution lowest-direct --no-header --no-annotate \
+	--extra train --output-file build/oldest.txt pyproject.toml
+	$(UV) pip install --quiet --python build/oldest/bin/python --constraints build/oldest.txt -e '.[dev]'
+	OMP_NUM_THREADS=1 build/oldest/bin/python -m pytest $(PYTEST_ARGS) -m "not slow and not gpu and not benchmark"
+
+newest: $(UV)
+	$(UV) venv --quiet --clear --python $(NEWEST_PYTHON) build/newest
+	$(UV) pip install --quiet --python build/newest/bin/python -e '.[dev]'
+	OMP_NUM_THREADS=1 build/newest/bin/python -m pytest $(PYTEST_ARGS) -m "not slow and not gpu and not benchmark"
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -234,7 +234,7 @@ def _wrong_group(text: str, arguments: Sequence[str]) -> str | None:
     """Say which argument chooses an option of a group that the command does not have, or none where it has to."""
     if unknown := re.match("Could not (?:override|delete) '([^']*)'", text):
         return f"{unknown[1]}: no such group of values in this command; --help prints what there is"
-    if "override must be a string or a list" not in text and "Error resolving interpolation" not in text:
+    if not re.search("override must be a string|Error resolving interpolation|while composing config", text):
         return None
     for argument in arguments:
         key, _, value = argument.lstrip("+").partition("=")

@@ -37,6 +37,7 @@ PARTS = {
     "language models: runs with another configuration": (200, language.configurations),
     "language models: runs with another checkpoint": (150, language.checkpoints),
     "language models: damaged models": (200, language.models),
+    "malformed arguments of every command": (600, overrides.malformed),
     "training on a full disk, then resumed with room": (30, surroundings.full_disk),
     "runs with a permission taken away, as a user who is not root": (60, surroundings.permissions),
     "training while the clock goes backwards": (10, surroundings.clock),

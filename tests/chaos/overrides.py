@@ -1,6 +1,7 @@
 """Give commands random values of their keys."""
 
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ from omegaconf import OmegaConf
 
 from drest_torch.config.compose import compose
 from drest_torch.config.reading import flattened, typed
+from drest_torch.studies import runner
+from drest_torch.training import run
 from tests.chaos.forked import drest, folders
 
 Choices = Mapping[str, str | Sequence[str]]
@@ -102,3 +105,126 @@ def attack(command: str, base: Choices, drawn: Choices, rng: random.Random, coun
             chosen["env_steps"] = "8192"
         words = [f"{key}={value}" for key, value in chosen.items()]
         yield drest(command, *words, folder=folder).verdict(" ".join(words))
+
+
+# ------------------------------------------------------------------------------------------- malformed arguments
+
+OPTIONS = (
+    *("-", "--", "---", "-p", "-x", "-v", "-c", "-cd", "-rm", "-sc", "-h=1", "-p=x", "-seed=1", "-algo=ppo", "—seed=1"),
+    *("--seed", "--seed=1", "--cfg", "--cfg=", "--cfg=nope", "--co=job", "--config-dir", "--config-dir=nowhere"),
+    *("--config-name=x", "--config-path=nowhere", "--experimental-rerun=x", "--shell-completion", "--info=nope"),
+    *("--help=1", "--package", "--resolve", "--no-such"),
+)
+FORMS = (
+    *("", "  ", "word", "seed", "=", "=x", "==", "seed==1", "+", "++", "+=", "~", "~algo", "~seed", "#", "?", "/", "*"),
+    *("a b=1", "a..b=1", ".a=1", "a.=1", "a/b=1", "/algo=ppo", "algo/=ppo", "algo@x=ppo", "@=1", "seed:1", "é=1"),
+    *("hydra.nope=1", "hydra=x", "hydra/launcher=nope", "hydra.run.dir=/dev/null/x", "hydra.searchpath=[nowhere]"),
+    *(
+        "imports=",
+        "imports=..",
+        "imports=,",
+        "imports=.os",
+        "imports=a b",
+        "imports=a:b",
+        "imports=a/b.py",
+        "imports=[",
+    ),
+    *("imports=\x1b[31m", "imports=é", "imports=drest_torch.nope", "imports=fails", "imports=leaves"),
+    *("algo=1", "algo=[]", "algo=null", "algo={name:ppo}", "levels=[paper]", "levels=../x", "study=..", "study=[a,b]"),
+    *("lambda=0.9", "learning_rate=1", "algo.leraning_rate=1", "steps=5", "batch_size=2", "gpu=1", "hidden_size=4"),
+)
+AWKWARD = (
+    *(
+        "=",
+        "a=b",
+        ",",
+        "a,b",
+        ":",
+        "a:b",
+        "[",
+        "[1,",
+        "[a,",
+        "{",
+        "{a:",
+        "(a)",
+        "a)",
+        "'",
+        "it's",
+        '"',
+        "\\",
+        "\t",
+        "a\nb",
+    ),
+    *(
+        "$",
+        "${",
+        "${x}",
+        "${oc.env:NOPE}",
+        "${now:%}",
+        "???",
+        "choice(1,2)",
+        "choice(",
+        "range(1,3)",
+        "glob(*)",
+        "nope(1)",
+    ),
+    *(
+        "extend_list(1)",
+        "{a:{b:[1,[2,[3]]]}}",
+        "\udcff",
+        "\x1b[31m",
+        "x" * 5000,
+        "%",
+        "!",
+        "~",
+        "<",
+        ">",
+        "|",
+        ";",
+        "&",
+    ),
+)
+KEYS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "train": (("algo.lr", "run_dir", "levels.path", "env.delays", "resume", "logger"), ("env_steps=1", "pictures=0")),
+    "evaluate": (("run", "levels.path", "out", "checkpoint", "levels.x", "suite"), ("levels=example",)),
+    "study": (("study", "study.agents", "quick", "workers", "out"), ("study=example", "progress=false")),
+    "compare": (("out", "runs"), ("nowhere",)),
+    "show": (("level", "x"), ("example",)),
+    "language train": (("model", "run_dir", "reward", "seed", "resume"), ("model=nowhere",)),
+    "language evaluate": (("suite", "tasks", "samples", "out", "picture"), ("model=nowhere",)),
+    "language tasks": (("suite", "scenarios", "seed"), ("scenarios=2", "out=tasks.jsonl")),
+    "completion": ((), ()),
+    "hub": ((), ()),
+}
+"""The commands, each with some of its keys and with what keeps it short."""
+
+
+def malformed(rng: random.Random, count: int) -> Iterator[str]:
+    """Give each command an argument that is not as it should be: one sentence, and no usage."""
+    for folder in folders(count):
+        (folder / "fails.py").write_text("1 / 0\n")
+        (folder / "leaves.py").write_text("raise SystemExit(3)\n")
+        command = rng.choice(list(KEYS))
+        keys, short = KEYS[command]
+        argument = rng.choice(
+            rng.choice((OPTIONS, FORMS, [f"{key}={value}" for key in keys for value in AWKWARD] or FORMS))
+        )
+        if rng.random() < 0.2 and keys:
+            argument = _misspelled(rng.choice(keys), rng) + "=1"
+        words = rng.sample([*short, argument], len(short) + 1)
+        outcome = drest(*command.split(), *words, folder=folder, before=_without_runs)
+        said = ascii(f"{command} {argument:.200}")
+        is_one = outcome.kind != "refused" or len(outcome.err.strip().splitlines()) == 1
+        yield outcome.verdict(said) if is_one else f"{said}: {outcome.err!a:.200}"
+
+
+def _misspelled(key: str, rng: random.Random) -> str:
+    """Leave out a character, put one in, or turn a part round."""
+    place = rng.randrange(len(key))
+    return rng.choice((key[:place] + key[place + 1 :], key[:place] + rng.choice("xé_. ") + key[place:], key[::-1]))
+
+
+def _without_runs() -> None:
+    """Let no study begin its runs, nor a training: what is tried is how the arguments are read."""
+    runner.__dict__["_run"] = lambda *_: []
+    run.__dict__["start_or_resume"] = lambda *_: sys.exit(0)

@@ -96,6 +96,7 @@ NO_KEY = r"no such key \(did you mean"
         # What is no option of a group.
         ("algo=1", "algo=1; expected the name of an option, as in algo=NAME; --help prints them"),
         ("levels=[paper]", r"levels=\[paper\]; expected the name of an option, .*"),
+        ("algo=[ppo,a2c]", r"algo=\[ppo,a2c\]; expected the name of an option, .*"),
         ("study=nope", "study: no such group of values in this command; .*"),
         ("~study", "study: no such group of values in this command; .*"),
         ("hydra/launcher=nope", "hydra/launcher=nope; expected one of basic"),
