@@ -17,7 +17,9 @@ from typing import Any, NoReturn
 
 from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from yaml import YAMLError
 
+from drest_torch.config.reading import unreadable
 from drest_torch.errors import UserError, shown
 from drest_torch.files import flush_output, open_streams
 from drest_torch.help import COMMANDS, help_text
@@ -109,9 +111,8 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
             raise
         if isinstance(error, OSError) and not isinstance(error, HydraException):
             raise
-        stop(
-            explain(error, [word for word in sys.argv[1:] if "=" in word])
-        )  # Hydra and OmegaConf raise errors of all kinds for what a user types
+        # Hydra and OmegaConf raise errors of all kinds for what a user types.
+        stop(explain(error, [word for word in sys.argv[1:] if "=" in word]))
     finally:
         os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
 
@@ -175,6 +176,10 @@ def key_values(words: list[str], schema: type) -> Any:
         key, equals, _ = word.partition("=")
         if not equals or key not in known:
             raise UserError(f"{word}; expected KEY=VALUE with one of {', '.join(known)}")
+        try:
+            OmegaConf.from_dotlist([word])
+        except YAMLError:
+            raise UserError(unreadable(word)) from None
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(schema), OmegaConf.from_dotlist(words)))
 
 

@@ -26,7 +26,7 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
-from drest_torch.config.reading import GROUPS, flattened, quoted
+from drest_torch.config.reading import GROUPS, flattened, quoted, unreadable
 from drest_torch.config.schema import Config, EvaluateConfig, config_folder
 from drest_torch.config.suggestions import nearest_keys
 from drest_torch.envs.levels import WORLDS
@@ -198,8 +198,7 @@ def explain(error: Exception, arguments: Sequence[str] = ()) -> str:
         if not re.match(KEY, argument):
             return f"{argument:.80}: expected KEY=VALUE; --help prints the keys"
     if isinstance(error, OverrideParseException):
-        words = "cannot be read; a text with such characters is written in quotes"
-        return f"{error.override:.80}: {words}: {_in_quotes(error.override)}"
+        return unreadable(error.override)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         return _wrong_option(error.missing_cfg_file, list(error.options))
     text = " ".join(str(error).split())
@@ -218,16 +217,11 @@ def explain(error: Exception, arguments: Sequence[str] = ()) -> str:
     if text.startswith("Ambiguous value"):
         argument = text.split("'", 1)[1].partition("' ")[0]
         has_text = re.search("[A-Za-z]", argument.partition("=")[2])
-        remedy = f", or a text in quotes: {_in_quotes(argument)}" if has_text else ""
+        remedy = f", or a text in quotes: {shlex.quote(quoted(argument))}" if has_text else ""
         return f"{argument}; several values are a list, KEY=[A,B], or one run each with -m{remedy}"
     if text.startswith("Error merging override "):
         return f"{text.removeprefix('Error merging override ')}; expected a value of another kind; --help says of which"
     return _wrong_group(text, arguments) or text
-
-
-def _in_quotes(argument: str) -> str:
-    """Return an argument as a shell takes it, with a text in quotes that Hydra takes as it is."""
-    return shlex.quote(quoted(argument))
 
 
 def _wrong_group(text: str, arguments: Sequence[str]) -> str | None:

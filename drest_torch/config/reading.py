@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
@@ -90,3 +91,9 @@ def quoted(argument: str) -> str:
         return argument
     value = re.sub(r'(\\*)(?="|$)', r"\1\1", value).replace('"', r"\"")
     return f'{key}="{value}"'
+
+
+def unreadable(argument: str) -> str:
+    """Say that KEY=VALUE cannot be read, and how a shell and the command are given the value as a text."""
+    words = "cannot be read; a text with such characters is written in quotes"
+    return f"{argument:.80}: {words}: {shlex.quote(quoted(argument))}"

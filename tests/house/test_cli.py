@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from drest_torch import __version__, evaluate, study, train
+from drest_torch import __version__, evaluate, language_command, study, train
 from drest_torch.__main__ import COMMANDS, main
 from drest_torch.comparison.records import find_runs
 from drest_torch.help import help_text
@@ -127,6 +127,8 @@ def test_the_help_is_ours(call):
         (train.main, ["resume=nowhere"], "nowhere: no run in it"),
         (train.main, [*SAMPLED, "levels.path=mine.txt"], "mine.txt, map row 2: 2 cells"),
         (train.main, [*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
+        (language_command.main, ["tasks", "seed={"], """seed={: cannot be read; a text with such characters"""),
+        (language_command.main, ["tasks", "seed=\udcff"], "cannot be read; a text with such characters"),
         (study.main, ["quick=true"], "which study? study=paper, or study=NAME"),
         (evaluate.main, ["run=nowhere"], "nowhere: no such folder of a run"),
         (evaluate.main, ["run=TRAINED", "checkpoint=best"], "only a run with selection levels"),
