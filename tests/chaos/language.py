@@ -111,7 +111,12 @@ def values(rng: random.Random, count: int) -> Iterator[str]:
             drawn = rng.choice([*VALUES, *near * 10, *paths])
             chosen[key] = "3" if key in SLOW and drawn in LARGE else drawn
         before = read_only(here) | {name: value for name, value in hashes(here).items() if name.startswith(f"{RUN}/")}
-        yield verdict(language(name, *given(**chosen), folder=here), here, f"{name} {set(chosen.items()) - set(base.items())}", before)
+        yield verdict(
+            language(name, *given(**chosen), folder=here),
+            here,
+            f"{name} {set(chosen.items()) - set(base.items())}",
+            before,
+        )
 
 
 # --------------------------------------------------------------------------------------- prompts
