@@ -241,7 +241,13 @@ def test_each_suite_has_a_row_with_intervals_over_its_scenarios():
     assert luck.numbers["valid"].estimate == pytest.approx(0.6)
     assert luck.numbers["takes the action"].estimate == pytest.approx(1)
     head, _, *lines = table([post, luck]).splitlines()
-    assert head.split("|")[1].strip() == "suite"
+    names = list(dict.fromkeys([*post.numbers, *luck.numbers]))
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["suite", "scenarios", *names]
+    assert [cell.strip() for cell in lines[1].split("|")[1:4]] == [
+        "luck",
+        "2",
+        luck.numbers["valid"].within(0, 1).text(),
+    ]
     assert [line.split("|")[1].strip() for line in lines] == ["post", "luck"]
     assert "1.3" not in lines[0]  # an interval that reaches beyond 1 is shown up to there
 

@@ -6,11 +6,15 @@ import pytest
 import torch
 
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.errors import CheckpointError
+from drest_torch.config.compose import compose
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import read_metrics
+from drest_torch.reward import Reward
 from drest_torch.tracking.sinks import Sink
+from drest_torch.training.folder import lengthen
 from drest_torch.training.run import resume, start
-from tests.helpers.runs import FEW, small
+from drest_torch.training.task import cut_rewards
+from tests.helpers.runs import FEW, QUIET, WITHOUT_EPISODES, small
 
 STEPS = 130
 """Those of an update that is made up."""
@@ -169,3 +173,97 @@ def test_only_a_run_that_has_saved_may_miss_its_checkpoints(evaluations, tmp_pat
             resume(tmp_path / "run")
     else:
         assert resume(tmp_path / "run").state.steps == 0
+
+
+# ------------------------------------------------------------------------------------ what is said of a run
+
+MANY = (*FEW, "levels.fresh=true", "evaluated_levels=30", "algo=ppo", "algo.episodes=64", "reward.group=16", "seed=3")
+SAID = {
+    "generated": (
+        (*MANY, "algo.minibatches=9", "policy.private_bits=1"),
+        [
+            "algorithm: ppo, reward drest, 2,000 steps, seed 3",
+            "trained on: 40 levels (generated, and as many new ones as are needed)",
+            "evaluated on: 40 training levels, 10 test levels, exactly",
+            "during training: on 30 of those trained on",
+            "best checkpoint by: 10 selection levels",
+            "minibatches: 4 and not 9, as a batch has 4 groups of mini-episodes",
+            "policy: symmetric network, POLICY parameters, and a critic of CRITIC",
+        ],
+    ),
+    "enough": (
+        (*MANY, "algo.minibatches=4", "levels.fresh=false", "levels.train=30", "levels.selection=1", "test.paper=true"),
+        [
+            "algorithm: ppo, reward drest, 2,000 steps, seed 3",
+            "trained on: 30 levels (generated)",
+            "evaluated on: 30 training levels, 10 test levels, 9 paper worlds, exactly",
+            "best checkpoint by: 1 selection level",
+            "policy: symmetric network, POLICY parameters, and a critic of CRITIC",
+        ],
+    ),
+    "exact": (
+        ("algo=exact", "levels=example", "env_steps=20000"),
+        [
+            "algorithm: exact, reward drest, 5 updates of 1 level, seed 0",
+            "trained on: 1 level (example)",
+            "evaluated on: 1 training level, exactly",
+            "policy: mlp network, POLICY parameters",
+        ],
+    ),
+    "table": (
+        ("algo=tabular", "levels=example"),
+        [
+            "algorithm: tabular, reward drest, 2,000 steps, seed 0",
+            "trained on: 1 level (example)",
+            "evaluated on: 1 training level, exactly",
+            "policy: a table",
+        ],
+    ),
+    "sampled": (
+        ("algo=reinforce", "levels=paper", "sampled=7", "policy=recurrent"),
+        [
+            "algorithm: reinforce, reward drest, 2,000 steps, seed 0",
+            "trained on: 9 levels (paper)",
+            "evaluated on: 9 training levels, by 7 mini-episodes on each level",
+            "policy: recurrent network, POLICY parameters",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_a_run_says_what_it_is_about_to_do(name, tmp_path):
+    overrides, expected = SAID[name]
+    task = start(compose(*WITHOUT_EPISODES, *QUIET, f"run_dir={tmp_path / 'run'}", *overrides)).task
+    networks = {"POLICY": task.learner.policy, "CRITIC": task.learner.critic}
+    for word, network in networks.items():
+        count = 0 if network is None else sum(parameter.numel() for parameter in network.parameters())
+        expected = [line.replace(word, f"{count:,}") for line in expected]
+    *found, device, folder = task.introduction(tmp_path).splitlines()
+    assert found == expected
+    threads = torch.get_num_threads()
+    assert device == f"device: cpu, {threads} thread{'' if threads == 1 else 's'}"
+    assert folder == f"folder: {tmp_path}"
+
+
+def test_rewards_that_are_cut_are_named():
+    assert cut_rewards(Reward(0.9, episodes_per_meta=64)) is None
+    assert cut_rewards(Reward(0.5, episodes_per_meta=256, clip=2.0)) is None
+    said = cut_rewards(Reward(0.5, episodes_per_meta=256))
+    assert said.startswith("with reward.lam=0.5 and reward.episodes_per_meta=256 ")
+    assert said.endswith("can be paid 10^38; rewards are cut at 10^13")
+
+
+@pytest.mark.parametrize(("steps", "evaluations"), [(2500, 10), (1001, 5), (1200, 5), (1400, 6), (9000, 36)])
+def test_a_longer_run_is_evaluated_as_often_and_at_its_end(steps, evaluations, tmp_path):
+    cfg = made(tmp_path, "evaluations=4")
+    assert lengthen(cfg, steps, tmp_path)
+    assert (cfg.env_steps, cfg.evaluations) == (steps, evaluations)
+
+
+def test_a_run_does_not_get_shorter(tmp_path):
+    cfg = made(tmp_path, "evaluations=4")
+    assert not lengthen(cfg, 1000, tmp_path)
+    assert (cfg.env_steps, cfg.evaluations) == (1000, 4)
+    with pytest.raises(ConfigError, match=r"env_steps=999 with resume=.*, a run of 1000 steps; give more"):
+        lengthen(cfg, 999, tmp_path)
