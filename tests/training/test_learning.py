@@ -1,0 +1,230 @@
+"""What a run learns from is what its configuration says: rewards, objectives, critics, references and rules."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from drest_torch.algos.tabular import Config as TabularConfig
+from drest_torch.algos.tabular import rules_for
+from drest_torch.config.compose import compose
+from drest_torch.envs.exact.solver import PaidCoins
+from drest_torch.errors import ConfigError, UserError
+from drest_torch.reward import Reward
+from drest_torch.training import environment
+from drest_torch.training.gridworlds import trained_levels_reported
+from drest_torch.training.run import start
+from tests.helpers.runs import FEW, QUIET, small
+
+EXACT = ("algo=exact", "policy.width=8", "policy.depth=1", "pictures=0", *QUIET, "env_steps=40000")
+
+
+def exact(folder, *overrides):
+    return start(compose(*EXACT, f"run_dir={folder}", *overrides))
+
+
+@pytest.mark.parametrize("objective", ["drest", "weighted"])
+def test_exact_gradients_climb_the_objective_of_the_run(objective, tmp_path):
+    run = exact(tmp_path / "run", "levels=royal_road", f"objective={objective}", "reward.lam=0.8")
+    found = run.task.evaluator(run.gridworlds.levels.train).evaluate(run.learner.policy)
+    weighted = found.usefulness + 1.15 * found.neutrality
+    expected = weighted if objective == "weighted" else found.expected_drest / run.reward.episodes_per_meta
+    assert run.update()["loss/objective"] == pytest.approx(expected.mean().item(), rel=1e-4)
+
+
+def test_samples_are_paid_by_the_objective_of_the_run(tmp_path):
+    run = start(small(tmp_path / "run", "algo=reinforce", "objective=weighted", "objective.weight=1000"))
+    assert run.update()["train/return"] > 20
+    run = start(small(tmp_path / "other", "algo=reinforce"))
+    assert run.update()["train/return"] < 2
+
+
+@pytest.mark.parametrize("algo", ["reinforce", "exact"])
+def test_mini_episodes_are_paid_by_the_reward_of_the_moment(algo, tmp_path):
+    """E grows from 8 to 32: half-way it is 16."""
+    grows = ("reward.episodes_at_start=8", "reward.episodes_per_meta=32", "levels=example")
+    run = (
+        exact(tmp_path / "run", *grows) if algo == "exact" else start(small(tmp_path / "run", "algo=reinforce", *grows))
+    )
+    for share, episodes in ((0, 8), (0.5, 16), (1, 32)):
+        run.state.steps = round(share * run.cfg.env_steps)
+        assert run.update()["reward/episodes_per_meta"] == episodes
+        paid = run.updater._whole.reward if algo == "exact" else run.updater.environment.drest.reward
+        assert paid == Reward(0.9, episodes_per_meta=episodes, counting="averaged")
+
+
+@pytest.mark.parametrize(("algo", "credit"), [("a2c", "mini"), ("ppo", "meta")])
+def test_every_weight_of_both_networks_is_trained(algo, credit, tmp_path):
+    in_turn = ("reward.counting=sequential", "reward.episodes_per_meta=4", f"algo.credit={credit}")
+    run = start(small(tmp_path / "run", f"algo={algo}", "policy.private_bits=1", *in_turn))
+    critic = run.learner.critic
+    assert run.updater.environment.shows_counts
+    parts = {"policy": run.learner.policy, "critic": critic}
+    named = {f"{part}.{name}": weight for part, net in parts.items() for name, weight in net.named_parameters()}
+    before = {name: weight.detach().clone() for name, weight in named.items()}
+    run.update()
+    assert [name for name, weight in named.items() if torch.equal(before[name], weight)] == []
+
+
+def test_an_update_says_how_far_policy_and_critic_are(tmp_path):
+    run = start(small(tmp_path / "run", "algo=ppo", "levels=paper"))
+    names = {"loss/objective", "loss/critic", "optim/grad_norm", "optim/lr", "optim/steps", "optim/entropy_coeff"}
+    names |= {"policy/entropy", "policy/kl", "policy/clip_fraction", "critic/explained_variance", "train/return"}
+    names |= {"train/mini_episode_steps", "reward/episodes_per_meta"}
+    metrics = run.update()
+    assert names <= metrics.keys()
+    assert metrics["policy/entropy"] == pytest.approx(math.log(4), abs=0.02)
+    assert all(type(value) in (float, int) for value in metrics.values())
+
+
+@pytest.mark.parametrize(("pays", "best_of"), [("inverse", "paid"), ("inverse", "actual"), ("count", "paid")])
+@pytest.mark.parametrize("algo", ["reinforce", "exact"])
+def test_coins_are_paid_and_divided_as_the_reward_says(algo, pays, best_of, tmp_path):
+    chosen = (f"reward.pays={pays}", f"reward.best_of={best_of}", "reward.gamma=0.9", "levels=royal_road")
+    run = (
+        exact(tmp_path / "run", *chosen)
+        if algo == "exact"
+        else start(small(tmp_path / "run", "algo=reinforce", *chosen))
+    )
+    levels = run.gridworlds.reported["train"]
+    expected = PaidCoins(pays, best_of).optima(levels, 0.9, committed=False).best_return
+    other = PaidCoins("actual" if best_of == "paid" else pays).optima(levels, 0.9, committed=False)
+    assert not torch.equal(expected, other.best_return)
+    if algo == "exact":
+        assert torch.equal(run.updater._whole.best_return, expected)
+        return
+    base = run.updater.environment.base
+    assert torch.equal(base.optima.best_return, expected)
+    assert torch.equal(base.mdp.coin, PaidCoins(pays).paid(levels.mdp).coin)
+
+
+def test_training_is_watched_on_the_first_levels_and_on_those_of_selection(tmp_path):
+    run = start(small(tmp_path / "run", *FEW, "evaluated_levels=13", "sampled=null", "reward.gamma=0.9"))
+    watched, levels = run.task.watch(), run.gridworlds.levels
+    for split, members in (("train", levels.train[:13]), ("selection", levels.selection)):
+        found = run.task.evaluator(members).evaluate(run.learner.policy)
+        for name in ("usefulness", "neutrality", "neutrality_normalised"):
+            expected = getattr(found, name).mean().item()
+            assert watched[f"eval/{split}/{name}"] == pytest.approx(expected, rel=1e-5)
+    assert not any("test" in name for name in watched)
+    assert [trained_levels_reported(small(tmp_path, each)) for each in ("sampled=null", "sampled=5")] == [1000, 200]
+
+
+# ------------------------------------------------------------------------------------ a table
+
+
+def test_a_table_is_told_the_values_of_its_configuration():
+    chosen = TabularConfig(
+        lr=0.3, lr_end=0.02, epsilon=0.6, epsilon_end=0.004, decay_episodes=50, random_episodes=70, gradient="behaviour"
+    )
+    rules = rules_for(chosen, Reward(0.7, 0.8, 9, clip=1.5), [2.0, 3.0, 5.0])
+    arrays = {name: getattr(rules, name).tolist() for name in ("lr", "epsilon", "divisor")}
+    assert arrays == {"lr": [0.3, 0.02], "epsilon": [0.6, 0.004], "divisor": [2, 3, 5]}
+    assert (rules.lam, rules.gamma, rules.episodes_per_meta, rules.clip, rules.normaliser) == (0.7, 0.8, 9, 1.5, 3)
+    assert (rules.decay_episodes, rules.random_episodes) == (50, 70)
+    assert (rules.discount_bumps, rules.behaviour_gradient, rules.learns_divisor) == (True, True, False)
+    chosen.gradient, chosen.discount_bumps = "softmax", False
+    rules = rules_for(chosen, Reward(normalise=False), [2.0], learns_divisor=True)
+    assert (rules.clip, rules.normaliser) == (math.inf, math.inf)
+    assert (rules.discount_bumps, rules.behaviour_gradient, rules.learns_divisor) == (False, False, True)
+
+
+@pytest.mark.parametrize("divides", [True, False])
+def test_a_table_divides_coins_if_the_reward_does(divides, tmp_path):
+    values = ("algo=tabular", "levels=fewer_for_longer", f"reward.divide_by_best={str(divides).lower()}")
+    run = start(compose(*QUIET, f"run_dir={tmp_path / 'run'}", "pictures=0", *values))
+    found = run.learner.rules.divisor.tolist()
+    best = PaidCoins().optima(run.gridworlds.reported["train"], 1.0, committed=False).best_return[0].tolist()
+    assert found == (best if divides else [1.0] * len(best))
+    assert len(set(best)) == 2
+
+
+# ------------------------------------------------------------------------------------ environments
+
+POLE = ("env=cartpole", "env.base=6", "env.delays=[4,5]", "env.copies=16", "algo.episodes=32", "sampled=40")
+SMALL = ("policy.width=8", "policy.depth=1", "pictures=0", "env_steps=1200", *QUIET)
+
+
+def of_pole(folder, *overrides):
+    return compose(*POLE, *SMALL, f"run_dir={folder}", *overrides)
+
+
+@pytest.fixture(scope="module")
+def pole(tmp_path_factory):
+    pytest.importorskip("gymnasium")
+    run = start(of_pole(tmp_path_factory.mktemp("pole") / "run", "seed=3", "env.best=[6,10,15]"))
+    yield run
+    run.task.close()
+
+
+@pytest.mark.parametrize("steps", [None, 700])
+def test_references_are_trained_for_each_length_alone(steps, tmp_path):
+    """One is there already. What they earn on each level is m(l)."""
+    chosen = "env.reference_steps=null" if steps is None else f"env.reference_steps={steps}"
+    cfg = of_pole(tmp_path, "env.best=reference", chosen, "+logger.sinks={csv: null}", "pictures=3", "seed=5")
+    told, folder = [], tmp_path / "run"
+
+    def train(alone, own, returns=None):
+        told.append((own.name, alone.env.base, list(alone.env.delays), alone.env.best, alone.env_steps))
+        assert (alone.logger.sinks, alone.pictures, alone.seed, alone.env.reference_steps) == ({}, 0, 5, None)
+        own.mkdir(parents=True, exist_ok=True)
+        levels = [{"return_given_length": {own.name: int(own.name) + level / 4}} for level in range(3)]
+        (own / "levels_test.json").write_text(json.dumps(levels))
+        (own / "summary.json").write_text("{}")
+        return {}
+
+    train(of_pole(tmp_path, "env.base=10", "env.delays=[]", "pictures=0", "seed=5"), folder / "references" / "10")
+    told.clear()
+    found = environment.reference_best(cfg, [6, 10, 15], folder, train)
+    assert found.tolist() == [[6, 10, 15], [6.25, 10.25, 15.25], [6.5, 10.5, 15.5]]
+    expected = steps or 1200
+    assert told == [("6", 6, [], None, expected), ("15", 15, [], None, expected)]
+    assert (cfg.env.base, cfg.env.best, cfg.env_steps, cfg.pictures) == (6, "reference", 1200, 3)
+    (folder / "references" / "15" / "summary.json").unlink()
+    assert environment.reference_best(cfg, [6, 10, 15], folder, lambda alone, own: None) is None
+    (folder / "references" / "6" / "levels_test.json").write_text('[{"return_given_length": {"6": 0.0}}]')
+    with pytest.raises(ConfigError, match=r"references/6: .* has a mean return of 0"):
+        environment.reference_best(cfg, [6], folder, train)
+
+
+def test_an_environment_is_watched_by_fewer_mini_episodes_of_other_seeds(pole):
+    last, watched = pole.task.last, pole.task.watched["test"]
+    assert (last.mini_episodes, watched.mini_episodes) == (40, 10)
+    assert (last.seed, watched.seed) == (3, 4)
+    assert watched.environment.flatten.centre is pole.task.environment.flatten.centre
+    assert dict(pole.task.judges()) == {"test": last}
+    assert last.best.tolist() == [[6, 10, 15]]
+
+
+def test_an_environment_is_introduced_by_what_it_is(pole):
+    title = pole.cfg.env.title
+    assert pole.task.lines() == [
+        f"trained in: {title} (gymnasium), 16 copies; lengths 6, 10, 15",
+        "evaluated by: 40 mini-episodes",
+    ]
+
+
+def test_observations_are_standardised_by_what_random_actions_show(pole, tmp_path):
+    flatten = pole.task.environment.flatten
+    assert flatten.centre[:4].abs().max() > 0
+    assert (flatten.spread[:4] != 1).all()
+    run = start(of_pole(tmp_path / "run", "env.standardise=false"))
+    run.task.close()
+    assert not run.task.environment.flatten.centre.any()
+
+
+def test_lengths_are_shown_in_a_picture_if_the_environment_has_images(pole, tmp_path, monkeypatch, capsys):
+    drawn = []
+    monkeypatch.setattr(environment, "animate", lambda *told: drawn.append(told))
+    gif = tmp_path / "lengths.gif"
+    assert pole.task.pictures("test", None, None, tmp_path) == [gif]
+    assert drawn == [(pole.cfg, pole.task.environment, pole.learner.policy, gif)]
+
+    def fail(*told):
+        raise UserError("it is dark")
+
+    monkeypatch.setattr(environment, "animate", fail)
+    assert pole.task.pictures("test", None, None, Path(tmp_path)) == []
+    assert "no animation: it is dark" in capsys.readouterr().err
