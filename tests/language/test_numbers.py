@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,9 +11,9 @@ import torch
 from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import AT_ONCE, evaluate, measure, probabilities, table
-from drest_torch.language.model import small
+from drest_torch.language.model import LanguageModel, load, small
 from drest_torch.language.objective import DReSTGroupReward, as_menus, expected_pay, group_pay, sampled_gain
-from drest_torch.language.training import Config, Training
+from drest_torch.language.training import Config, Training, stored, trained
 from drest_torch.reward import Reward
 from drest_torch.statistics.intervals import t_interval
 from tests.language.test_language import prompt, transformers
@@ -282,6 +283,46 @@ def test_an_option_has_the_chance_of_its_tokens_one_after_the_other(reads):
     assert found.shape == (2, 4)
     assert found[0, 2:].tolist() == [-math.inf] * 2
     assert not torch.equal(found, small(4, reads).log_probabilities(prompts))
+    assert torch.equal(found, load("small", reads, seed=3).log_probabilities(prompts))
+
+
+@transformers
+def test_a_model_that_chats_reads_messages_in_its_own_form():
+    """What it answers then begins without a blank, and without the tokens that begin a text."""
+    made = small(0)
+    made.tokenizer.chat_template = (
+        "{% for message in messages %}{{ message['role'] }} {{ message['content'] }} . {% endfor %}"
+        "{% if add_generation_prompt %}average {% endif %}"
+    )
+    model, plain = LanguageModel(made.model, made.tokenizer), small(0)
+    asked = replace(TWO, messages=({"role": "system", "content": "A"}, {"role": "user", "content": "17:00 4 B"}))
+    assert model.text(asked) == "system A . user 17:00 4 B . average "
+    assert plain.text(asked) == "A\n17:00 4 B"
+    with torch.no_grad():
+        found = model.log_probabilities([asked])[0]
+        same = replace(asked, messages=({"role": "user", "content": model.text(asked)},))
+        assert torch.allclose(found, plain.log_probabilities([same])[0], atol=1e-5)
+
+
+@transformers
+def test_a_few_matrices_are_trained_and_read_again_with_their_rank(tmp_path):
+    pytest.importorskip("peft", reason="peft is not installed (the extra [language])")
+    for part in (small(0).model, small(0).tokenizer):
+        part.save_pretrained(tmp_path / "base")
+    made = training(tmp_path / "run", updates=2, warm_up=0, lora=3, model=str(tmp_path / "base"))
+    assert all("lora" in name for name in made.weights)
+    assert {min(weight.shape) for weight in made.weights.values()} == {3}
+    made.begin()
+    for _ in range(2):
+        made.update()
+    made.save()
+    prompts = data.generate("post", 1, brief=True)
+    with torch.no_grad():
+        found, again, base = (
+            each.log_probabilities(prompts) for each in (made.model, trained(tmp_path / "run"), small(0))
+        )
+    assert torch.equal(found, again)
+    assert not torch.equal(found, base)
 
 
 SMALL = {"scenarios": 12, "selection": 4, "prompts": 6, "progress": False, "evaluations": 2}
@@ -293,14 +334,18 @@ def training(folder, **values):
 
 @transformers
 def test_an_update_is_the_same_however_many_prompts_go_at_once(tmp_path):
-    """Neither its return nor its gradient depends on it, in either stage."""
+    """Neither its return nor its gradient depends on it, in either stage. The norm is that before it is cut to 1."""
     values = {"updates": 5, "warm_up": 5, "invalid": WRONG, "entropy": 0.1, "lam": 0.5}
     whole, parts = (training(tmp_path, at_once=at_once, **values) for at_once in (64, 4))
     for stage in (0, 7):
         for each in (whole, parts):
             each.done = stage
             each.rng.manual_seed(stage)
-        assert whole.update() == pytest.approx(parts.update(), rel=1e-3)
+        metrics = whole.update()
+        assert metrics == pytest.approx(parts.update(), rel=1e-3)
+        assert metrics.keys() == {"train/return", "optim/grad_norm", "optim/lr"}
+        gradients = torch.cat([weight.grad.flatten() for weight in whole.weights.values()])
+        assert gradients.norm().item() == pytest.approx(min(1.0, metrics["optim/grad_norm"]), rel=1e-3)
 
 
 @transformers
@@ -389,6 +434,7 @@ def test_a_checkpoint_of_a_language_run_holds_all_that_goes_on(tmp_path):
         made.update()
     made.seconds = 12.5
     made.save()
+    assert stored(tmp_path) == made.cfg
     again = training(tmp_path, **values)
     again.restore()
     assert (again.done, again.seconds) == (3, 12.5)
