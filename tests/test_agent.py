@@ -329,3 +329,38 @@ def test_actions_are_sampled_from_the_policy_and_repeatable(folder_of):
     counts = torch.bincount(torch.tensor([agent.act(seen[0]) for _ in range(4000)]), minlength=4) / 4000
     assert torch.allclose(counts, agent.action_probabilities(seen[0]), atol=0.03)
     assert agent.act(seen.repeat(5, 1), greedy=True).shape == (5,)
+
+
+def test_an_evaluation_takes_the_likeliest_actions_or_samples_if_it_is_told_to():
+    agent = Agent.load()
+    exact, greedy = (agent.evaluate("example", greedy=each) for each in (False, True))
+    assert exact.neutrality > 0.9
+    assert greedy.neutrality == 0
+    assert sorted(greedy.evaluation.length_probabilities(0).values()) == [0, 1]
+    assert (exact.greedy, greedy.greedy) == (False, True)
+    sampled = agent.evaluate("example", sampled=50)
+    shares = [50 * p for p in sampled.evaluation.length_probabilities(0).values()]
+    assert shares == pytest.approx([round(share) for share in shares], abs=1e-5)
+    assert agent.probabilities("example") == exact.evaluation.length_probabilities(0)
+
+
+@pytest.mark.parametrize("kind", ["bits", "uniform"])
+def test_private_numbers_are_kept_until_an_episode_begins(kind):
+    agent = Agent.load("generalist-bit")
+    agent.cfg.policy.private_kind = kind
+    seen = torch.zeros(2000, *agent.shape)
+    agent.seed(1)
+    agent.act(seen)
+    first = agent._private.clone()
+    agent.act(seen)
+    assert torch.equal(agent._private, first)
+    assert first.mean().item() == pytest.approx(0.5, abs=0.05)
+    assert (((first == 0) | (first == 1)).all()) == (kind == "bits")
+    agent.begin_episode()
+    agent.act(seen)
+    assert (agent._private != first).any()
+    agent.act(seen[:7])
+    assert agent._private.shape == (7, 1)
+    agent.seed(1)
+    agent.act(seen)
+    assert torch.equal(agent._private, first)
