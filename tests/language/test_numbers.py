@@ -291,12 +291,13 @@ def test_a_model_that_chats_reads_messages_in_its_own_form():
     """What it answers then begins without a blank, and without the tokens that begin a text."""
     made = small(0)
     made.tokenizer.chat_template = (
-        "{% for message in messages %}{{ message['role'] }} {{ message['content'] }} . {% endfor %}"
+        "{% set times = {'system': '13:00', 'user': '14:00'} %}"
+        "{% for message in messages %}{{ times[message['role']] }} {{ message['content'] }} . {% endfor %}"
         "{% if add_generation_prompt %}average {% endif %}"
     )
     model, plain = LanguageModel(made.model, made.tokenizer), small(0)
     asked = replace(TWO, messages=({"role": "system", "content": "A"}, {"role": "user", "content": "17:00 4 B"}))
-    assert model.text(asked) == "system A . user 17:00 4 B . average "
+    assert model.text(asked) == "13:00 A . 14:00 17:00 4 B . average "
     assert plain.text(asked) == "A\n17:00 4 B"
     with torch.no_grad():
         found = model.log_probabilities([asked])[0]
