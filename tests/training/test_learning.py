@@ -177,16 +177,16 @@ def test_references_are_trained_for_each_length_alone(steps, tmp_path):
 
     train(of_pole(tmp_path, "env.base=10", "env.delays=[]", "pictures=0", "seed=5"), folder / "references" / "10")
     told.clear()
-    found = environment.reference_best(cfg, [6, 10, 15], folder, train)
+    found = environment.reference_best(cfg, [6, 10, 15], folder, train, levels=3)
     assert found.tolist() == [[6, 10, 15], [6.25, 10.25, 15.25], [6.5, 10.5, 15.5]]
     expected = steps or 1200
     assert told == [("6", 6, [], None, expected), ("15", 15, [], None, expected)]
     assert (cfg.env.base, cfg.env.best, cfg.env_steps, cfg.pictures) == (6, "reference", 1200, 3)
     (folder / "references" / "15" / "summary.json").unlink()
-    assert environment.reference_best(cfg, [6, 10, 15], folder, lambda alone, own: None) is None
+    assert environment.reference_best(cfg, [6, 10, 15], folder, lambda alone, own: None, levels=3) is None
     (folder / "references" / "6" / "levels_test.json").write_text('[{"return_given_length": {"6": 0.0}}]')
     with pytest.raises(ConfigError, match=r"references/6: .* has a mean return of 0"):
-        environment.reference_best(cfg, [6], folder, train)
+        environment.reference_best(cfg, [6], folder, train, levels=1)
 
 
 def test_an_environment_is_watched_by_fewer_mini_episodes_of_other_seeds(pole):
