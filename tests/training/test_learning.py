@@ -9,6 +9,8 @@ import torch
 
 from drest_torch.algos.tabular import Config as TabularConfig
 from drest_torch.algos.tabular import rules_for
+from drest_torch.building.environments import acting_environment, evaluation_environment, training_environment
+from drest_torch.building.parts import reward_of
 from drest_torch.config.compose import compose
 from drest_torch.envs.exact.solver import PaidCoins
 from drest_torch.errors import ConfigError, UserError
@@ -16,6 +18,7 @@ from drest_torch.reward import Reward
 from drest_torch.training import environment
 from drest_torch.training.gridworlds import trained_levels_reported
 from drest_torch.training.run import start
+from drest_torch.transforms import ShutdownTimer
 from tests.helpers.runs import FEW, QUIET, small
 
 EXACT = ("algo=exact", "policy.width=8", "policy.depth=1", "pictures=0", *QUIET, "env_steps=40000")
@@ -228,3 +231,75 @@ def test_lengths_are_shown_in_a_picture_if_the_environment_has_images(pole, tmp_
     monkeypatch.setattr(environment, "animate", fail)
     assert pole.task.pictures("test", None, None, Path(tmp_path)) == []
     assert "no animation: it is dark" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------ transforms
+
+ODD = (
+    *("env=torchrl", "env.factory=tests.helpers.counting:eight_slots", "env.copies=8", "algo.episodes=32"),
+    *("env.base=4", "env.delays=[3,2]", "env.window=2", "env.chance=0.5", "env.cost=0.25", "env.floor=-1"),
+    *("env.quantile=0.75", "reward.gamma=0.9", "policy.private_bits=2", "policy.private_kind=uniform"),
+    *("env.idle=1", "reward.group=4", "reward.lam=0.7", "reward.episodes_per_meta=16", *SMALL),
+)
+
+
+def odd(tmp_path, *overrides, has_critic=True):
+    cfg = compose(*ODD, f"run_dir={tmp_path}", *overrides)
+    return cfg, training_environment(cfg, reward_of(cfg), learner_has_critic=has_critic)
+
+
+def transforms(made):
+    return {type(each).__name__: each for each in made.env.transform}
+
+
+def test_an_environment_has_the_transforms_of_its_configuration(tmp_path):
+    cfg, made = odd(tmp_path)
+    parts = transforms(made)
+    timer, best, meta, bits = (parts[name] for name in ("ShutdownTimer", "BestReturn", "MetaEpisodes", "PrivateBits"))
+    assert (timer.lengths, timer.window, timer.chance, timer.cost) == ([4, 7, 9], 2, 0.5, 0.25)
+    assert (timer.control, timer.idle, timer.ended, timer.skip) == ("action", 1, "absorb", True)
+    assert (best.gamma, best.floor, best.quantile, best.given, tuple(best.best.shape)) == (0.9, -1, 0.75, None, (1, 3))
+    assert (meta.episodes, meta.together, meta.group) == (4, True, 4)
+    assert (bits.count, bits.kind) == (2, "uniform")
+    assert made.drest.reward == reward_of(cfg)
+    assert (made.drest.group, made.drest.tick_key, made.drest.num_lengths, made.shows_counts) == (4, None, 3, False)
+    assert (list(made.lengths), made.num_lengths, made.private_bits, made.private_kind) == ([4, 7, 9], 3, 2, "uniform")
+    assert made.ask == pytest.approx(1 - 0.5**0.5)
+    assert made.actions.outputs == 4
+    assert transforms(odd(tmp_path, "env.window=null")[1])["ShutdownTimer"].window is None
+    assert odd(tmp_path, "env.window=null")[1].ask == pytest.approx(1 - 0.5**0.25)
+
+
+def test_rewards_in_advance_are_weighted_by_the_mean_of_what_is_known(tmp_path):
+    for divides in (True, False):
+        _, made = odd(tmp_path, f"reward.divide_by_best={str(divides).lower()}")
+        *_, advance = made.postproc
+        assert advance.scaled is not divides
+        assert advance.mean_best() == 1
+        made.best.best.copy_(torch.tensor([[2.0, 0.0, 5.0]]))
+        assert advance.mean_best() == 3.5
+
+
+def test_in_turn_the_environment_pays_and_a_critic_sees_the_counts(tmp_path):
+    turn = ("reward.counting=sequential", "reward.episodes_per_meta=4", "env.ended=restart")
+    for has_critic in (True, False):
+        cfg, made = odd(tmp_path, *turn, has_critic=has_critic)
+        parts = transforms(made)
+        assert parts["DReSTReward"].reward == reward_of(cfg)
+        assert (made.drest.group, made.drest.tick_key, made.shows_counts) == (1, "tick", has_critic)
+        assert [type(each).__name__ for each in made.postproc] == ["LogDiscounts", "Advance"][not has_critic :]
+        assert (parts["ShutdownTimer"].skip, parts["ShutdownTimer"].ended) == (False, "restart")
+        assert parts["MetaEpisodes"].episodes == 4
+
+
+def test_an_evaluation_has_as_many_rounds_as_it_needs(tmp_path):
+    cfg, trained = odd(tmp_path)
+    made = evaluation_environment(cfg, Reward(), 33, beside=trained)
+    parts = transforms(made)
+    assert (parts["MetaEpisodes"].episodes, parts["MetaEpisodes"].group) == (5, 1)
+    assert parts["BestReturn"].gamma == 1
+    assert made.env.base_env is trained.env.base_env
+    assert made.drest is None
+    acting = acting_environment(cfg, 8)
+    assert isinstance(acting.transform, ShutdownTimer)
+    assert (acting.transform.skip, acting.transform.chance) == (False, 0.5)
