@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from drest_torch.envs.levels import LevelError
+from drest_torch.jobs.job import Result
 from drest_torch.report.tables import select
 from drest_torch.studies import theorem
 from drest_torch.studies.climbing import best_of, climbs, optimise
-from drest_torch.theory import best_choice, choice_value, margin
+from drest_torch.theory import best_choice, choice_value, largest_neutral, margin, neutral_value, rule_of_thumb
+from tests.helpers.studies import composed_study, reported
 
 THREE = "shutdown: 2\nC1 A B1 C2\n# . B1 .\n"
 """Lengths 2, 3 and 4."""
@@ -82,3 +84,92 @@ def test_levels_do_not_disturb_each_other():
 def test_a_length_without_coins_is_refused():
     with pytest.raises(LevelError, match="no coin can be collected in a trajectory of length 1"):
         optimise(spec(0.9, 8, levels={"barren": "shutdown: 1\n. A B1 C1\n"}), Path())
+
+
+FEW = composed_study(
+    "theorem",
+    *("study.worlds=[lopsided]", "study.settings=[[0.9,8],[0.5,16]]", "study.papers=[0.9,8]", "study.lams=[0.9,0.5]"),
+    *("study.lengths=[2]", "study.most_episodes=32", "study.curve_episodes=[8]"),
+)
+
+
+FEW.levels = {}
+
+
+@pytest.fixture(scope="module")
+def few():
+    """Two climbs of each run: the best one has all but a ten-thousandth of its best return and of usefulness."""
+
+    def result(key):
+        best = best_choice(2, key.episodes_per_meta, key.lam)
+        chosen = np.array([[best], [[0.1, 0.9]]]) if key.credit == "meta" else np.array([[[0.5, 0.5]], [[0.3, 0.7]]])
+        most = (1 + margin(2, key.episodes_per_meta, key.lam)) * neutral_value(2, key.episodes_per_meta, key.lam)
+        short = 1e-4 if key.lam == 0.9 else 1e-2
+        arrays = {"p_length": chosen, "share_of_best": np.array([[[1 - short, 1]], [[1, 0.5]]])}
+        arrays["value"] = np.array([[[most * (1 - short)]], [[most * 0.9]]])
+        return Result({"levels": ["lopsided"], "starts": ["uniform", "neutral"], "lengths": [[2, 4]]}, arrays)
+
+    return reported(theorem, FEW, result)
+
+
+def test_the_best_climb_is_compared_with_the_best_choice(few):
+    found = few.values()["found"].set_index("lam")
+    assert found.apart.to_dict() == pytest.approx({0.9: 1e-4, 0.5: 1e-2})
+    first = best_choice(2, 8, 0.9)[0]
+    assert found.useful[0.9] == pytest.approx(1 - first * 1e-4)
+    assert found[["levels", "climbs", "neutral"]].to_numpy().tolist() == [[1, 2, 1], [1, 2, 1]]
+    assert found.neutral_is_best.to_dict() == {0.9: True, 0.5: False}
+    assert found.margin[0.5] == pytest.approx(margin(2, 16, 0.5))
+
+
+def test_what_the_page_says_of_climbs_and_limits(few):
+    values = few.values()
+    assert (values["arrived"], values["climbs"]) == (2, 4)  # the better of two climbs of each reward
+    assert values["as_limits_say"]
+    assert values["paper"].episodes_per_meta == 8
+    expected = [largest_neutral(2, lam) / rule_of_thumb(2, lam) for lam in (0.9, 0.5)]
+    assert values["rule"].tolist() == pytest.approx(expected)
+
+
+def test_what_is_quoted_of_the_best_policy(few):
+    best, useful, ended = few.quotes()
+    assert best.measured == "N 1.000, P(L) 0.500, 0.500, return 0 over neutral"
+    lower = best_choice(2, 16, 0.5)[0]
+    assert useful.measured == f"≥ 1 − {lower * 1e-2:.0e}"
+    assert useful.what == "usefulness of the best policy, 1 levels, 2 rewards"
+    assert ended.measured == "neutral in 2 of 4 climbs"
+
+
+def test_numbers_are_written_shortly():
+    assert [theorem.more(share) for share in (5e-7, 0.0114, -0.2, 12.0)] == ["0", "+1.1%", "-20.0%", "+1,200.0%"]
+    assert [theorem.missing(share) for share in (1 - 2e-8, 1.1)] == ["2e-08", "0e+00"]
+    assert theorem.a_choice([0.3166, 0.6834]) == "0.317, 0.683"
+
+
+def test_a_row_of_the_table_has_its_reward(few):
+    rows = {row[0]: [*row[1:]] for row in few.tables["optimum"].rows}
+    assert [*rows] == ["0.9 / 8 / 2", "0.5 / 16 / 2"]
+    assert rows["0.9 / 8 / 2"][:6] == ["1", "5e-05", "0.500, 0.500", "✓ 1.000", "0", "1e-04"]
+    chosen = theorem.a_choice(best_choice(2, 16, 0.5))
+    assert rows["0.5 / 16 / 2"][2] == chosen
+    assert rows["0.5 / 16 / 2"][3].startswith("✗ 0.")
+    one = choice_value(torch.tensor([1.0, 0.0]).double(), 8, 0.9).item()
+    assert rows["0.9 / 8 / 2"][6] == f"{neutral_value(2, 8, 0.9) / one:,.1f} ×"
+
+
+def test_rows_are_tidy_and_plots_reach_the_limit(few):
+    rows = few.rows
+    assert rows[(rows.variant == "climb") & (rows.metric == "return")].value.size == 2 * 4
+    by_length = rows[(rows.variant == "climb, by length") & (rows.metric == "p_length")]
+    assert by_length.value.tolist()[:4] == pytest.approx([0.5, 0.5, 0.1, 0.9])
+    choice = rows[(rows.variant == "optimum, P(L)") & (rows.lam == 0.5)]
+    assert dict(zip(choice.metric, choice.value, strict=True)) == pytest.approx(
+        dict(zip(("p_1", "p_2"), best_choice(2, 16, 0.5), strict=True))
+    )
+    limits = rows[(rows.variant == "limit of E") & (rows.metric == "largest_neutral")]
+    assert limits.value.tolist() == [largest_neutral(2, lam) for lam in (0.9, 0.5)]
+    plot = few.plots["neutrality_2"]
+    assert plot.alt.startswith("neutrality ÷ log2 k of the best choice, k = 2")
+    assert "λ = 0.9 from 1 to 1; λ = 0.5 from 1 to 0." in plot.alt
+    one = choice_value(torch.tensor([1.0, 0.0]).double(), 8, 0.9).item() / neutral_value(2, 8, 0.9)
+    assert f"E = 8 from {one:.3g} to {one:.3g}; climbed to from 1 to 1" in few.plots["return"].alt
