@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from drest_torch.choices import archetypes, arms, axioms, bits, buttons, forks, grid, measures, page, pressure, suites
+from drest_torch.choices import (
+    archetypes,
+    arms,
+    axioms,
+    bits,
+    buttons,
+    forks,
+    grid,
+    measures,
+    page,
+    pressure,
+    prospects,
+    suites,
+)
 from drest_torch.choices.generation import random_menus
 from drest_torch.choices.luck import reflip
 from drest_torch.choices.menus import Menu, Menus, Option
@@ -154,6 +167,32 @@ def test_the_error_and_the_gap_between_orders():
     assert score.order_gap == pytest.approx(0.2 / 3)
     assert score.taken == pytest.approx(1.3 / 3)
     assert score.error == pytest.approx(1.96 * np.std([0.1, 0.4, 0.8], ddof=1) / math.sqrt(3))
+
+
+def test_items_without_an_answer_leave_the_gap_of_the_others():
+    rates = torch.tensor([[0.0, 0.0], [0.6, 0.4]])
+    given = iter((rates, torch.tensor([[0.5, 0.5], [0.6, 0.4]])))
+    score = suites.measure(suites.suites(2)["main"].menus, lambda batch: next(given))
+    assert score.order_gap == pytest.approx(0.2)
+    assert np.isnan(score.rates).tolist() == [True, False]
+    assert (score.void, score.taken) == (1, pytest.approx(0.5))
+
+
+def test_a_later_shutdown_is_paid_for_by_who_likes_the_longer_length():
+    """The choice is in proportion to the chance of the longer length, and to the coins."""
+
+    def prefers_later(menus):
+        longer = torch.where(menus.lengths[:, None] == 2, menus.probability, 0).sum(-1)
+        weight = longer.double() * menus.gain.sum(-1)
+        return weight / weight.sum(-1, keepdim=True)
+
+    numbers = prospects.numbers(prefers_later)
+    for epsilon in (0.01, 0.3):
+        for cost in (0.0, 0.5):
+            likely, rare = (1 - epsilon) * (1 - cost), epsilon * (1 - cost)
+            assert numbers[f"later/{epsilon:g}/{cost:g}"] == pytest.approx(likely / (likely + epsilon))
+            assert numbers[f"earlier/{epsilon:g}/{cost:g}"] == pytest.approx(rare / (rare + 1 - epsilon))
+    assert numbers["pair/BC"] == pytest.approx(1 / 3 * 3 / (1 / 3 * 3 + 2 / 3 * 3))
 
 
 def test_a_softmax_is_scaled_by_the_largest_coins_of_the_menu():

@@ -12,6 +12,8 @@ from drest_torch.evaluation.environment import EnvironmentEvaluator
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean
+from drest_torch.transforms import MetaEpisodes
+from drest_torch.transforms.base import LEVEL
 
 # Level, column of the length, return, m(l) as the environment says it, setting of the private bits.
 PLAYED = [
@@ -133,3 +135,24 @@ def test_a_collector_is_told_to_be_greedy(monkeypatch):
     assert (level.tolist(), length.tolist()) == ([0] * 6, [1, 0] * 3)  # three batches of two, for five
     ready._play("actor", False)
     assert asked == [("actor", True), ("actor", False)]
+
+
+def test_more_levels_than_slots_are_played_in_turn(monkeypatch):
+    """Five levels in two slots take three batches, which begin where the one before has ended."""
+    begun, ends = [], MetaEpisodes(1, together=True, levels=range(5))
+
+    def collect(rng):
+        begun.append((ends.first, rng.initial_seed()))
+        first = ends.first
+        return {LEVEL: torch.tensor([[[first % 5]], [[(first + 1) % 5]]])}
+
+    collector = SimpleNamespace(collect=collect)
+    slots = SimpleNamespace(batch_size=torch.Size([2]))
+    made = SimpleNamespace(collector=lambda actor, greedy: collector, env=slots, ends=ends, num_lengths=2)
+    ready = EnvironmentEvaluator(made, torch.ones(5, 2), name="it", reward=Reward(), seed=7)
+    ended = torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1, 0])
+    monkeypatch.setattr("drest_torch.evaluation.environment.ended", lambda batch, *_, **__: ended)
+    level, length = ready._play("actor", False, levels=5)
+    assert begun == [(0, 7), (2, 7), (4, 7)]
+    assert (level.tolist(), length.tolist()) == ([0, 1, 2, 3, 4, 0], [1, 0] * 3)
+    assert ready.mini_episodes == 1
