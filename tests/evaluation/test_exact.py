@@ -178,3 +178,18 @@ def test_the_size_of_levels_in_words():
     )
     assert memory_text(gib, 4).endswith("takes 4.0 GiB under 4 settings of the private bits,")
     assert memory_text(exact.MAX_STATES + 1).startswith(f"more than {exact.MAX_STATES:,} reachable states (estimated)")
+
+
+def test_some_of_the_levels_are_unrolled_alone(evaluator):
+    first, second = (evaluator.unrolled(range(index, index + 1)) for index in (0, 1))
+    whole = evaluator.unrolled(range(2))
+    assert first.num_levels == second.num_levels == 1
+    assert len(first) + len(second) == len(whole)
+    assert first.lengths.tolist() == [whole.lengths[0, :2].tolist()]
+
+
+def test_levels_that_are_played_are_searchable(monkeypatch):
+    asked = []
+    monkeypatch.setattr(exact, "check_searchable", lambda mdp, states: asked.append(states.tolist()))
+    exact.check_size(ready().mdp, ready().sizes, None)
+    assert asked == [ready().sizes.states.tolist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -236,6 +237,73 @@ def test_the_interval_of_shares_within_bounds_is_that_of_shares_from_0_to_1():
 def test_the_range_of_a_mean_has_its_own_distance_on_each_side():
     half, ends = torch.tensor([0.5, 0.5]), (torch.tensor([0.4, 0.2]), torch.tensor([0.53, 0.54]))
     assert mean_range(half, *ends) == pytest.approx((0.5 - math.hypot(0.1, 0.3) / 2, 0.5 + math.hypot(0.03, 0.04) / 2))
+
+
+def sampled_of(usefulness, ranges, neutrality=(0.5, 0.9), own=(0.4, 0.2), within=((-0.1, 0.7), (1.3, 1.2)), k=(2, 3)):
+    """Estimates on two levels, with the ends of their intervals."""
+    count = torch.ones(3, 2, 1, max(k), dtype=torch.float64)
+    lengths = torch.arange(1, max(k) + 1).expand(2, -1)
+    optima = Optima(1.0, lengths, torch.tensor(k), torch.ones(2, max(k)).double())
+    found = estimates(["a", "b"], optima, Reward(), torch.tensor([7, 5]), count, sees_settings=True)
+    numbers = {"usefulness": usefulness, "neutrality": neutrality, "neutrality_own": own}
+    changed = {name: torch.tensor(values).double() for name, values in numbers.items()}
+    ends = {"usefulness_range": ranges, "neutrality_range": within}
+    return replace(found, **changed, **{name: tuple(torch.tensor(e).double() for e in of) for name, of in ends.items()})
+
+
+def test_the_range_of_a_mean_is_within_what_its_levels_allow():
+    """Lotteries allow a usefulness below 0, and above 1; and no neutrality is above log2 k."""
+    usual = sampled_of((0.2, 0.9), ((0.0, 0.8), (0.9, 1.0))).mean_ranges()
+    assert usual["usefulness"] == pytest.approx(
+        (0.55 - math.hypot(0.2, 0.1) / 2, 0.55 + math.hypot(0.7, 0.1) / 2), rel=1e-6
+    )
+    assert usual["neutrality"] == pytest.approx((0.7 - math.hypot(0.6, 0.2) / 2, 0.7 + math.hypot(0.8, 0.3) / 2))
+    cut = sampled_of((0.02, 0.98), ((-0.0, 0.0), (1.0, 1.0))).mean_ranges()["usefulness"]
+    assert cut == pytest.approx((0.5 - math.hypot(0.02, 0.98) / 2, 0.5 + math.hypot(0.98, 0.02) / 2))
+    assert sampled_of((0.1, 0.1), ((0.0, 0.0), (3.0, 3.0))).mean_ranges()["usefulness"][1] == pytest.approx(
+        0.1 + 2.9 / math.sqrt(2)
+    )
+    certain = sampled_of((0.9, 0.9), ((0.0, 0.0), (2.0, 1.0))).mean_ranges()["usefulness"]
+    assert certain == pytest.approx((0.9 - 0.9 / math.sqrt(2), 0.9 + math.hypot(1.1, 0.1) / 2))
+    losing = sampled_of((-0.5, 0.1), ((-2.0, 0.1), (0.0, 0.3))).mean_ranges()["usefulness"]
+    assert losing == pytest.approx((-0.2 - 0.75, -0.2 + math.hypot(0.5, 0.2) / 2))
+    wide = sampled_of((0.2, 0.9), ((0.0, 0.8), (0.9, 1.0)), within=((-3.0, -3.0), (9.0, 9.0))).mean_ranges()
+    assert wide["neutrality"] == pytest.approx((0, (1 + math.log2(3)) / 2))
+
+
+def test_a_summary_has_the_fewest_mini_episodes_and_the_ranges():
+    found = sampled_of((0.2, 0.9), ((0.0, 0.8), (0.9, 1.0)), neutrality=(1.2, 1.5), own=(1.1, 0.2))
+    assert found.mini_episodes == 5
+    first, second = found.records()
+    assert (first["neutrality"], second["neutrality"]) == (1.0, 1.5)  # of two lengths, of three
+    assert (first["neutrality_own"], second["neutrality_own"]) == (1.0, pytest.approx(0.2))
+    assert first["neutrality_range"] == [0, 1.0]
+    assert second["neutrality_range"] == pytest.approx([0.7, 1.2])
+    assert second["usefulness_range"] == pytest.approx([0.8, 1.0])
+    summary, ranges = found.summary(found), found.mean_ranges()
+    assert summary["sampled"] == 5
+    assert summary["ranges"]["usefulness"] == dict(zip(("low", "high"), ranges["usefulness"], strict=True))
+    assert found.means()["neutrality"] == pytest.approx((1 + math.log2(3)) / 2)  # at most
+    assert found.means()["neutrality_high"] == ranges["neutrality"][1]
+
+
+def test_estimates_from_counts_by_hand():
+    """Of ten mini-episodes under two settings of a private bit eight end; m is 2 and 4."""
+    count = torch.tensor([[[3.0, 1.0], [0.0, 4.0]]]).double()
+    share = torch.tensor([[[1.5, 0.2], [0.0, 3.0]]]).double()
+    squares = torch.tensor([[[0.8, 0.04], [0.0, 2.5]]]).double()
+    optima = Optima(1.0, torch.tensor([[3, 5]]), torch.tensor([2]), torch.tensor([[2.0, 4.0]]).double())
+    found = estimates(["a"], optima, Reward(), 10, torch.stack((count, share, squares)), sees_settings=True)
+    assert found.found.probability.tolist() == [[pytest.approx(0.3), pytest.approx(0.5)]]
+    assert found.found.coins.tolist() == [[pytest.approx(2 * 0.5), pytest.approx(4 * 0.64)]]
+    assert found.usefulness.item() == pytest.approx(0.3 * 0.5 + 0.5 * 0.64)
+    correction = 1 / (2 * math.log(2))
+    assert found.neutrality.item() == pytest.approx(0.8 * (bits([3 / 8, 5 / 8]).item() + correction / 8))
+    own = 0.4 * (bits([0.75, 0.25]).item() + correction / 4)  # the other setting has one length
+    assert found.neutrality_own.item() == pytest.approx(own)
+    low, high = bounded_mean(*(torch.tensor([value]).double() for value in (10.0, 4.7, 3.34)))
+    assert [end.item() for end in found.usefulness_range] == pytest.approx([low.item(), high.item()])
+    assert found.neutrality_normalised.item() == pytest.approx(found.neutrality.item())
 
 
 def test_an_m_of_0_is_read_where_luck_can_make_up_for_a_loss_and_nowhere_else():

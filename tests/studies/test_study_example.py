@@ -155,6 +155,13 @@ def test_tables_have_a_row_for_each_world_and_pair_of_clocks(found):
 
 
 def test_plots_are_of_their_metric(found):
+    names = [name for name in found.plots if name.startswith(("example/", "spacious/"))]
+    of_curves = [name for name in names if "," in name]
+    assert [sum(name.startswith(where) for name in of_curves) for where in ("example/", "spacious/")] == [9, 3]
+    assert "spacious/usefulness, moves / steps" in of_curves
+    assert [name for name in names if "," not in name] == [
+        f"{where}/{reward}" for where in ("example", "spacious") for reward in ("default", "drest")
+    ]
     alt = found.plots["example/p_longer, moves / steps"]().alt
     assert "default from 0 to 0.782; DReST from 0 to 0.512" in alt
     assert "neutrality, moves / moves" in found.plots["all, neutrality"]().alt

@@ -151,6 +151,22 @@ def test_variants_are_compared_with_what_is_usual(found):
     assert rows["A2C, half the steps"][:2] == ["0 of 2", "0.750 (0.700 to 0.800)"]
 
 
+def test_rows_have_a_number_for_each_agent(found):
+    def of(metric, algorithm):
+        rows = found.rows[(found.rows.metric == metric) & (found.rows.algorithm == algorithm)]
+        rows = rows[(rows.level == "spacious") & (rows.reward == "drest")]
+        return dict(zip(rows.seed, rows.value, strict=True))
+
+    assert of("neutrality", neural.TABLE) == {0: 0.99, 1: 0.96, 2: 1.0}
+    assert of("p_longer", "ppo") == {0: 0.3, 1: 0.3}
+    assert of("share_shorter", "ppo") == {0: 0.5, 1: 0.5}
+    assert of("share_longer", "ppo") == {0: 0.9, 1: 1.0}
+    assert of("seconds", "a2c") == {0: 10.0, 1: 11.0}
+    # At random for 524,288 mini-episodes of three steps each, and then evenly to 4 million.
+    assert of("steps_until_both", neural.TABLE)[0] == pytest.approx(524_288 * 3)
+    assert of("steps_until_both", "ppo") == {0: np.inf, 1: 2e6}
+
+
 def test_plots_are_of_agents_trained_with_drest(found):
     alt = found.plots["all neutrality"]().alt
     assert "PPO from 0.97 to 0.97" in alt  # medians over seeds: (0.97 + 0.98) / 2 and (0.99 + 0.96) / 2
