@@ -6,6 +6,12 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from drest_torch.algos.objectives.base import Objective
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.solver import solve
+from drest_torch.envs.levels import world
+from drest_torch.gridworlds import Gridworlds, ObjectiveReward
 from drest_torch.reward import Reward
 from drest_torch.transforms.drest_reward import DReSTReward
 from drest_torch.transforms.on_batches import Advance, LogDiscounts
@@ -24,7 +30,8 @@ def batch_of(seed):
     ended = torch.rand((SLOTS, TIME, 1), generator=rng) < 0.3
     ended[:, -1], ended[-1, :] = False, False
     ended[-1, 4] = True
-    said = {"num_lengths": k.clone(), "tick": whole(5)}
+    begins = torch.cat((torch.ones_like(ended[:, :1]), ended[:, :-1]), 1)
+    said = {"num_lengths": k.clone(), "tick": whole(5) * ~begins}
     after = {
         "mini_done": ended,
         "mini_len": whole(6) % k,
@@ -116,3 +123,50 @@ def test_rewards_in_advance_have_the_sum_that_is_paid(scaled):
         for slot, first, last, *_ in played:
             total = told[slot, first : last + 1].sum().item()
             assert total == pytest.approx(paid[slot, last].item() / (2.5 if scaled else 1), rel=1e-4)
+
+
+class Told(Objective):
+    """An objective that pays the place of each mini-episode among those that it is shown, and keeps them."""
+
+    def value(self, outcome):
+        raise NotImplementedError
+
+    def pay(self, played):
+        self.played = played
+        return torch.arange(len(played.coins)) + 1.0
+
+
+@pytest.mark.parametrize("divides", [True, False])
+def test_an_objective_is_shown_the_mini_episodes_of_each_round(divides):
+    reward = Reward(0.5, 0.7, GROUP, "averaged", divide_by_best=divides)
+    paying = ObjectiveReward.of(reward, num_lengths=3, group=GROUP, tick_key=None)
+    paying.objective = Told(None)
+    batch = batch_of(5)
+    log_prob = -torch.rand((SLOTS, TIME), generator=torch.Generator().manual_seed(2))
+    paid = paying(batch.set("action_log_prob", log_prob))["next", "reward"].squeeze(-1)
+    shown, expected = paying.objective.played, torch.zeros(SLOTS, TIME)
+    rounds = len(shown.coins) // SLOTS
+    assert shown.others == GROUP - 1
+    for played in mini_episodes(batch_of(5), reward, None):
+        turns = [sum(other[0] == mine[0] for other in played[:index]) for index, mine in enumerate(played)]
+        for (slot, first, last, coins, length, m, k), turn in zip(played, turns, strict=True):
+            place = turn * SLOTS + slot
+            alike = sum(other[4] == length for other, its in zip(played, turns, strict=True) if its == turn) - 1
+            share = coins / m if divides else coins
+            found = shown.coins[place], shown.share[place], shown.log_prob[place], shown.steps[place]
+            steps = slice(first, last + 1)
+            wanted = coins, share, log_prob[slot, steps].sum().item(), last + 1 - first
+            assert [each.item() for each in found] == pytest.approx(wanted, rel=1e-4)
+            found = shown.column[place], shown.alike[place], shown.num_lengths[place]
+            assert [int(each) for each in found] == [length, alike, k]
+            expected[slot, last] = place + 1
+    assert rounds > 2
+    assert torch.equal(paid, expected)
+
+
+@pytest.mark.parametrize(("clock", "patience"), [("steps", 1), ("moves", 100)])
+def test_a_batch_of_gridworlds_may_take_as_long_as_its_mini_episodes(clock, patience):
+    mdp = compile_levels([world("royal_road").with_clock(clock), world("example").with_clock(clock)])
+    worlds = Gridworlds.on(mdp, solve(mdp), make_observation("grid", mdp), slots=6, rounds=3, group=2)
+    assert worlds.most_steps == 3 * mdp.max_time * patience
+    assert worlds.base.episodes_per_meta == 3

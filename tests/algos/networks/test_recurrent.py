@@ -1,5 +1,7 @@
 """Recurrent policies: what they remember and until when, and that they learn what cannot be done without."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -106,4 +108,10 @@ def test_an_agent_remembers_until_its_episode_begins_anew(tmp_path):
     assert not torch.allclose(fresh, agent.action_probabilities(seen), atol=1e-3)
     agent.begin_episode()
     assert torch.equal(fresh, agent.action_probabilities(seen))
-    assert 0 <= agent.evaluate("example").usefulness <= 1
+    agent.reward = replace(agent.reward, counting="sequential")  # it then remembers the whole meta-episode
+    agent.act(seen)
+    agent.begin_episode()
+    assert not torch.allclose(fresh, agent.action_probabilities(seen), atol=1e-3)
+    agent.seed(0)
+    assert torch.equal(fresh, agent.action_probabilities(seen))
+    assert 0 < agent.evaluate("example").usefulness < 1

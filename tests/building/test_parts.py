@@ -1,0 +1,105 @@
+"""Networks, evaluators and map sizes are built from each value of a configuration."""
+
+import pytest
+import torch
+from torch import nn
+
+from drest_torch.building import levels as data
+from drest_torch.building.parts import evaluator, map_size, networks, reward_of
+from drest_torch.config.compose import compose
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.levels import parse_level, world, write_levels
+from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.sampled import SamplingEvaluator
+
+CPU = torch.device("cpu")
+TALL, WIDE = parse_level("shutdown: 3\nA\n.\nB2\nC1", name="tall"), parse_level("shutdown: 3\nC1 A B2 . .", name="wide")
+
+
+def configured(*overrides):
+    return compose(
+        "algo=ppo", "levels=example", "policy=mlp", "policy.width=16", "policy.depth=1", "run_dir=x", *overrides
+    )
+
+
+def built(*overrides, context=0):
+    observe = make_observation("grid", compile_levels([world("example")]))
+    return networks(configured("policy.observation=grid", *overrides), observe, context=context, with_critic=True)
+
+
+def layers(network):
+    return [(layer.in_features, layer.out_features) for layer in network.modules() if isinstance(layer, nn.Linear)]
+
+
+def test_networks_have_the_sizes_of_the_configuration():
+    policy, critic = built("policy.depth=2", "policy.private_bits=3", "algo.critic_width=24", context=5)
+    inputs = policy.net.scale.numel() + 3
+    assert layers(policy) == [(inputs, 16), (16, 16), (16, 4)]
+    assert layers(critic) == [(inputs + 5, 24), (24, 24), (24, 1)]
+    assert layers(built("algo.critic_width=null")[1])[-1] == (16, 1)
+    assert isinstance(policy.net.body[1], nn.SiLU)
+    assert isinstance(built("policy.activation=tanh")[0].net.body[1], nn.Tanh)
+
+
+def test_weights_are_those_of_the_seed_whatever_was_sampled_before():
+    first, _ = built("seed=3")
+    state = torch.get_rng_state()
+    torch.rand(7)
+    same, other = built("seed=3")[0], built("seed=4")[0]
+    torch.set_rng_state(state)
+    weights = [torch.cat([each.flatten() for each in policy.parameters()]) for policy in (first, same, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "size"),
+    [
+        ((), (4, 5)),
+        (("levels.symmetries=true",), (5, 5)),
+        (("policy=symmetric", "policy.width=16"), (5, 5)),
+        (("policy=convolutional", "policy.observation=grid"), (4, 5)),
+    ],
+)
+def test_maps_are_as_large_as_the_largest_and_square_where_they_turn(overrides, size, tmp_path):
+    write_levels(tmp_path / "two.jsonl", [TALL, WIDE])
+    cfg = configured(f"levels.path={tmp_path / 'two.jsonl'}", "test.paper=false", *overrides)
+    assert map_size(cfg, data.load(cfg)) == size
+
+
+def test_the_map_of_a_vector_is_that_of_its_level():
+    cfg = configured("policy.observation=vector", "levels=royal_road")
+    level = world("royal_road")
+    assert map_size(cfg, data.load(cfg)) == (level.height, level.width)
+
+
+def made(*overrides, sampled=None):
+    cfg = configured("policy.observation=grid", "policy.time_steps=7", "reward.gamma=0.8", *overrides)
+    return evaluator(cfg, reward_of(cfg), [TALL, WIDE], (6, 6), CPU, sampled=sampled, memory_gib=3.0)
+
+
+def test_an_evaluator_sees_and_averages_as_its_configuration_says():
+    exact = made("policy.private_kind=uniform", "policy.private_draws=5", "levels.by_chance=true")
+    assert type(exact) is ExactEvaluator
+    assert (exact.private_kind, exact.private_draws, exact.reward.gamma) == ("uniform", 5, 0.8)
+    assert exact.mdp.features == {"chance"}
+    assert exact.observe.shape[-2:] == (6, 6)
+    few, more = (made("policy.observation=centred", f"policy.time_steps={steps}") for steps in (7, 9))
+    assert more.observe.shape[0] == few.observe.shape[0] + 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sampled", "mini_episodes", "rounds"),
+    [
+        (("sampled=9",), 5, 5, 1),
+        (("policy=recurrent", "sampled=9"), None, 9, 1),
+        (("policy=recurrent", "sampled=9", "reward.counting=sequential", "reward.episodes_per_meta=4"), 6, 8, 4),
+        (("sampled=9", "reward.counting=sequential", "reward.episodes_per_meta=4"), 6, 6, 1),
+    ],
+)
+def test_an_evaluator_samples_where_it_is_told_or_a_policy_remembers(overrides, sampled, mini_episodes, rounds):
+    """Whole meta-episodes are played of one that remembers and was trained on them in turn."""
+    found = made("seed=3", *overrides, sampled=sampled)
+    assert isinstance(found, SamplingEvaluator)
+    assert (found.mini_episodes, found.rounds, found.seed) == (mini_episodes, rounds, 3)
