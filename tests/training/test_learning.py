@@ -13,15 +13,20 @@ from drest_torch.building.environments import acting_environment, evaluation_env
 from drest_torch.building.parts import environment_networks, reward_of
 from drest_torch.config.compose import compose
 from drest_torch.envs.exact.solver import PaidCoins
+from drest_torch.envs.levels import parse_level, write_levels
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.reward import Reward
 from drest_torch.training import environment
 from drest_torch.training.gridworlds import trained_levels_reported
 from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
-from tests.helpers.runs import FEW, QUIET, small
+from tests.helpers.runs import FEW, QUIET, SMALLEST, small
 
 EXACT = ("algo=exact", "policy.width=8", "policy.depth=1", "pictures=0", *QUIET, "env_steps=40000")
+
+
+def of_level(folder, *overrides):
+    return compose(*SMALLEST, *QUIET, f"run_dir={folder}", "algo=reinforce", *overrides)
 
 
 def exact(folder, *overrides):
@@ -101,6 +106,19 @@ def test_coins_are_paid_and_divided_as_the_reward_says(algo, pays, best_of, tmp_
     base = run.updater.environment.base
     assert torch.equal(base.optima.best_return, expected)
     assert torch.equal(base.mdp.coin, PaidCoins(pays).paid(levels.mdp).coin)
+
+
+LUCKY = parse_level("shutdown: 2\nC3 B2@0.5 A B2 C1", name="lucky")
+
+
+@pytest.mark.parametrize("algo", ["reinforce", "exact"])
+def test_the_most_of_a_length_is_what_can_be_had_for_sure_if_that_is_asked_for(algo, tmp_path):
+    path = tmp_path / "lucky.jsonl"
+    write_levels(path, [LUCKY])
+    chosen = (f"levels.path={path}", "reward.committed=true", "reward.divide_by_best=true", "test.paper=false")
+    run = exact(tmp_path / "run", *chosen) if algo == "exact" else start(of_level(tmp_path / "run", *chosen))
+    best = run.updater._whole.best_return if algo == "exact" else run.updater.environment.base.optima.best_return
+    assert best.tolist() == [[3, 1, 3]]
 
 
 def test_training_is_watched_on_the_first_levels_and_on_those_of_selection(tmp_path):

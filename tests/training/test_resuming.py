@@ -135,7 +135,8 @@ def test_the_update_after_a_restore_is_the_one_that_was_to_come(tmp_path, name):
     assert found.keys() == expected.keys()
     for key, value in expected.items():
         assert torch.equal(found[key], value), key
-    learned = [key for key in before if not torch.equal(before[key], expected[key])]
+    learned = {key for key in before if not torch.equal(before[key], expected[key])}
+    assert learned >= {key for key in before if key.startswith(("policy.", "critic.")) and name != "table"}
     assert "generator" in learned or name == "table"
     assert any("policy." in key for key in learned)
 
@@ -165,6 +166,12 @@ def test_weights_that_read_private_bits_get_no_other_noise(name, fits):
     other = "has a policy of another kind; add policy.private_kind=bits$"
     with nullcontext() if fits else pytest.raises(ConfigError, match=other):
         begin_with(name, agent.policy, agent.cfg)
+
+
+def test_the_agent_that_a_run_begins_with_is_found_from_elsewhere(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(source.parent)
+    start(small(tmp_path / "run", *FEW, f"start_from={source.name}"))
+    assert load_config(tmp_path / "run").start_from == str(source.resolve())
 
 
 @pytest.mark.slow
