@@ -22,7 +22,15 @@ from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
 from tests.helpers.runs import FEW, QUIET, SMALLEST, small
 
-EXACT = ("algo=exact", "policy.width=8", "policy.depth=1", "pictures=0", *QUIET, "env_steps=40000")
+EXACT = (
+    "algo=exact",
+    "policy.time_steps=7",
+    "policy.width=8",
+    "policy.depth=1",
+    "pictures=0",
+    *QUIET,
+    "env_steps=40000",
+)
 
 
 def of_level(folder, *overrides):

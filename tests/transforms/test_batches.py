@@ -16,6 +16,7 @@ from drest_torch.reward import Reward
 from drest_torch.transforms.drest_reward import DReSTReward
 from drest_torch.transforms.on_batches import Advance, LogDiscounts
 
+pytestmark = pytest.mark.filterwarnings("ignore:DReSTReward.* have not ended when the batch does")
 SLOTS, TIME, GROUP = 6, 14, 3
 
 
