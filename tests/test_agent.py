@@ -22,6 +22,7 @@ from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import parse_level, world, write_levels
+from drest_torch.episodes import sample_episodes
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation import results
 from tests.helpers.runs import train
@@ -364,3 +365,34 @@ def test_private_numbers_are_kept_until_an_episode_begins(kind):
     agent.seed(1)
     agent.act(seen)
     assert torch.equal(agent._private, first)
+
+
+def test_an_agent_acts_greedily_if_it_is_told_to():
+    agent = Agent.load()
+    seen = torch.rand(50, *agent.shape, generator=torch.Generator().manual_seed(0))
+    likeliest = agent.action_probabilities(seen).argmax(-1)
+    assert torch.equal(agent.act(seen, greedy=True), likeliest)
+    assert not torch.equal(agent.act(seen), likeliest)
+
+
+def test_a_mini_episode_is_shown_moment_by_moment():
+    """Coins are those collected before a moment, and lengths that are unlikely are left out."""
+    agent, level = Agent.load(), world("example")
+    found = agent.evaluate(level)
+    probabilities = found.evaluation.length_probabilities(0)
+    episodes = found.episodes(seed=3)
+    assert [(each.length, each.probability) for each in episodes] == list(probabilities.items())
+    coins = {(coin.row, coin.column): coin.value for coin in level.coins}
+    for episode in episodes:
+        total, cells = 0.0, []
+        for moment in episode.moments:
+            if moment.cell in coins and moment.cell not in cells:
+                total += coins[moment.cell]
+            cells.append(moment.cell)
+            assert moment.coins == pytest.approx(total)
+        assert len(cells) == episode.length + 1
+        assert (episode.moments[0].time_left, episode.moments[-1].time_left) == (level.shutdown, 0)
+        assert total > 0
+    level_set = agent.evaluator(level)
+    (long,) = sample_episodes(level_set, agent.policy, {4: 0.01, 8: 0.99}, greedy=False, seed=0)
+    assert (long.length, long.probability) == (8, 0.99)
