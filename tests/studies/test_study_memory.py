@@ -65,3 +65,47 @@ def test_a_recurrent_agent_that_forgets_cannot_take_turns():
     network.resets = False
     logits, _ = network.play(8, 5, torch.Generator().manual_seed(1))
     assert logits[1:].std() > 0
+
+
+def test_what_a_recurrent_agent_does_is_estimated_from_its_own_counts(monkeypatch):
+    """Three mini-episodes of four copies; the second and the fourth copy chose the longer length once too often."""
+    longer = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]).bool()
+    begins = torch.tensor([[2.0, 0.5, -1.0, -2.0], [0.0, 1.0, 3.0, 0.2], [-0.3, 0.1, 0.7, 4.0]])
+
+    class Given(torch.nn.Module):
+        def __init__(self, width, rng, resets):
+            super().__init__()
+            self.logits = torch.nn.Parameter(begins.clone())
+            asked.append((width, resets))
+
+        def play(self, copies, episodes, rng):
+            asked.append((copies, episodes))
+            return self.logits, longer
+
+    asked = []
+    monkeypatch.setattr(memory, "Recurrent", Given)
+    monkeypatch.setattr(memory, "EVALUATED", 9)
+    spec = {"episodes": 3, "lam": LAM, "group": 2, "width": 5, "lr": 0.3, "copies": 4, "resets": True}
+    spec |= {"sees": "history", "paid_by": "own counts, meta credit"}
+    found = memory.recurrent(spec | {"updates": 0}, torch.Generator())
+    p = begins.double().sigmoid()
+
+    def bits(p):
+        return -(p * p.log2() + (1 - p) * (1 - p).log2())
+
+    assert found.marginal == pytest.approx(bits(p.mean(1)).mean().item())
+    assert found.conditional == pytest.approx(bits(p).mean().item())
+    assert found.predictable == pytest.approx(torch.maximum(p, 1 - p).mean().item())
+    columns = [tuple(column) for column in longer.long().T.tolist()]
+    assert found.value == pytest.approx(sum(returns(column, LAM) for column in columns) / 12)
+    assert asked == [(5, True), (9, 3)]
+
+    # A step of Adam is of the same size everywhere: up for what was chosen and paid more than by the other copies.
+    paid = memory.paid(longer, spec)
+    up = ((paid > paid.mean(1, keepdim=True)) == longer).double() * 2 - 1
+    moved = torch.where((paid - paid.mean(1, keepdim=True)).abs() < 1e-6, 0, 0.3 * up)
+    after = memory.recurrent(spec | {"updates": 1}, torch.Generator())
+    p = (begins + moved).double().sigmoid()
+    assert after.conditional == pytest.approx(bits(p).mean().item(), abs=1e-4)
+    assert after.predictable == pytest.approx(torch.maximum(p, 1 - p).mean().item(), abs=1e-4)
+    assert after.conditional != pytest.approx(found.conditional, abs=1e-3)

@@ -1,5 +1,7 @@
 """The study of shutdownability: policies that remember, against playing them; and what is measured of known agents."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,10 @@ from drest_torch.agent import Agent
 from drest_torch.choices import aliased, bits
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
+from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.levels import find_levels, parse_level
 from drest_torch.jobs.job import Result
+from drest_torch.metrics import neutrality
 from drest_torch.studies import choosers, histories
 from drest_torch.studies.asking import of_bits
 from drest_torch.studies.histories import HISTORY, Histories, Network
@@ -58,3 +62,59 @@ def test_an_agent_with_a_bit_is_neutral_before_it_is_drawn_and_pays_the_worst_of
     rows = {(row["metric"], row.get("where"), row.get("at")): row["value"] for row in found}
     assert rows["neutrality", "paper", None] > 0.999 > 0.001 > rows["own", "paper", None]
     assert (rows["most, given a bit", None, None], rows["most, bit unknown", None, None]) == (0.4, 0.2)
+
+
+def test_the_weight_of_entropy_and_the_learning_rate_fall_in_training(monkeypatch):
+    """On levels with two lengths; the entropy is twice the first parameter, and nothing is changed."""
+    rates, gradients = [], []
+
+    class Watched(torch.optim.SGD):
+        def step(self):
+            rates.append(self.param_groups[0]["lr"])
+            gradients.append(network.logits.grad.clone())
+
+    network = torch.nn.Module()
+    network.logits = torch.nn.Parameter(torch.tensor([0.3, -0.7], dtype=torch.float64))
+    best = torch.tensor([[1.0, 2.0], [2.0, 4.0]]).double()
+    coins = torch.tensor([[1.0, 1.0], [1.0, 4.0]]).double()
+
+    def lengths():
+        p = network.logits.sigmoid()
+        return Lengths(torch.stack((1 - p, p), -1), coins)
+
+    several = SimpleNamespace(
+        optima=SimpleNamespace(best_return=best, num_lengths=torch.tensor([2, 2])),
+        play=lambda asked: (lengths(), 2 * asked.logits[0]),
+    )
+    monkeypatch.setattr(histories.torch.optim, "Adam", Watched)
+    monkeypatch.setattr(histories.nn.utils, "clip_grad_norm_", lambda parameters, most: gradients.append(most))
+    histories.fit(network, several, {"lam": 0.8, "episodes": 4, "updates": 4, "lr": 0.1, "entropy": 0.5})
+    assert rates == pytest.approx([0.1, 0.075, 0.05, 0.025])
+    limits, gradients = gradients[::2], gradients[1::2]
+    assert limits == [1.0] * 4
+    # With credit within the mini-episode the discounts count as constants.
+    p = network.logits.detach().sigmoid()
+    discount = [sum((1 - q * 0.2) ** i * 0.8 ** (-i / 2) for i in range(4)) / 4 for q in (1 - p, p)]
+    share = coins / best
+    slope = p * (1 - p) * (share[:, 1] * discount[1] - share[:, 0] * discount[0]) / 2
+    for update, gradient in enumerate(gradients):
+        entropy = torch.tensor([2 * 0.5 * (1 - update / 4), 0.0])
+        assert gradient.tolist() == pytest.approx((-slope - entropy).tolist())
+
+
+def test_pairs_are_trained_on_by_what_is_seen_of_them(monkeypatch):
+    asked = []
+    monkeypatch.setattr(histories, "fit", lambda network, several, spec: asked.append((network, several, spec)))
+    spec = SPEC | {"sees": HISTORY}
+    arrays = histories.train(spec, None).arrays
+    ((network, several, given),) = asked
+    assert given is spec
+    pairs = aliased.pairs(0)
+    assert arrays["bound"].tolist() == [bound for _, bound in pairs]
+    found, _ = several.play(network)
+    assert arrays["neutrality"].tolist() == pytest.approx(neutrality(found.probability).tolist())
+    share = (found.coins / several.optima.best_return).nan_to_num()
+    assert arrays["usefulness"].tolist() == pytest.approx((found.probability * share).sum(-1).tolist())
+    assert len(arrays["usefulness"]) == 2 * len(pairs)
+    again = histories.train(spec | {"seed": 1}, None).arrays
+    assert again["neutrality"].tolist() != pytest.approx(arrays["neutrality"].tolist())
