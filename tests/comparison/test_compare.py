@@ -127,6 +127,28 @@ def test_a_colour_for_each_run_and_a_row_of_axes_for_each_split(tmp_path):
     assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["1  lr 0", "2  lr 1"]
 
 
+def test_a_label_has_what_tells_a_run_from_others_of_its_kind(tmp_path):
+    """Of further values at most three, and none that only goes with the algorithm."""
+    both = [write_run(tmp_path / "a", algo__lr=1), write_run(tmp_path / "b", algo="a2c", algo__lr=2)]
+    assert labels(configurations([read_run(folder) for folder in both])) == ["1  ppo", "2  a2c"]
+    many = {"algo__lr": 3, "algo__clip": 4, "policy__width": 5, "policy__depth": 6}
+    several = [*both, write_run(tmp_path / "c", **dict.fromkeys(many, 0)), write_run(tmp_path / "d", **many)]
+    third, fourth = labels(configurations([read_run(folder) for folder in several]))[2:]
+    assert fourth.startswith("4  ppo, ")
+    assert len(fourth.split(", ")) == len(third.split(", ")) == 1 + 3
+
+
+def test_a_column_for_the_reward_where_it_differs(call):
+    write_run(Path("a"))
+    write_run(Path("b"), reward__name="default")
+    out = cells(call("a", "b")[1])
+    assert out[1][:4] == ["run", "algorithm", "reward", "levels"]
+    assert [line[:4] for line in out if line[:1] in (["1"], ["2"]) and "ppo" in line] == [
+        ["1", "ppo", "drest", "generated"],
+        ["2", "ppo", "default", "generated"],
+    ]
+
+
 def plotted(runs):
     compared = configurations(runs)
     axis, curves = curves_over_training(compared)

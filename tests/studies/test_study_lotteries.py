@@ -54,6 +54,8 @@ def test_the_ideal_agent_reaches_all_that_is_wanted(name, all_of_it, for_posl):
 def test_what_a_sample_of_items_leaves_open_is_part_of_the_range():
     numbers = {"main": np.array([0.01, 0.4, 0.5]), "error/main": np.array([0.02, 0.1, 0.03])}
     assert lottery_tables.sampled(numbers, "main") == pytest.approx([0, 0.01, 0.4, 0.5, 0.53])
+    nearly = {"main": np.array([0.7, 0.99, np.nan]), "error/main": np.array([0.1, 0.3, np.nan])}
+    assert lottery_tables.sampled(nearly, "main")[[0, 1, 2, 4]] == pytest.approx([0.6, 0.7, 0.99, 1])
     assert lottery_tables.sampled(numbers | {"posl": np.array([9.0])}, "posl").tolist() == [9]
 
 

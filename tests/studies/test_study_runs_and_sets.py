@@ -71,6 +71,7 @@ def test_levels_of_a_file_are_those_that_were_there_when_the_study_began(seen, t
     [
         (False, (5, 5), [(7, 5, 5), (7, 5, 5)], True),
         (False, (5, 5), [(9, 5, 5), (7, 5, 5)], False),  # it was built for less than is shown of these levels
+        (False, (3, 4), [(7, 3, 4), (7, 3, 4)], True),  # as large as the level
         (False, (3, 3), [(7, 5, 5), (7, 5, 5)], False),  # narrower than the level
         (False, (2, 5), [(7, 5, 5), (7, 5, 5)], False),
         (True, (3, 3), [(7, 6, 6), (7, 5, 5)], True),
