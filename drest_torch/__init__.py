@@ -11,14 +11,16 @@ from drest_torch._version import __version__
 
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
+    from drest_torch.building.checking import check_env
     from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
     from drest_torch.transforms import DReSTReward
 
-__all__ = ["Agent", "DReSTReward", "__version__", "neutrality", "neutrality_normalised", "usefulness"]
+__all__ = ["Agent", "DReSTReward", "__version__", "check_env", "neutrality", "neutrality_normalised", "usefulness"]
 
 _WHERE = {
     "Agent": "agent",
     "DReSTReward": "transforms",
+    "check_env": "building.checking",
     "neutrality": "metrics",
     "neutrality_normalised": "metrics",
     "usefulness": "metrics",

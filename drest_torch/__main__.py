@@ -12,6 +12,7 @@ from drest_torch import __version__
 COMMANDS = {
     "train": ("drest_torch.train", "train an agent, and evaluate what it learned"),
     "evaluate": ("drest_torch.evaluate", "evaluate a run, or the agent that ships, on levels of your choice"),
+    "check": ("drest_torch.check", "check an environment of your own before training in it"),
     "study": ("drest_torch.study", "run a study, and write its report"),
     "compare": ("drest_torch.compare", "print and plot runs beside each other"),
     "show": ("drest_torch.envs.view.show", "show a level with its lengths and best routes"),

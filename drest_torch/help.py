@@ -51,6 +51,14 @@ COMMANDS = {
         ("levels",),
         "docs/howto/evaluating.md",
     ),
+    "check": Command(
+        "Check an environment of your own before training in it: one sentence for each thing that is wrong, and exit "
+        "status 1.",
+        "drest check env.factory=my_module:make env.base=50 env.delays=[50]",
+        "check",
+        ("env",),
+        "docs/howto/environments.md",
+    ),
     "study": Command(
         "Run a study, or go on with it, and write its report.",
         "drest study study=example",
@@ -75,10 +83,14 @@ def help_text(name: str, *overrides: str) -> str:
     for _, section in groupby(keys_of(name, *overrides), lambda key: key.name.rpartition(".")[0]):
         for key in section:
             lines += ["", _folded("  ", f"{key.name}={key.value}  ({key.type})"), _folded("      ", key.meaning)]
-    other = {"study": "study=NAME", "train": "algo=NAME or env=NAME"}.get(name, "levels=NAME")
+    other = {"study": "study=NAME", "train": "algo=NAME or env=NAME", "check": "env=NAME"}.get(name, "levels=NAME")
     lines += [
         f"\n{other} before --help shows the keys and values of that choice.",
-        *(["imports=MODULE,… names modules of your own that a stored run uses."] if name != "study" else []),
+        *(
+            ["imports=MODULE,… names modules of your own that a stored run uses."]
+            if name in ("train", "evaluate")
+            else []
+        ),
         f"{this.page} tells more.",
         "-m runs each combination of KEY=A,B: a sweep. --cfg job prints values as YAML.",
     ]
@@ -191,6 +203,8 @@ def _options(group: str, command: str) -> list[str]:
     worlds = [name for name in files if name in WORLDS] if group == "levels" else []
     if command == "train":
         files.pop("own", None)  # which are the test levels of a run that is evaluated
+    if command == "check":
+        files.pop("gridworld", None)
     width = max(len(name) for name in files if name not in worlds)
     lines = [
         _folded(f"  {name:{width}}  ", first_sentence(path.read_text(encoding="utf-8")) + _duration(group, name))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
 import torch
+from omegaconf import OmegaConf
 from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, TransformedEnv
 
@@ -80,13 +82,20 @@ def evaluation_environment(
 
 def rendering_environment(cfg: Config, reward: Reward) -> Environment:
     """Return an environment of one slot that renders images, if it can."""
-    base = _base(cfg.env, 1, render_mode="rgb_array")
+    base = base_environment(cfg.env, 1, render_mode="rgb_array")
     return _environment(cfg, reward, 1, RENDERED, skip=False, base=base)
+
+
+def played_environment(chosen: EnvConfig, base: EnvBase, rounds: int) -> Environment:
+    """Return an environment in which each slot plays so many mini-episodes, and nothing is said of m(l)."""
+    policy = {"private_bits": 0, "private_kind": "bits"}
+    cfg = cast(Config, OmegaConf.create({"env": chosen, "policy": policy}))
+    return _environment(cfg, Reward(), base.batch_size.numel(), rounds, skip=False, base=base, measures=False)
 
 
 def acting_environment(cfg: Config, copies: int) -> EnvBase:
     """Return copies of the environment to act in; ``done`` is the end of a mini-episode."""
-    base = _base(cfg.env, copies)
+    base = base_environment(cfg.env, copies)
     timer = _timer(cfg.env, base, skip=False)
     return base if timer is None else TransformedEnv(base, timer)
 
@@ -100,13 +109,14 @@ def _environment(
     group: int = 1,
     skip: bool = True,
     base: EnvBase | None = None,
+    measures: bool = True,
 ) -> Environment:
     chosen = cfg.env
-    base = _base(chosen, copies) if base is None else base
+    base = base_environment(chosen, copies) if base is None else base
     shown, timer = base.observation_spec, _timer(chosen, base, skip=skip)
     lengths = list(timer.lengths if timer is not None else range(_lengths_of(base)))
     best = bits = None
-    if shown.get("best_return", None) is None:
+    if measures and shown.get("best_return", None) is None:
         # The numbers of reference agents are set before training begins.
         given = [1.0] * len(lengths) if chosen.best == REFERENCE else chosen.best and list(chosen.best)
         seen: dict[str, Any] = {"quantile": chosen.quantile, "floor": chosen.floor, "levels": chosen.levels or 1}
@@ -150,7 +160,7 @@ def _environment(
     )
 
 
-def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> EnvBase:
+def base_environment(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> EnvBase:
     """Return so many copies of the environment itself, as one of batch size [copies]."""
     alone = render_mode is not None or (chosen.workers and copies % chosen.workers)  # evaluation may need fewer
     workers = 0 if alone else chosen.workers
@@ -174,6 +184,15 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
     named = f"env.factory={chosen.factory}"
     with blaming(named):
         make = function(chosen.factory, "env.factory")
+    return copies_of_factory(make, chosen, copies, mode)
+
+
+def copies_of_factory(make: Callable[..., Any], chosen: EnvConfig, copies: int, mode: Mapping[str, str]) -> EnvBase:
+    """Return so many copies of what a function makes, which `env.factory` names."""
+    named = f"env.factory={chosen.factory}"
+    alone = "render_mode" in mode or (chosen.workers and copies % chosen.workers)
+    workers = 0 if alone else chosen.workers
+    with blaming(named):
         takes, given = inspect.signature(make).parameters, {"copies": copies, **mode}
         make = partial(make, **{key: value for key, value in given.items() if key in takes})
         first = make()
@@ -201,7 +220,7 @@ def _base(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> 
         return first
     first.close()
     with blaming(named):
-        batch = ParallelEnv(copies, make) if chosen.workers and render_mode is None else SerialEnv(copies, make)
+        batch = ParallelEnv(copies, make) if chosen.workers and not mode else SerialEnv(copies, make)
     batch.name = title(first)
     return batch
 

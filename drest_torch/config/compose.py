@@ -27,7 +27,7 @@ from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import GROUPS, flattened, quoted, unreadable
-from drest_torch.config.schema import Config, EvaluateConfig, config_folder
+from drest_torch.config.schema import CheckConfig, Config, EvaluateConfig, config_folder
 from drest_torch.config.suggestions import nearest_keys
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
@@ -93,7 +93,10 @@ _registered: dict[tuple[str | None, str], Any] = {}
 def _schemas(of_training: bool) -> dict[tuple[str | None, str], Any]:
     """Return the dataclass with which the options of a group begin, and options that need no file: the paper's worlds,
     and modules."""
-    found: dict[tuple[str | None, str], Any] = {(None, "base_evaluate"): EvaluateConfig}
+    found: dict[tuple[str | None, str], Any] = {
+        (None, "base_evaluate"): EvaluateConfig,
+        (None, "base_check"): CheckConfig,
+    }
     found["levels/kind", "generated"] = {}
     found["levels/kind", "worlds"] = {"generator": None, "train": 0, "selection": 0, "test": 0}
     found |= {("levels", name): {"defaults": [{"override kind": "worlds"}], "name": name} for name in WORLDS}

@@ -285,6 +285,19 @@ class EvaluateConfig:
     null: none."""
 
 
+@dataclass
+class CheckConfig:
+    """The values of a check of an environment."""
+
+    env: EnvConfig = field(default_factory=EnvConfig)
+    episodes: int = limited(at_least=1, at_most=1_000_000, default=256)
+    """Mini-episodes of random play."""
+    steps: int = limited(at_least=1, at_most=1_000_000, default=10_000)
+    """Steps of random play, at most: a mini-episode that has not ended by then counts for nothing."""
+    seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
+    """Of everything that is sampled."""
+
+
 def learns_from(cfg: Config) -> str:
     """Return what the run's algorithm learns from (`drest_torch.algos.base.Learner.learns_from`)."""
     kind: str = ALGORITHMS[cfg.algo.name].Algorithm.learns_from

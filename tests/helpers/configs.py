@@ -21,7 +21,7 @@ def preset(name, *overrides):
 def keys():
     """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
     schemas = {
-        "": [config.Config, config.EvaluateConfig],
+        "": [config.Config, config.EvaluateConfig, config.CheckConfig],
         "algo": [ALGORITHMS[name].Config for name in ALGORITHMS],
         "reward": [config.RewardConfig],
         "levels": [config.LevelsConfig],

@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from drest_torch import __version__, evaluate, language_command, study, train
+from drest_torch import __version__, check, evaluate, language_command, study, train
 from drest_torch.__main__ import COMMANDS, main
 from drest_torch.comparison.records import find_runs
 from drest_torch.help import help_text
@@ -130,6 +130,12 @@ def test_the_help_is_ours(call):
         (language_command.main, ["tasks", "seed={"], """seed={: cannot be read; a text with such characters"""),
         (language_command.main, ["tasks", "seed=\udcff"], "cannot be read; a text with such characters"),
         (study.main, ["quick=true"], "which study? study=paper, or study=NAME"),
+        (check.main, [], "env=torchrl without env.factory; give a function that makes it"),
+        (check.main, ["env.factory=no_module:make"], "env.factory=no_module:make cannot be imported"),
+        (check.main, ["env.factory=tests.helpers.counting:number"], "returns a int; expected a TorchRL EnvBase"),
+        (check.main, ["env.id=NoSuch-v0"], "NoSuch"),
+        (check.main, ["env=queue", "episodes=0"], "episodes=0; expected a number from 1 to"),
+        (check.main, ["env=gridworld"], "drest show LEVEL shows what they offer"),
         (evaluate.main, ["run=nowhere"], "nowhere: no such folder of a run"),
         (evaluate.main, ["run=TRAINED", "checkpoint=best"], "only a run with selection levels"),
         (evaluate.main, ["run=TRAINED", "checkpoint=none.safetensors"], "none.safetensors: no such checkpoint"),
@@ -150,6 +156,19 @@ def test_what_cannot_be_done_gets_one_sentence(call, main, words, sentence, tmp_
     (tmp_path / "leaves.py").write_text("raise SystemExit(3)\n")
     assert sentence in call(main, *(word.replace("TRAINED", str(trained)) for word in words)).sentence
     assert "HYDRA_FULL_ERROR" not in os.environ
+
+
+def test_an_environment_is_checked_and_the_status_says_whether_anything_is_wrong(call):
+    done = call(check.main, "env=queue", "env.base=5", "env.delays=[5]", "episodes=64")
+    assert (done.code, done.err) == (0, "")
+    assert re.search(r"^ +5 +0\.\d{3} +[\d.]+ +[\d.]+$", done.out, re.MULTILINE)
+    assert done.out.endswith("Nothing is wrong.\n")
+    done = call(check.main, "env=queue", "env.base=5", "env.delays=[]", "episodes=64")
+    assert (done.code, done.err) == (1, "")
+    assert "1 thing is wrong:\n- there is a single length, so that DReST does nothing" in done.out
+    done = call(check.main, "env.id=CartPole-v1", "env.base=5", "env.delays=[5]", "episodes=32")
+    assert done.out.startswith("CartPole-v1: 16 copies, 32 mini-episodes of random play, seed 0\n")
+    assert call(check.main, "--help").out.startswith("Check an environment of your own")
 
 
 def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):

@@ -18,7 +18,7 @@ from tests.helpers.documents import ROOT
 LOWEST = "_version errors files limits metrics outputs registry reward theory timer transforms"
 MATHEMATICS = {f"drest_torch.{name}" for name in LOWEST.split()}
 """The modules of the lowest floor, besides `drest_torch` itself; a package stands for all modules in it."""
-COMMANDS = "train evaluate study compare sweep cli help completion language_command __main__"
+COMMANDS = "train evaluate check study compare sweep cli help completion language_command __main__"
 ENTRY_POINTS = {f"drest_torch.{name}" for name in COMMANDS.split()}
 """The commands, `cli` and `help`, which hold what they share, and `sweep`, which Hydra calls."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}

@@ -1,0 +1,141 @@
+"""Check the steps of an environment: its specs, what a seed decides, and what a reset of one copy leaves alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDictBase
+from tensordict.utils import NestedKey
+from torch import Tensor
+from torchrl.envs import EnvBase, check_env_specs
+
+from drest_torch.building.checked import Checked
+from drest_torch.transforms.base import observation_keys, title
+
+STEPS = 50
+"""Steps of rollouts that are compared."""
+
+
+def check_specs(found: Checked, env: EnvBase, seed: int) -> bool:
+    """Compare what steps return with the specs, by TorchRL's `check_env_specs`; return whether it is the same."""
+    logger, before = logging.getLogger("torchrl"), len(found.problems)
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # it says that all is well
+    try:
+        with found.noting(title(env)):
+            _seed(env, seed)
+            check_env_specs(env)
+    finally:
+        logger.setLevel(level)
+    is_same = len(found.problems) == before
+    found.facts["specs"] = "those of what it returns" if is_same else "what it returns is something else"
+    return is_same
+
+
+def check_seeds(found: Checked, env: EnvBase, seed: int) -> bool:
+    """Compare rollouts of the same seed, and of another; return whether anything is random."""
+    is_random = True
+    with found.noting(title(env)):
+        actions = _actions(env, STEPS, seed)
+        first, again, other = (_rollout(env, number, actions) for number in (seed, seed, seed + 1))
+        is_random = _difference(env, first, other) is not None
+        if differs := _difference(env, first, again):
+            found.wrong(
+                f"the same seed and actions give another {differs}, so that no run can be repeated or resumed; seed "
+                "all random numbers in _set_seed (in reset(seed=…) of Gymnasium), and begin anew in a reset"
+            )
+        elif is_random and len(first[0]) > 1 and _is_alike(env, first):
+            found.wrong(
+                "all copies have the same random numbers, so that a batch tells no more than one of them; give each "
+                "slot numbers of its own in _set_seed"
+            )
+        found.facts["seeds"] = "the same seed gives other steps" if differs else "the same seed gives the same steps"
+        found.facts["luck"] = (
+            "another seed gives other steps" if is_random else "none: another seed gives the same steps"
+        )
+    return is_random
+
+
+def check_copies(found: Checked, env: EnvBase, seed: int) -> None:
+    """See that a reset of one copy begins it anew, and leaves the others alone, where nothing is random."""
+    if env.batch_size.numel() == 1:
+        return
+    with found.noting(title(env)):
+        if sentence := _wrong_reset(env, seed):
+            found.wrong(sentence)
+        else:
+            found.facts["copies"] = "a reset of one leaves the others alone"
+
+
+def _wrong_reset(env: EnvBase, seed: int) -> str | None:
+    """Return what is wrong with a reset of the first copy after two steps."""
+    *actions, last = _actions(env, 3, seed)
+    _seed(env, seed)
+    begun = env.reset().clone()
+    state = begun.clone()
+    for action in actions:
+        state = env.step_and_maybe_reset(state.set("action", action.clone()))[1]
+    chosen = torch.zeros(*env.batch_size, 1, dtype=torch.bool)
+    chosen[0] = True
+    after = env.reset(state.clone().set("_reset", chosen))
+    keys = observation_keys(env)
+    for key in keys:
+        if not _equal(after[key][0], begun[key][0]):
+            return (
+                f"after a reset a copy shows another {key!r} than at first, by which its mini-episodes can be told "
+                "apart; begin anew in a reset"
+            )
+    step = env.step(after.set("action", last.clone()))["next"]
+    plain = _rollout(env, seed, [*actions, last])[-1]["next"]
+    if all(_equal(step[key][1:], plain[key][1:]) for key in [*keys, "reward"]):
+        return None
+    return "a reset of one copy changes the steps of others; reset the slots of '_reset' alone, and keep each one apart"
+
+
+def _seed(env: EnvBase, seed: int) -> None:
+    torch.manual_seed(seed)
+    env.set_seed(seed)
+
+
+def _actions(env: EnvBase, steps: int, seed: int) -> list[Tensor]:
+    """Return random actions, the same in all copies."""
+    torch.manual_seed(seed)
+    spec = env.full_action_spec["action"]
+    return [action[:1].expand_as(action).clone() for action in (spec.rand() for _ in range(steps))]
+
+
+def _rollout(env: EnvBase, seed: int, actions: Sequence[Tensor]) -> list[TensorDictBase]:
+    """Return the steps of these actions from a seed; what has ended is reset."""
+    _seed(env, seed)
+    state, steps = env.reset(), []
+    for action in actions:
+        step, state = env.step_and_maybe_reset(state.set("action", action.clone()))
+        steps.append(step.clone())
+    return steps
+
+
+def _difference(env: EnvBase, one: Sequence[TensorDictBase], other: Sequence[TensorDictBase]) -> str | None:
+    """Return in what two rollouts differ first."""
+    keys: list[NestedKey] = [*observation_keys(env), "reward", "done"]
+    for key in keys[:-2]:
+        if not _equal(one[0][key], other[0][key]):
+            return f"{key!r} after a reset"
+    for number, (step, again) in enumerate(zip(one, other, strict=True), start=1):
+        for key in keys:
+            if not _equal(step["next"][key], again["next"][key]):
+                return f"{key!r} in step {number}"
+    return None
+
+
+def _is_alike(env: EnvBase, steps: Sequence[TensorDictBase]) -> bool:
+    """Return whether all copies had the same."""
+    keys: list[NestedKey] = [*observation_keys(env), "reward"]
+    values = (step["next"][key] for step in steps for key in keys)
+    return all(_equal(value, value[:1].expand_as(value)) for value in values)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Return whether values are the same, NaN among them."""
+    return torch.equal(one.nan_to_num(), other.nan_to_num())

@@ -1,0 +1,40 @@
+"""Check an environment before training in it: ``drest check env.factory=my:make`` or ``env.id=CartPole-v1``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from drest_torch.cli import command
+from drest_torch.errors import ConfigError, shown
+from drest_torch.tracking.stages import stage
+
+if TYPE_CHECKING:
+    from drest_torch.config.schema import CheckConfig
+
+
+def _imply() -> None:
+    """Take the id of an environment as one of Gymnasium's; refuse gridworlds."""
+    words = sys.argv[1:]
+    if "env=gridworld" in words:
+        raise ConfigError("env=gridworld is checked when its levels are read; drest show LEVEL shows what they offer")
+    if any(word.startswith("env.id=") for word in words) and not any(word.startswith("env=") for word in words):
+        sys.argv.insert(1, "env=gymnasium")
+
+
+@command("check", prepare=_imply)
+def main(cfg: CheckConfig) -> None:
+    """Check the environment, print what was found, and exit with 1 if anything is wrong."""
+    from drest_torch.building.checking import checked
+    from drest_torch.config.checks import check_limits
+
+    check_limits(cfg)
+    stage(f"playing {cfg.episodes:,} mini-episodes of {cfg.env.title} …")
+    found = checked(cfg)
+    print(shown(str(found)))
+    if not found.ok:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
