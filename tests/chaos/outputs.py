@@ -73,7 +73,10 @@ def copies(count: int) -> Iterator[Path]:
 
 
 def name_inputs(rng: random.Random, count: int) -> Iterator[str]:
-    """Call each command with an output that is an input, lies in one or becomes one: all that was there stays."""
+    """Call each command with an output that is an input, lies in one or becomes one: all inputs and runs stay.
+
+    A file that the command does not read, and that is of no run, is replaced by the output of its name.
+    """
     for here in copies(count):
         (here / "link").symlink_to("run")
         before = contents(here)
@@ -88,7 +91,7 @@ def name_inputs(rng: random.Random, count: int) -> Iterator[str]:
         )
         words_of = tuple(word.format(named) for word in command)
         outcome = drest(*words_of, folder=here, seconds=60)
-        gone = lost(before, here)
+        gone = [name for name in lost(before, here) if "/" in name or name in " ".join(command)]
         yield f"{' '.join(words_of)}: {gone} lost" if gone else outcome.verdict(" ".join(words_of))
 
 
