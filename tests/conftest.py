@@ -5,22 +5,27 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 # Before torch is loaded: threads that wait for each other sleep, and leave their core to other tests.
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 import hypothesis
 import pytest
+import pytest_timeout
 
 from tests.helpers.commands import Done
 
+SLOW_SECONDS = 1800
+"""The timeout of a slow test; that of the others stands in pyproject.toml."""
 IN_A_TURN = 3
 """The studies of which a submission runs the quick version."""
 EXPECTED_SKIPS = re.compile(
     "not installed|needs the extra|could not import|needs gymnasium|neither chromium|CUDA device|no bash|"
-    "of another machine|not a git checkout"
+    "not a git checkout"
 )
 """Reasons for which a test may be skipped; any other fails the session."""
 
@@ -59,6 +64,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if test in begun:
                 item.add_marker(pytest.mark.slow)
             begun.add(test)
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_SECONDS))
     if config.getoption("--turn"):
         studies = [item for item in items if item.get_closest_marker("in_turn")]
         command = ["git", "rev-list", "--count", "HEAD"]
@@ -68,6 +75,41 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept |= {item for item in items if item.get_closest_marker("every_turn")}
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
+
+
+AGAIN = 5.0
+"""Seconds until a test is stopped again: an exception is lost where it is raised inside a callback of the collector."""
+
+
+class Stuck(BaseException):
+    """A test takes too long. It is no failure that Hypothesis catches: it would try the example again, without end."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
+    """Stop a test that takes too long; on other platforms and threads, pytest-timeout does."""
+    if settings.method != "signal" or threading.current_thread() is not threading.main_thread():
+        return None
+
+    def stop(*_: object) -> None:
+        if not pytest_timeout.is_debugging():
+            raise Stuck(f"the test took more than {settings.timeout:g} s; the stack says where it was")
+
+    def cancel() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, settings.timeout, AGAIN)
+    item.cancel_timeout = cancel  # type: ignore[attr-defined]
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Let a test that was stopped come to its end."""
+    if call.excinfo is not None and call.excinfo.errisinstance(Stuck):
+        item.cancel_timeout()  # type: ignore[attr-defined]
 
 
 @pytest.fixture

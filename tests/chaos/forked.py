@@ -89,6 +89,7 @@ def forked(act: Callable[[], int], *, folder: Path, seconds: float = SECONDS) ->
         sys.stderr.flush()
         child = os.fork()
         if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # a timeout of the tests does not end the child
             signal.setitimer(signal.ITIMER_REAL, seconds)
             _child(act, folder, out.fileno(), err.fileno())
         _, status = os.waitpid(child, 0)

@@ -1,0 +1,88 @@
+"""The first updates of golden runs as numbers, which every processor reaches as far as its roundings allow.
+
+Processors add in different orders, and training amplifies what they round: sooner or later an action is sampled
+differently, and from then on two runs have little in common. The first updates have not got so far.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drest_torch import agent as saved
+from drest_torch.algos.base import Learner
+from drest_torch.building.checkpoints import learner_tensors
+from drest_torch.config.compose import compose
+from drest_torch.files import disown
+from drest_torch.training.run import start
+
+Stages = list[dict[str, float]]
+UPDATES = 2
+
+# A float32 is rounded by at most 2^-24 of its size. A number of an update has gone through a network and back and is a
+# sum over a thousand steps, whose terms are about 1: roundings of either sign, which add up like a random walk. The
+# limit is 2^8 roundings in one direction. With ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA and MKL_ENABLE_INSTRUCTIONS set
+# to earlier processors, with one and two threads, numbers differed by at most 2^-20.
+FLOAT32 = 2.0**-24 * 2**8
+# Muon makes matrices orthogonal in bfloat16, which is rounded by at most 2^-9; over hundreds of weights, roundings
+# average out to a quarter of that. In float32 instead, steps differed by at most 2^-13.
+BFLOAT16 = 2.0**-9 / 4
+# What counts steps or states beyond a limit: one that is close to it may fall on either side.
+COUNTS = ("policy/clip_fraction", "optim/states_", "rows/")
+OF_COUNTS = 0.002
+
+
+def beginning(folder: Path, overrides: list[str]) -> Stages:
+    """Return an evaluation before training, the metrics of each of the first updates, and an evaluation after them."""
+    run = start(compose(f"run_dir={folder}", *overrides))
+    try:
+        before, stages = _weights(run.learner), [run.task.watch()]
+        for _ in range(UPDATES):
+            metrics = run.update()
+            stages.append(metrics | {"weights/change": math.dist(_weights(run.learner), before)})
+        stages.append(run.task.watch())
+    finally:
+        run.task.close()
+        disown(folder)
+    with_muon = {"optim/uses_muon": float("muon" in run.learner.optimizers)}
+    return [_rounded(stage) for stage in [with_muon, *stages]]
+
+
+def means(_: Path, overrides: list[str]) -> Stages:
+    """Return the means of an agent that comes with the project: the one with a private bit."""
+    cfg = compose(*overrides, name="evaluate")
+    agent = saved.Agent.load("generalist-bit", device=cfg.device)
+    results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
+    return [_rounded(results.evaluation.means())]
+
+
+def differences(found: Stages, wanted: Stages) -> list[str]:
+    """Return a sentence for each number that differs by more than roundings explain."""
+    if [stage.keys() for stage in found] != [stage.keys() for stage in wanted]:
+        return ["other numbers than those that were recorded"]
+    uses_muon = bool(found[0].get("optim/uses_muon"))
+    return [
+        f"{name} {stage[name]:.9g} for {value:.9g}"
+        for stage, recorded in zip(found, wanted, strict=True)
+        for name, value in recorded.items()
+        if abs(stage[name] - value) > _tolerance(name, uses_muon) * max(1.0, abs(value))
+    ]
+
+
+def _tolerance(name: str, uses_muon: bool) -> float:
+    if name.startswith(COUNTS):
+        return OF_COUNTS
+    return BFLOAT16 if uses_muon else FLOAT32
+
+
+def _weights(learner: Learner) -> list[float]:
+    tensors = learner_tensors(learner)
+    networks = [tensors[name] for name in tensors if name.startswith(("policy.", "critic."))]
+    return torch.cat([tensor.detach().double().reshape(-1) for tensor in networks]).tolist()
+
+
+def _rounded(numbers: dict[str, Any]) -> dict[str, float]:
+    return {name: float(f"{value:.9g}") for name, value in numbers.items() if not name.startswith("time/")}

@@ -1,0 +1,26 @@
+"""A test that never ends is stopped, also where Hypothesis would try the same example again."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, strategies
+
+from tests.conftest import Stuck, pytest_timeout_set_timer
+
+
+def test_a_walk_that_never_ends_fails_once():
+    item, walks = SimpleNamespace(), []
+
+    @given(strategies.integers())
+    def walk(number):
+        walks.append(number)
+        pytest_timeout_set_timer(item, SimpleNamespace(method="signal", timeout=0.1))
+        while True:
+            pass
+
+    try:
+        with pytest.raises(Stuck, match=r"more than 0\.1 s"):
+            walk()
+    finally:
+        item.cancel_timeout()
+    assert len(walks) == 1
