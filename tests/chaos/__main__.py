@@ -28,7 +28,7 @@ PARTS = {
     "runs with links that lead out of their folder, resumed": (60, outputs.links),
     "runs with changed files of reference agents, resumed": (60, outputs.references),
     "runs with changed test levels, evaluated on their own": (60, outputs.own_levels),
-    "stored runs that name a stranger's code, given to whatever reads a run": (320, strangers.attacks),
+    "stored runs that name a stranger's code, given to whatever reads a run": (260, strangers.attacks),
     "training with random values": (1000, overrides.training),
     "training in other environments with random values": (60, TRAINING),
     "evaluation with random values": (200, EVALUATION),

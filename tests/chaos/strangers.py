@@ -1,9 +1,8 @@
 """Let the configuration of a stored run name code, in each key that can, and give it to each command that reads it."""
 
 import random
-import sys
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from drest_torch.config.compose import compose
 from tests.chaos.forked import Outcome, drest, forked
 from tests.chaos.kills import QUICK
 from tests.chaos.mutations import copies
@@ -34,17 +34,15 @@ OF_RUNS: tuple[dict[str, Any], ...] = (
     {"policy.network": "evil_plugin"},
     {"logger.sinks": {"evil_code": None}},
     {"logger.sinks": {"csv": None, "evil_plugin": {"project": "x"}}},
-    {"logger": {"sinks": ["evil_code"]}},
     {"reward.rule": "evil_code:rule"},
-    {"env.name": "torchrl", "env.factory": "evil_code:make"},
-    {"env.name": "torchrl", "env.factory": "evil_package.evil_code:make"},
-    {"env.name": "gymnasium", "env.id": "evil_code:Odd-v0"},
-    {"env.name": "torchrl", "env.factory": "drest_torch.envs.tasks.queue:make", "env.control": "evil_code:control"},
-    {"env.control": "evil_code:control"},
-    {"env.factory": "evil_code:make"},
-    {"env.id": "evil_code:Odd-v0"},
+    {"env": "torchrl", "env.factory": "evil_code:make"},
+    {"env": "torchrl", "env.factory": "evil_package.evil_code:make"},
+    {"env": "gymnasium", "env.id": "evil_code:Odd-v0"},
+    {"env": "cartpole", "env.control": "evil_code:control"},
 )
-"""Every key of a training run that names code, in each of the ways in which it can."""
+"""Every key of a training run that names code, in each of the ways in which it can; ``env`` is what the run plays."""
+
+
 OF_LANGUAGE: tuple[dict[str, Any], ...] = (
     {"language.logger": "evil_code"},
     {"language.logger": "evil_plugin"},
@@ -139,14 +137,19 @@ def attacks(rng: random.Random, count: int) -> Iterator[str]:
 
 
 def rewrite(run: Path, values: dict[str, Any]) -> None:
-    """Change values of a stored configuration by their keys; a run of a language model is put in its place for its."""
-    path = run / "config.yaml"
+    """Change values of a stored configuration by their keys; where another kind of run has them, it takes its place."""
+    path, others = run / "config.yaml", dict(values)
     cfg = OmegaConf.load(path)
     if any(key.startswith("language.") for key in values):
         from drest_torch.language.config import Config
 
         cfg = OmegaConf.create({"language": asdict(Config(model="nowhere", progress=False))})
-    for key, value in values.items():
+    elif played := others.pop("env", None):
+        named = [f"{key}={value}" for key, value in others.items()]
+        given = compose(f"env={played}", *named, "logger=none", "progress=false", "pictures=0", f"run_dir={run}")
+        cfg = OmegaConf.create(OmegaConf.to_container(given, resolve=True))
+        shutil.rmtree(run / "checkpoints")
+    for key, value in others.items():
         OmegaConf.update(cfg, key, value, merge=False)
     OmegaConf.save(cfg, path)
 
@@ -162,13 +165,13 @@ def plant(folder: Path) -> None:
     (announced / "entry_points.txt").write_text(points)
 
 
-def works() -> bool:
-    """Return whether the stranger's code leaves its mark in the working directory, where it is imported."""
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        with suppress(ImportError):
-            __import__("evil_code")
-    finally:
-        del sys.path[0]
-        sys.modules.pop("evil_code", None)
-    return Path(MARK).exists()
+def is_run_unchecked(here: Path, values: dict[str, Any]) -> bool:
+    """Return whether the code is run where nobody looks whom it belongs to: if not, an attack shows nothing."""
+    from drest_torch.config import stored
+
+    rewrite(here / "run", values)
+    plant(here)
+    words = ["language"] if any(key.startswith("language.") for key in values) else []
+    # In the child alone.
+    drest(*words, "train", "resume=run", folder=here, before=lambda: setattr(stored, "own_modules", lambda _: ()))
+    return (here / MARK).exists()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import __main__ as campaign
-from tests.chaos import forked
-from tests.chaos.mutations import read_all
+from tests.chaos import forked, strangers
+from tests.chaos.mutations import copies, read_all
 
 
 def test_mutated_levels_are_read_or_refused(tmp_path: Path) -> None:
@@ -32,6 +32,15 @@ def test_what_must_not_be_is_told(tmp_path: Path) -> None:
     }
     found = [forked.forked(act, folder=tmp_path, seconds=1).kind for act in acts.values()]
     assert found == list(acts)
+
+
+@pytest.mark.slow
+def test_each_attack_of_a_stranger_would_run_code() -> None:
+    """Where nobody looks whom the code belongs to."""
+    forked.warm()
+    attacks = (*strangers.OF_RUNS, *strangers.OF_LANGUAGE)
+    places = zip(attacks, copies(len(attacks)), strict=True)
+    assert [values for values, here in places if not strangers.is_run_unchecked(here, values)] == []
 
 
 @pytest.mark.slow
