@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import math
 import shlex
@@ -191,10 +192,13 @@ class Training:
             shutil.rmtree(path, ignore_errors=True)  # of a model whose last file was not written
 
     def _keep_model(self) -> None:
-        """Write the model as a folder that transformers loads, each file whole."""
+        """Write the model as a folder that transformers loads by itself, each file whole; LoRA's weights are added."""
         with TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=self.folder) as made:
             with blaming(f"to save model={self.cfg.model}"):
-                for part in (self.model.model, self.model.tokenizer):
+                whole = self.model.model
+                if self.cfg.lora is not None:
+                    whole = copy.deepcopy(whole).merge_and_unload()
+                for part in (whole, self.model.tokenizer):
                     part.save_pretrained(made)
             for path in sorted(Path(made).iterdir()):
                 write_whole(self.folder / MODEL / path.name, path.read_bytes())

@@ -116,6 +116,19 @@ def test_the_base_of_a_run_must_be_the_same(kept, tmp_path):
 
 
 @transformers
+def test_the_model_of_a_run_with_lora_is_whole(tmp_path):
+    made = begun(tmp_path / "run", lora=2, **SHORT | {"updates": 3, "lr": 0.1})
+    made.train()
+    prompts = data.generate("post", 2, brief=True)
+    with torch.no_grad():
+        found, trained_to = (
+            each.log_probabilities(prompts) for each in (load(str(tmp_path / "run/model")), made.model)
+        )
+        assert torch.allclose(found, trained_to, atol=1e-4)
+        assert not torch.allclose(found, small(0).log_probabilities(prompts), atol=1e-2)
+
+
+@transformers
 def test_the_matrices_of_lora_follow_from_the_seed():
     first, again, other = (load("small", seed=seed, lora=2).model.state_dict() for seed in (0, 0, 1))
     names = [name for name in first if "lora_A" in name]
