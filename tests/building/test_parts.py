@@ -6,6 +6,7 @@ from torch import nn
 
 from drest_torch.building import levels as data
 from drest_torch.building.parts import evaluator, map_size, networks, reward_of
+from drest_torch.config.checks import batch_shape
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -72,6 +73,23 @@ def test_the_map_of_a_vector_is_that_of_its_level():
     cfg = configured("policy.observation=vector", "levels=royal_road")
     level = world("royal_road")
     assert map_size(cfg, data.load(cfg)) == (level.height, level.width)
+
+
+IN_TURN = ("reward.counting=sequential", "reward.episodes_per_meta=8")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "shape"),
+    [
+        (("reward.group=16",), (64, 1, 16)),
+        (IN_TURN, (64, 1, 8)),
+        ((*IN_TURN, "algo.credit=meta"), (8, 8, 1)),
+        ((*IN_TURN, "policy=recurrent"), (8, 8, 1)),
+        (("reward.group=4", "policy=recurrent"), (64, 1, 4)),
+    ],
+)
+def test_slots_share_the_mini_episodes_of_a_batch(overrides, shape):
+    assert batch_shape(configured("algo.episodes=64", *overrides)) == shape
 
 
 def made(*overrides, sampled=None):

@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from PIL import Image
@@ -158,6 +159,20 @@ def test_a_run_that_is_resumed_after_an_error_keeps_its_id_and_its_newest_file_i
     assert [each.exit.exit_code for each in records(failed) if each.HasField("exit")] == [1]
     assert read_id(newest) == first.run_id
     assert [(row["step"], row["n"]) for row in read_history(newest)] == [(n, n) for n in (0, 100, 200, 300, 400)]
+
+
+@pytest.mark.parametrize(("mode", "resume"), [("online", "allow"), ("offline", None)])
+def test_a_resumed_run_is_begun_under_its_id(mode, resume, tmp_path, monkeypatch):
+    """Online the server goes on with it; offline the rows so far are logged again."""
+    monkeypatch.setattr("wandb.init", init := Mock())
+    config, earlier = LoggerConfig(mode=mode, project="p", name="n"), [{"step": 5, "a": 1.0}]
+    sink = WandbSink(RunInfo(tmp_path, config, RUN_CONFIG, "known", earlier), {})
+    told = init.call_args.kwargs
+    expected = {"id": "known", "resume": resume, "mode": mode, "project": "p", "name": "n", "config": RUN_CONFIG}
+    assert {name: told[name] for name in expected} == expected
+    assert sink._run.log.call_count == (0 if mode == "online" else 1)
+    sink.close(failed=True)
+    sink._run.finish.assert_called_once_with(exit_code=1)
 
 
 def test_a_wrong_value_is_one_sentence(tmp_path):
