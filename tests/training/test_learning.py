@@ -12,7 +12,8 @@ from drest_torch.algos.tabular import rules_for
 from drest_torch.building.environments import acting_environment, evaluation_environment, training_environment
 from drest_torch.building.parts import environment_networks, reward_of
 from drest_torch.config.compose import compose
-from drest_torch.envs.exact.solver import PaidCoins
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import LevelSet, PaidCoins
 from drest_torch.envs.levels import parse_level, write_levels
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.reward import Reward
@@ -117,6 +118,14 @@ def test_coins_are_paid_and_divided_as_the_reward_says(algo, pays, best_of, tmp_
 
 
 LUCKY = parse_level("shutdown: 2\nC3 B2@0.5 A B2 C1", name="lucky")
+
+
+def test_a_level_set_keeps_a_solution_for_each_way_of_solving_it():
+    levels = LevelSet(compile_levels([LUCKY]))
+    for _ in range(2):
+        assert levels.optima(1.0).best_return.tolist() == [[3, 3, 3]]
+        assert levels.optima(1.0, committed=True).best_return.tolist() == [[3, 1, 3]]
+        assert levels.optima(0.5).best_return[0, 0] == 1.5
 
 
 @pytest.mark.parametrize("algo", ["reinforce", "exact"])
