@@ -120,10 +120,11 @@ def test_a_checkpoint_that_does_not_fit_is_refused(change, words, run, path):
         resume(run)
 
 
-def test_other_levels_than_those_that_the_checkpoint_is_of_are_refused(tmp_path):
-    level = tmp_path / "level.txt"
+@pytest.mark.parametrize("key", ["levels.path", "test.path", "test.selection_path"])
+def test_other_levels_than_those_that_the_checkpoint_is_of_are_refused(key, tmp_path):
+    level, others = tmp_path / "level.txt", [] if key == "levels.path" else ["levels=royal_road"]
     level.write_text(format_level(world("example")))
-    start(small(tmp_path / "run", f"levels.path={level}")).save()
+    start(small(tmp_path / "run", *others, f"{key}={level}")).save()
     resume(tmp_path / "run")
     level.write_text(format_level(world("example")).replace("C3", "C4"))
     with pytest.raises(CheckpointError, match=r"saved with another set of levels \(\w+, and this run's is \w+\)"):

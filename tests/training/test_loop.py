@@ -7,6 +7,7 @@ import torch
 
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose
+from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import read_metrics
 from drest_torch.reward import Reward
@@ -259,6 +260,19 @@ def test_a_longer_run_is_evaluated_as_often_and_at_its_end(steps, evaluations, t
     cfg = made(tmp_path, "evaluations=4")
     assert lengthen(cfg, steps, tmp_path)
     assert (cfg.env_steps, cfg.evaluations) == (steps, evaluations)
+
+
+def test_a_run_that_goes_on_is_not_finished(tmp_path, monkeypatch):
+    run = start(made(tmp_path / "run", "evaluations=4"))
+    looped(run, monkeypatch)
+    run.train()
+    summary = tmp_path / "run" / "summary.json"
+    resume(tmp_path / "run", env_steps=1000)
+    assert summary.exists()
+    resume(tmp_path / "run", env_steps=2000)
+    assert not summary.exists()
+    stored = load_config(tmp_path / "run")
+    assert (stored.env_steps, stored.evaluations) == (2000, 8)
 
 
 def test_a_run_does_not_get_shorter(tmp_path):
