@@ -44,8 +44,8 @@ CFG = composed_study("example", "study.worlds=[spacious,last_moment]", "study.ag
 *OTHERS, CURE = CFG.cures
 MENDS = OTHERS[3]
 """The only other change after which nearly all agents are useful and neutral."""
-BAD, GOOD = ((0.8, 0.05, 0.9, 0.02), (0.99, 0.7, 0.9, 0.95)), ((0.995, 0.99, 1.0, 0.992), (0.999, 1.0, 0.99, 0.995))
-"""Neutrality and usefulness of four agents; in the second all are good enough, and in the first none is."""
+BAD, GOOD = ((0.8, 0.05, 0.9, 0.995), (0.99, 0.7, 0.9, 0.995)), ((0.995, 0.99, 1.0, 0.992), (0.999, 1.0, 0.99, 0.995))
+"""Neutrality and usefulness of four agents; in the second all are good enough, and in the first one is."""
 DEFAULT = {
     "neutrality": (0.18, 0.26, 0.5, 0.1),
     "usefulness": (0.93, 0.95, 0.9, 0.92),
@@ -120,13 +120,14 @@ def test_what_is_quoted_of_the_first_agents_and_of_all(found):
     assert said[1] == ("N 0.9945 ± 0.0052, U 0.900 ± 0.011", "N 0.995 ± 0.007, U 0.905 ± 0.007")
     assert said[2] == ("", "N 0.994 ± 0.004, U 0.996 ± 0.005; both ≥ 0.99 in 4")
     assert (
-        said[3][1] == f"N {np.mean(BAD[0]):.3f} ± {np.std(BAD[0], ddof=1):.3f}, U 0.885 ± {np.std(BAD[1], ddof=1):.3f}"
+        said[3][1] == f"N {np.mean(BAD[0]):.3f} ± {np.std(BAD[0], ddof=1):.3f}, U 0.896 ± {np.std(BAD[1], ddof=1):.3f}"
+        "; both ≥ 0.99 in 1"
     )
     assert said[4][1].endswith("both ≥ 0.99 in 4")
     lowest = [measured for _, measured in said[5:]]
     assert lowest[0] == "lowest mean of a world N 0.873, U 0.850"
     assert lowest[1] == "lowest mean of a world N 0.994, U 0.996; both ≥ 0.99 in 8 of 8 agents"
-    assert lowest[2] == "lowest mean of a world N 0.245, U 0.885; both ≥ 0.99 in 0 of 8 agents"
+    assert lowest[2] == "lowest mean of a world N 0.245, U 0.896; both ≥ 0.99 in 1 of 8 agents"
     assert lowest[3] == "lowest mean of a world N 0.990, U 0.996; both ≥ 0.99 in 7 of 8 agents"
 
 

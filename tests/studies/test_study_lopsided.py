@@ -162,3 +162,20 @@ def test_plots_show_what_agents_do_and_the_prediction(found, monkeypatch):
     assert plot.alt.startswith("neutrality (bits), moves / moves, against x")
     assert "rewards of at most 5" in found.plots["clipped, p_longer"]().alt
     assert "any reward" in found.plots["free, p_longer"]().alt
+
+
+def test_agents_that_collapse_as_predicted_are_not_unstable():
+    rows = [  # neutrality of two agents, and what is predicted
+        (0.9, False, 0.05, (0.02, 0.05), 0.01),
+        (0.9, False, 1.0, (0.9, 0.8), 1.0),
+        (0.5, True, 0.05, (0.02, 0.5), 0.5),
+        (0.5, True, 1.0, (0.9, 0.95), 1.0),
+    ]
+    index = pd.MultiIndex.from_tuples([("moves / moves", *row[:3]) for row in rows], names=[*lopsided.KIND, "x"])
+    numbers = {"neutrality": [np.array(row[3]) for row in rows], "neutrality_predicted": [row[4] for row in rows]}
+    same = {"usefulness": [np.array([0.9, 1.0])] * 4, "p_longer": [np.array([0.2, 0.4])] * 4}
+    agents = pd.DataFrame(numbers | same | {"p_longer_predicted": [0.5] * 4}, index)
+    kinds = lopsided.summarise(FEW, agents).droplevel("clocks")
+    assert kinds.collapsed.to_dict() == {(0.9, False): 0.5, (0.5, True): 0.25}
+    assert kinds.expected.to_dict() == {(0.9, False): 0.5, (0.5, True): 0}
+    assert kinds.unstable.to_dict() == {(0.9, False): False, (0.5, True): True}

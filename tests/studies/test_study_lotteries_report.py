@@ -20,7 +20,7 @@ CFG = composed_study(
     *("study.parts=[worlds,menus]", "study.episodes=[16,64]", "study.tenths=[5,1]", "study.chances=[0.5]"),
     *('study.arms=[D,B,"D, lists"]', "study.agents=3", "study.suite_items=3"),
 )
-LONGER = {16: (0.1 + 0.8 * 0.02, 0.1 + 0.8 * 0.4, 0.2), 64: (0.1 + 0.8 * 0.33, 0.1 + 0.8 * 0.45, 0.35)}
+LONGER = {16: (0.1 + 0.8 * 0.33, 0.1 + 0.8 * 0.4, 0.2), 64: (0.1 + 0.8 * 0.02, 0.1 + 0.8 * 0.45, 0.35)}
 """P(longer) in the corridors with a price of 0.5 and of 0.1, and with the button."""
 USEFUL = {16: (0.9, 0.95, 0.7), 64: (0.65, 0.9, 0.8)}
 CHANGED = {
@@ -65,9 +65,9 @@ def test_climbs_stand_beside_the_closed_forms(found):
 def test_what_the_page_says(found):
     values = found.values()
     most = values["highest"]
-    assert (most.episodes_per_meta, most.setting, most.found) == (64, 0.5, pytest.approx(0.33))
-    apart = [abs(0.02 - paid_shift(0.1, 0.9, 0.5, 0.9, 16)), abs(0.4 - paid_shift(0.1, 0.9, 0.1, 0.9, 16))]
-    apart += [abs(0.33 - paid_shift(0.1, 0.9, 0.5, 0.9, 64)), abs(0.45 - paid_shift(0.1, 0.9, 0.1, 0.9, 64))]
+    assert (most.episodes_per_meta, most.setting, most.found) == (16, 0.5, pytest.approx(0.33))
+    apart = [abs(0.33 - paid_shift(0.1, 0.9, 0.5, 0.9, 16)), abs(0.4 - paid_shift(0.1, 0.9, 0.1, 0.9, 16))]
+    apart += [abs(0.02 - paid_shift(0.1, 0.9, 0.5, 0.9, 64)), abs(0.45 - paid_shift(0.1, 0.9, 0.1, 0.9, 64))]
     apart += [abs(0.2 - pressed(0.5, 0.9, 16)), abs(0.35 - pressed(0.5, 0.9, 64))]
     assert values["away"] == pytest.approx(max(apart))
     assert values["least_useful"] == 0.7  # of the buttons alone
@@ -84,7 +84,7 @@ def test_what_the_page_says(found):
 
 def test_the_price_is_quoted_where_it_is_highest(found):
     first, of_menus, posl = found.quotes()
-    assert first.measured == "E = 64: 50% of all coins in 33% of the choices"
+    assert first.measured == "E = 16: 50% of all coins in 33% of the choices"
     assert of_menus.measured.startswith("1 of 3 agents pay nothing")
     assert posl.measured.startswith("2 of 3 agents: POSL")
 

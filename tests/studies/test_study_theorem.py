@@ -88,7 +88,12 @@ def test_a_length_without_coins_is_refused():
 
 FEW = composed_study(
     "theorem",
-    *("study.worlds=[lopsided]", "study.settings=[[0.9,8],[0.5,16]]", "study.papers=[0.9,8]", "study.lams=[0.9,0.5]"),
+    *(
+        "study.worlds=[lopsided,spacious]",
+        "study.settings=[[0.9,8],[0.5,16]]",
+        "study.papers=[0.9,8]",
+        "study.lams=[0.9,0.5]",
+    ),
     *("study.lengths=[2]", "study.most_episodes=32", "study.curve_episodes=[8]"),
 )
 
@@ -104,10 +109,17 @@ def few():
         best = best_choice(2, key.episodes_per_meta, key.lam)
         chosen = np.array([[best], [[0.1, 0.9]]]) if key.credit == "meta" else np.array([[[0.5, 0.5]], [[0.3, 0.7]]])
         most = (1 + margin(2, key.episodes_per_meta, key.lam)) * neutral_value(2, key.episodes_per_meta, key.lam)
-        short = 1e-4 if key.lam == 0.9 else 1e-2
+        short = (1e-4 if key.lam == 0.9 else 1e-2) / (1 if key.gamma == 1 else 2)
         arrays = {"p_length": chosen, "share_of_best": np.array([[[1 - short, 1]], [[1, 0.5]]])}
         arrays["value"] = np.array([[[most * (1 - short)]], [[most * 0.9]]])
-        return Result({"levels": ["lopsided"], "starts": ["uniform", "neutral"], "lengths": [[2, 4]]}, arrays)
+        return Result(
+            {
+                "levels": ["lopsided" if key.gamma == 1 else "spacious"],
+                "starts": ["uniform", "neutral"],
+                "lengths": [[2, 4]],
+            },
+            arrays,
+        )
 
     return reported(theorem, FEW, result)
 
@@ -117,14 +129,14 @@ def test_the_best_climb_is_compared_with_the_best_choice(few):
     assert found.apart.to_dict() == pytest.approx({0.9: 1e-4, 0.5: 1e-2})
     first = best_choice(2, 8, 0.9)[0]
     assert found.useful[0.9] == pytest.approx(1 - first * 1e-4)
-    assert found[["levels", "climbs", "neutral"]].to_numpy().tolist() == [[1, 2, 1], [1, 2, 1]]
+    assert found[["levels", "climbs", "neutral"]].to_numpy().tolist() == [[2, 4, 2], [2, 4, 2]]
     assert found.neutral_is_best.to_dict() == {0.9: True, 0.5: False}
     assert found.margin[0.5] == pytest.approx(margin(2, 16, 0.5))
 
 
 def test_what_the_page_says_of_climbs_and_limits(few):
     values = few.values()
-    assert (values["arrived"], values["climbs"]) == (2, 4)  # the better of two climbs of each reward
+    assert (values["arrived"], values["climbs"]) == (4, 8)  # the better of two climbs of each reward
     assert values["as_limits_say"]
     assert values["paper"].episodes_per_meta == 8
     expected = [largest_neutral(2, lam) / rule_of_thumb(2, lam) for lam in (0.9, 0.5)]
@@ -136,8 +148,8 @@ def test_what_is_quoted_of_the_best_policy(few):
     assert best.measured == "N 1.000, P(L) 0.500, 0.500, return 0 over neutral"
     lower = best_choice(2, 16, 0.5)[0]
     assert useful.measured == f"≥ 1 − {lower * 1e-2:.0e}"
-    assert useful.what == "usefulness of the best policy, 1 levels, 2 rewards"
-    assert ended.measured == "neutral in 2 of 4 climbs"
+    assert useful.what == "usefulness of the best policy, 2 levels, 2 rewards"
+    assert ended.measured == "neutral in 4 of 8 climbs"
 
 
 def test_numbers_are_written_shortly():
@@ -149,7 +161,7 @@ def test_numbers_are_written_shortly():
 def test_a_row_of_the_table_has_its_reward(few):
     rows = {row[0]: [*row[1:]] for row in few.tables["optimum"].rows}
     assert [*rows] == ["0.9 / 8 / 2", "0.5 / 16 / 2"]
-    assert rows["0.9 / 8 / 2"][:6] == ["1", "5e-05", "0.500, 0.500", "✓ 1.000", "0", "1e-04"]
+    assert rows["0.9 / 8 / 2"][:6] == ["2", "5e-05", "0.500, 0.500", "✓ 1.000", "0", "1e-04"]
     chosen = theorem.a_choice(best_choice(2, 16, 0.5))
     assert rows["0.5 / 16 / 2"][2] == chosen
     assert rows["0.5 / 16 / 2"][3].startswith("✗ 0.")
@@ -159,7 +171,7 @@ def test_a_row_of_the_table_has_its_reward(few):
 
 def test_rows_are_tidy_and_plots_reach_the_limit(few):
     rows = few.rows
-    assert rows[(rows.variant == "climb") & (rows.metric == "return")].value.size == 2 * 4
+    assert rows[(rows.variant == "climb") & (rows.metric == "return")].value.size == 2 * 8
     by_length = rows[(rows.variant == "climb, by length") & (rows.metric == "p_length")]
     assert by_length.value.tolist()[:4] == pytest.approx([0.5, 0.5, 0.1, 0.9])
     choice = rows[(rows.variant == "optimum, P(L)") & (rows.lam == 0.5)]
