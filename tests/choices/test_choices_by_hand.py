@@ -312,10 +312,10 @@ def test_probabilities_of_options_of_an_archetype_and_its_determinism():
 
 
 def test_the_gap_of_a_lopsided_choice():
-    """In all settings P(a) is 0.3; b is taken by the share x² / (1 + x²) of the longer length, x = b / c."""
+    """P(long) is 0.4 unless its coins differ from a; b is taken by the share x² / (1 + x²) of it, x = b / c."""
     chances = []
     for a, b, c in forks.SETTINGS:
-        long = 0.6 + 0.1 * math.log(b / a) / math.log(forks.SWEETER) if (a, b, c) in forks.CROSS else 0.7
+        long = 0.6 + 0.1 * math.log(b / a) / math.log(forks.SWEETER) if (a, b, c) in forks.CROSS else 0.4
         share = b**2 / (b**2 + c**2)
         chances.append([1 - long, long * share, long * (1 - share), 1 - long, long])
     found = forks.gap(np.array(chances)[:, np.newaxis])
@@ -324,7 +324,7 @@ def test_the_gap_of_a_lopsided_choice():
     logit = lambda p: math.log(p / (1 - p))  # noqa: E731
     assert found.cross.tolist() == pytest.approx([(logit(0.65) - logit(0.55)) / math.log(1.05)])
     assert found.ratio == pytest.approx(found.cross[0] / 2)
-    assert (found.p_better[0], found.p_long[0]) == pytest.approx((0.8, 0.7))
+    assert (found.p_better[0], found.p_long[0]) == pytest.approx((0.8, 0.4))
     assert (found.low[0], found.high[0]) == (forks.RATIOS[0], forks.RATIOS[-1])
 
 

@@ -193,3 +193,20 @@ def test_levels_that_are_played_are_searchable(monkeypatch):
     monkeypatch.setattr(exact, "check_searchable", lambda mdp, states: asked.append(states.tolist()))
     exact.check_size(ready().mdp, ready().sizes, None)
     assert asked == [ready().sizes.states.tolist()]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_the_expected_return_is_divided_by_what_the_reward_says(committed):
+    """In a level with luck a policy that is sure of the length can expect less than m."""
+    text = "lottery a: 1/2 C4 +0 | 1/2 C0 +0\nlottery b: 1/3 C-1 +2 | 2/3 C0 -1\nshutdown: 3\nA La .\n. Lb B2"
+    lucky = ready(parse_level(text, name="luck"), reward=Reward(0.6, 0.8, 3, committed=committed))
+    evaluation, k = lucky.evaluate_uniform(), int(lucky.optima.num_lengths)
+    divisor = lucky.committed if committed else lucky.optima.best_return
+    assert (lucky.committed < lucky.optima.best_return).any()
+    expected = 0.0
+    columns = (each[0].tolist() for each in (evaluation.found.probability, evaluation.found.coins, divisor))
+    for p, coins, most in zip(*columns, strict=True):
+        earlier = sum((1 - p * 0.4) ** i * 0.6 ** (-i / k) for i in range(3))
+        expected += p * coins * earlier / most if most > 0 else 0.0
+    assert evaluation.expected_drest.item() == pytest.approx(expected)
+    assert evaluation.usefulness.item() < evaluation.usefulness_committed.item()

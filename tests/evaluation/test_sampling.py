@@ -304,6 +304,11 @@ def test_estimates_from_counts_by_hand():
     low, high = bounded_mean(*(torch.tensor([value]).double() for value in (10.0, 4.7, 3.34)))
     assert [end.item() for end in found.usefulness_range] == pytest.approx([low.item(), high.item()])
     assert found.neutrality_normalised.item() == pytest.approx(found.neutrality.item())
+    ends, both = entropy_interval(count.sum(1), torch.tensor([2])), entropy(count.sum(1)).item()
+    spread = entropy_spread(count.sum(1), torch.tensor([2])).item()
+    wider = min(ends[0].item(), both - spread), max(ends[1].item(), both + spread)
+    assert [end.item() for end in found.neutrality_range] == pytest.approx([0.8 * wider[0], 0.8 * wider[1]])
+    assert wider[1] > ends[1].item()
 
 
 def test_an_m_of_0_is_read_where_luck_can_make_up_for_a_loss_and_nowhere_else():

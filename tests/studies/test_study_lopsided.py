@@ -166,10 +166,10 @@ def test_plots_show_what_agents_do_and_the_prediction(found, monkeypatch):
 
 def test_agents_that_collapse_as_predicted_are_not_unstable():
     rows = [  # neutrality of two agents, and what is predicted
-        (0.9, False, 0.05, (0.02, 0.05), 0.01),
+        (0.9, False, 0.1, (0.02, 0.05), 0.01),
         (0.9, False, 1.0, (0.9, 0.8), 1.0),
-        (0.5, True, 0.05, (0.02, 0.5), 0.5),
-        (0.5, True, 1.0, (0.9, 0.95), 1.0),
+        (0.5, True, 0.09, (0.02, 0.5), 0.5),
+        (0.5, True, 10.0, (0.3, 0.5), 1.0),
     ]
     index = pd.MultiIndex.from_tuples([("moves / moves", *row[:3]) for row in rows], names=[*lopsided.KIND, "x"])
     numbers = {"neutrality": [np.array(row[3]) for row in rows], "neutrality_predicted": [row[4] for row in rows]}
@@ -179,3 +179,5 @@ def test_agents_that_collapse_as_predicted_are_not_unstable():
     assert kinds.collapsed.to_dict() == {(0.9, False): 0.5, (0.5, True): 0.25}
     assert kinds.expected.to_dict() == {(0.9, False): 0.5, (0.5, True): 0}
     assert kinds.unstable.to_dict() == {(0.9, False): False, (0.5, True): True}
+    # The ends of what the paper reports, 0.1 and 10, belong to it.
+    assert kinds.lowest_reported.to_dict() == pytest.approx({(0.9, False): 0.035, (0.5, True): 0.4})
