@@ -39,6 +39,8 @@ from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.training.folder import CHECKPOINTS, imports_of
 
 SELECTION_SEED = 987654
+MOST_SECONDS = 1e10
+"""No training has taken three centuries."""
 PARTIAL = ".partial-model"
 STATES = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "muon": {"momentum_buffer"}}
 """What each optimiser remembers of a weight."""
@@ -233,7 +235,7 @@ class Training:
             done, seconds = meta["updates"], meta["seconds"]
             if type(done) is not int or not 0 <= done <= self.total:
                 raise ValueError(f"updates is {done!r:.40}, of {self.total}")
-            if type(seconds) not in (int, float) or not 0 <= seconds < math.inf:
+            if type(seconds) not in (int, float) or not 0 <= seconds <= MOST_SECONDS:
                 raise ValueError(f"seconds is {seconds!r:.40}")
             self.done, self.seconds = done, float(seconds)
 

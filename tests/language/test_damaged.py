@@ -91,6 +91,7 @@ def resumed(folder):
         (lacking(), {"updates": "1"}),
         (lacking(), {"seconds": None}),
         (lacking(), {"seconds": -1.0}),
+        (lacking(), {"seconds": 10**30}),
     ],
 )
 def test_a_checkpoint_without_its_progress_is_not_resumed(change, values, copied):
