@@ -1,0 +1,32 @@
+"""A plugin for pytest: run the tests of a list, in its order, until one fails or the time is over.
+
+``CHOSEN`` is the path of a JSON object: ``tests``, ``seconds``, and ``out``, where the name of the test that failed is
+written, or ``time`` if the time was over first.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+CHOSEN = json.loads(Path(os.environ["CHOSEN"]).read_text(encoding="utf-8"))
+BEGAN = time.monotonic()
+
+
+def pytest_collection_modifyitems(items):
+    """Leave out all other tests."""
+    place = {name: index for index, name in enumerate(CHOSEN["tests"])}
+    items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
+
+
+def pytest_runtest_setup(item):
+    """Stop where the time is over."""
+    if time.monotonic() - BEGAN > CHOSEN["seconds"]:
+        item.session.shouldstop = "the time is over"
+        Path(CHOSEN["out"]).write_text("time", encoding="utf-8")
+
+
+def pytest_runtest_logreport(report):
+    """Say which test noticed the fault."""
+    if report.failed:
+        Path(CHOSEN["out"]).write_text(report.nodeid, encoding="utf-8")
