@@ -1,7 +1,7 @@
 """A plugin for pytest: run the tests of a list, in its order, until one fails or the time is over.
 
-``CHOSEN`` is the path of a JSON object: ``tests``, ``seconds``, and ``out``, where the name of the test that failed is
-written, or ``time`` if the time was over first.
+``CHOSEN`` is the path of a JSON object: ``tests``, ``seconds`` of the processor, and ``out``, where the name of the
+test that failed is written, or ``time`` if the time was over first.
 """
 
 import json
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 CHOSEN = json.loads(Path(os.environ["CHOSEN"]).read_text(encoding="utf-8"))
-BEGAN = time.monotonic()
+BEGAN = time.process_time()
 
 
 def pytest_collection_modifyitems(items):
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_runtest_setup(item):
     """Stop where the time is over."""
-    if time.monotonic() - BEGAN > CHOSEN["seconds"]:
+    if time.process_time() - BEGAN > CHOSEN["seconds"]:
         item.session.shouldstop = "the time is over"
         Path(CHOSEN["out"]).write_text("time", encoding="utf-8")
 

@@ -5,7 +5,6 @@ the variable that pytest sets, and starts recording because a folder with this f
 path. Nothing outside Python's own library is imported here.
 """
 
-import atexit
 import contextlib
 import json
 import os
@@ -74,27 +73,49 @@ def taken():
 # ------------------------------------------------------------------------------------------------- in a subprocess
 
 
-def _leave():
-    found = taken()
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
-    if found and test:
-        text = json.dumps({"test": test, "lines": found})
-        with contextlib.suppress(OSError):
-            Path(OUT, f"{uuid.uuid4().hex}.json").write_text(text)
+class _Told(set):
+    """Lines of a file, each written at once when it is new, as a subprocess can be killed at any time."""
+
+    def __init__(self, file):
+        super().__init__()
+        self.file = file
+
+    def add(self, number):
+        """Write the line, with the test that the process belongs to."""
+        if number not in self:
+            super().add(number)
+            test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
+            os.write(_records(), (json.dumps([test, self.file, number]) + "\n").encode())
+
+
+class _ToldLines(dict):
+    def setdefault(self, file, default=None):
+        """Return the lines of a file, which are written."""
+        if file not in self:
+            self[file] = _Told(file)
+        return self[file]
+
+
+def _records():
+    """Return the file of this process."""
+    if os.getpid() not in records:
+        name = Path(OUT, f"{uuid.uuid4().hex}.jsonl")
+        records[os.getpid()] = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    return records[os.getpid()]
 
 
 def _forked():
     """Record a child that was forked: its parent keeps what was entered before."""
-    import multiprocessing.util
-
-    lines.clear()
+    global lines
+    lines = _ToldLines()
     calls.clear()
-    multiprocessing.util.Finalize(None, _leave, exitpriority=0)
 
 
-if OUT and ROOT and os.environ.get("ENTERED_PARENT"):
-    if os.environ["ENTERED_PARENT"] != str(os.getpid()):
-        atexit.register(_leave)
+records: dict = {}
+parent = os.environ.get("ENTERED_PARENT")
+if OUT and ROOT and parent:
+    if parent != str(os.getpid()):
+        lines = _ToldLines()
         begin()
     os.register_at_fork(after_in_child=_forked)
 
@@ -158,12 +179,12 @@ if "pytest" in sys.modules:
 
     def pytest_sessionfinish(session):
         """Write everything into one file."""
-        for path in Path(OUT).glob("*.json"):
-            record = json.loads(path.read_text())
-            if record["test"] in of_tests:
-                own = of_tests[record["test"]]["lines"]
-                for file, numbers in record["lines"].items():
-                    own[file] = sorted({*own.get(file, ()), *numbers})
+        for path in Path(OUT).glob("*.jsonl"):
+            for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                with contextlib.suppress(ValueError):  # the last line of a process that was killed
+                    test, file, number = json.loads(text)
+                    if test in of_tests:
+                        of_tests[test]["lines"].setdefault(file, []).append(number)
             path.unlink()
         for record in of_tests.values():
             for name in record.pop("fixtures"):
