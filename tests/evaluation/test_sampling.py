@@ -321,3 +321,24 @@ def test_an_m_of_0_is_read_where_luck_can_make_up_for_a_loss_and_nowhere_else():
     assert not best.any()
     with pytest.raises(ConfigError, match=r"'best_return' .* a number above 0"):
         ended(batch, 1.0, 2, by_setting=False)
+
+
+def test_the_interval_of_neutrality_is_as_wide_as_near_equal_chances():
+    """Where lengths are about equally likely the interval of the shares ends at log2 k, and the estimate is above."""
+    counts = torch.tensor([[50.0, 50.0, 0.0], [90.0, 10.0, 0.0], [4.0, 3.0, 3.0]], dtype=torch.float64)
+    num_lengths, lengths = torch.tensor([2, 2, 3]), torch.tensor([[2, 4, 0], [2, 4, 0], [2, 4, 6]])
+    sums = torch.stack((counts, 0.5 * counts, 0.25 * counts)).unsqueeze(2)  # [3, B, S, K]
+    found = estimates(
+        ["even", "uneven", "few"],
+        Optima(1.0, lengths, num_lengths, (lengths > 0).double()),
+        Reward(),
+        torch.tensor([200, 100, 10]),  # half of those on the first level have not ended
+        sums,
+        sees_settings=True,
+    )
+    ended_share, around = torch.tensor([0.5, 1.0, 1.0]), (entropy(counts), entropy_spread(counts, num_lengths))
+    low, high = entropy_interval(counts, num_lengths)
+    low, high = torch.minimum(low, around[0] - around[1]), torch.maximum(high, around[0] + around[1])
+    assert found.neutrality_range[0].tolist() == pytest.approx((ended_share * low).tolist())
+    assert found.neutrality_range[1].tolist() == pytest.approx((ended_share * high).tolist())
+    assert found.neutrality_range[1][0] > 0.5 * 1.01

@@ -132,6 +132,11 @@ def test_an_answer_names_an_option_in_its_last_line(text, place):
     assert answer(text, ["A", "B"]) == place
 
 
+def test_an_answer_that_names_two_options_names_none():
+    assert answer("A 1", ["A", "A 1"]) is None
+    assert answer("A", ["A", "A 1"]) == 0
+
+
 # ------------------------------------------------------------------------------------------- prompts
 
 

@@ -44,6 +44,18 @@ def test_a_goal_like_another_has_all_of_it_but_what_it_says_and_each_strength_is
     assert found["other"]["wanted"] == {"test": {}}
 
 
+def test_a_goal_has_its_own_number_of_seeds_and_no_more_than_the_study():
+    one = {
+        "part": "alternatives",
+        "arguments": "algo=generalist",
+        "wanted": {"test": {}},
+        "strengths": {"seed": [5, 6]},
+    }
+    own = {"one": one, "many": {**one, "seeds": 3, "strengths": {}}}
+    runs = goals.jobs(few("one", "one, 6", "many", goals=own, parts=["alternatives"]))
+    assert [*runs] == [("one", 0), ("one", 1), ("one, 6", 0), ("many", 0), ("many", 1)]
+
+
 @pytest.mark.parametrize(
     ("by", "side"),
     [

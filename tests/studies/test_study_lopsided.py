@@ -113,6 +113,18 @@ def test_kinds_of_agents_in_numbers(found):
     assert (values["most"], values["most_at"]) == (pytest.approx((LONGER - curve).abs().max()), 20.0)
 
 
+def test_the_ends_of_the_reported_range_belong_to_it():
+    cfg = composed_study(
+        "lopsided",
+        *("study.agents=2", "study.x_first=0.01", "study.x_last=10", "study.x_count=4", "study.lams=[0.9]"),
+        "study.clocks=[steps]",
+    )
+    neutral = {0.01: 0.1, 0.1: 0.4, 1.0: 0.9, 10.0: 0.6}
+    found = reported(lopsided, cfg, lambda key: table_ends({"steps": [(neutral[key.x],) * 2, (1.0, 1.0), (0.5, 0.5)]}))
+    lowest = {quote.what: quote.measured for quote in found.quotes()}["the lowest mean N for x from 0.1 to 10"]
+    assert lowest == "0.400 steps / steps"
+
+
 def test_an_agent_that_collapses_against_the_prediction_is_unstable(found):
     """Agents with λ = 0.5 have 0.04 and 0.06 of a bit at the ends, and more than one tenth is predicted."""
     unstable = found.values()["unstable"]

@@ -56,7 +56,7 @@ def test_only_who_sees_the_state_alone_stays_below_the_bound():
 
 def test_an_agent_with_a_bit_is_neutral_before_it_is_drawn_and_pays_the_worst_of_its_settings():
     arrays = choosers.measure(Agent.load("generalist-bit"), bits.always(), {"paper": find_levels("paper")})
-    arrays["pays/later"] = np.where(np.array(choosers.COSTS) == 0.2, [[0.0], [0.4]], 0)
+    arrays["pays/later"] = np.where(np.array(choosers.COSTS) == 0.05, [[0.0], [0.4]], 0)  # the least that is large
     arrays["pays/earlier"] = np.where(np.array(choosers.COSTS) < 0.05, 1.0, 0) * np.ones((2, 1))
     found = of_bits([Result({}, arrays)])
     rows = {(row["metric"], row.get("where"), row.get("at")): row["value"] for row in found}

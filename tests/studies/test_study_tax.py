@@ -4,6 +4,7 @@ Every curve is 0 before a first time, 0.6 of the agent's final usefulness until 
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from drest_torch.jobs.job import Result
@@ -141,6 +142,16 @@ def test_the_page_s_sentences(found):
     assert apart["faster"].empty
     assert values["differences"][MOVES]["large"].share.tolist() == [0.9]
     assert tax.summary(CFG, tax.compare(CFG, found.rows).iloc[:0]) == {"of": 0}
+
+
+def test_slower_and_faster_are_beyond_the_interval():
+    ends = {"a": (1.2, 1.0, 1.4), "b": (1.7, 1.1, 2.0), "c": (0.8, 0.6, 1.0), "d": (0.7, 0.5, 0.9)}
+    taxes = pd.DataFrame([(name, *each) for name, each in ends.items()], columns=["level", "estimate", "low", "high"])
+    own = pd.DataFrame({"level": ["a", "a", "d", "e"], "estimate": [1.2, 1.6, 1.5, 9.0]})
+    found = tax.differences(CFG, taxes, own)
+    assert found["slower"].level.tolist() == ["b"]
+    assert found["faster"].level.tolist() == ["d"]
+    assert found["large"].estimate.tolist() == [1.6]  # of any share; 1.5 is small still
 
 
 def test_where_the_ratio_is_not_known_there_is_nothing_to_quote():
