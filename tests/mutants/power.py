@@ -28,7 +28,7 @@ import yaml
 
 PROJECT = Path(__file__).resolve().parents[2]
 FAST = "not slow and not gpu and not benchmark"
-SECONDS, SECONDS_BESIDE, SECONDS_TO_HANG = float(os.environ.get("POWER_SECONDS", "150")), 20.0, 900.0
+SECONDS, SECONDS_BESIDE, SECONDS_TO_HANG = 150.0, 20.0, 900.0
 """For the tests of a fault; for the others of their files; and, of the clock, until a test is said not to end."""
 LIBRARIES = (
     "torch",
