@@ -106,8 +106,8 @@ class Learner(ABC):
     (`drest_torch.training.exact_batch.ExactBatch`), or the number of mini-episodes to play in a world that the learner
     holds itself."""
     needs_critic = False
-    own_policy: type[nn.Module] | None = None
-    """The kind of policy that the algorithm trains, made from an observation; None: networks."""
+    is_tabular = False
+    """Whether the algorithm trains a table (`drest_torch.algos.networks.table`) and no network."""
 
     def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:
         self.policy, self.critic, self.config, self.rng = policy, critic, config, rng

@@ -7,7 +7,7 @@ network of a policy returns for n states. All random numbers come from PyTorch's
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +135,15 @@ class ActionKind:
     bounds: tuple[Tensor, Tensor] | None = None
     """The ends of the box [d], of numbers."""
 
+    def record(self) -> dict[str, Any]:
+        """Return the kind as a JSON value, which `kind_of` reads."""
+        if self.bounds is not None:
+            low, high = (end.tolist() for end in self.bounds)
+            return {"box": {"low": low, "high": high}}
+        if self.distribution is Several:
+            return {"several": self.arguments}
+        return {"one_of": {"count": self.outputs, **self.arguments}}
+
     def of(self, outputs: Tensor) -> Any:
         """Return the distribution with these outputs."""
         return self.distribution(outputs, **self.arguments)
@@ -187,6 +196,22 @@ def several(counts: Sequence[int]) -> ActionKind:
 def box(low: Tensor, high: Tensor) -> ActionKind:
     """Return the kind of numbers between these bounds [d], which are finite."""
     return ActionKind(TanhNormal, 2 * len(low), {"half": (high - low) / 2}, (low, high))
+
+
+def kind_of(record: Mapping[str, Any]) -> ActionKind:
+    """Return the kind that `ActionKind.record` has written; a `ValueError` says what is wrong with a stranger's."""
+    try:
+        ((name, values),) = record.items()
+        if name == "one_of":
+            flags = {flag: bool(values[flag]) for flag in ("one_hot", "normalised") if flag in values}
+            return one_of(int(values["count"]), **flags)
+        if name == "several":
+            return several([int(count) for count in values["counts"]])
+        if name == "box":
+            return box(torch.tensor(values["low"]), torch.tensor(values["high"]))
+    except (LookupError, TypeError, AttributeError, OverflowError):
+        pass
+    raise ValueError(f"actions is {record!r:.60}")
 
 
 def _log_slope(number: Tensor) -> Tensor:

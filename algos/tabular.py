@@ -16,16 +16,16 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numba
 import numpy as np
 import torch
 from omegaconf import MISSING
-from torch import Tensor, nn
+from torch import Tensor
 
 from drest_torch.algos.base import Learner
-from drest_torch.algos.tabular_kernel import NUM_ACTIONS, Rules, World, new_state, play, scheduled
+from drest_torch.algos.networks.table import TablePolicy
+from drest_torch.algos.tabular_kernel import Rules, World, new_state, play, scheduled
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -83,39 +83,11 @@ class Config(Schedule):
     """Mini-episodes between two lines of metrics; the table learns after each one."""
 
 
-class TablePolicy(nn.Module):
-    """A table of action logits with a row for each observation [x, y, c…, b…], as a `VectorObservation` has them.
-
-    The index of a row is the cell, counted row by row, followed by a bit for each coin and button, which is 1 once the
-    object is taken.
-    """
-
-    private_bits = 0
-    reads_maps = False
-    logits: Tensor
-
-    def __init__(self, observe: Any) -> None:
-        super().__init__()
-        self.width, self.num_objects = observe.width, observe.num_objects
-        rows = observe.width * observe.height << observe.num_objects
-        self.register_buffer("logits", torch.zeros(rows, NUM_ACTIONS, dtype=torch.float64))
-        self._bits = torch.arange(observe.num_objects)
-
-    def forward(self, observation: Tensor, private_bits: Tensor | None = None) -> Tensor:
-        return self.logits[self.row(observation)]
-
-    def row(self, observation: Tensor) -> Tensor:
-        """Return the row of each observation [n]."""
-        numbers = observation.long()
-        taken = ((1 - numbers[:, 2:]) << self._bits).sum(-1)
-        return (numbers[:, 1] * self.width + numbers[:, 0] << self.num_objects) | taken
-
-
 class Tabular(Learner):
     """The learner of one agent of `drest_torch.algos.tabular_kernel`."""
 
     learns_from = "world"
-    own_policy = TablePolicy
+    is_tabular = True
     policy: TablePolicy
 
     def begin(self, world: World, rules: Rules) -> None:

@@ -6,6 +6,7 @@ import base64
 import html
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,13 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.distributions import OneOf
+from drest_torch.algos.networks.spec import MapView
 from drest_torch.building import levels as data
-from drest_torch.building.checkpoints import agent_folder, checkpoint_path
+from drest_torch.building.agents import agent_config, load_policy, spec_in
+from drest_torch.building.checkpoints import agent_folder, checkpoint_path, load_checkpoint
 from drest_torch.building.trained_on_levels import TrainedOnLevels
 from drest_torch.config.checks import device_of
-from drest_torch.config.schema import LevelsConfig, in_gridworld
-from drest_torch.config.stored import load_config
+from drest_torch.config.schema import Config, LevelsConfig
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.exact import ExactEvaluator
@@ -57,25 +59,34 @@ class Agent(Shareable):
         self.folder = folder
         self.name = folder.resolve().name
         """The name of the folder, or of the repository on the Hub."""
-        self.cfg = load_config(folder)
-        self.device, self.cfg.device = device_of(device), device
+        self.device = device_of(device)
         self.checkpoint = checkpoint_path(folder, checkpoint)
-        """The file of the weights."""
+        """The file of the weights, and of what the agent is besides them."""
+        tensors, values = load_checkpoint(self.checkpoint)
+        self.spec = spec_in(values, self.checkpoint)
+        """What the agent is besides its weights: its policy and what this sees, its reward, and where it comes from."""
+        self.policy, self.reward = load_policy(self.spec.policy, tensors, self.checkpoint), self.spec.reward
         self._trained: TrainedOnLevels | TrainedInEnvironment
-        if in_gridworld(self.cfg):
-            self._trained = TrainedOnLevels(folder, self.cfg, self.checkpoint, self.device)
+        if isinstance(self.spec.policy.sees, MapView):
+            self._trained = TrainedOnLevels(
+                folder, self.spec, self.policy, values.get("of", {}), self.device
+            )
         else:
             from drest_torch.building.trained import TrainedInEnvironment  # TorchRL takes seconds to import
 
-            self._trained = TrainedInEnvironment(folder, self.cfg, self.checkpoint)
-        self.reward, self.policy = self._trained.reward, self._trained.policy
-        self.shape = self._trained.shape
+            self._trained = TrainedInEnvironment(folder, self.spec, self.policy, tensors, self.device)
+        self.shape = self.spec.policy.shape
         """The shape of one observation; outside gridworlds that of the row of its numbers."""
         self._generator = torch.Generator(self.device)
-        self.seed(self.cfg.seed)
+        self.seed(self.spec.origin.seed)
+
+    @cached_property
+    def cfg(self) -> Config:
+        """The configuration of the agent's run; only its levels or its environment are made from it."""
+        return agent_config(self.folder)
 
     def __repr__(self) -> str:
-        policy = self.cfg.policy
+        policy = self.spec.policy
         count, kind = policy.private_bits, policy.private_kind.removesuffix("s")
         private = f"{count} private {kind}{'' if count == 1 else 's'}"
         parameters = sum(parameter.numel() for parameter in self.policy.parameters())
@@ -86,7 +97,7 @@ class Agent(Shareable):
     def _on_levels(self, what: str) -> TrainedOnLevels:
         """Return what a run in gridworlds has learned, or refuse another run, which has no such thing."""
         if not isinstance(self._trained, TrainedOnLevels):
-            raise ConfigError(f"{self.folder} is a run in {self.cfg.env.title}, and only gridworlds have {what}")
+            raise ConfigError(f"{self.folder} is a run in {self.spec.origin.place}, and only gridworlds have {what}")
         return self._trained
 
     @property
@@ -108,7 +119,7 @@ class Agent(Shareable):
     @property
     def observation(self) -> str:
         """The kind of observation that the policy sees in gridworlds: ``centred``, ``grid`` or ``vector``."""
-        return str(self._on_levels("kinds of observations").cfg.policy.observation)
+        return self._on_levels("kinds of observations").view.observation
 
     # ---------------------------------------------------------------------------------- from where
 
@@ -237,7 +248,7 @@ class Agent(Shareable):
         """
         if self._trained.actions.distribution is not OneOf:
             raise ConfigError(
-                f"{self.cfg.env.title} has other actions than one of n, which have no table of probabilities"
+                f"{self.spec.origin.place} has other actions than one of n, which have no table of probabilities"
             )
         outputs, _, single = self._outputs(observation)
         probabilities = outputs.softmax(-1)
@@ -261,7 +272,7 @@ class Agent(Shareable):
             return None
         if self._private is None or len(self._private) != count:
             sampled = torch.rand(count, self.policy.private_bits, generator=self._generator, device=self.device)
-            self._private = (sampled < 0.5).float() if self.cfg.policy.private_kind == "bits" else sampled
+            self._private = (sampled < 0.5).float() if self.spec.policy.private_kind == "bits" else sampled
         return self._private
 
     # ---------------------------------------------------------------------------------- evaluation
@@ -361,7 +372,7 @@ class Agent(Shareable):
         numbers = self.evaluate(self._trained.first, sampled=self._trained.shown).numbers()
         agent = [of_agent(numbers, measure) for measure in ("usefulness", "neutrality")]
         uniform = [f"{numbers['uniform'][measure]:.3f}" for measure in ("usefulness", "neutrality")]
-        where = html.escape(str(self.cfg.env.title) if self._trained.first is None else self._trained.first.name)
+        where = html.escape(self.spec.origin.place if self._trained.first is None else self._trained.first.name)
         picture = self._repr_png_()
         image = f'<img src="data:image/png;base64,{base64.b64encode(picture).decode()}">' if picture else ""
         return (

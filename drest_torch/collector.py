@@ -67,6 +67,11 @@ class Environment:
     """The probability per step with which an untrained policy asks for a delay."""
 
     @property
+    def critic_context(self) -> int:
+        """The numbers of the meta-episode that a critic sees besides an observation."""
+        return self.num_lengths if self.shows_counts else 0
+
+    @property
     def best_returns(self) -> Tensor:
         """m(l) [levels, k] as it is known so far, 0 where no mini-episode had the length; 1 if the environment says it.
 

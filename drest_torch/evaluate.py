@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def main(cfg: EvaluateConfig) -> None:
     """Evaluate a run on the levels that were chosen, and print and write the results."""
     from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
+    from drest_torch.algos.networks.spec import MapView
     from drest_torch.config.checks import check_limits
-    from drest_torch.config.schema import in_gridworld
     from drest_torch.outputs import check_outputs
     from drest_torch.tracking.console import print_table
 
@@ -33,18 +33,19 @@ def main(cfg: EvaluateConfig) -> None:
     if cfg.out is not None and cfg.suite is None:
         check_outputs(Path(cfg.out), ending=".json")
     agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
-    check_outputs(*_outputs(cfg), reads=agent.files)
-    if not in_gridworld(agent.cfg):
+    if outputs := _outputs(cfg):
+        check_outputs(*outputs, reads=agent.files)
+    if not isinstance(agent.spec.policy.sees, MapView):
         return _evaluate_environment(cfg, agent)
     if cfg.suite is not None:
         return _write_page(cfg, agent)
     levels = levels_to_evaluate(agent, cfg.levels)
     stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
     # A run's own levels are evaluated as the run does it.
-    sampled = agent.cfg.sampled if cfg.sampled is None and cfg.levels.name == "own" else cfg.sampled
+    sampled = agent.spec.origin.sampled if cfg.sampled is None and cfg.levels.name == "own" else cfg.sampled
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=sampled, memory_gib=cfg.memory_gib)
     who = "the agent that comes with drest_torch" if cfg.run is None else str(agent.folder)
-    print(_agent_line(agent, who, f"on {agent.cfg.levels.path or agent.cfg.levels.name} levels"))
+    print(_agent_line(agent, who, f"on {agent.spec.origin.place} levels"))
     name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)
     print_table({name: results.numbers()}, agent.reward.gamma)
     if cfg.out is not None:
@@ -115,18 +116,18 @@ def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
     """Evaluate a run in an environment that is no gridworld, by sampling."""
     from drest_torch.tracking.console import print_table
 
-    trained = agent.cfg
+    place = agent.spec.origin.place
     for key in ("pictures", "suite"):
         if getattr(cfg, key):
-            raise ConfigError(f"{key} is for gridworlds, and {cfg.run} is a run in {trained.env.title}; leave it out")
+            raise ConfigError(f"{key} is for gridworlds, and {cfg.run} is a run in {place}; leave it out")
     if cfg.levels.name != "own":
-        raise ConfigError(f"levels={cfg.levels.name}, and {cfg.run} is a run in {trained.env.title}; leave levels out")
+        raise ConfigError(f"levels={cfg.levels.name}, and {cfg.run} is a run in {place}; leave levels out")
     if cfg.animation is not None:  # first, as there may be nothing to render
         agent.render(cfg.animation)
-    stage(f"playing {cfg.sampled or trained.sampled or 1024:,} mini-episodes of {trained.env.title} …")
+    stage(f"playing {cfg.sampled or agent.spec.origin.sampled or 1024:,} mini-episodes of {place} …")
     results = agent.evaluate(greedy=cfg.greedy, sampled=cfg.sampled)
-    print(_agent_line(agent, str(agent.folder), f"in {trained.env.title}"))
-    print_table({str(trained.env.title): results.numbers()}, agent.reward.gamma)
+    print(_agent_line(agent, str(agent.folder), f"in {place}"))
+    print_table({place: results.numbers()}, agent.reward.gamma)
     if cfg.out is not None:
         results.write(Path(cfg.out))
         print(shown(f"The results are in {cfg.out}"))
@@ -147,7 +148,8 @@ def _drawn(count: int, levels: int, cfg: EvaluateConfig) -> str:
 
 def _agent_line(agent: Agent, name: str, where: str) -> str:
     """Say which agent is evaluated, and how it was trained."""
-    trained = f"{agent.cfg.algo.name} with the reward {agent.cfg.reward.name} {where}, seed {agent.cfg.seed}"
+    origin = agent.spec.origin
+    trained = f"{origin.algorithm} with the reward {origin.reward} {where}, seed {origin.seed}"
     return shown(f"Agent: {name} ({trained}; {agent.checkpoint.stem})")
 
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from drest_torch.errors import ConfigError, blaming
+from drest_torch.errors import CheckpointError, ConfigError, blaming
 
 _NAMED = set[str]()
 """The modules that the user has named in this process."""
@@ -178,6 +178,15 @@ def function(path: str, key: str) -> Callable[..., Any]:
 def trust(*modules: str) -> None:
     """Remember modules that the user has named, without importing them."""
     _NAMED.update(modules)
+
+
+def refuse_foreign(path: Path, key: str, module: str) -> None:
+    """Refuse a module that the stored file at this path names, if the user has not named it as well."""
+    if not is_trusted(module):
+        raise CheckpointError(
+            f"{path}: {key} names {module}, a module outside drest_torch, and this file may be a stranger's; if "
+            f"you trust it, add imports={module} to the command, or import it before you load the agent"
+        )
 
 
 def is_trusted(module: str) -> bool:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
+from drest_torch.algos.networks.spec import MapView
 from drest_torch.building import levels as data
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
-from drest_torch.config.schema import Config, in_gridworld
+from drest_torch.building.specification import AgentSpec
 from drest_torch.config.stored import load_config
 from drest_torch.errors import ConfigError
 from drest_torch.files import LOCK, write_whole
@@ -40,7 +41,7 @@ class Shareable:
     name: str
     folder: Path
     checkpoint: Path
-    cfg: Config
+    spec: AgentSpec
     reward: Reward
     _trained: Any
 
@@ -72,7 +73,7 @@ class Shareable:
         copies = {(group, key): f"{group}-{key}{file.suffix}" for group, key, file in data.level_files(self.cfg)}
         _refuse_another(folder, copies.values())
         tensors, meta = load_checkpoint(self.checkpoint)
-        cfg: Any = load_config(self.folder)
+        cfg: Any = load_config(self.folder, whole=False)
         cfg.run_dir, cfg.threads = "runs/shipped", None
         for group, key, file in data.level_files(self.cfg):
             copy = copies[group, key]
@@ -105,7 +106,7 @@ class Shareable:
         """
         from drest_torch import hub  # which the package huggingface_hub is needed for
 
-        levels = '"paper"' if in_gridworld(self.cfg) else ""
+        levels = '"paper"' if isinstance(self.spec.policy.sees, MapView) else ""
         card = {"description": f"{self!r}, trained with {self.reward}", "levels": levels}
         with TemporaryDirectory() as folder:
             return hub.upload(self.save(folder), repo_id, card, private=private, token=token)

@@ -23,12 +23,12 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from drest_torch.algos.base import Learner
-from drest_torch.config.schema import Config, in_gridworld
-from drest_torch.config.stored import load_config
-from drest_torch.errors import CheckpointError, ConfigError
+from drest_torch.errors import CheckpointError
 from drest_torch.files import write_whole
 
 FORMAT = "drest_torch checkpoint 1"
+BEST = "best.safetensors"
+"""The name of the best checkpoint on the selection levels."""
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""
 
@@ -89,7 +89,7 @@ def checkpoint_path(run: Path, which: str) -> Path:
     """Return a checkpoint of a run: ``last``, ``best`` (on its selection levels), or that of the path ``which``."""
     folder = run / "checkpoints"
     if which == "best":
-        best = folder / "best.safetensors"
+        best = folder / BEST
         if not best.is_file():
             raise CheckpointError(f"{best}: no such checkpoint; only a run with selection levels keeps its best")
         return best
@@ -219,22 +219,3 @@ def agent_folder(path_or_name: str | Path) -> Path:
         names = ", ".join(sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir()))
         raise CheckpointError(f"{path_or_name}: no such folder of a run, and no agent of that name ({names})")
     return folder
-
-
-KIND = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits", "private_kind")
-"""The values of `policy` without which weights mean something else."""
-
-
-def begin_with(start_from: str, policy: nn.Module, cfg: Config) -> None:
-    """Give the policy of a run the weights of another agent, which has to be of the same kind."""
-    folder = agent_folder(start_from)
-    source = load_config(folder)
-    if not in_gridworld(source):
-        raise ConfigError(f"start_from={start_from}, of {source.env.title}; expected an agent of gridworlds")
-    kind = {key: getattr(source.policy, key) for key in KIND}
-    if source.policy.private_bits == 0:
-        del kind["private_kind"]  # nothing is sampled
-    if other := [f"policy.{key}={value}" for key, value in kind.items() if getattr(cfg.policy, key) != value]:
-        raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(other)}")
-    path = checkpoint_path(folder, "last")
-    load_module("policy", policy, load_checkpoint(path)[0], path)

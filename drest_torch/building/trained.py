@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from drest_torch.building.checkpoints import load_checkpoint, load_module
+from drest_torch.algos.distributions import kind_of
+from drest_torch.algos.networks.policy import Policy
+from drest_torch.algos.networks.spec import RowView
+from drest_torch.building.agents import agent_config
 from drest_torch.building.environments import acting_environment, evaluation_environment, rendering_environment
-from drest_torch.building.parts import environment_networks, reward_of
+from drest_torch.building.parts import reward_of
+from drest_torch.building.specification import AgentSpec
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.reward import Reward
+from drest_torch.transforms.flatten import standardised
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
@@ -36,26 +43,38 @@ class TrainedInEnvironment:
     first = None
     """The level that shows what an agent does, if there are any."""
 
-    def __init__(self, folder: Path, cfg: Config, checkpoint: Path) -> None:
-        self.folder, self.cfg = folder, cfg
-        if cfg.device != "cpu":
-            raise ConfigError(f"device={cfg.device}, which env={cfg.env.name} does not offer; use device=cpu")
-        self.reward = reward_of(cfg)
-        tensors, _ = load_checkpoint(checkpoint)
-        environment = evaluation_environment(cfg, self.reward, 1)
+    def __init__(
+        self, folder: Path, spec: AgentSpec, policy: Policy, tensors: Mapping[str, Tensor], device: torch.device
+    ) -> None:
+        assert isinstance(spec.policy.sees, RowView)
+        self.folder, self.spec, self.policy = folder, spec, policy
+        if device.type != "cpu":
+            raise ConfigError(f"device={device}, which an agent of {spec.origin.place} does not offer; use device=cpu")
+        self.entries, self.shape = spec.policy.sees.entries, spec.policy.shape
+        self.actions = kind_of(spec.policy.sees.actions)
+        self.standardise = {"centre": tensors["updater.centre"], "spread": tensors["updater.spread"]}
+        self.best = tensors.get("updater.best")
+
+    @cached_property
+    def cfg(self) -> Config:
+        """The configuration of the run, from which its environment is made."""
+        return agent_config(self.folder)
+
+    @cached_property
+    def environment(self) -> Environment:
+        """The environment of the run, as the policy sees it; it is closed, and others are made like it."""
+        environment = evaluation_environment(self.cfg, self.spec.reward, 1)
         environment.env.close(raise_if_closed=False)
         assert environment.flatten is not None
-        self.flatten = environment.flatten
-        self.flatten.centre, self.flatten.spread = tensors["updater.centre"], tensors["updater.spread"]
-        self.environment, self.actions, self.shape = environment, environment.actions, environment.flatten.shape
-        self.policy, _ = environment_networks(cfg, environment)
-        load_module("policy", self.policy, tensors, checkpoint)
-        if environment.best is not None:
-            environment.best.best.copy_(tensors["updater.best"])
+        for name, values in self.standardise.items():
+            getattr(environment.flatten, name).copy_(values)
+        if environment.best is not None and self.best is not None:
+            environment.best.best.copy_(self.best)
+        return environment
 
     def __repr__(self) -> str:
-        lengths = ", ".join(map(str, self.environment.lengths))
-        return f"lengths {lengths} of {self.cfg.env.title}"
+        origin = self.spec.origin
+        return f"lengths {', '.join(map(str, origin.lengths))} of {origin.place}"
 
     def rows(self, observed: Any) -> tuple[Tensor, bool]:
         """Return what the policy sees of observations [n, F], and whether it is a single one.
@@ -63,7 +82,7 @@ class TrainedInEnvironment:
         An observation is a mapping with the entries that the policy reads, or the row of their numbers.
         """
         by_key = hasattr(observed, "keys")
-        shapes = self.flatten.shown if by_key else {"a row": self.shape}
+        shapes = self.entries if by_key else {"a row": self.shape}
         given = dict(observed.items()) if by_key else {"a row": observed}
         parts = {key: torch.as_tensor(given[key], dtype=torch.float32) for key in shapes if key in given}
         found = {key: tuple(part.shape) for key, part in parts.items()}
@@ -71,11 +90,11 @@ class TrainedInEnvironment:
         count = found.get(first, ())[: len(found.get(first, ())) - len(shapes[first])]
         if len(count) > 1 or found != {key: (*count, *shape) for key, shape in shapes.items()}:
             raise ConfigError(
-                f"an observation of shape {found}; the policy of {self.folder} sees {self.flatten.shown}, or a row of "
+                f"an observation of shape {found}; the policy of {self.folder} sees {dict(self.entries)}, or a row of "
                 f"{self.shape[0]} numbers; act in agent.environment()"
             )
         rows = torch.cat([part.reshape(*count, -1) for part in parts.values()], -1)
-        return self.flatten.standardised(rows.reshape(-1, *self.shape)), count == ()
+        return standardised(rows.reshape(-1, *self.shape), **self.standardise), count == ()
 
     def acting(self, copies: int) -> EnvBase:
         """Return copies of the environment to act in."""
@@ -86,9 +105,10 @@ class TrainedInEnvironment:
     ) -> EnvironmentResults:
         """Play mini-episodes with the policy: as many as at the end of its training if ``sampled`` is None."""
         if levels is not None:
-            name = self.cfg.env.title
+            name = self.spec.origin.place
             raise ConfigError(f"levels to evaluate on, and {self.folder} is a run in {name}; leave levels out")
-        evaluator = evaluator_of(self.cfg, self.reward, self.environment, sampled or self.cfg.sampled or 1024)
+        mini_episodes = sampled or self.spec.origin.sampled or 1024
+        evaluator = evaluator_of(self.cfg, self.spec.reward, self.environment, mini_episodes)
         evaluation, numbers = evaluator.summarised(self.policy, greedy=greedy)
         evaluator.environment.env.close(raise_if_closed=False)
         return EnvironmentResults(evaluator, self.policy, evaluation, greedy, agent, numbers, self)
@@ -96,7 +116,9 @@ class TrainedInEnvironment:
     def render(self, path: Path, level: Any, *, seed: int, agent: str) -> None:
         """Write an animation of mini-episodes, or a picture of how they end."""
         if level is not None:
-            raise ConfigError(f"a level to render, and {self.folder} is a run in {self.cfg.env.title}; leave it out")
+            raise ConfigError(
+                f"a level to render, and {self.folder} is a run in {self.spec.origin.place}; leave it out"
+            )
         animate(self.cfg, self.environment, self.policy, path, seed=seed)
 
 

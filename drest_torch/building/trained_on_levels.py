@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 
 from drest_torch.algos.distributions import one_of
+from drest_torch.algos.networks.policy import Policy
+from drest_torch.algos.networks.spec import MapView
 from drest_torch.building import levels as data
-from drest_torch.building.checkpoints import load_checkpoint, load_module
-from drest_torch.building.parts import evaluator, map_size, networks, observation, reward_of
-from drest_torch.config.schema import Config, shown_features
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.levels import Level, features_of, find_levels, parse_level, world
+from drest_torch.building.agents import agent_config
+from drest_torch.building.evaluators import evaluator
+from drest_torch.building.specification import AgentSpec
+from drest_torch.envs.actions import NUM_ACTIONS
+from drest_torch.envs.levels import Level, find_levels, world
 from drest_torch.errors import CheckpointError, ConfigError, shown
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.results import Results
@@ -27,9 +29,6 @@ from drest_torch.files import write_whole
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
-
-SMALLEST = ("shutdown: 1\n\nA\nC1", "shutdown: 1\n\nA C1")
-"""Levels that stand for generated ones where their map does not matter; the first is for maps of one column."""
 
 
 class TrainedOnLevels:
@@ -41,31 +40,15 @@ class TrainedOnLevels:
     shown = None
     """The mini-episodes that are sampled to show the agent in a notebook; None: its evaluation is exact."""
 
-    def __init__(self, folder: Path, cfg: Config, checkpoint: Path, device: torch.device) -> None:
-        self.folder, self.cfg, self.device = folder, cfg, device
-        for group, key, path in data.level_files(cfg):
-            if (folder / path).is_file():
-                setattr(getattr(cfg, group), key, str(folder / path))
-        self.reward = reward_of(cfg)
-        if cfg.levels.generator is not None:
-            cfg.levels.train = 1  # an agent is evaluated on the others
-        outline = data.load_outline(cfg)
-        self.map_size = map_size(cfg, outline)
-        self.features = features_of(outline.every()) | shown_features(cfg)
-        some = outline.train[:1] or [parse_level(SMALLEST[self.map_size[1] > 1])]
-        self.first = outline.train[0] if outline.train else world("example")
-        """A level to show what the agent does: the first training level, or where levels are generated the example."""
-        observe = observation(cfg, compile_levels(some, at_least=self.map_size, features=self.features))
-        self.shape = observe.shape
-        self.policy, _ = networks(cfg, observe)
-        tensors, meta = load_checkpoint(checkpoint)
-        self._saved_with: dict[str, Any] = meta.get("of", {})
-        try:
-            load_module("policy", self.policy, tensors, checkpoint)
-        except CheckpointError:
-            self._check_test_levels(outline, instead="")  # which say what the policy sees, too
-            raise
-        self.policy.to(device)
+    def __init__(
+        self, folder: Path, spec: AgentSpec, policy: Policy, saved_with: Mapping[str, str], device: torch.device
+    ) -> None:
+        assert isinstance(spec.policy.sees, MapView)
+        self.folder, self.spec, self.device, self._saved_with = folder, spec, device, saved_with
+        self.view, self.shape = spec.policy.sees, spec.policy.shape
+        self.policy = policy.to(device)
+        self.map_size = self.view.rows, self.view.columns
+        self.features = frozenset(self.view.features)
 
     @cached_property
     def levels(self) -> data.Levels:
@@ -73,21 +56,31 @@ class TrainedOnLevels:
 
         Test levels that were changed after training are refused.
         """
-        levels = data.load(self.cfg)
-        self._check_test_levels(levels, instead=f", or evaluate on these with levels.path={self.cfg.test.path}")
+        cfg = agent_config(self.folder)
+        if cfg.levels.generator is not None:
+            cfg.levels.train = 1  # an agent is evaluated on the others
+        levels = data.load(cfg)
+        self._check_test_levels(levels, cfg.test.path)
         return levels
 
-    def _check_test_levels(self, levels: data.Levels, *, instead: str) -> None:
+    @property
+    def first(self) -> Level:
+        """A level to show what the agent does: the first training level, or where levels are generated the example."""
+        if not (self.folder / "config.yaml").is_file() or self.levels.split is not None:
+            return world("example")
+        return self.levels.train[0]
+
+    def _check_test_levels(self, levels: data.Levels, path: str | None) -> None:
         """Refuse test levels that are not those of the checkpoint; earlier versions have saved no digest of them.
 
-        ``instead`` is what one can do with levels of a file.
+        The ``path`` is that of their file, if they have one.
         """
         if "test" not in levels.reported:
             return
-        path = self.cfg.test.path
         saved = self._saved_with.get(data.TEST_LEVELS)
         if saved is not None and saved != data.digest_of_tests(levels):
-            place, remedy = (path, instead) if path is not None else (self.folder / "config.yaml", "")
+            place = path or self.folder / "config.yaml"
+            remedy = "" if path is None else f", or evaluate on these with levels.path={path}"
             raise CheckpointError(
                 f"{place}: the test levels were changed after the run was trained; put them back{remedy}"
             )
@@ -108,7 +101,7 @@ class TrainedOnLevels:
         single = array.ndim == len(self.shape)
         batch = array.unsqueeze(0) if single else array
         if not self.can_see(tuple(batch.shape[1:])):
-            kind = self.cfg.policy.observation
+            kind = self.view.observation
             raise ConfigError(
                 f"an observation of shape {tuple(array.shape)}, and the policy sees {kind} observations of "
                 f"shape {self.shape}; make the environment with observation={kind!r} and maps of "
@@ -129,15 +122,13 @@ class TrainedOnLevels:
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))
         levels = [levels] if isinstance(levels, Level) else list(levels)
-        if self.cfg.policy.observation == "vector" and len(levels) > 1:
+        if self.view.observation == "vector" and len(levels) > 1:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
-        level_set = evaluator(
-            self.cfg, self.reward, levels, self.map_size, self.device, sampled=sampled, memory_gib=memory_gib
-        )
-        if not self.can_see(level_set.observe.shape):
+        level_set = evaluator(self.spec, levels, self.device, sampled=sampled, memory_gib=memory_gib)
+        if not self.can_see(level_set.observe.shape) or level_set.observe.planes != self.view.planes:
             lucky = " that is shown chances (levels.by_chance=true) and outcomes (levels.outcomes=N)"
             raise ConfigError(
-                f"the levels' {self.cfg.policy.observation} observation has shape {level_set.observe.shape} and the "
+                f"the levels' {self.view.observation} observation has shape {level_set.observe.shape} and the "
                 f"policy's {self.shape}: it was trained on {self!r}, or on levels with other coins and buttons; train "
                 f"one on such levels{lucky if level_set.mdp.any_luck else ''}, or with policy=convolutional, which "
                 "reads maps of any size"

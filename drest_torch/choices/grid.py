@@ -21,7 +21,7 @@ from drest_torch.choices.pressure import enters, of_agent
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Lottery
-from drest_torch.envs.objects.lottery import Outcome
+from drest_torch.envs.objects.lottery import Outcome, shown_outcomes
 from drest_torch.errors import LevelError
 
 DENOMINATOR = 10_000
@@ -126,7 +126,7 @@ def taken(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
     NaN where a menu cannot be a gridworld that the agent reads, or where the agent rarely takes any of its options.
     """
     asked, most = of_agent(agent), menus.chance.shape[1]
-    shown, levels, place = agent.cfg.levels.outcomes, [], []
+    shown, levels, place = shown_outcomes(agent.features), [], []
     for index, options in enumerate(options_of(menus)):
         try:
             level = choice_level(options, turn, f"menu {index + 1}")

@@ -19,7 +19,7 @@ from drest_torch.config.reading import read_config, settings
 from drest_torch.config.schema import Config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
-from drest_torch.registry import is_trusted, not_here, trust
+from drest_torch.registry import not_here, refuse_foreign, trust
 
 
 def write_config(cfg: Config, folder: Path) -> None:
@@ -27,38 +27,39 @@ def write_config(cfg: Config, folder: Path) -> None:
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
 
 
-def load_config(folder: Path) -> Config:
-    """Return the configuration that a run was started with; the folder may be a stranger's."""
+def load_config(folder: Path, *, whole: bool = True) -> Config:
+    """Return the configuration that a run was started with; the folder may be a stranger's.
+
+    The ``whole`` configuration is needed to go on with a run. To evaluate one, a key that it does not have takes its
+    default: the run may be older than the key.
+    """
     path = folder / "config.yaml"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
-    return cast(Config, read_stored(path, _schema_of_run))
+    return cast(Config, read_stored(path, _schema_of_run, whole=whole))
 
 
 def _schema_of_run(loaded: Any) -> Config:
     if "language" in loaded:
         raise ConfigError("it is that of a language model, which `drest language` reads")
-    return Config(ALGORITHMS[loaded.algo.name].Config(), OBJECTIVES[loaded.objective.name].Config())
+    algo, objective = ALGORITHMS[loaded.algo.name].Config(), OBJECTIVES[loaded.objective.name].Config()
+    return Config(algo, objective, run_dir="runs/earlier")  # its default is a text that only a command fills in
 
 
 @not_here()
-def read_stored(path: Path, schema_of: Callable[[Any], Any]) -> Any:
+def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = True) -> Any:
     """Return a configuration that a run has stored; the file may be a stranger's.
 
     Every kind of run reads its own here. No module is imported that `own_modules` yields and the user has not named,
-    and only then is the dataclass that ``schema_of`` returns compared with the values: each is there, has its type
-    and is within its limits.
+    and only then is the dataclass that ``schema_of`` returns compared with the values: each is there, if it has to be
+    ``whole``, has its type and is within its limits.
     """
     try:
         loaded = read_config(path)
-        if foreign := [(key, module) for key, module in own_modules(loaded) if not is_trusted(module)]:
-            key, module = foreign[0]
-            raise CheckpointError(
-                f"{path}: {key} names {module}, a module outside drest_torch, and this file may be a stranger's; if "
-                f"you trust it, add imports={module} to the command, or import it before you load the agent"
-            )
+        for key, module in own_modules(loaded):
+            refuse_foreign(path, key, module)
         schema = OmegaConf.structured(schema_of(loaded))
-        for _, field, _, within in settings(schema):
+        for _, field, _, within in settings(schema) if whole else ():
             if not within._get_node(field.name)._is_none():  # what is null by default may be missing, in an older run
                 within[field.name] = MISSING
         cfg = OmegaConf.merge(schema, loaded)

@@ -140,7 +140,8 @@ class ExactEvaluator:
     """A compiled level set on which policies are evaluated, with the observations that they see in training.
 
     ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. ``features`` are shown
-    whether the levels have them or not. Both are of levels that are not compiled yet. Exact evaluation uses at most
+    whether the levels have them or not. Both are of levels that are not compiled yet. ``planes`` are the names of those
+    that the policy knows; None: all. Exact evaluation uses at most
     ``memory_gib``: a set that needs more is evaluated in parts, with the same result, and a level that needs more is
     refused before its states are unrolled.
     """
@@ -155,6 +156,7 @@ class ExactEvaluator:
         reward: Reward,
         at_least: tuple[int, int] = (1, 1),
         features: Collection[str] = (),
+        planes: Collection[str] | None = None,
         private_kind: str = "bits",
         private_draws: int = 16,
         time_steps: int = TIME_STEPS,
@@ -166,7 +168,7 @@ class ExactEvaluator:
         self.level_set, self.levels, self.mdp, self.sizes = levels, levels.levels, levels.mdp, levels.sizes
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
         check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
-        self.observe = make_observation(observation, self.mdp, time_steps)
+        self.observe = make_observation(observation, self.mdp, time_steps, planes)
         self.optima = levels.optima(reward.gamma)
         sure = levels.optima(reward.gamma, committed=True).best_return
         self.committed = None if torch.equal(sure, self.optima.best_return) else sure

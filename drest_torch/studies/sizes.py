@@ -14,7 +14,7 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.agent import Agent
-from drest_torch.building.parts import evaluator
+from drest_torch.building.evaluators import evaluator
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import solve
@@ -68,7 +68,7 @@ def by_size(agent: Agent, known: frozenset[str], sizes: dict[str, Any]) -> dict[
         test = make_split(config, train=0, selection=0, test=sizes["levels"], seed=sizes["seed"]).test
         sampled = sizes["sampled"] if int(side) > sizes["exact_to"] else None
         levels, cpu = unseen.without(test, known), torch.device("cpu")
-        ready = evaluator(agent.cfg, agent.reward, levels, agent.map_size, cpu, sampled=sampled, memory_gib=2)
+        ready = evaluator(agent.spec, levels, cpu, sampled=sampled, memory_gib=2)
         for name, evaluation in (("", ready.evaluate(agent.policy)), ("random/", ready.evaluate_uniform())):
             for measure in MEASURES.values():
                 arrays[f"{side}/{name}{measure}"] = getattr(evaluation, measure).cpu().numpy()

@@ -17,7 +17,8 @@ from torchrl.envs import EnvBase
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.building.environments import REFERENCE, training_environment
-from drest_torch.building.parts import environment_networks
+from drest_torch.building.policies import build_networks, spec_in_environment
+from drest_torch.building.specification import AgentSpec
 from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.config.schema import Config, copies_of
 from drest_torch.errors import CheckpointError, ConfigError, UserError, blaming
@@ -26,7 +27,7 @@ from drest_torch.files import read_whole
 from drest_torch.memory import Bounded
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
-from drest_torch.training.task import Task, TrainPart, count
+from drest_torch.training.task import Task, TrainPart, count, origin_of
 from drest_torch.training.updates import sampled_learner
 from drest_torch.transforms.base import innermost, observation_keys, played, title
 
@@ -54,8 +55,13 @@ class EnvironmentTask(Task):
         if cfg.env.standardise:  # by what random actions show in one meta-episode of each slot
             batch = self.environment.collector(self.environment.uniform_actor()).collect(rng)
             flatten.measure(flatten.rows(batch)[played(batch)])
+        origin = origin_of(cfg, str(cfg.env.title), self.environment.lengths)
+        self.spec = AgentSpec(spec_in_environment(cfg, self.environment), reward, origin)
+        context = self.environment.critic_context if has_critic else None
         with Bounded():
-            policy, critic = environment_networks(cfg, self.environment, with_critic=has_critic)
+            policy, critic = build_networks(
+                self.spec.policy, cfg.seed, critic_width=getattr(cfg.algo, "critic_width", None), context=context
+            )
         self.learner, self.updater = sampled_learner(cfg, self.environment, policy, critic, rng)
         most = cfg.sampled or 1024
         self.last = evaluator_of(cfg, reward, self.environment, most)

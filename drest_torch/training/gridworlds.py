@@ -12,7 +12,10 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Learner
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.building import levels as data
-from drest_torch.building.parts import evaluator, map_size, networks, observation
+from drest_torch.building.evaluators import evaluator
+from drest_torch.building.parts import map_size, observation
+from drest_torch.building.policies import build_networks, spec_on_levels
+from drest_torch.building.specification import AgentSpec
 from drest_torch.config.checks import batch_shape, check_levels
 from drest_torch.config.schema import Config, learns_from, objective_of, shown_features
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
@@ -27,7 +30,7 @@ from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
 from drest_torch.training.exact_batch import ExactBatch
 from drest_torch.training.folder import SPLIT
-from drest_torch.training.task import Task, count
+from drest_torch.training.task import Task, count, origin_of
 from drest_torch.training.updates import (
     ExactUpdater,
     FreshLevels,
@@ -77,11 +80,18 @@ class GridworldTask(Task):
             check_size(levels.mdp, levels.sizes, cfg.memory_gib if cfg.sampled is None else None)
         self.reported = {split: levels for split, levels in sets.items() if split != SELECTION}
         """The level sets of the last evaluation, by split."""
+        self.spec = self._specification(whole["train"].mdp)
         self.watched = {"train": self.evaluator(sets["train"].first(cfg.evaluated_levels))}
         """Evaluators during training. Test levels are evaluated once, at its end."""
         if SELECTION in sets:
             self.selection = self.watched[SELECTION] = self.evaluator(sets[SELECTION])
         self.learner, self.updater = self._learner(whole["train"], rng)
+
+    def _specification(self, mdp: Mdp) -> AgentSpec:
+        """Return the specification of the agent that is trained on this level set."""
+        cfg = self.cfg
+        policy = spec_on_levels(cfg, observation(cfg, mdp), self.map_size, mdp.features)
+        return AgentSpec(policy, self.reward, origin_of(cfg, str(cfg.levels.path or cfg.levels.name)))
 
     def _compiled(self) -> dict[str, LevelSet]:
         """Compile the levels of each split, once for all who use them.
@@ -102,9 +112,7 @@ class GridworldTask(Task):
     def evaluator(self, levels: Sequence[Level] | LevelSet) -> ExactEvaluator:
         """Return an evaluator of these levels, exact or by sampling as the configuration says."""
         cfg = self.cfg
-        return evaluator(
-            cfg, self.reward, levels, self.map_size, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib
-        )
+        return evaluator(self.spec, levels, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
 
     def judges(self) -> Iterator[tuple[str, ExactEvaluator]]:
         for split, levels in self.reported.items():
@@ -138,17 +146,19 @@ class GridworldTask(Task):
             some, seen, steps = compiled(levels), cfg.policy.observation, cfg.policy.time_steps
             return ExactBatch(some, seen, reward, coins=coins, objective=objective, time_steps=steps)
 
-        # Of levels that are compiled batch by batch, one is enough to infer the observation shape.
+        # Of levels that are compiled batch by batch, one is enough to begin with.
         one = kind.learns_from == "levels" or source.changes
-        mdp, optima, observe = begins_with = ready(train.first(1) if one else train)
+        begins_with = ready(train.first(1) if one else train)
+        mdp, optima, _ = begins_with
         if kind.learns_from == "mini-episodes":
             environment = self._environment(begins_with, None if cfg.objective.name == "drest" else objective)
-            context = environment.num_lengths if environment.shows_counts else 0
+            context = environment.critic_context if kind.needs_critic else None
+            width = getattr(cfg.algo, "critic_width", None)
             with Bounded():
-                policy, critic = networks(cfg, observe, context=context, with_critic=kind.needs_critic)
+                policy, critic = build_networks(self.spec.policy, cfg.seed, critic_width=width, context=context)
             return sampled_learner(cfg, environment, policy, critic, rng, source=source, ready=ready)
         with Bounded():
-            policy, _ = networks(cfg, observe)
+            policy, _ = build_networks(self.spec.policy, cfg.seed)
         learner: Learner = kind(policy.to(self.device), None, cfg.algo, rng)
         if kind.learns_from == "world":
             check_batch(cfg.algo.episodes)

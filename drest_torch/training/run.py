@@ -16,14 +16,17 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from drest_torch.building.agents import KEY, check_alike, spec_in
 from drest_torch.building.checkpoints import (
+    BEST,
     PRETRAINED,
     State,
     agent_folder,
-    begin_with,
+    checkpoint_path,
     fill,
     learner_tensors,
     load_checkpoint,
+    load_module,
     named,
     prune,
     restore_learner,
@@ -34,7 +37,7 @@ from drest_torch.building.checkpoints import (
 from drest_torch.building.levels import level_files
 from drest_torch.building.parts import reward_of
 from drest_torch.config.checks import check_run, check_unread, device_of
-from drest_torch.config.schema import Config, in_gridworld
+from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import disown, own, read_whole, remove_partial, write_json
@@ -47,7 +50,8 @@ from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
 from drest_torch.training.gridworlds import GridworldTask
-from drest_torch.training.task import Task, cut_rewards, run_summary
+from drest_torch.training.task import cut_rewards, run_summary
+from drest_torch.training.tasks import make_task
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
@@ -75,15 +79,8 @@ class Run:
             torch.set_num_threads(cfg.threads)
         self.rng = torch.Generator(self.device).manual_seed(cfg.seed)
         self.reward = reward_of(cfg)
-        self.task = self._task()
+        self.task = make_task(cfg, self.reward, self.rng, self.device)
         self.learner, self.updater = self.task.learner, self.task.updater
-
-    def _task(self) -> Task:
-        if in_gridworld(self.cfg):
-            return GridworldTask(self.cfg, self.reward, self.rng, self.device)
-        from drest_torch.training.environment import EnvironmentTask  # TorchRL takes seconds to import
-
-        return EnvironmentTask(self.cfg, self.reward, self.rng)
 
     @property
     def gridworlds(self) -> GridworldTask:
@@ -243,17 +240,29 @@ class Run:
         score = metrics["eval/selection/usefulness"] * metrics["eval/selection/neutrality_normalised"]
         if score > self.state.best_score:
             self.state.best_score = score
-            self._write(self.checkpoints / "best.safetensors")
+            self._write(self.checkpoints / BEST)
 
     def _write(self, path: Path) -> None:
         tensors = learner_tensors(self.learner) | named("updater", self.updater.tensors())
-        meta = asdict(self.state) | {"of": self.task.saved_with()}
+        meta = asdict(self.state) | {"of": self.task.saved_with(), KEY: self.task.spec.record()}
         save_checkpoint(path, tensors | {"generator": self.rng.get_state()}, meta)
+
+    def _describe(self) -> None:
+        """Add the specification of the agent to checkpoints that an earlier version has saved."""
+        for path in (*step_checkpoints(self.checkpoints), self.checkpoints / BEST):
+            if path.is_file():
+                tensors, meta = load_checkpoint(path)
+                save_checkpoint(path, tensors, {KEY: self.task.spec.record()} | meta)
 
     def begin(self) -> None:
         """Give the policy the weights that training begins with, if they are those of another agent."""
-        if self.cfg.start_from is not None:
-            begin_with(self.cfg.start_from, self.learner.policy, self.cfg)
+        if self.cfg.start_from is None:
+            return
+        folder = agent_folder(self.cfg.start_from)
+        path = checkpoint_path(folder, "last")
+        tensors, meta = load_checkpoint(path)
+        check_alike(self.cfg.start_from, spec_in(meta, path), self.task.spec.policy)
+        load_module("policy", self.learner.policy, tensors, path)
 
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
@@ -268,7 +277,7 @@ class Run:
             return
         path = saved[-1]
         tensors, meta = load_checkpoint(path)
-        saved_of = meta.pop("of", {})
+        saved_of, agent = meta.pop("of", {}), meta.pop(KEY, None)
         for name, value in self.task.origin().items():
             if (other := saved_of.get(name)) != value:
                 raise CheckpointError(
@@ -287,6 +296,8 @@ class Run:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
         prune(self.checkpoints, self.cfg.keep_last)  # a kill may have come before
+        if agent is None:
+            self._describe()
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import nn
 
 from drest_torch.algos.base import Learner
 from drest_torch.building.checkpoints import State
+from drest_torch.building.specification import AgentSpec, Origin
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config
 from drest_torch.effort import Pace, updates_of
@@ -28,6 +29,8 @@ class Task(ABC):
     """What a run trains on, with the algorithm and its source of updates, and what evaluates the policy."""
 
     cfg: Config
+    spec: AgentSpec
+    """What the agent is besides its weights; every checkpoint holds it."""
     learner: Learner
     updater: Updater
     watched: Mapping[str, Any]
@@ -109,6 +112,18 @@ class Task(ABC):
 
     def close(self) -> None:  # noqa: B027
         """End what runs beside the program."""
+
+
+def origin_of(cfg: Config, place: str, lengths: Sequence[int] = ()) -> Origin:
+    """Return where the agent of a run comes from; ``place`` is that of its training."""
+    return Origin(
+        algorithm=cfg.algo.name,
+        reward=cfg.reward.name,
+        place=place,
+        lengths=tuple(lengths),
+        seed=cfg.seed,
+        sampled=cfg.sampled,
+    )
 
 
 def _networks(cfg: Config, learner: Learner) -> str:

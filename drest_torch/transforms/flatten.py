@@ -20,6 +20,11 @@ SEEN = "seen"
 """The key of the row."""
 
 
+def standardised(rows: Tensor, centre: Tensor, spread: Tensor) -> Tensor:
+    """Return rows of numbers [n, F] as a policy sees them."""
+    return ((rows - centre) / spread).clamp(-LARGEST, LARGEST)
+
+
 class Flatten(Transform):
     """Shows ``seen`` [*batch, F], the entries of an observation as one row of numbers, standardised.
 
@@ -67,7 +72,7 @@ class Flatten(Transform):
 
     def standardised(self, rows: Tensor) -> Tensor:
         """Return rows as the policy sees them."""
-        return ((rows - self.centre) / self.spread).clamp(-LARGEST, LARGEST)
+        return standardised(rows, self.centre, self.spread)
 
     def measure(self, rows: Tensor) -> None:
         """Standardise vectors by the mean and the deviation of these rows [n, F], all but what a timer shows."""

@@ -5,7 +5,7 @@ The environment and exact evaluation both call these functions, so that a policy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -38,6 +38,8 @@ class Observation(Protocol):
     """Whether the observation shows the time left."""
     scale: Tensor
     """Factors that broadcast to ``shape``; networks multiply observations by them, to bring them to about 1."""
+    planes: tuple[str, ...]
+    """The names of the planes of a map that are shown, in their order; the vector observation has none."""
     rotated: Tensor | None
     """[8, F] permutations of flat observations: `symmetry.transform` of the level has this effect on them. None if
     there is no such permutation: for maps that are not square, and for the vector observation."""
@@ -55,6 +57,7 @@ class VectorObservation:
     """
 
     see_time = False
+    planes: tuple[str, ...] = ()
     rotated: Tensor | None = None
     TABLE_BITS = 12
     """With at most this many coins and buttons, all observations are computed once and looked up."""
@@ -85,10 +88,13 @@ class VectorObservation:
         return torch.cat((position, present), dim=-1).float()
 
 
-def _planes(mdp: Mdp, shows_start: bool, contrast: float | None) -> tuple[list[Plane], list[Plane]]:
+def _planes(
+    mdp: Mdp, shows_start: bool, contrast: float | None, only: Collection[str] | None
+) -> tuple[list[Plane], list[Plane]]:
     """Return the planes of objects of every set, and further ones: those of the set's features, and of the start.
 
-    With a ``contrast`` a coin of v is shown as 1 + contrast · v: with 0 all coins look the same.
+    With a ``contrast`` a coin of v is shown as 1 + contrast · v: with 0 all coins look the same. If ``only`` some
+    planes can be seen, others that every set has are left out, and levels that have something there are refused.
     """
     planes = [plane for kind in KINDS for plane in kind.planes]
     if contrast is not None:
@@ -97,7 +103,13 @@ def _planes(mdp: Mdp, shows_start: bool, contrast: float | None) -> tuple[list[P
     if shows_start:
         starts = torch.zeros(len(mdp.found), device=mdp.device).index_fill(0, mdp.start.long(), 1.0)
         further.append(Plane("start", lambda layers: starts))
-    return [plane for plane in planes if plane.feature is None], further
+    usual = [plane for plane in planes if plane.feature is None]
+    if only is None:
+        return usual, further
+    for plane in usual:
+        if plane.name not in only and plane.values(mdp.layers).any():
+            raise LevelError(f"the levels have objects that the policy does not see: '{plane.name}'; leave them out")
+    return [plane for plane in usual if plane.name in only], further
 
 
 class GridObservation:
@@ -112,10 +124,18 @@ class GridObservation:
 
     see_time = True
 
-    def __init__(self, mdp: Mdp, *, shows_start: bool = False, contrast: float | None = None) -> None:
-        objects, further = _planes(mdp, shows_start, contrast)
+    def __init__(
+        self,
+        mdp: Mdp,
+        *,
+        shows_start: bool = False,
+        contrast: float | None = None,
+        only: Collection[str] | None = None,
+    ) -> None:
+        objects, further = _planes(mdp, shows_start, contrast, only)
         first, last = ([(plane.name, plane.scale) for plane in planes] for planes in (objects, further))
-        self.planes, scales = zip(("wall", 1), *first, ("agent", 1), ("time", 1 / DELAY_UNIT), *last, strict=True)
+        names, scales = zip(("wall", 1), *first, ("agent", 1), ("time", 1 / DELAY_UNIT), *last, strict=True)
+        self.planes: tuple[str, ...] = names
         self.shape: tuple[int, ...] = (len(self.planes), mdp.height, mdp.width)
         self.scale = torch.tensor(scales, device=mdp.device).reshape(-1, 1, 1)
         self.rotated = _turned(mdp, mdp.height, self.planes, 0)
@@ -166,6 +186,7 @@ class CentredObservation:
         shows_elapsed: bool = False,
         contrast: float | None = None,
         time_steps: int = TIME_STEPS,
+        only: Collection[str] | None = None,
     ) -> None:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
@@ -173,7 +194,7 @@ class CentredObservation:
         # Each level has one further cell, which stands for the outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
         self._found = _with_outside(mdp.found.reshape(per_level), 0)
-        planes = [plane for each in _planes(mdp, shows_start, contrast) for plane in each]
+        planes = [plane for several in _planes(mdp, shows_start, contrast, only) for plane in several]
         largest = largest_coin(mdp.layers, mdp.num_levels)
         self._planes = [
             (
@@ -186,8 +207,8 @@ class CentredObservation:
         self._granted = _granted(mdp) if shows_elapsed else None
         further = (time_steps + 1) * (2 if shows_elapsed else 1)
         self.shape: tuple[int, ...] = ((1 + len(planes)) * self._window.shape[1] + further,)
-        names = ("wall", *(plane.name for plane in planes))
-        self.rotated = _turned(mdp, 2 * mdp.height - 1, names, further)
+        self.planes = ("wall", *(plane.name for plane in planes))
+        self.rotated = _turned(mdp, 2 * mdp.height - 1, self.planes, further)
         self.scale = torch.ones(self.shape, device=mdp.device)
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
@@ -244,14 +265,22 @@ def rotated_planes(names: Sequence[str]) -> Tensor:
 
 
 def _turned(mdp: Mdp, size: int, planes: Sequence[str], further: int) -> Tensor | None:
+    """Return `Observation.rotated` of a level set: None for maps that are not square."""
+    return rotated_inputs(size, planes, further).to(mdp.device) if mdp.height == mdp.width else None
+
+
+def rotated_inputs(size: int, planes: Sequence[str], further: int) -> Tensor:
     """Return `Observation.rotated` for square planes that are followed by ``further`` numbers, which do not change."""
-    if mdp.height != mdp.width:
-        return None
     cells = rotated_cells(size)
     first = rotated_planes(planes).unsqueeze(-1) * size * size
     places = (cells.unsqueeze(1) + first).flatten(1)
     rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + len(planes) * size * size
-    return torch.cat((places, rest), dim=-1).to(mdp.device)
+    return torch.cat((places, rest), dim=-1)
+
+
+def side_of_planes(observation: str, map_side: int) -> int:
+    """Return the rows of the planes that an observation shows of a square map: a centred window is larger."""
+    return 2 * map_side - 1 if observation.startswith("centred") else map_side
 
 
 def _with_outside(plane: Tensor, value: float) -> Tensor:
@@ -274,8 +303,16 @@ OBSERVATIONS: dict[str, Callable[..., Observation]] = {
 }
 
 
-def make_observation(name: str, mdp: Mdp, time_steps: int = TIME_STEPS) -> Observation:
-    """Return the observation of this name for a level set; those with the time as steps have this many of them."""
+def make_observation(
+    name: str, mdp: Mdp, time_steps: int = TIME_STEPS, planes: Collection[str] | None = None
+) -> Observation:
+    """Return the observation of this name for a level set; those with the time as steps have this many of them.
+
+    With ``planes`` it is that of a policy that knows the planes of these names.
+    """
     if name not in OBSERVATIONS:
         raise ValueError(f"no observation '{name}'; expected one of {', '.join(OBSERVATIONS)}")
-    return OBSERVATIONS[name](mdp, **({"time_steps": time_steps} if name.startswith("centred") else {}))
+    if name == "vector":
+        return VectorObservation(mdp)
+    steps = {"time_steps": time_steps} if name.startswith("centred") else {}
+    return OBSERVATIONS[name](mdp, only=planes, **steps)

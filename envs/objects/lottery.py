@@ -228,9 +228,14 @@ def lottery_features(outcomes: int) -> frozenset[str]:
     return frozenset(_feature(outcome) for outcome in range(1, outcomes + 1))
 
 
+def shown_outcomes(features: Collection[str]) -> int:
+    """Return how many outcomes of a lottery these features show."""
+    return sum(_feature(outcome) in features for outcome in range(1, MAX_OUTCOMES + 1))
+
+
 def outcomes_of(layers: Layers, features: Collection[str]) -> Outcomes:
     """Return the outcomes of a level set with these features from its layers."""
-    lotteries = sum(_feature(outcome) in features for outcome in range(1, MAX_OUTCOMES + 1))
+    lotteries = shown_outcomes(features)
     count = max(lotteries, 2 if "chance" in features else 1)
     works, is_other = layers["chance"], layers["lottery"] == 0 if lotteries else True
     columns = {"chance": [works * is_other, 1 - works], "coins": [layers["coin"]], "delay": [layers["delay"]]}

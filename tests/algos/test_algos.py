@@ -12,7 +12,7 @@ from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.base import linear
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.building.parts import networks
+from drest_torch.building.policies import build_networks, spec_on_levels
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -253,7 +253,10 @@ def test_once_is_the_network_in_each_step(network, private_bits, kind):
     made = make([world("royal_road"), world("spacious")], **told)
     observe = make_observation("grid", made.worlds.base.mdp)
     cfg = compose("algo=ppo", f"policy={network}", *size)
-    policy, critic = (each.double() for each in networks(cfg, observe, context=2, with_critic=True))
+    spec = spec_on_levels(cfg, observe, (5, 5), frozenset())
+    policy, critic = (
+        each.double() for each in build_networks(spec, cfg.seed, critic_width=cfg.algo.critic_width, context=2)
+    )
     batch = made.collect()
     steps = batch[played(batch)]
     numbers = [key for key in ("drest_log_discounts", "private_bits") if key in steps]

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from drest_torch.algos.tabular import TablePolicy
+from drest_torch.algos.networks.table import TablePolicy
 from drest_torch.algos.tabular_kernel import State, World, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
-from drest_torch.envs.dynamics.observations import VectorObservation
 from drest_torch.envs.levels import Level, parse_level, world
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.tabular import Tables
@@ -168,7 +167,7 @@ def test_many_tables_at_once_are_what_exact_evaluation_finds_of_each(level, gamm
     together = Tables(level, gamma, 5)
     found = together.evaluate(logits.numpy())
     evaluator = ExactEvaluator([level], "vector", reward=Reward(0.9, gamma))
-    policy = TablePolicy(VectorObservation(mdp))
+    policy = TablePolicy(mdp.height, mdp.width, mdp.num_objects)
     assert together.lengths == evaluator.optima.lengths[0].tolist()
     for agent, table in enumerate(logits):
         policy.logits.copy_(table)
