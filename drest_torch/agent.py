@@ -68,9 +68,7 @@ class Agent(Shareable):
         self.policy, self.reward = load_policy(self.spec.policy, tensors, self.checkpoint), self.spec.reward
         self._trained: TrainedOnLevels | TrainedInEnvironment
         if isinstance(self.spec.policy.sees, MapView):
-            self._trained = TrainedOnLevels(
-                folder, self.spec, self.policy, values.get("of", {}), self.device
-            )
+            self._trained = TrainedOnLevels(folder, self.spec, self.policy, values.get("of", {}), self.device)
         else:
             from drest_torch.building.trained import TrainedInEnvironment  # TorchRL takes seconds to import
 

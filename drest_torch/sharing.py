@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.algos.networks.spec import MapView
 from drest_torch.building import levels as data
+from drest_torch.building.agents import agent_config
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
 from drest_torch.building.specification import AgentSpec
 from drest_torch.config.stored import load_config
@@ -51,7 +52,7 @@ class Shareable:
     @property
     def files(self) -> list[Path]:
         """The files that the agent is read from: its configuration, its checkpoint and its level files."""
-        levels = [path for _, _, path in data.level_files(self.cfg)]
+        levels = [path for _, _, path in data.level_files(agent_config(self.folder))]
         return [self.folder / "config.yaml", self.checkpoint, *levels]
 
     def save(self, path: str | Path) -> Path:
@@ -70,12 +71,15 @@ class Shareable:
             >>> Agent.load("runs/my-run").save("my-agent")  # doctest: +SKIP
         """
         folder = Path(path)
-        copies = {(group, key): f"{group}-{key}{file.suffix}" for group, key, file in data.level_files(self.cfg)}
+        copies = {
+            (group, key): f"{group}-{key}{file.suffix}"
+            for group, key, file in data.level_files(agent_config(self.folder))
+        }
         _refuse_another(folder, copies.values())
         tensors, meta = load_checkpoint(self.checkpoint)
         cfg: Any = load_config(self.folder, whole=False)
         cfg.run_dir, cfg.threads = "runs/shipped", None
-        for group, key, file in data.level_files(self.cfg):
+        for group, key, file in data.level_files(agent_config(self.folder)):
             copy = copies[group, key]
             write_whole(folder / copy, file.read_bytes())
             setattr(getattr(cfg, group), key, copy)

@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
+from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.limits import limited, limits_of
 
 TABLE = "table"
 """The network of `drest_torch.algos.tabular`, which is made with its algorithm and cannot be chosen by name."""
 MOST_INPUTS = 1 << 24
 """The most numbers in one observation of a policy that is loaded."""
+MAX_PRIVATE_BITS = 10
+"""Exact evaluation goes through all 2^n settings of n bits."""
 MOST_VALUES = 100_000
 """The most values in a list or a mapping of a specification."""
 
@@ -63,7 +66,7 @@ class PolicySpec:
     """A name in `drest_torch.algos.networks.NETWORKS`, a module of the user's own, or `TABLE`."""
     width: int = limited(at_least=1, at_most=65_536)
     depth: int = limited(at_least=0, at_most=256)
-    activation: str
+    activation: str = limited(choices=ACTIVATIONS)
     private_bits: int = limited(at_least=0, at_most=64)
     private_kind: str = limited(choices=("bits", "uniform"))
     private_draws: int = limited(at_least=1, at_most=1_000_000)
@@ -91,6 +94,8 @@ class PolicySpec:
             raise ValueError(f"shape is {spec.shape!r:.40}")
         if not all(map(math.isfinite, spec.scale)) or len(spec.scale) not in (1, spec.shape[0]):
             raise ValueError(f"scale is {spec.scale!r:.40}")
+        if isinstance(spec.sees, MapView) and spec.private_kind == "bits" and spec.private_bits > MAX_PRIVATE_BITS:
+            raise ValueError(f"private_bits is {spec.private_bits}")
         return spec
 
 

@@ -17,13 +17,15 @@ from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.memory import Bounded
+from drest_torch.registry import not_here
 
 KEY = "agent"
 """The key of the specification in the values of a checkpoint."""
-ALIKE = ("network", "width", "depth", "activation", "private_bits", "private_kind")
+ALIKE = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits", "private_kind")
 """The values of a policy without which its weights mean something else."""
 
 
+@not_here()
 def spec_in(values: Mapping[str, Any], path: Path) -> AgentSpec:
     """Return the specification that a checkpoint at this path has among its values."""
     if KEY not in values:
@@ -59,7 +61,6 @@ def check_alike(start_from: str, source: AgentSpec, spec: PolicySpec) -> None:
     view, own = source.policy.sees, spec.sees
     if not isinstance(view, MapView) or not isinstance(own, MapView):
         raise ConfigError(f"start_from={start_from}, of {source.origin.place}; expected an agent of gridworlds")
-    kind = {key: (getattr(source.policy, key), getattr(spec, key)) for key in ALIKE}
-    kind |= {key: (getattr(view, key), getattr(own, key)) for key in ("observation", "time_steps")}
-    if other := [f"policy.{key}={theirs}" for key, (theirs, ours) in kind.items() if theirs != ours]:
+    theirs, ours = {**vars(source.policy), **vars(view)}, {**vars(spec), **vars(own)}
+    if other := [f"policy.{key}={theirs[key]}" for key in ALIKE if theirs[key] != ours[key]]:
         raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(other)}")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from drest_torch.algos.networks import NETWORKS
-from drest_torch.algos.networks.spec import TABLE, PolicySpec, checked_values
+from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, checked_values
+from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.limits import limited
 from drest_torch.registry import refuse_foreign
@@ -52,6 +53,8 @@ class AgentSpec:
             policy = PolicySpec.of(record["policy"])
             reward = Reward(**checked_values(Reward, asdict(Reward()) | record["reward"]))
             origin = Origin(**checked_values(Origin, record["origin"]))
+            if isinstance(policy.sees, MapView) and policy.sees.observation not in OBSERVATIONS:
+                raise ValueError(f"observation is {policy.sees.observation!r:.40}")
         except (ValueError, LookupError, TypeError, ConfigError) as error:
             raise CheckpointError(f"{path}: the specification of its agent cannot be used: {error}") from None
         if policy.network != TABLE and not NETWORKS.is_known(policy.network):

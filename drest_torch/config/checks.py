@@ -15,6 +15,7 @@ from omegaconf import ListConfig, OmegaConf
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
+from drest_torch.algos.networks.spec import MAX_PRIVATE_BITS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import flattened, settings, typed
@@ -33,8 +34,6 @@ from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limits_of
 
-MAX_PRIVATE_BITS = 10
-"""Evaluation goes through all 2^n settings of n bits."""
 PATHS = ("path", "selection_path", "run", "checkpoint", "out", "pictures", "animation", "model", "tasks", "picture")
 """The keys of paths, which must not be empty."""
 

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from drest_torch import registry
 from drest_torch.agent import Agent
 from drest_torch.algos.networks import NETWORKS
+from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
 from drest_torch.comparison.records import read_run
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
@@ -30,6 +31,14 @@ def rewrite(run, values):
     """Change values of a stored configuration."""
     path = run / "config.yaml"
     OmegaConf.save(OmegaConf.merge(OmegaConf.load(path), values), path)
+
+
+def rewrite_specification(run, group, values):
+    """Change values of what the last checkpoint says of its agent."""
+    path = checkpoint_path(run, "last")
+    tensors, meta = load_checkpoint(path)
+    meta["agent"][group] |= values
+    save_checkpoint(path, tensors, meta)
 
 
 @pytest.fixture
@@ -104,7 +113,7 @@ def test_code_that_a_stored_configuration_names_is_not_run(values, run, elsewher
     monkeypatch.setattr(sys, "path", ["", str(elsewhere), *sys.path])
     assert NETWORKS.is_known("handy")  # a plugin in the working directory
     rewrite(run, values)
-    for read in (Agent.load, resume, load_config):
+    for read in (resume, load_config):
         with pytest.raises(CheckpointError, match=r"names [\w.]+, a module outside drest_torch.*imports="):
             read(run)
 
@@ -137,6 +146,23 @@ def test_values_of_a_stored_language_run_are_checked(values, reason, tmp_path):
     assert reason in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("group", "values"),
+    [
+        ("policy", {"network": "stranger"}),
+        ("policy", {"network": "handy"}),
+        ("policy", {"network": "os"}),
+        ("reward", {"rule": "stranger:pay"}),
+        ("reward", {"rule": "os:abort"}),
+    ],
+)
+def test_code_that_a_checkpoint_names_is_not_run(group, values, run, elsewhere, monkeypatch):
+    monkeypatch.setattr(sys, "path", ["", str(elsewhere), *sys.path])
+    rewrite_specification(run, group, values)
+    with pytest.raises(CheckpointError, match=r"names \w+, a module outside drest_torch.*imports="):
+        Agent.load(run)
+
+
 def test_code_that_the_user_has_imported_or_trained_with_is_used(run, elsewhere, monkeypatch):
     monkeypatch.syspath_prepend(elsewhere)
     rewrite(run, {"policy": {"network": "of_the_user"}})
@@ -155,9 +181,9 @@ def test_code_that_the_user_has_imported_or_trained_with_is_used(run, elsewhere,
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("words", [[DREST], ["-m", "drest_torch"]], ids=["drest", "python -m"])
 def test_a_command_uses_the_code_that_its_line_names(words, run, elsewhere):
-    rewrite(run, {"policy": {"network": "of_the_user"}})
     if words == [DREST] and not DREST.exists():
         pytest.skip("the console script is not installed")
+    rewrite_specification(run, "policy", {"network": "of_the_user"})
     command = (*words, "evaluate", f"run={run}", "levels=example")
     assert "add imports=of_the_user to the command" in python(*command, cwd=elsewhere, status=2)
     python(*command, "imports=of_the_user", cwd=elsewhere)

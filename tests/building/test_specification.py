@@ -1,0 +1,157 @@
+"""An agent is its file: its weights and what its policy sees, whatever became of the folder of its run."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+from drest_torch import Agent
+from drest_torch.algos.distributions import box, kind_of, one_of, several
+from drest_torch.algos.networks.spec import MapView, PolicySpec, RowView
+from drest_torch.building.agents import agent_config
+from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
+from drest_torch.building.specification import AgentSpec, Origin
+from drest_torch.errors import CheckpointError
+from drest_torch.reward import Reward
+from drest_torch.training.run import resume
+from tests.helpers.runs import train
+
+MAPS = MapView(
+    observation="grid", planes=("wall", "coin"), rows=3, columns=4, time_steps=16, features=("chance", "door")
+)
+ROW = RowView(entries={"image": (2, 3), "timer": (1,)}, actions=one_of(3).record(), offset=(0.0, 0.5, -0.1))
+POLICY = PolicySpec(
+    network="mlp",
+    width=8,
+    depth=2,
+    activation="silu",
+    private_bits=1,
+    private_kind="bits",
+    private_draws=16,
+    shape=(2, 3, 4),
+    scale=(1.0, 0.1),
+    outputs=4,
+    sees=MAPS,
+)
+AGENT = AgentSpec(
+    POLICY,
+    Reward(lam=0.7, gamma=0.9, episodes_per_meta=5, clip=3.0),
+    Origin(algorithm="ppo", reward="drest", place="example", lengths=(3, 8), seed=2, sampled=None),
+)
+
+
+@pytest.mark.parametrize("view", [MAPS, ROW], ids=["maps", "row"])
+def test_a_specification_is_read_as_it_was_written(view):
+    spec = replace(AGENT, policy=replace(POLICY, sees=view))
+    assert AgentSpec.of(json.loads(json.dumps(spec.record())), "a.safetensors") == spec
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("policy",), {}),
+        (("policy", "width"), 0),
+        (("policy", "width"), 1 << 40),
+        (("policy", "width"), "8"),
+        (("policy", "depth"), True),
+        (("policy", "depth"), None),
+        (("policy", "activation"), ["silu"]),
+        (("policy", "activation"), "softmax"),
+        (("policy", "private_bits"), 40),
+        (("policy", "private_kind"), "words"),
+        (("policy", "shape"), []),
+        (("policy", "shape"), [2, -3, -4]),
+        (("policy", "shape"), [4096, 4096, 4096]),
+        (("policy", "shape"), "234"),
+        (("policy", "scale"), [float("nan"), 1.0]),
+        (("policy", "scale"), [1.0, 1.0, 1.0]),
+        (("policy", "sees"), {}),
+        (("policy", "sees"), {"maps": MAPS.__dict__, "row": {}}),
+        (("policy", "sees"), {"eval": {}}),
+        (("policy", "sees", "maps"), 7),
+        (("policy", "sees", "maps", "planes"), "wall"),
+        (("policy", "sees", "maps", "planes"), [1, 2]),
+        (("policy", "sees", "maps", "observation"), "pixels"),
+        (("policy", "sees", "maps", "rows"), 0),
+        (("policy", "extra"), 1),
+        (("reward", "lam"), 0),
+        (("reward", "lam"), float("nan")),
+        (("reward", "counting"), "twice"),
+        (("reward", "normalise"), "no"),
+        (("reward", "extra"), 1),
+        (("origin", "seed"), -1),
+        (("origin", "lengths"), [0.5]),
+        (("origin",), None),
+    ],
+    ids=str,
+)
+def test_a_specification_of_a_stranger_is_refused(place, value):
+    record = json.loads(json.dumps(AGENT.record()))
+    *path, last = place
+    inner = record
+    for name in path:
+        inner = inner[name]
+    inner[last] = value
+    with pytest.raises(CheckpointError, match=r"^a\.safetensors: the specification of its agent cannot be used: "):
+        AgentSpec.of(record, "a.safetensors")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [one_of(5), one_of(3, one_hot=True), several([2, 4]), box(torch.tensor([-1.0, 0.1]), torch.tensor([2.0, 0.7]))],
+    ids=["one of n", "one hot", "several", "box"],
+)
+def test_a_kind_of_actions_is_read_as_it_was_written(kind):
+    again = kind_of(json.loads(json.dumps(kind.record())))
+    assert (again.distribution, again.outputs) == (kind.distribution, kind.outputs)
+    outputs = torch.arange(2.0 * kind.outputs).reshape(2, -1) / 7
+    chosen = [each.choose(outputs, torch.Generator().manual_seed(1)) for each in (kind, again)]
+    assert torch.equal(*chosen)
+    assert torch.equal(kind.of(outputs).entropy(), again.of(outputs).entropy())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("run") / "run", "levels=example", "env_steps=500", "policy.private_bits=1")
+
+
+def test_a_checkpoint_is_all_that_an_agent_needs(folder, tmp_path):
+    (alone := tmp_path / "alone" / "checkpoints").mkdir(parents=True)
+    shutil.copy(checkpoint_path(folder, "last"), alone)
+    whole, agent = Agent.load(folder).evaluate("paper"), Agent.load(tmp_path / "alone")
+    assert agent.evaluate("paper").record() == whole.record()
+    assert agent.evaluate("paper").numbers() == whole.numbers()
+    with pytest.raises(CheckpointError, match=r"no config\.yaml"):
+        _ = agent.levels
+
+
+def test_an_older_checkpoint_is_described_by_going_on(folder, tmp_path):
+    shutil.copytree(folder, run := tmp_path / "run")
+    path = checkpoint_path(run, "last")
+    tensors, meta = load_checkpoint(path)
+    described = meta.pop("agent")
+    save_checkpoint(path, tensors, meta)
+    with pytest.raises(CheckpointError, match=r"earlier version.*: drest train resume="):
+        Agent.load(run)
+    resume(run)
+    assert load_checkpoint(path)[1] == {**meta, "agent": described}
+    assert Agent.load(run).evaluate("paper").record() == Agent.load(folder).evaluate("paper").record()
+
+
+def test_a_key_that_an_older_run_does_not_have_is_as_usual(folder, tmp_path):
+    shutil.copytree(folder, run := tmp_path / "run")
+    path = run / "config.yaml"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if "episodes_per_meta" not in line))
+    assert agent_config(run).reward.episodes_per_meta == Reward().episodes_per_meta
+    assert Agent.load(run).levels.reported.keys() == {"train"}
+    with pytest.raises(CheckpointError, match=r"reward\.episodes_per_meta has no value"):
+        resume(run)
+
+
+def test_an_agent_knows_its_planes_by_name(folder):
+    agent = Agent.load("generalist")
+    assert agent.spec.policy.sees.planes == ("wall", "coin", "delay", "agent", "time", "start")
+    assert agent.spec.reward == agent.reward
+    assert len(json.dumps(agent.spec.record())) < 1000
