@@ -219,6 +219,12 @@ class SampledLearner(NetworkLearner):
         means = {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
         return metrics | means | {"optim/steps": torch.tensor(len(history))}
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state of the loss, such as a coefficient that adapts: all but the networks that it shares."""
+        networks = {tensor.data_ptr() for tensor in self.networks.state_dict().values()}
+        state = self.loss.state_dict()
+        return {f"loss.{name}": tensor for name, tensor in state.items() if tensor.data_ptr() not in networks}
+
     def steps_of(self, batch: TensorDictBase) -> TensorDictBase:
         """Return the steps [N] of the mini-episodes that ended in a batch, slot by slot."""
         from tensordict import TensorDict
@@ -284,7 +290,9 @@ class SampledLearner(NetworkLearner):
             return None
         total = sum(value for name, value in losses.items() if name.startswith("loss_"))
         metrics = {
-            METRICS.get(name, f"loss/{name}"): value.detach() for name, value in losses.items() if name not in UNUSED
+            METRICS.get(name, f"loss/{name}"): value.detach().mean()
+            for name, value in losses.items()
+            if name not in UNUSED
         }
         if "loss/objective" in metrics:
             metrics["loss/objective"] = -metrics["loss/objective"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, register_kl
 
 LOG_SPREAD = (-4.0, 1.0)
 """The range of the logarithm of a standard deviation."""
@@ -49,10 +49,11 @@ class OneOf(_Actions):
         self.one_hot = one_hot
         self.log_probs = outputs if normalised else outputs.log_softmax(-1)
 
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008 (PyTorch's signature)
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         # Of exponential times with the probabilities as rates, the first is each action's with its probability.
-        times = -torch.rand_like(self.outputs).clamp_min(1e-20).log()
-        return self._played((self.outputs.detach() - times.log()).argmax(-1))
+        outputs = self.outputs.detach().expand(*sample_shape, *self.outputs.shape)
+        times = -torch.rand_like(outputs).clamp_min(1e-20).log()
+        return self._played((outputs - times.log()).argmax(-1))
 
     @property
     def deterministic_sample(self) -> Tensor:
@@ -63,7 +64,8 @@ class OneOf(_Actions):
 
     def log_prob(self, value: Tensor) -> Tensor:
         index = value.long().argmax(-1) if self.one_hot else value
-        return self.log_probs.gather(-1, index.unsqueeze(-1)).squeeze(-1)
+        log_probs = self.log_probs.expand(*index.shape, self.log_probs.shape[-1])
+        return log_probs.gather(-1, index.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self) -> Tensor:
         return -(self.log_probs.exp() * self.log_probs).sum(-1)
@@ -76,8 +78,8 @@ class Several(_Actions):
         super().__init__(outputs, len(counts))
         self.parts = [OneOf(logits) for logits in outputs.split(list(counts), -1)]
 
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        return torch.stack([part.sample() for part in self.parts], -1)
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        return torch.stack([part.sample(sample_shape) for part in self.parts], -1)
 
     @property
     def deterministic_sample(self) -> Tensor:
@@ -105,8 +107,9 @@ class TanhNormal(_Actions):
         self.mean_, log_spread = outputs.chunk(2, dim=-1)
         self.log_spread = log_spread.clamp(*LOG_SPREAD)
 
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
-        return (self.mean_ + self.log_spread.exp() * torch.randn_like(self.mean_)).detach()
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        mean = self.mean_.detach().expand(*sample_shape, *self.mean_.shape)
+        return mean + self.log_spread.detach().exp() * torch.randn_like(mean)
 
     @property
     def deterministic_sample(self) -> Tensor:
@@ -122,6 +125,24 @@ class TanhNormal(_Actions):
         normal = self.log_spread + 0.5 * math.log(2 * math.pi * math.e)
         at_nodes = self.mean_.unsqueeze(-1) + self.log_spread.exp().unsqueeze(-1) * nodes
         return (normal + (_log_slope(at_nodes) * weights).sum(-1) + self.half.log()).sum(-1)
+
+
+@register_kl(OneOf, OneOf)
+def _kl_of_one(one: OneOf, other: OneOf) -> Tensor:
+    return (one.log_probs.exp() * (one.log_probs - other.log_probs)).sum(-1)
+
+
+@register_kl(Several, Several)
+def _kl_of_several(one: Several, other: Several) -> Tensor:
+    return torch.stack([_kl_of_one(*parts) for parts in zip(one.parts, other.parts, strict=True)]).sum(0)
+
+
+@register_kl(TanhNormal, TanhNormal)
+def _kl_of_numbers(one: TanhNormal, other: TanhNormal) -> Tensor:
+    """Return the divergence of the normal numbers, which squashing does not change."""
+    log_ratio = other.log_spread - one.log_spread
+    distance = (one.mean_ - other.mean_) / other.log_spread.exp()
+    return (log_ratio + 0.5 * ((-2 * log_ratio).exp() + distance.square() - 1)).sum(-1)
 
 
 @dataclass(frozen=True)

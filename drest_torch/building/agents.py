@@ -62,5 +62,7 @@ def check_alike(start_from: str, source: AgentSpec, spec: PolicySpec) -> None:
     if not isinstance(view, MapView) or not isinstance(own, MapView):
         raise ConfigError(f"start_from={start_from}, of {source.origin.place}; expected an agent of gridworlds")
     theirs, ours = {**vars(source.policy), **vars(view)}, {**vars(spec), **vars(own)}
+    if source.policy.private_bits == 0:
+        ours["private_kind"] = theirs["private_kind"]  # nothing is sampled
     if other := [f"policy.{key}={theirs[key]}" for key in ALIKE if theirs[key] != ours[key]]:
         raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(other)}")

@@ -29,6 +29,8 @@ from drest_torch.files import write_whole
 FORMAT = "drest_torch checkpoint 1"
 BEST = "best.safetensors"
 """The name of the best checkpoint on the selection levels."""
+LOSS = "learner.loss."
+"""What the names of the tensors begin with that are the state of a loss."""
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""
 
@@ -204,7 +206,10 @@ def restore_learner(learner: Learner, tensors: Mapping[str, Tensor], path: Path)
         load_module("critic", learner.critic, tensors, path)
     for name, optimizer in learner.optimizers.items():
         load_optimizer(f"optimizer.{name}", optimizer, tensors)
-    fill(named("learner", learner.tensors()), tensors, path)
+    state = named("learner", learner.tensors())
+    if not any(name.startswith(LOSS) for name in tensors):  # a checkpoint of an earlier version
+        state = {name: value for name, value in state.items() if not name.startswith(LOSS)}
+    fill(state, tensors, path)
 
 
 # ------------------------------------------------------------------------------------------- agents

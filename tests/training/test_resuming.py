@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 
 from drest_torch import Agent
 from drest_torch.algos.tabular_kernel import State
-from drest_torch.building.checkpoints import begin_with, learner_tensors
+from drest_torch.building.agents import check_alike
+from drest_torch.building.checkpoints import learner_tensors
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.errors import ConfigError
@@ -161,11 +163,10 @@ def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
 
 @pytest.mark.parametrize(("name", "fits"), [("generalist-bit", False), ("generalist", True)])
 def test_weights_that_read_private_bits_get_no_other_noise(name, fits):
-    agent = Agent.load(name)
-    agent.cfg.policy.private_kind = "uniform"
+    source = Agent.load(name).spec
     other = "has a policy of another kind; add policy.private_kind=bits$"
     with nullcontext() if fits else pytest.raises(ConfigError, match=other):
-        begin_with(name, agent.policy, agent.cfg)
+        check_alike(name, source, replace(source.policy, private_kind="uniform"))
 
 
 def test_the_agent_that_a_run_begins_with_is_found_from_elsewhere(source, tmp_path, monkeypatch):
