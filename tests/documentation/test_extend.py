@@ -97,6 +97,7 @@ def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path):
     (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA T # C5\n. . # T\nB3 . # .\n")
 
     drest = partial(python, "-m", "drest_torch", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert drest("evaluate", "levels=paper") == python("-m", "drest_torch", "evaluate", "levels=paper")
     shown = drest("show", "mine.txt", "--picture", "mine.png")
     assert "2 teleporters" in shown
     assert re.search(r"\b4\b.*\b5\b", shown)
