@@ -52,8 +52,11 @@ class Shareable:
     @property
     def files(self) -> list[Path]:
         """The files that the agent is read from: its configuration, its checkpoint and its level files."""
+        config = self.folder / "config.yaml"
+        if not config.is_file():
+            return [self.checkpoint]
         levels = [path for _, _, path in data.level_files(agent_config(self.folder))]
-        return [self.folder / "config.yaml", self.checkpoint, *levels]
+        return [config, self.checkpoint, *levels]
 
     def save(self, path: str | Path) -> Path:
         """Save the agent to a folder that `load` reads: its configuration, its policy and its level files.
