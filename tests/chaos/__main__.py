@@ -24,6 +24,7 @@ PARTS = {
     "mutated level files, read": (10_000, mutations.reader),
     "mutated level files, given to show, train and evaluate": (300, mutations.commands),
     "runs with a mutated file, resumed, evaluated and compared": (300, mutations.runs),
+    "runs whose checkpoints say something else of their agent, used": (200, mutations.specifications),
     "outputs that name inputs": (300, outputs.name_inputs),
     "runs with links that lead out of their folder, resumed": (60, outputs.links),
     "runs with changed files of reference agents, resumed": (60, outputs.references),

@@ -5,7 +5,9 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import LevelError, format_level, level_to_record, read_levels, world, write_levels
@@ -131,6 +133,61 @@ def copies(count: int) -> Iterator[Path]:
         for here in folders(count):
             shutil.copytree(base / "run", here / "run")
             yield here
+
+
+VALUES = (
+    None,
+    True,
+    0,
+    -1,
+    1,
+    7,
+    1 << 40,
+    0.5,
+    -1e300,
+    "",
+    "grid",
+    "wall",
+    "row",
+    [],
+    [0],
+    [1, 1],
+    [3, 9, 9],
+    {},
+    {"a": 1},
+)
+"""Values that no specification has in most of its places."""
+USES = (
+    ("evaluate", "run=run", "levels=example", "memory_gib=0.5"),
+    ("evaluate", "run=run", "levels=paper", "greedy=true", "memory_gib=0.5"),
+    ("evaluate", "run=run", "levels=example", "animation=a.gif", "memory_gib=0.5"),
+    ("train", "resume=run"),
+    ("train", *QUICK, "levels=example", "start_from=run", "run_dir=other"),
+)
+
+
+def specifications(rng: random.Random, count: int) -> Iterator[str]:
+    """Change what the checkpoints of a finished run say of its agent, with a right checksum, and use them."""
+    for here in copies(count):
+        changed = ""
+        for path in (here / "run" / "checkpoints").iterdir():
+            tensors, meta = load_checkpoint(path)
+            changed = _change_one(meta["agent"], rng)
+            save_checkpoint(path, tensors, meta)
+        command = rng.choice(USES)
+        yield drest(*command, folder=here).verdict(f"{changed}, {command}")
+
+
+def _change_one(record: dict[str, Any], rng: random.Random) -> str:
+    """Give one place of nested values another value, or none, and return what was done."""
+    name = rng.choice(list(record))
+    if isinstance(record[name], dict) and record[name] and rng.random() < 0.9:
+        return f"{name}.{_change_one(record[name], rng)}"
+    if rng.random() < 0.1:
+        del record[name]
+        return f"{name} left out"
+    record[name] = rng.choice(VALUES)
+    return f"{name}={record[name]!r}"
 
 
 def runs(rng: random.Random, count: int) -> Iterator[str]:
