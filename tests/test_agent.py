@@ -348,7 +348,7 @@ def test_an_evaluation_takes_the_likeliest_actions_or_samples_if_it_is_told_to()
 @pytest.mark.parametrize("kind", ["bits", "uniform"])
 def test_private_numbers_are_kept_until_an_episode_begins(kind):
     agent = Agent.load("generalist-bit")
-    agent.cfg.policy.private_kind = kind
+    agent.spec = replace(agent.spec, policy=replace(agent.spec.policy, private_kind=kind))
     seen = torch.zeros(2000, *agent.shape)
     agent.seed(1)
     agent.act(seen)
