@@ -5,14 +5,19 @@ import torch
 from torch import nn
 
 from drest_torch.building import levels as data
-from drest_torch.building.parts import evaluator, map_size, networks, reward_of
+from drest_torch.building.evaluators import evaluator
+from drest_torch.building.parts import map_size, observation, reward_of
+from drest_torch.building.policies import build_networks, spec_on_levels
+from drest_torch.building.specification import AgentSpec
 from drest_torch.config.checks import batch_shape
 from drest_torch.config.compose import compose
+from drest_torch.config.schema import shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
+from drest_torch.training.task import origin_of
 
 CPU = torch.device("cpu")
 TALL, WIDE = parse_level("shutdown: 3\nA\n.\nB2\nC1", name="tall"), parse_level("shutdown: 3\nC1 A B2 . .", name="wide")
@@ -25,8 +30,9 @@ def configured(*overrides):
 
 
 def built(*overrides, context=0):
-    observe = make_observation("grid", compile_levels([world("example")]))
-    return networks(configured("policy.observation=grid", *overrides), observe, context=context, with_critic=True)
+    cfg = configured("policy.observation=grid", *overrides)
+    spec = spec_on_levels(cfg, make_observation("grid", compile_levels([world("example")])), (5, 5), frozenset())
+    return build_networks(spec, cfg.seed, critic_width=cfg.algo.critic_width, context=context)
 
 
 def layers(network):
@@ -94,7 +100,10 @@ def test_slots_share_the_mini_episodes_of_a_batch(overrides, shape):
 
 def made(*overrides, sampled=None):
     cfg = configured("policy.observation=grid", "policy.time_steps=7", "reward.gamma=0.8", *overrides)
-    return evaluator(cfg, reward_of(cfg), [TALL, WIDE], (6, 6), CPU, sampled=sampled, memory_gib=3.0)
+    mdp = compile_levels([TALL, WIDE], at_least=(6, 6), features=shown_features(cfg))
+    policy = spec_on_levels(cfg, observation(cfg, mdp), (6, 6), mdp.features)
+    spec = AgentSpec(policy, reward_of(cfg), origin_of(cfg, "two levels"))
+    return evaluator(spec, [TALL, WIDE], CPU, sampled=sampled, memory_gib=3.0)
 
 
 def test_an_evaluator_sees_and_averages_as_its_configuration_says():

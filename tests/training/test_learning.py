@@ -10,7 +10,8 @@ import torch
 from drest_torch.algos.tabular import Config as TabularConfig
 from drest_torch.algos.tabular import rules_for
 from drest_torch.building.environments import acting_environment, evaluation_environment, training_environment
-from drest_torch.building.parts import environment_networks, reward_of
+from drest_torch.building.parts import reward_of
+from drest_torch.building.policies import build_networks, spec_in_environment
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
@@ -325,7 +326,7 @@ def test_in_turn_the_environment_pays_and_a_critic_sees_the_counts(tmp_path):
         assert [type(each).__name__ for each in made.postproc] == ["LogDiscounts", "Advance"][not has_critic :]
         assert (parts["ShutdownTimer"].skip, parts["ShutdownTimer"].ended) == (False, "restart")
         assert parts["MetaEpisodes"].episodes == 4
-        policy, critic = environment_networks(cfg, made, with_critic=True)
+        policy, critic = build_networks(spec_in_environment(cfg, made), cfg.seed, context=made.critic_context)
         inputs = policy.net.scale.numel() + 2  # the private numbers; the critic is shown the discounts of three lengths
         assert [net.net.body[0].in_features for net in (policy, critic)] == [inputs, inputs + 3 * has_critic]
         assert torch.equal(policy.offset, made.actions.offset(made.ask))
