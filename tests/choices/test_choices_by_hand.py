@@ -30,6 +30,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level
+from drest_torch.envs.objects.lottery import lottery_features
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward
@@ -514,7 +515,7 @@ def test_an_agent_that_rarely_takes_an_option_does_not_answer(monkeypatch, stays
 
     asked = Asked(1, lambda levels: ExactEvaluator(levels, "grid", reward=Reward()), tables)
     monkeypatch.setattr(grid, "of_agent", lambda agent: asked)
-    agent = SimpleNamespace(cfg=SimpleNamespace(levels=SimpleNamespace(outcomes=2)))
+    agent = SimpleNamespace(features=lottery_features(2))
     halves = Option.of(("1/2", 1, 4), ("1/2", 2, 1))
     thirds = Option.of(("1/3", 1, 4), ("1/3", 2, 1), ("1/3", 2, 3))
     far = Menu((sure(1, 3), sure(9, 3)))
