@@ -11,9 +11,8 @@ from omegaconf import OmegaConf
 
 from drest_torch.algos.networks.spec import MapView
 from drest_torch.building import levels as data
-from drest_torch.building.agents import agent_config
+from drest_torch.building.agents import AgentSpec, agent_config
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
-from drest_torch.building.specification import AgentSpec
 from drest_torch.config.stored import load_config
 from drest_torch.errors import ConfigError
 from drest_torch.files import LOCK, write_whole

@@ -1,23 +1,83 @@
-"""Load the policy of an agent: the weights and the specification that a checkpoint holds, and nothing else."""
+"""An agent as its checkpoint has it: the specification and the weights of its policy, and its evaluator on levels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from drest_torch.algos.networks.spec import MapView, PolicySpec
+from drest_torch.algos.networks import NETWORKS
+from drest_torch.algos.networks.base import Requirements, requirements
+from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, checked_values
 from drest_torch.building.checkpoints import load_module
 from drest_torch.building.levels import level_files
 from drest_torch.building.policies import build_networks
-from drest_torch.building.specification import AgentSpec
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config
+from drest_torch.envs.dynamics.observations import OBSERVATIONS
+from drest_torch.envs.exact.solver import LevelSet
+from drest_torch.envs.levels import Level
 from drest_torch.errors import CheckpointError, ConfigError
+from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.limits import limited
 from drest_torch.memory import Bounded
-from drest_torch.registry import not_here
+from drest_torch.registry import not_here, refuse_foreign
+from drest_torch.reward import Reward
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The training of an agent, as far as its evaluation needs it or messages name it."""
+
+    algorithm: str
+    reward: str
+    """The name of the reward."""
+    place: str
+    """The name or file of the levels, or the title of the environment."""
+    lengths: tuple[int, ...]
+    """The lengths of an environment that is no gridworld."""
+    seed: int = limited(at_least=0)
+    sampled: int | None
+    """The mini-episodes that the run is evaluated by; None: it is evaluated exactly, or by as many as is usual."""
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """All that an agent is besides its weights."""
+
+    policy: PolicySpec
+    reward: Reward
+    origin: Origin
+
+    def record(self) -> dict[str, Any]:
+        """Return the specification as a JSON value, which `of` reads."""
+        return {"policy": self.policy.record(), "reward": asdict(self.reward), "origin": asdict(self.origin)}
+
+    @classmethod
+    def of(cls, record: Any, path: Path) -> AgentSpec:
+        """Return the specification that a checkpoint at this path has, which may be a stranger's.
+
+        Code that it names is refused, unless the user names it too.
+        """
+        try:
+            policy = PolicySpec.of(record["policy"])
+            reward = Reward(**checked_values(Reward, asdict(Reward()) | record["reward"]))
+            origin = Origin(**checked_values(Origin, record["origin"]))
+            if isinstance(policy.sees, MapView) and policy.sees.observation not in OBSERVATIONS:
+                raise ValueError(f"observation is {policy.sees.observation!r:.40}")
+        except (ValueError, LookupError, TypeError, ConfigError) as error:
+            raise CheckpointError(f"{path}: the specification of its agent cannot be used: {error}") from None
+        if policy.network != TABLE and not NETWORKS.is_known(policy.network):
+            refuse_foreign(path, "policy.network", policy.network)
+        if reward.rule is not None:
+            refuse_foreign(path, "reward.rule", reward.rule.partition(":")[0])
+        return cls(policy, reward, origin)
+
 
 KEY = "agent"
 """The key of the specification in the values of a checkpoint."""
@@ -66,3 +126,41 @@ def check_alike(start_from: str, source: AgentSpec, spec: PolicySpec) -> None:
         ours["private_kind"] = theirs["private_kind"]  # nothing is sampled
     if other := [f"policy.{key}={theirs[key]}" for key in ALIKE if theirs[key] != ours[key]]:
         raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(other)}")
+
+
+def evaluator(
+    spec: AgentSpec,
+    levels: Sequence[Level] | LevelSet,
+    device: torch.device,
+    *,
+    sampled: int | None,
+    memory_gib: float,
+) -> ExactEvaluator:
+    """Return the evaluator of a level set: exact, or by sampling this many mini-episodes on each level.
+
+    A policy that remembers is sampled in any case, as its run is.
+    """
+    policy, reward, view = spec.policy, spec.reward, spec.policy.sees
+    assert isinstance(view, MapView)
+    required = Requirements() if policy.network == TABLE else requirements(policy.network)
+    kind: Callable[..., ExactEvaluator] = ExactEvaluator
+    sampled = spec.origin.sampled if required.remembers and sampled is None else sampled
+    if sampled is not None:
+        from drest_torch.evaluation.sampled import SamplingEvaluator  # TorchRL takes seconds to import
+
+        is_sequence = required.remembers and reward.counting == "sequential"
+        rounds = reward.episodes_per_meta if is_sequence else 1
+        kind = partial(SamplingEvaluator, mini_episodes=sampled, rounds=rounds, seed=spec.origin.seed)
+    return kind(
+        levels,
+        view.observation,
+        reward=reward,
+        at_least=(view.rows, view.columns),
+        features=view.features,
+        planes=view.planes,
+        private_kind=policy.private_kind,
+        private_draws=policy.private_draws,
+        time_steps=view.time_steps,
+        memory_gib=memory_gib,
+        device=device,
+    )

@@ -1,9 +1,9 @@
-"""The specification of a run's policy, and the networks that a specification describes."""
+"""What a run's configuration says of its policy, reward and maps, and the networks that a specification describes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,19 +13,46 @@ from drest_torch.algos.networks.base import MapLayout, NetworkSize, Symmetries, 
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, RowView
 from drest_torch.algos.networks.table import TablePolicy
+from drest_torch.building import levels as data
 from drest_torch.config.schema import Config
 from drest_torch.envs.actions import NUM_ACTIONS
+from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import (
     DELAY_UNIT,
     Observation,
+    make_observation,
     rotated_inputs,
     rotated_planes,
     side_of_planes,
 )
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
+from drest_torch.reward import Reward
 
 if TYPE_CHECKING:
     from drest_torch.collector import Environment
+
+
+def reward_of(cfg: Config) -> Reward:
+    return Reward(**{field.name: getattr(cfg.reward, field.name) for field in fields(Reward)})
+
+
+def observation(cfg: Config, mdp: Mdp) -> Observation:
+    """Make the observation of a run's policy for a level set."""
+    return make_observation(cfg.policy.observation, mdp, cfg.policy.time_steps)
+
+
+def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
+    """Return the rows and columns of the largest map; smaller maps are padded to it with wall."""
+    if cfg.policy.observation == "vector":
+        return levels.train[0].height, levels.train[0].width
+    sizes = [(level.height, level.width) for level in levels.every()]
+    if levels.split is not None:  # the size must not depend on how many levels are generated
+        sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
+    height, width = max(height for height, _ in sizes), max(width for _, width in sizes)
+    squares = requirements(cfg.policy.network).symmetries == "observation"
+    if squares or cfg.levels.symmetries:  # a quarter turn swaps rows and columns
+        return max(height, width), max(height, width)
+    return height, width
 
 
 def spec_on_levels(cfg: Config, observe: Observation, size: tuple[int, int], features: frozenset[str]) -> PolicySpec:

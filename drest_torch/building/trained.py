@@ -15,10 +15,9 @@ from torch import Tensor
 from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.algos.networks.spec import RowView
-from drest_torch.building.agents import agent_config
+from drest_torch.building.agents import AgentSpec, agent_config
 from drest_torch.building.environments import acting_environment, evaluation_environment, rendering_environment
-from drest_torch.building.parts import reward_of
-from drest_torch.building.specification import AgentSpec
+from drest_torch.building.policies import reward_of
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.errors import ConfigError, UserError

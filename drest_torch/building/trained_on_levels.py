@@ -17,9 +17,7 @@ from drest_torch.algos.distributions import one_of
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.algos.networks.spec import MapView
 from drest_torch.building import levels as data
-from drest_torch.building.agents import agent_config
-from drest_torch.building.evaluators import evaluator
-from drest_torch.building.specification import AgentSpec
+from drest_torch.building.agents import AgentSpec, agent_config, evaluator
 from drest_torch.envs.actions import NUM_ACTIONS
 from drest_torch.envs.levels import Level, find_levels, world
 from drest_torch.errors import CheckpointError, ConfigError, shown

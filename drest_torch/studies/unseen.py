@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from drest_torch.building.parts import observation
+from drest_torch.building.policies import observation
 from drest_torch.config.schema import shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import PAPER_WORLDS, Level, read_levels, world

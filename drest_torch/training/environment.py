@@ -16,9 +16,9 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from drest_torch.algos import ALGORITHMS
+from drest_torch.building.agents import AgentSpec
 from drest_torch.building.environments import REFERENCE, training_environment
 from drest_torch.building.policies import build_networks, spec_in_environment
-from drest_torch.building.specification import AgentSpec
 from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.config.schema import Config, copies_of
 from drest_torch.errors import CheckpointError, ConfigError, UserError, blaming

@@ -12,10 +12,8 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Learner
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.building import levels as data
-from drest_torch.building.evaluators import evaluator
-from drest_torch.building.parts import map_size, observation
-from drest_torch.building.policies import build_networks, spec_on_levels
-from drest_torch.building.specification import AgentSpec
+from drest_torch.building.agents import AgentSpec, evaluator
+from drest_torch.building.policies import build_networks, map_size, observation, spec_on_levels
 from drest_torch.config.checks import batch_shape, check_levels
 from drest_torch.config.schema import Config, learns_from, objective_of, shown_features
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels

@@ -35,9 +35,9 @@ from drest_torch.building.checkpoints import (
     step_path,
 )
 from drest_torch.building.levels import level_files
-from drest_torch.building.parts import reward_of
+from drest_torch.building.policies import reward_of
 from drest_torch.config.checks import check_run, check_unread, device_of
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import disown, own, read_whole, remove_partial, write_json
@@ -50,8 +50,7 @@ from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
 from drest_torch.training.gridworlds import GridworldTask
-from drest_torch.training.task import cut_rewards, run_summary
-from drest_torch.training.tasks import make_task
+from drest_torch.training.task import Task, cut_rewards, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
@@ -79,8 +78,15 @@ class Run:
             torch.set_num_threads(cfg.threads)
         self.rng = torch.Generator(self.device).manual_seed(cfg.seed)
         self.reward = reward_of(cfg)
-        self.task = make_task(cfg, self.reward, self.rng, self.device)
+        self.task = self._task()
         self.learner, self.updater = self.task.learner, self.task.updater
+
+    def _task(self) -> Task:
+        if in_gridworld(self.cfg):
+            return GridworldTask(self.cfg, self.reward, self.rng, self.device)
+        from drest_torch.training.environment import EnvironmentTask  # TorchRL takes seconds to import
+
+        return EnvironmentTask(self.cfg, self.reward, self.rng)
 
     @property
     def gridworlds(self) -> GridworldTask:

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from drest_torch.algos.base import Learner
+from drest_torch.building.agents import AgentSpec, Origin
 from drest_torch.building.checkpoints import State
-from drest_torch.building.specification import AgentSpec, Origin
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config
 from drest_torch.effort import Pace, updates_of

@@ -5,10 +5,8 @@ import torch
 from torch import nn
 
 from drest_torch.building import levels as data
-from drest_torch.building.evaluators import evaluator
-from drest_torch.building.parts import map_size, observation, reward_of
-from drest_torch.building.policies import build_networks, spec_on_levels
-from drest_torch.building.specification import AgentSpec
+from drest_torch.building.agents import AgentSpec, evaluator
+from drest_torch.building.policies import build_networks, map_size, observation, reward_of, spec_on_levels
 from drest_torch.config.checks import batch_shape
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import shown_features

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from drest_torch.building.checkpoints import load_checkpoint
-from drest_torch.building.parts import reward_of
+from drest_torch.building.policies import reward_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start

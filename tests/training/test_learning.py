@@ -10,8 +10,7 @@ import torch
 from drest_torch.algos.tabular import Config as TabularConfig
 from drest_torch.algos.tabular import rules_for
 from drest_torch.building.environments import acting_environment, evaluation_environment, training_environment
-from drest_torch.building.parts import reward_of
-from drest_torch.building.policies import build_networks, spec_in_environment
+from drest_torch.building.policies import build_networks, reward_of, spec_in_environment
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
