@@ -92,8 +92,8 @@ RUNS = {
 }
 """For each run a command and its overrides."""
 
-LEFT_OUT = {"time", "wall_seconds", "file", "quotes"}
-"""Parts of names whose values no digest contains: clocks, paths and sentences."""
+LEFT_OUT = {"time", "wall_seconds", "file", "quotes", "sha256"}
+"""Parts of names whose values no digest contains: clocks, paths, sentences and hashes of files."""
 
 
 def digest(value: Any) -> str:
