@@ -23,8 +23,15 @@ OBJECTIVES = {
     "exact": ("supports", "kl", "neutrality_plus", "rarity", "constrained", "weighted"),
     "ppo": ("kl", "rarity", "constrained", "weighted"),
 }
-CARTPOLE = ("env=cartpole", "env.copies=64", "sampled=16")
-MINIGRID = ("env=minigrid", "policy.network=entries", "env.copies=16", "sampled=16")
+CARTPOLE = ("env=cartpole", "env.copies=64", "algo.episodes=128", "sampled=16")
+MINIGRID = (
+    "env=minigrid",
+    "policy.network=entries",
+    "env.copies=16",
+    "algo.episodes=16",
+    "reward.group=16",
+    "sampled=8",
+)
 IN_TURN = ("reward.counting=sequential", "algo.credit=meta")
 
 RUNS = {
@@ -42,17 +49,16 @@ RUNS = {
     "exact, chance": ("algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]"),
     "tabular": ("algo=tabular", "levels=example"),
     "ppo, cartpole": ("algo=ppo", *CARTPOLE),
-    "a2c, cartpole, recurrent": ("algo=a2c", *CARTPOLE, "policy=recurrent", *IN_TURN),
+    "a2c, cartpole, recurrent": ("algo=a2c", *CARTPOLE, "policy=recurrent"),
     "a2c, minigrid, images": ("algo=a2c", *MINIGRID),
 }
 FAST = (*(f"ppo, {name}" for name in NETWORKS), "exact, mlp")
 
 
 def words(name, episodes):
-    """Return the values of a run; what learns from levels has no batch of mini-episodes."""
-    if name.startswith(EXACT):
-        return RUNS[name]
-    return *RUNS[name], f"algo.episodes={episodes if FEW[0] in RUNS[name] else 128}"
+    """Return the values of a run; on levels, what learns from mini-episodes has so many in a batch."""
+    in_batches = not name.startswith(EXACT) and not any(word.startswith("algo.episodes=") for word in RUNS[name])
+    return (*RUNS[name], f"algo.episodes={episodes}") if in_batches else RUNS[name]
 
 
 @contextmanager
