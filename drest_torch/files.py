@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import io
 import json
@@ -71,10 +70,7 @@ def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
     # Without waiting for somebody to write to a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     found = os.fstat(descriptor)
-    if stat.S_ISDIR(found.st_mode):  # `open` has no name for a folder in its error
-        os.close(descriptor)
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(found.st_mode):  # `open` has no name for a folder in its error
         os.close(descriptor)
         raise FileError(f"{path}: is no regular file; expected one")
     with open(descriptor, "rb") as file:

@@ -45,6 +45,8 @@ PAPER_WORLDS = tuple(name for name in WORLDS if name != "lopsided")
 def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list[Level]:
     """Read a level set (``.jsonl``) or a single level (``.txt``, where ``x`` is the value of a coin ``Cx``)."""
     path = _level_file(path)
+    if path.is_dir():
+        raise LevelError(f"{path}: cannot be read, it is a folder; expected a file of text")
     try:
         text = read_whole(path).decode("utf-8-sig")
     except FileNotFoundError:
