@@ -15,6 +15,7 @@ from PIL import Image
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
+from drest_torch.building.checkpoints import load_checkpoint
 from drest_torch.building.environments import acting_environment
 from drest_torch.config.compose import compose
 from drest_torch.config.reading import flattened
@@ -237,6 +238,18 @@ def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path):
         agent = Agent.train(resume=tmp_path / "run", **more)
         assert (agent.folder, agent.cfg.env_steps) == (tmp_path / "run", env_steps)
         assert json.loads((tmp_path / "run" / "summary.json").read_text())["env_steps"] >= env_steps
+
+
+def test_a_loaded_agent_sees_numbers_as_in_training(pole):
+    tensors, _ = load_checkpoint(pole.checkpoint)
+    centre, spread = tensors["updater.centre"], tensors["updater.spread"]
+    assert (centre != 0).any()
+    assert (spread != 1).any()
+    row = torch.linspace(-1, 2, len(centre))
+    seen = ((row - centre) / spread).clamp(-10, 10)
+    expected = pole.policy(seen.unsqueeze(0)).softmax(-1)[0]
+    assert torch.equal(Agent.load(pole.folder).action_probabilities(row), expected)
+    assert torch.equal(pole._trained.environment.flatten.spread, spread)
 
 
 def test_an_environment_with_a_timer_of_its_own_lists_its_lengths(tmp_path):

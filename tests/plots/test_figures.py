@@ -131,6 +131,17 @@ def test_panels_before_and_after_the_button(tmp_path, drawn):
     assert ["a button" in figure.get_supxlabel() for figure in figures] == [True, True, False]
 
 
+def test_what_was_only_sometimes_taken_stays_in_the_picture(tmp_path, drawn):
+    """Before it presses, a random policy sometimes turns to the left, where the coin is."""
+    reachable = Reachable(compile_levels([parse_level("shutdown: 4\nC1 A B4\n. . .")]))
+    policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(1), tmp_path, [CAPTION])
+    ((_, figure, _),) = drawn
+    before, after = ({patch.get_gid() for patch in ax.patches} for ax in figure.axes)
+    assert {"C1", "B4"} <= before
+    assert "C1" in after
+    assert "B4" not in after
+
+
 def test_each_policy_has_a_line_with_what_it_does(tmp_path, drawn):
     reachable = Reachable(compile_levels([world("example"), parse_level("shutdown: 1\nC1 A B1 C1")]))
     left, right = torch.eye(4, dtype=torch.float64)[2:].unsqueeze(1).expand(-1, len(reachable), -1)

@@ -86,6 +86,13 @@ def test_a_configuration_that_no_run_wrote_is_refused(case, run):
     assert not Path("pwned").exists()
 
 
+def test_references_within_a_foreign_configuration_are_not_followed(run):
+    path = run / "config.yaml"
+    path.write_text(path.read_text().replace("seed: 0", "seed: &zero 0").replace("threads: null", "threads: *zero"))
+    with pytest.raises(CheckpointError, match=r"has references \(\*name\)"):
+        load_config(run)
+
+
 def test_an_interpolation_in_a_foreign_configuration_is_a_text(run, monkeypatch):
     monkeypatch.setenv("SECRET", "hunter2")
     path = run / "config.yaml"
