@@ -7,7 +7,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from drest_torch.config.compose import compose
+from drest_torch.config.compose import compose, implied
 from drest_torch.config.schema import config_folder
 from drest_torch.errors import ConfigError
 
@@ -124,3 +124,10 @@ def test_values_are_set_as_hydra_does_it():
     for wrong in ("seed=3 seeed=3", "seed@x=1", "levels=example levels.generator.walls=[1]"):
         with pytest.raises(ConfigError):
             compose(*wrong.split())
+
+
+def test_a_file_of_one_level_implies_no_generator_unless_levels_are_named():
+    assert implied(["algo=ppo", "levels.path=mine.txt"]) == ["algo=ppo", "levels=file", "levels.path=mine.txt"]
+    named = ["levels.path=mine.txt", "levels=three_lengths"]
+    assert implied(named) == named
+    assert implied(["levels.path=set.jsonl"]) == ["levels.path=set.jsonl"]
