@@ -12,7 +12,7 @@ from drest_torch import train
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config import schema as config
-from drest_torch.config.checks import check_run
+from drest_torch.config.checks import check_limits, check_run
 from drest_torch.config.compose import compose, options
 from drest_torch.config.reading import flattened, settings
 from drest_torch.config.stored import load_config, write_config
@@ -227,3 +227,10 @@ def test_the_documentation_names_every_group_and_option():
 def test_private_kinds_are_those_of_the_transform():
     """They stand in two places, since a configuration imports no TorchRL."""
     assert config.PRIVATE_KINDS == KINDS
+
+
+@pytest.mark.parametrize("base", [[0, 5], [5, 0], [5, 0.5]])
+def test_every_value_of_a_list_is_within_the_limits(base):
+    check_limits(config.EnvConfig(name="gymnasium", title="a", base=[5, 6]))
+    with pytest.raises(ConfigError, match=r"^base=\[.*\]; expected a whole number from 1 to"):
+        check_limits(config.EnvConfig(name="gymnasium", title="a", base=base))

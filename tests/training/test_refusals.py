@@ -110,7 +110,6 @@ REFUSED = {
         f"{OWN}:worlds env.base=null env.copies=8 reward.group=8": "use reward.counting=sequential",
         f"{OWN}:eight_slots": "makes 8 slots, and 16 are wanted; set env.copies=8",
         f"{OWN}:plane": "makes 4 x 4 slots, and 16 are wanted",
-        f"{OWN}:counting env.base=[5,0]": r"^env\.base=\[5, 0\]; expected a whole number",
         f"{OWN}:counting env.base=null": "env.base=null, and Counting does not say what length",
         f"{OWN}:counting env.levels=3": "takes no seed of a level",
         f"{OWN}:counting env.workers=2": "env.workers=2, and each copy .* a process of its own, .* use env.workers=16",

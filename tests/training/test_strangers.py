@@ -112,6 +112,7 @@ NAMES_CODE = [
     *({"env": {"factory": factory}} for factory in ("os:abort", "stranger:make", "torch.hub:load", "drest_torch:main")),
     {"env": {"control": "stranger:control"}},
     {"env": {"id": "stranger:Odd-v0"}},
+    {"reward": {"rule": "stranger:pay"}},
 ]
 
 
