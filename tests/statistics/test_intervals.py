@@ -119,8 +119,8 @@ def test_the_ratio_against_all_resamples():
 
 def test_as_much_is_left_out_below_as_above():
     a, b = np.random.default_rng(4).normal(size=99) ** 2, [1.0]
-    for resamples in (41, 2000):  # of which one is left out on each side, or fifty
-        interval, inverse = (ratio(each, b, resamples=resamples) for each in (a, 1 / a))
+    for level, resamples in ((0.95, 2000), (0.5, 7), (0.2, 9)):  # of which fifty are left out on each side, one, three
+        interval, inverse = (ratio(each, b, level=level, resamples=resamples) for each in (a, 1 / a))
         assert (inverse.low, inverse.high) == pytest.approx((1 / interval.high, 1 / interval.low))
     one = ratio(a, b, resamples=1)
     assert one.low == one.high
