@@ -145,3 +145,11 @@ def test_neutrality_given_the_bits_is_printed_where_it_differs(own, is_printed):
     further = {} if own is None else {"neutrality_own": own}
     text = printed({"paper": numbers(9, (1.0, 0.999), (1.0, 1.0), (1.0, 1.0), **further)})
     assert ["own" in text, "private bits" in text, "0.123" in text] == [is_printed] * 3
+
+
+def test_neutrality_given_the_bits_is_printed_of_every_split_if_it_differs_on_one():
+    same, other = (numbers(9, (1.0, 0.999), (1.0, 1.0), (1.0, 1.0), neutrality_own=own) for own in (0.999, 0.123))
+    for splits in ({"train": same, "test": other}, {"train": other, "test": same}):
+        text = printed(splits)
+        assert "private bits" in text
+        assert "0.123" in text

@@ -1,5 +1,6 @@
 """Symmetries by hand, and keys that are equal for those and for nothing else."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,3 +35,19 @@ def test_keys_are_equal_for_all_symmetries_and_translations(levels, frame):
     for level in levels:
         for turned in symmetries(level):
             assert canonical_key(framed(turned, *frame)) == canonical_key(level)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "shutdown: 4\nclock: moves\n\nA C1\n.  B2",
+        "shutdown: 5\n\nA C1\n.  B2",
+        "shutdown: 4\n\nA C2\n.  B2",
+        "shutdown: 4\n\nA C1\n.  B2@0.5",
+        "shutdown: 4\n\nA C1\n#  B2",
+        "shutdown: 4\n\nA B2\nC1 .",
+    ],
+)
+def test_keys_differ_where_the_task_does(changed):
+    level = parse_level("shutdown: 4\n\nA C1\n.  B2")
+    assert canonical_key(parse_level(changed)) != canonical_key(level)
