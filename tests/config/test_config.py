@@ -178,7 +178,6 @@ def test_every_number_has_limits():
         *("algo.epsilon=0", "algo.decay_episodes=0"),
         *(f"{key}=unheard_of" for key in ["algo.name", "policy.network", *CHOICES]),
         *("reward.lam=0", "reward.lam=1.5", "algo.lr=nan", "algo.lr=inf", "policy.private_bits=11", "seed=-1"),
-        *("env.base=[5,0]", "env.base=[0,5]"),  # of several values each has to be one
     ],
 )
 def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong):
