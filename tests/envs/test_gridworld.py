@@ -110,3 +110,10 @@ def test_streams_are_uniform_and_independent():
     for a, b in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1])):
         correlation = torch.corrcoef(torch.stack((a.reshape(-1), b.reshape(-1))))[0, 1]
         assert abs(correlation) < 0.01
+
+
+def test_levels_and_luck_have_streams_of_their_own():
+    state = GridworldEnv(NINE, 8, group=4, seed=3).state_dict()
+    levels, luck = state["level_key"].tolist(), state["luck_key"].tolist()
+    assert levels[:4] == levels[:1] * 4 != levels[4:] == levels[4:5] * 4  # a group has the same levels
+    assert len({*levels, *luck}) == 2 + 8

@@ -338,3 +338,10 @@ def test_a_gpu_makes_and_solves_the_same_levels():
     here, there = (solve(compile_levels(levels, device), 0.9) for device in ("cpu", "cuda"))
     assert torch.equal(here.lengths, there.lengths.cpu())
     assert torch.allclose(here.best_return, there.best_return.cpu())
+
+
+def test_without_a_button_no_time_is_spare():
+    config = GeneratorConfig(buttons=0, lengths=1)
+    drafts = drafting.draw(config, 0, torch.arange(64))
+    assert generator.passed(drafts, config).any()
+    assert not generator.passed(drafts, replace(config, spare=(0, 7))).any()
