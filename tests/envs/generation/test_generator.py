@@ -259,16 +259,6 @@ def test_a_filter_lets_through_just_what_it_should():
         assert passes(level) == {name: each[number] for name, each in passed.items()}
 
 
-def test_no_spare_time_is_that_of_a_button_that_is_reached_in_time():
-    config = GeneratorConfig(buttons=(0, 1), lengths=(1, 2), coin_in_every_length=False)
-    assert (button_distance(compile_levels(generate(config, 200, seed=2))) == 0).any()
-    levels = generate(replace(config, spare=(0, 1)), 200, seed=2)
-    distance = button_distance(compile_levels(levels)).tolist()
-    spare = [level.shutdown - steps for level, steps in zip(levels, distance, strict=True)]
-    assert min(distance) > 0
-    assert {*spare} == {0, 1}
-
-
 def test_filters_with_weights_thin_out():
     base, weights = GeneratorConfig(walls=(0, 4), coins=(2, 3), distance=(1, 4)), (1, 4, 2, 0)
     every, few = generate(base, 3000, seed=1), generate(replace(base, weights={"distance": weights}), 1000, seed=1)
