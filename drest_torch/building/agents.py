@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -11,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import Requirements, requirements
-from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, checked_values
+from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, RowView, checked_values
 from drest_torch.building.checkpoints import load_module
 from drest_torch.building.levels import level_files
 from drest_torch.building.policies import build_networks
@@ -28,6 +30,11 @@ from drest_torch.limits import limited
 from drest_torch.memory import Bounded
 from drest_torch.registry import not_here, refuse_foreign
 from drest_torch.reward import Reward
+
+KEY = "agent"
+"""The key of the specification in the values of a checkpoint."""
+ALIKE = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits", "private_kind")
+"""The values of a policy without which its weights mean something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +77,8 @@ class AgentSpec:
             origin = Origin(**checked_values(Origin, record["origin"]))
             if isinstance(policy.sees, MapView) and policy.sees.observation not in OBSERVATIONS:
                 raise ValueError(f"observation is {policy.sees.observation!r:.40}")
+            if isinstance(policy.sees, RowView):
+                _check_row(policy, policy.sees)
         except (ValueError, LookupError, TypeError, ConfigError) as error:
             raise CheckpointError(f"{path}: the specification of its agent cannot be used: {error}") from None
         if policy.network != TABLE and not NETWORKS.is_known(policy.network):
@@ -79,10 +88,13 @@ class AgentSpec:
         return cls(policy, reward, origin)
 
 
-KEY = "agent"
-"""The key of the specification in the values of a checkpoint."""
-ALIKE = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits", "private_kind")
-"""The values of a policy without which its weights mean something else."""
+def _check_row(policy: PolicySpec, view: RowView) -> None:
+    """Refuse entries, actions and an offset that do not fit the numbers which a policy reads and returns."""
+    numbers = sum(math.prod(shape) for shape in view.entries.values())
+    if (numbers,) != policy.shape:
+        raise ValueError(f"entries have {numbers} numbers")
+    if {kind_of(view.actions).outputs, len(view.offset)} != {policy.outputs}:
+        raise ValueError(f"actions is {view.actions!r:.60}")
 
 
 @not_here()

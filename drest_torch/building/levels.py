@@ -16,7 +16,6 @@ from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig
 from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, level_to_record, read_levels, world
-from drest_torch.envs.objects import KINDS, Button
 from drest_torch.errors import ConfigError
 
 
@@ -41,12 +40,9 @@ class Levels:
         return {**self.reported, "selection": self.selection}
 
 
-def load(cfg: Config, *, generates: bool = True) -> Levels:
-    """Read or generate the levels of a run; sets that must not share levels are checked, up to symmetry.
-
-    Without ``generates`` those that the generator would make are left out.
-    """
-    split = _split(cfg.levels, device_of(cfg.device), generates=generates)
+def load(cfg: Config) -> Levels:
+    """Read or generate the levels of a run; sets that must not share levels are checked, up to symmetry."""
+    split = _split(cfg.levels, device_of(cfg.device))
     if cfg.levels.fresh and split is None:
         raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated, say")
     train, selection, test = (
@@ -69,26 +65,12 @@ def load(cfg: Config, *, generates: bool = True) -> Levels:
     return Levels(train, selection, reported, split)
 
 
-def load_outline(cfg: Config) -> Levels:
-    """Return the levels of a run that say what its policy sees.
-
-    Generation takes seconds, and generated levels say nothing that the generator's configuration does not, unless they
-    have objects or luck that add to observations.
-    """
-    generator = None if cfg.levels.path is not None else cfg.levels.generator
-    adding = [kind.plural() for kind in KINDS if kind.features and kind is not Button]
-    adds = generator is not None and (generator.chance[0] < 1 or any(getattr(generator, name)[1] for name in adding))
-    return load(cfg, generates=generator is None or adds or cfg.policy.observation == "vector")
-
-
-def _split(levels: LevelsConfig, device: torch.device, *, generates: bool) -> splits.Split | None:
+def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
     """Generate levels, unless the configuration names others."""
     if levels.path is not None or levels.generator is None:
         return None
     if levels.train == 0:
         raise ConfigError("levels.train=0 generated levels to train on; expected at least 1")
-    if not generates:
-        return splits.Split([], [], [], generator_config(levels.generator, levels.clock), levels.split_seed)
     return splits.make_split(
         generator_config(levels.generator, levels.clock),
         train=levels.train,

@@ -43,7 +43,8 @@ AGENT = AgentSpec(
 
 @pytest.mark.parametrize("view", [MAPS, ROW], ids=["maps", "row"])
 def test_a_specification_is_read_as_it_was_written(view):
-    spec = replace(AGENT, policy=replace(POLICY, sees=view))
+    fits = {} if view is MAPS else {"shape": (7,), "scale": (1.0,), "outputs": 3}
+    spec = replace(AGENT, policy=replace(POLICY, sees=view, **fits))
     assert AgentSpec.of(json.loads(json.dumps(spec.record())), "a.safetensors") == spec
 
 
@@ -93,6 +94,24 @@ def test_a_specification_of_a_stranger_is_refused(place, value):
     for name in path:
         inner = inner[name]
     inner[last] = value
+    with pytest.raises(CheckpointError, match=r"^a\.safetensors: the specification of its agent cannot be used: "):
+        AgentSpec.of(record, "a.safetensors")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"actions": {}},
+        {"actions": {"one_of": {}}},
+        {"actions": {"one_of": {"count": 4}}},
+        {"offset": (0.0,)},
+        {"entries": {"image": (2, 3)}},
+    ],
+    ids=str,
+)
+def test_a_row_that_does_not_fit_its_policy_is_refused(values):
+    policy = replace(POLICY, sees=replace(ROW, **values), shape=(7,), scale=(1.0,), outputs=3)
+    record = json.loads(json.dumps(replace(AGENT, policy=policy).record()))
     with pytest.raises(CheckpointError, match=r"^a\.safetensors: the specification of its agent cannot be used: "):
         AgentSpec.of(record, "a.safetensors")
 
