@@ -72,7 +72,7 @@ class Agent(Shareable):
         else:
             from drest_torch.building.trained import TrainedInEnvironment  # TorchRL takes seconds to import
 
-            self._trained = TrainedInEnvironment(folder, self.spec, self.policy, tensors, self.device)
+            self._trained = TrainedInEnvironment(folder, self.spec, self.policy, tensors, self.checkpoint, self.device)
         self.shape = self.spec.policy.shape
         """The shape of one observation; outside gridworlds that of the row of its numbers."""
         self._generator = torch.Generator(self.device)

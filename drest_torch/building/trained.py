@@ -16,6 +16,7 @@ from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.algos.networks.spec import RowView
 from drest_torch.building.agents import AgentSpec, agent_config
+from drest_torch.building.checkpoints import fill, named
 from drest_torch.building.environments import acting_environment, evaluation_environment, rendering_environment
 from drest_torch.building.policies import reward_of
 from drest_torch.collector import Environment
@@ -43,7 +44,13 @@ class TrainedInEnvironment:
     """The level that shows what an agent does, if there are any."""
 
     def __init__(
-        self, folder: Path, spec: AgentSpec, policy: Policy, tensors: Mapping[str, Tensor], device: torch.device
+        self,
+        folder: Path,
+        spec: AgentSpec,
+        policy: Policy,
+        tensors: Mapping[str, Tensor],
+        checkpoint: Path,
+        device: torch.device,
     ) -> None:
         assert isinstance(spec.policy.sees, RowView)
         self.folder, self.spec, self.policy = folder, spec, policy
@@ -51,7 +58,8 @@ class TrainedInEnvironment:
             raise ConfigError(f"device={device}, which an agent of {spec.origin.place} does not offer; use device=cpu")
         self.entries, self.shape = spec.policy.sees.entries, spec.policy.shape
         self.actions = kind_of(spec.policy.sees.actions)
-        self.standardise = {"centre": tensors["updater.centre"], "spread": tensors["updater.spread"]}
+        self.standardise = {name: torch.zeros(self.shape) for name in ("centre", "spread")}
+        fill(named("updater", self.standardise), tensors, checkpoint)
         self.best = tensors.get("updater.best")
 
     @cached_property

@@ -15,13 +15,13 @@ from PIL import Image
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
-from drest_torch.building.checkpoints import load_checkpoint
+from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.building.environments import acting_environment
 from drest_torch.config.compose import compose
 from drest_torch.config.reading import flattened
 from drest_torch.config.stored import load_config
 from drest_torch.envs.interfaces.gymnasium_wrappers import ShutdownTimerWrapper
-from drest_torch.errors import UserError
+from drest_torch.errors import CheckpointError, UserError
 from drest_torch.files import read_metrics
 from drest_torch.training.run import start
 from tests.helpers.clocks import clock, plain_pole
@@ -250,6 +250,14 @@ def test_a_loaded_agent_sees_numbers_as_in_training(pole):
     expected = pole.policy(seen.unsqueeze(0)).softmax(-1)[0]
     assert torch.equal(Agent.load(pole.folder).action_probabilities(row), expected)
     assert torch.equal(pole._trained.environment.flatten.spread, spread)
+
+
+def test_a_checkpoint_without_standardisation_is_refused(pole, tmp_path):
+    tensors, meta = load_checkpoint(pole.checkpoint)
+    del tensors["updater.spread"]
+    save_checkpoint(tmp_path / "run" / "checkpoints" / pole.checkpoint.name, tensors, meta)
+    with pytest.raises(CheckpointError, match=r"the tensor 'updater\.spread' is missing"):
+        Agent.load(tmp_path / "run")
 
 
 def test_an_environment_with_a_timer_of_its_own_lists_its_lengths(tmp_path):
