@@ -111,13 +111,12 @@ class Once(TensorDictModuleBase):
 
     Many steps of a batch are taken in the same state, above all where many slots play on few levels. An environment
     therefore shows the number of its state. This module makes the observations of the distinct numbers (``view``), runs
-    the network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct;
-    private numbers that are no bits are not, and each step then has its own row. Without a view, ``sees`` is the key of
-    observations, and each step has its own row, too.
+    the network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct.
+    Without a view, ``sees`` is the key of observations, and each step has its own row.
 
-    A policy ``acts``: its outputs are normalised once for each state. What is ``private`` are bits or other numbers, if
-    it is anything; only a critic sees counts. A network with a memory goes on from it with what it reads of each step.
-    While a batch is collected the memory is that of each slot. Learning gives whole sequences of steps and no memory.
+    A policy ``acts``: its outputs are normalised once for each state. ``has_bits`` says whether it sees private bits;
+    only a critic sees counts. A network with a memory goes on from it with what it reads of each step. While a batch is
+    collected the memory is that of each slot. Learning gives whole sequences of steps and no memory.
     """
 
     def __init__(
@@ -126,15 +125,15 @@ class Once(TensorDictModuleBase):
         sees: str,
         view: StateView | None = None,
         *,
-        private: str | None = None,
+        has_bits: bool = False,
         counts: bool = False,
         acts: bool = False,
     ) -> None:
         super().__init__()
         self.network: Any = network
-        self.sees, self.view, self.private, self.counts, self.acts = sees, view, private, counts, acts
+        self.sees, self.view, self.has_bits, self.counts, self.acts = sees, view, has_bits, counts, acts
         self.remembers = memory_of(network) > 0
-        keys = {PRIVATE: private is not None, COUNTS: counts, INIT: self.remembers, MEMORY: self.remembers and acts}
+        keys = {PRIVATE: has_bits, COUNTS: counts, INIT: self.remembers, MEMORY: self.remembers and acts}
         self.in_keys = [sees, *(key for key, is_read in keys.items() if is_read)]
         self.out_keys: list[NestedKey] = ["outputs" if acts else "state_value"]
         if self.remembers and acts:
@@ -157,19 +156,18 @@ class Once(TensorDictModuleBase):
         return self.network.recall(outputs, steps.get(INIT), *carried)
 
     def _once(self, steps: TensorDictBase) -> Tensor:
-        seen, private = steps.get(self.sees), None if self.private is None else steps.get(PRIVATE)
+        seen = steps.get(self.sees)
+        private = steps.get(PRIVATE) if self.has_bits else None
         context = [steps.get(COUNTS)] if self.counts else []
         if self.view is None:
             return self.network(seen, private, *context)
-        by_step = self.private not in (None, "bits")
-        found = self.view.distinct(seen, None if by_step else private)
-        observation, setting, index = found.observation, found.private, found.index
-        if by_step:
-            observation, setting = observation.index_select(0, index), private
-        values = self.network(observation, setting, *context, *([index] if context and not by_step else []))
+        found = self.view.distinct(seen, private)
+        if context:
+            return self.network(found.observation, found.private, *context, found.index)
+        values = self.network(found.observation, found.private)
         if self.acts and not self.remembers:
             values = values.log_softmax(-1)
-        return values if by_step or context else rows_of(values, index)
+        return rows_of(values, found.index)
 
 
 class Actor(ProbabilisticActor):

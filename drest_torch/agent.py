@@ -85,10 +85,9 @@ class Agent(Shareable):
 
     def __repr__(self) -> str:
         policy = self.spec.policy
-        count, kind = policy.private_bits, policy.private_kind.removesuffix("s")
-        private = f"{count} private {kind}{'' if count == 1 else 's'}"
+        bits = "1 private bit" if policy.private_bits == 1 else f"{policy.private_bits} private bits"
         parameters = sum(parameter.numel() for parameter in self.policy.parameters())
-        return f"Agent({self.name}: {policy.network} network, {parameters:,} parameters, {private}, {self._trained!r})"
+        return f"Agent({self.name}: {policy.network} network, {parameters:,} parameters, {bits}, {self._trained!r})"
 
     # ---------------------------------------------------------------------------------- gridworlds
 
@@ -270,7 +269,7 @@ class Agent(Shareable):
             return None
         if self._private is None or len(self._private) != count:
             sampled = torch.rand(count, self.policy.private_bits, generator=self._generator, device=self.device)
-            self._private = (sampled < 0.5).float() if self.spec.policy.private_kind == "bits" else sampled
+            self._private = (sampled < 0.5).float()
         return self._private
 
     # ---------------------------------------------------------------------------------- evaluation

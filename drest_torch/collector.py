@@ -45,7 +45,6 @@ class Environment:
     actions: ActionKind
     num_lengths: int
     private_bits: int = 0
-    private_kind: str = "bits"
     drest: DReSTReward | None = None
     """The transform that pays, in the environment or on a batch."""
     postproc: Callable[[TensorDictBase], TensorDictBase] | None = None
@@ -132,7 +131,7 @@ class Environment:
         self.flatten.centre, self.flatten.spread = other.flatten.centre, other.flatten.spread
 
     def _once(self, network: Callable[..., Tensor], **how: bool) -> Once:
-        return Once(network, self.sees, self.view, private=self.private_kind if self.private_bits else None, **how)
+        return Once(network, self.sees, self.view, has_bits=self.private_bits > 0, **how)
 
 
 class MetaEpisodeCollector(Collector):

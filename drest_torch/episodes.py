@@ -45,10 +45,10 @@ def sample_episodes(
 
     ``level_set`` is an `ExactEvaluator`, and ``probabilities`` are those of the lengths.
     """
-    mdp, optima, bits, kind = level_set.mdp, level_set.optima, policy.private_bits, level_set.private_kind
+    mdp, optima = level_set.mdp, level_set.optima
     wanted = {length: p for length, p in probabilities.items() if p > LIKELY}
     rng = torch.Generator(mdp.device).manual_seed(seed)
-    worlds = Gridworlds.on(mdp, optima, level_set.observe, slots=AT_ONCE, private_bits=bits, private_kind=kind)
+    worlds = Gridworlds.on(mdp, optima, level_set.observe, slots=AT_ONCE, private_bits=policy.private_bits)
     worlds.base.play_on(torch.zeros(AT_ONCE, dtype=torch.int64))
     collector = worlds.collector(worlds.actor(policy), greedy=greedy)
     episodes: dict[int, Episode] = {}

@@ -39,7 +39,6 @@ class Gridworlds(Environment):
         rounds: int = 1,
         group: int = 1,
         private_bits: int = 0,
-        private_kind: str = "bits",
         most_lengths: int | None = None,
     ) -> Gridworlds:
         """Return slots that play so many mini-episodes each, neighbours of a group on the same level."""
@@ -48,7 +47,7 @@ class Gridworlds(Environment):
         )
         env: EnvBase = base
         if private_bits:
-            env = appended(env, PrivateBits(private_bits, kind=private_kind))
+            env = appended(env, PrivateBits(private_bits))
         worlds = cls(
             env=env,
             ends=base,
@@ -56,7 +55,6 @@ class Gridworlds(Environment):
             actions=one_of(NUM_ACTIONS, normalised=True),
             num_lengths=most_lengths or optima.lengths.shape[1],
             private_bits=private_bits,
-            private_kind=private_kind,
             group=group,
             view=StateView(),
         )

@@ -148,9 +148,6 @@ class Reward:
     if E is the size of the group, and otherwise more than that (see `Reward.group_discounts`)."""
     divide_by_best: bool = True
     """Whether coins are divided by m, the most that can be collected given the length."""
-    committed: bool = False
-    """Whether m is, in gridworlds with luck, what a policy can expect that is sure of the length, where there is such a
-    policy, instead of the most that a policy can expect given the length, which luck can make too large."""
     normalise: bool = True
     """Whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N. See
     docs/explanation/theorem.md."""

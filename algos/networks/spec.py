@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
@@ -17,6 +17,8 @@ MOST_INPUTS = 1 << 24
 """The most numbers in one observation of a policy that is loaded."""
 MAX_PRIVATE_BITS = 10
 """Exact evaluation goes through all 2^n settings of n bits."""
+FORMER_KEYS = ("private_kind", "private_draws")
+"""The keys of a policy that earlier versions wrote."""
 MOST_VALUES = 100_000
 """The most values in a list or a mapping of a specification."""
 
@@ -67,9 +69,7 @@ class PolicySpec:
     width: int = limited(at_least=1, at_most=65_536)
     depth: int = limited(at_least=0, at_most=256)
     activation: str = limited(choices=ACTIVATIONS)
-    private_bits: int = limited(at_least=0, at_most=64)
-    private_kind: str = limited(choices=("bits", "uniform"))
-    private_draws: int = limited(at_least=1, at_most=1_000_000)
+    private_bits: int = limited(at_least=0, at_most=MAX_PRIVATE_BITS)
     shape: tuple[int, ...]
     """The shape of one observation."""
     scale: tuple[float, ...]
@@ -84,7 +84,9 @@ class PolicySpec:
     @classmethod
     def of(cls, record: Any) -> PolicySpec:
         """Return the specification that a JSON value states; a `ValueError` says what is wrong with a stranger's."""
-        values = checked_values(cls, record)
+        values = checked_values(cls, record, former=FORMER_KEYS)
+        if values["private_bits"] and record.get("private_kind", "bits") != "bits":
+            raise ValueError(f"private_kind is {record['private_kind']!r:.40}, and this version has private bits alone")
         kind, *others = values["sees"] if isinstance(values["sees"], dict) else [None]
         if kind not in VIEWS or others:
             raise ValueError(f"sees is {values['sees']!r:.40}; expected one of {', '.join(VIEWS)}")
@@ -94,18 +96,19 @@ class PolicySpec:
             raise ValueError(f"shape is {spec.shape!r:.40}")
         if not all(map(math.isfinite, spec.scale)) or len(spec.scale) not in (1, spec.shape[0]):
             raise ValueError(f"scale is {spec.scale!r:.40}")
-        if isinstance(spec.sees, MapView) and spec.private_kind == "bits" and spec.private_bits > MAX_PRIVATE_BITS:
-            raise ValueError(f"private_bits is {spec.private_bits}")
         return spec
 
 
-def checked_values(kind: Any, record: Any) -> dict[str, Any]:
-    """Return the values of a dataclass that a JSON object states: all of its fields, of their types, within limits."""
+def checked_values(kind: Any, record: Any, *, former: Collection[str] = ()) -> dict[str, Any]:
+    """Return the values of a dataclass that a JSON object states: all of its fields, of their types, within limits.
+
+    Keys are ignored that only a ``former`` version wrote.
+    """
     if not isinstance(record, dict):
         raise ValueError(f"{kind.__name__} is {record!r:.40}")
     hints = get_type_hints(kind)
     names = [field.name for field in fields(kind)]
-    if differing := sorted(set(names) ^ set(map(str, record))):
+    if differing := sorted(set(names) ^ (set(map(str, record)) - set(former))):
         problem = "missing" if differing[0] in names else "not known"
         raise ValueError(f"{differing[0]:.40} is {problem}")
     values = {}

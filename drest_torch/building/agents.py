@@ -33,7 +33,9 @@ from drest_torch.reward import Reward
 
 KEY = "agent"
 """The key of the specification in the values of a checkpoint."""
-ALIKE = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits", "private_kind")
+FORMER_REWARD_KEYS = ("committed",)
+"""The keys of a reward that earlier versions wrote, and that change no usefulness or neutrality."""
+ALIKE = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits")
 """The values of a policy without which its weights mean something else."""
 
 
@@ -73,7 +75,7 @@ class AgentSpec:
         """
         try:
             policy = PolicySpec.of(record["policy"])
-            reward = Reward(**checked_values(Reward, asdict(Reward()) | record["reward"]))
+            reward = Reward(**checked_values(Reward, asdict(Reward()) | record["reward"], former=FORMER_REWARD_KEYS))
             origin = Origin(**checked_values(Origin, record["origin"]))
             if isinstance(policy.sees, MapView) and policy.sees.observation not in OBSERVATIONS:
                 raise ValueError(f"observation is {policy.sees.observation!r:.40}")
@@ -134,8 +136,6 @@ def check_alike(start_from: str, source: AgentSpec, spec: PolicySpec) -> None:
     if not isinstance(view, MapView) or not isinstance(own, MapView):
         raise ConfigError(f"start_from={start_from}, of {source.origin.place}; expected an agent of gridworlds")
     theirs, ours = {**vars(source.policy), **vars(view)}, {**vars(spec), **vars(own)}
-    if source.policy.private_bits == 0:
-        ours["private_kind"] = theirs["private_kind"]  # nothing is sampled
     if other := [f"policy.{key}={theirs[key]}" for key in ALIKE if theirs[key] != ours[key]]:
         raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(other)}")
 
@@ -170,8 +170,6 @@ def evaluator(
         at_least=(view.rows, view.columns),
         features=view.features,
         planes=view.planes,
-        private_kind=policy.private_kind,
-        private_draws=policy.private_draws,
         time_steps=view.time_steps,
         memory_gib=memory_gib,
         device=device,

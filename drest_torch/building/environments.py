@@ -88,8 +88,7 @@ def rendering_environment(cfg: Config, reward: Reward) -> Environment:
 
 def played_environment(chosen: EnvConfig, base: EnvBase, rounds: int) -> Environment:
     """Return an environment in which each slot plays so many mini-episodes, and nothing is said of m(l)."""
-    policy = {"private_bits": 0, "private_kind": "bits"}
-    cfg = cast(Config, OmegaConf.create({"env": chosen, "policy": policy}))
+    cfg = cast(Config, OmegaConf.create({"env": chosen, "policy": {"private_bits": 0}}))
     return _environment(cfg, Reward(), base.batch_size.numel(), rounds, skip=False, base=base, measures=False)
 
 
@@ -130,7 +129,7 @@ def _environment(
             "reward.counting=sequential"
         )
     if cfg.policy.private_bits:
-        bits = PrivateBits(cfg.policy.private_bits, kind=cfg.policy.private_kind)
+        bits = PrivateBits(cfg.policy.private_bits)
     env = TransformedEnv(base, Compose(*(each for each in (timer, best, meta, bits) if each is not None)))
     known = [str(key) for key in shown.keys(True, True)]
     observed = chosen.observed or (["observation"] if {"observation", "mini_len"} <= {*known} else known)
@@ -152,7 +151,6 @@ def _environment(
         actions=actions,
         num_lengths=len(lengths),
         private_bits=cfg.policy.private_bits,
-        private_kind=cfg.policy.private_kind,
         flatten=flatten,
         best=best,
         lengths=lengths,

@@ -90,8 +90,6 @@ def _spec(
         depth=policy.depth,
         activation=policy.activation,
         private_bits=policy.private_bits,
-        private_kind=policy.private_kind,
-        private_draws=policy.private_draws,
         shape=shape,
         scale=scale,
         outputs=outputs,

@@ -155,12 +155,12 @@ def _of_learning(cfg: Config) -> Iterator[Need]:
         beside = f"which with {counting} are side by side, unlike sequential ones"
         yield "algo.credit", "mini", f" goes from one mini-episode to the next, {beside}"
         yield "reward.group", max(2, reward.group), f", but with {counting} a batch is whole groups of at least 2"
-    if policy.private_kind == "bits":
-        most = min(policy.private_bits, MAX_PRIVATE_BITS)
-        all_of_them = f"2^{policy.private_bits} settings, and evaluation averages over all of them"
-        yield "policy.private_bits", most, f" bits have {all_of_them}, unless policy.private_kind=uniform"
-    elif policy.private_bits and kind == "levels":
-        yield "policy.private_kind", "bits", f" cannot be averaged over exactly, as {algo} does"
+    most = min(policy.private_bits, MAX_PRIVATE_BITS)
+    yield (
+        "policy.private_bits",
+        most,
+        f" bits have 2^{policy.private_bits} settings, all of which evaluation goes through",
+    )
 
 
 def _check_shares(cfg: Config) -> None:

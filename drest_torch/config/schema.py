@@ -27,8 +27,6 @@ from drest_torch.timer import MOST_STEPS
 
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 SUITES = ("shutdownability",)
-PRIVATE_KINDS = ("bits", "uniform")
-"""Those of `drest_torch.transforms.PrivateBits`, which imports TorchRL; a configuration does not."""
 LARGEST_SEED = 2**62 - 1
 MOST_SAMPLED = 10_000_000
 """Mini-episodes on a level: enough for an interval of usefulness of width 0.001."""
@@ -197,11 +195,8 @@ class PolicyConfig:
     network: str = "mlp"
     """A module of `drest_torch.algos.networks`, or one of the user's own"""
     private_bits: int = limited(at_least=0, default=0)
-    """Private random numbers, sampled at the start of each mini-episode and shown to the policy until its end."""
-    private_kind: str = limited(choices=PRIVATE_KINDS, default="bits")
-    """bits (0 or 1, averaged over exactly in evaluation) or uniform (numbers in [0, 1))."""
-    private_draws: int = limited(at_least=1, at_most=1_000_000, default=16)
-    """Samples that evaluation averages over, for noise that is not bits."""
+    """Private random bits, sampled at the start of each mini-episode and shown to the policy until its end.
+    Evaluation averages over all their settings."""
 
 
 @dataclass

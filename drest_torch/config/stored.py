@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,7 +32,7 @@ def load_config(folder: Path, *, whole: bool = True) -> Config:
     """Return the configuration that a run was started with; the folder may be a stranger's.
 
     The ``whole`` configuration is needed to go on with a run. To evaluate one, a key that it does not have takes its
-    default: the run may be older than the key.
+    default, and a key that this version does not have is left out: the run may be of an earlier version.
     """
     path = folder / "config.yaml"
     if not path.is_file():
@@ -51,14 +52,21 @@ def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = Tr
     """Return a configuration that a run has stored; the file may be a stranger's.
 
     Every kind of run reads its own here. No module is imported that `own_modules` yields and the user has not named,
-    and only then is the dataclass that ``schema_of`` returns compared with the values: each is there, if it has to be
-    ``whole``, has its type and is within its limits.
+    and only then is the dataclass that ``schema_of`` returns compared with the values: each has its type and is within
+    its limits. A ``whole`` configuration has all keys, and no others.
     """
     try:
         loaded = read_config(path)
         for key, module in own_modules(loaded):
             refuse_foreign(path, key, module)
         schema = OmegaConf.structured(schema_of(loaded))
+        unknown = list(_unknown_keys(loaded, schema))
+        if unknown and whole:
+            raise ConfigError(
+                f"{unknown[0]} is no key of this version: the run can be evaluated, but not resumed; begin a new one"
+            )
+        for key in unknown:
+            _remove(loaded, key)
         for _, field, _, within in settings(schema) if whole else ():
             if not within._get_node(field.name)._is_none():  # what is null by default may be missing, in an older run
                 within[field.name] = MISSING
@@ -72,6 +80,24 @@ def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = Tr
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
     return cfg
+
+
+def _unknown_keys(values: Any, schema: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the keys of stored values, with dots, that a structured configuration does not have."""
+    known = {field.name for field in fields(cast(Any, OmegaConf.get_type(schema)))}
+    for name in values:
+        if name not in known:
+            yield f"{prefix}{name}"
+            continue
+        inner = schema._get_node(name)
+        if is_dataclass(OmegaConf.get_type(inner)) and OmegaConf.is_dict(values[name]):
+            yield from _unknown_keys(values[name], inner, f"{prefix}{name}.")
+
+
+def _remove(values: Any, key: str) -> None:
+    group, _, name = key.rpartition(".")
+    within = OmegaConf.select(values, group) if group else values
+    del within[name]
 
 
 def trust_modules_of(values: Any) -> None:

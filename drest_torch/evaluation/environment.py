@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from drest_torch.algos.actor import PRIVATE, Actor
+from drest_torch.algos.actor import Actor
 from drest_torch.collector import Environment
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.evaluation.sampled import SampledEvaluation, ended, estimates, tally
@@ -73,11 +73,9 @@ class EnvironmentEvaluator:
 
     @torch.no_grad()
     def _estimate(self, actor: Actor, *, greedy: bool = False) -> EnvironmentEvaluation:
-        # Private bits have few settings, which are counted one by one; private numbers do not.
         best = self.best
-        by_setting = self.environment.private_kind == "bits" and PRIVATE in actor.in_keys
-        (levels, k), settings = best.shape, 1 << self.environment.private_bits if by_setting else 1
-        level, length, coins, own_best, setting = self._play(actor, by_setting, greedy, levels)
+        (levels, k), settings = best.shape, 1 << self.environment.private_bits
+        level, length, coins, own_best, setting = self._play(actor, greedy, levels)
         level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
         seen = torch.zeros_like(best).view(-1).scatter_reduce(0, level * k + length, coins.to(best.dtype), "amax")
         best = torch.where(best > 0, best, seen.view_as(best))
@@ -95,12 +93,11 @@ class EnvironmentEvaluator:
             self.reward,
             sums[0].sum((1, 2)),
             sums,
-            sees_settings=by_setting or not self.environment.private_bits,
             bounds=(torch.zeros(levels).double(), share.max().clamp_min(1).double().expand(levels)),
         )
         return EnvironmentEvaluation(**vars(found), best=best)
 
-    def _play(self, actor: Actor, by_setting: bool, greedy: bool = False, levels: int = 1) -> tuple[Tensor, ...]:
+    def _play(self, actor: Actor, greedy: bool = False, levels: int = 1) -> tuple[Tensor, ...]:
         """Return the level of each mini-episode, and what `ended` says of it besides its slot and time."""
         rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor, greedy=greedy)
         found: list[tuple[Tensor, ...]] = []
@@ -109,7 +106,7 @@ class EnvironmentEvaluator:
             if isinstance(ends, MetaEpisodes):
                 ends.first = len(found) * slots
             batch = collector.collect(rng)
-            k = self.environment.num_lengths
+            k, by_setting = self.environment.num_lengths, self.environment.private_bits > 0
             slot, time, *episodes = ended(batch, self.reward.gamma, k, by_setting=by_setting)
             played += len(slot)
             level = batch.get(LEVEL, None)

@@ -33,8 +33,6 @@ MOST_SHOWN = 4
 """The most settings of the private bits that are plotted one by one."""
 BYTES_PER_STATE = 640
 """Memory of exact evaluation per reachable state: 610 bytes measured, with 0.4 and with 2.4 million states."""
-PRIVATE_SEED = 0
-"""The seed of sampled private numbers: every evaluation averages over the same ones."""
 NUMBERS_AT_ONCE = 1 << 25
 """The most numbers in one batch of observations; large maps are observed in smaller batches."""
 PAPER_GAMMAS = (0.95, 0.9)
@@ -54,7 +52,7 @@ class Evaluation:
     neutrality_normalised: Tensor
     neutrality_own: Tensor
     """[B] the neutrality given the private bits, the mean over their settings: what the agent itself leaves to chance.
-    Without private bits it is the neutrality; NaN means unknown."""
+    Without private bits it is the neutrality."""
     expected_drest: Tensor
     usefulness_committed: Tensor | None
     """[B] the usefulness with committed(l) in place of m(l) (`drest_torch.envs.exact.solver.committed_return`), for
@@ -83,9 +81,8 @@ class Evaluation:
 
     def _measures(self) -> dict[str, Tensor]:
         """Return the measures of a policy that are known, each [B]."""
-        own = None if self.neutrality_own.isnan().any() else self.neutrality_own
-        names = ("usefulness", "usefulness_committed", "neutrality", "neutrality_normalised")
-        measures = {name: getattr(self, name) for name in names} | {"neutrality_own": own}
+        names = ("usefulness", "usefulness_committed", "neutrality", "neutrality_normalised", "neutrality_own")
+        measures = {name: getattr(self, name) for name in names}
         return {name: values for name, values in measures.items() if values is not None}
 
     def length_probabilities(self, index: int) -> dict[int, float]:
@@ -120,8 +117,7 @@ def evaluation_of(
     ``committed`` is what replaces m(l) where a policy can be sure of l, if that is something else.
     """
     num_lengths, best_return = optima.num_lengths, optima.best_return
-    divisor = committed if reward.committed and committed is not None else best_return
-    preliminary = outcome.probability * reward.preliminary(outcome.coins, divisor)
+    preliminary = outcome.probability * reward.preliminary(outcome.coins, best_return)
     return Evaluation(
         names=names,
         lengths=optima.lengths,
@@ -157,8 +153,6 @@ class ExactEvaluator:
         at_least: tuple[int, int] = (1, 1),
         features: Collection[str] = (),
         planes: Collection[str] | None = None,
-        private_kind: str = "bits",
-        private_draws: int = 16,
         time_steps: int = TIME_STEPS,
         memory_gib: float = math.inf,
         device: torch.device | str = "cpu",
@@ -173,7 +167,7 @@ class ExactEvaluator:
         sure = levels.optima(reward.gamma, committed=True).best_return
         self.committed = None if torch.equal(sure, self.optima.best_return) else sure
         """[B, K] committed(l), or m(l) where no policy can be sure of l; None if that is m(l) in all levels."""
-        self.reward, self.private_kind, self.private_draws = reward, private_kind, private_draws
+        self.reward = reward
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
         """Return the metrics of a policy; with private bits, those of its average over them."""
@@ -270,14 +264,10 @@ class ExactEvaluator:
         tables = list(self.tables(policy, reachable, greedy=greedy))
         if not 1 < len(tables) <= MOST_SHOWN:
             return {"": _average(reachable, tables)}
-        if self.private_kind == "bits":
-            word = "bit" if policy.private_bits == 1 else "bits"
-            names = [
-                f"{word} {', '.join(str(int(bit)) for bit in setting)}"
-                for setting in private_settings(policy.private_bits)
-            ]
-        else:
-            names = [f"sample {index}" for index in range(1, 1 + len(tables))]
+        word = "bit" if policy.private_bits == 1 else "bits"
+        names = [
+            f"{word} {', '.join(str(int(bit)) for bit in setting)}" for setting in private_settings(policy.private_bits)
+        ]
         return dict(zip(names, tables, strict=True))
 
     def tables(self, policy: Policy, reachable: Reachable, *, greedy: bool = False) -> Iterator[Tensor]:
@@ -307,14 +297,10 @@ class ExactEvaluator:
         return min(most, max(1, NUMBERS_AT_ONCE // math.prod(self.observe.shape)))
 
     def _settings(self, count: int) -> list[Tensor | None]:
-        """Return every setting of ``count`` private bits, or samples of ``count`` uniform private numbers."""
+        """Return every setting of ``count`` private bits."""
         if count == 0:
             return [None]
-        if self.private_kind == "bits":
-            return list(private_settings(count).to(self.mdp.device))
-        generator = torch.Generator().manual_seed(PRIVATE_SEED)
-        samples = torch.rand(self.private_draws, count, generator=generator)
-        return [sample.to(self.mdp.device) for sample in samples]
+        return list(private_settings(count).to(self.mdp.device))
 
 
 def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:

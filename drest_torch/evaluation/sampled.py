@@ -137,22 +137,26 @@ class SamplingEvaluator(ExactEvaluator):
 
         device, (levels, columns) = self.mdp.device, self.optima.lengths.shape
         rng = torch.Generator(device).manual_seed(self.seed)
-        # Private bits have few settings, which are counted one by one; private numbers do not.
-        by_setting = private_bits > 0 and self.private_kind == "bits"
-        sums = torch.zeros(3, levels, 1 << private_bits * by_setting, columns, dtype=torch.float64, device=device)
+        sums = torch.zeros(3, levels, 1 << private_bits, columns, dtype=torch.float64, device=device)
         # A share of m(l) is between 0 and 1, unless lotteries make a loss or give more than can be expected.
         bounds = torch.zeros(levels, dtype=torch.float64, device=device), torch.ones(levels).to(sums)
         slots, metas = self.at_once(SLOTS), self.mini_episodes // self.rounds
-        private: dict[str, Any] = {"private_bits": private_bits, "private_kind": self.private_kind}
         for first in range(0, levels * metas, slots):
             dealt = torch.arange(first, min(first + slots, levels * metas), device=device) // metas
-            worlds = Gridworlds.on(self.mdp, self.optima, self.observe, slots=len(dealt), rounds=self.rounds, **private)
+            worlds = Gridworlds.on(
+                self.mdp,
+                self.optima,
+                self.observe,
+                slots=len(dealt),
+                rounds=self.rounds,
+                private_bits=private_bits,
+            )
             worlds.base.play_on(dealt)
             actor = worlds.uniform_actor() if policy is None else worlds.actor(policy)
             with weights_unchanged(policy):
                 batch = worlds.collector(actor, greedy=greedy).collect(rng)
             slot, _, column, coins, _, setting = ended(
-                batch, self.reward.gamma, columns, by_setting=by_setting, zero_best=True
+                batch, self.reward.gamma, columns, by_setting=private_bits > 0, zero_best=True
             )
             level = dealt[slot]
             share = share_of_best(coins, self.optima.best_return[level, column])
@@ -166,7 +170,6 @@ class SamplingEvaluator(ExactEvaluator):
             self.reward,
             self.mini_episodes,
             sums,
-            sees_settings=by_setting or private_bits == 0,
             committed=self.committed,
             bounds=bounds if self.mdp.has_lotteries else None,
         )
@@ -209,15 +212,13 @@ def estimates(
     mini_episodes: int | Tensor,
     sums: Tensor,
     *,
-    sees_settings: bool,
     committed: Tensor | None = None,
     bounds: Range | None = None,
 ) -> SampledEvaluation:
     """Estimate from the sums [3, B, S, K] over mini-episodes (`tally`) with each of S settings of the private bits.
 
-    On each level ``mini_episodes`` were played, or [B] so many on each. Unless it ``sees_settings`` the neutrality
-    given the private bits is unknown. ``committed`` is that of `evaluation_of`. ``bounds`` are the least and the
-    largest share that a mini-episode of each level can have, by default 0 and 1.
+    On each level ``mini_episodes`` were played, or [B] so many on each. ``committed`` is that of `evaluation_of`.
+    ``bounds`` are the least and the largest share that a mini-episode of each level can have, by default 0 and 1.
     """
     count, share, squares = sums.sum(2).unbind()
     num_lengths, best_return = optima.num_lengths, optima.best_return
@@ -236,7 +237,7 @@ def estimates(
         | {
             "neutrality": ended * bits,
             "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
-            "neutrality_own": own if sees_settings else torch.full_like(bits, torch.nan),
+            "neutrality_own": own,
         },
         mini_episodes=int(played.min()),
         usefulness_range=_mean_share(played, share.sum(-1), squares.sum(-1), bounds),

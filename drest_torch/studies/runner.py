@@ -185,8 +185,4 @@ def overview(quotes: Sequence[Quote]) -> Table:
 def samples(jobs: Iterable[Job]) -> bool:
     """Return whether any of these runs measures its agents by sampling, instead of exactly."""
     configs = [job.spec["config"] for job in jobs if "config" in job.spec]
-    return any(
-        config["sampled"] is not None
-        or (config["policy"]["private_bits"] and config["policy"]["private_kind"] != "bits")
-        for config in configs
-    )
+    return any(config["sampled"] is not None for config in configs)

@@ -46,7 +46,7 @@ class ExactBatch:
         """What a policy comes to whose action probabilities are [Z, N, A]."""
         self.by_luck = mdp.by_luck
         """[B] whether anything in the level depends on luck"""
-        optima = coins.optima(levels, reward.gamma, committed=reward.committed)
+        optima = coins.optima(levels, reward.gamma)
         self.best_return, self.num_lengths = optima.best_return, optima.num_lengths
         self._reachable = Reachable(coins.paid(mdp))
         self._see = make_observation(observation, mdp, time_steps)

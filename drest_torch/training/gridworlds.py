@@ -137,7 +137,7 @@ class GridworldTask(Task):
 
         def ready(levels: Sequence[Level] | LevelSet) -> Ready:
             some = compiled(levels)
-            optima = coins.optima(some, reward.gamma, committed=reward.committed)
+            optima = coins.optima(some, reward.gamma)
             return coins.paid(some.mdp), optima, observation(cfg, some.mdp)
 
         def exact(levels: Sequence[Level] | LevelSet) -> ExactBatch:
@@ -177,7 +177,6 @@ class GridworldTask(Task):
             rounds=rounds,
             group=group,
             private_bits=cfg.policy.private_bits,
-            private_kind=cfg.policy.private_kind,
             most_lengths=split.config.lengths[1] if split is not None else None,
         )
         counts = ALGORITHMS[cfg.algo.name].Algorithm.needs_critic and self.reward.counting == "sequential"

@@ -1,4 +1,4 @@
-"""Private bits: random numbers that only the policy sees, the same throughout a mini-episode."""
+"""Private bits: random bits that only the policy sees, the same throughout a mini-episode."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ from torchrl.envs import EnvBase
 from drest_torch.errors import ConfigError
 from drest_torch.transforms.base import Entries, SamplingTransform, check_whole, choose, column, title
 
-KINDS = ("bits", "uniform")
-
 
 class PrivateBits(SamplingTransform):
-    """Shows ``private_bits`` [*batch, count], which are sampled when a mini-episode begins.
+    """Shows ``private_bits`` [*batch, count], 0 or 1 with equal chance, sampled when a mini-episode begins.
 
     Args:
         count: the number of private bits.
-        kind: ``bits``: 0 or 1, equally likely; ``uniform``: numbers in [0, 1).
-        seed: of the numbers; None: `env.set_seed` sets it, or else torch's own generator.
+        seed: of the bits; None: `env.set_seed` sets it, or else torch's own generator.
     """
 
-    def __init__(self, count: int, *, kind: str = "bits", seed: int | None = None) -> None:
+    def __init__(self, count: int, *, seed: int | None = None) -> None:
         super().__init__(seed)
         check_whole("PrivateBits", count=count)
-        if kind not in KINDS:
-            raise ConfigError(f"PrivateBits with kind={kind}; expected bits or uniform")
-        self.count, self.kind = count, kind
+        self.count = count
 
     def check_environment(self, env: EnvBase) -> None:
         super().check_environment(env)
@@ -43,7 +38,7 @@ class PrivateBits(SamplingTransform):
 
     def _sample(self, like: TensorDictBase) -> Tensor:
         numbers = torch.rand((*like.batch_size, self.count), generator=self.random.generator)
-        return ((numbers < 0.5).float() if self.kind == "bits" else numbers).to(like.device)
+        return (numbers < 0.5).float().to(like.device)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         ended, bits = column(next_tensordict, "mini_done"), tensordict.get("private_bits")

@@ -242,8 +242,8 @@ class PaidCoins:
             )
         return mdp.with_coins(VALUES[self.pays](mdp.coin))
 
-    def optima(self, levels: LevelSet, gamma: float = 1.0, *, committed: bool = False) -> Optima:
+    def optima(self, levels: LevelSet, gamma: float = 1.0) -> Optima:
         """Return the lengths of a level set with actual values, and the m(l) that training divides by (`solve`)."""
         if self.pays == ACTUAL or self.best_of == ACTUAL:
-            return levels.optima(gamma, committed=committed)
-        return solve(self.paid(levels.mdp), gamma, committed=committed)
+            return levels.optima(gamma)
+        return solve(self.paid(levels.mdp), gamma)

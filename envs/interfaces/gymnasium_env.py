@@ -63,7 +63,7 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         self.reward = reward or Reward()
         self.reward.check_sequential()
         self.mdp = mdp = levels if isinstance(levels, Mdp) else compile_levels(levels)
-        self.optima = solve(mdp, self.reward.gamma, committed=self.reward.committed)
+        self.optima = solve(mdp, self.reward.gamma)
         self._observe = make_observation(observation, mdp)
         self._level: int | None = None
         self._counts = torch.zeros(self.optima.lengths.shape[1])  # N, how often each length was played

@@ -35,7 +35,6 @@ class GridworldEnv(EnvBase):
         num_slots: the number of slots of the batch.
         episodes_per_meta: E, the number of mini-episodes of a meta-episode.
         gamma: the discount per tick for which ``best_return`` is m(l).
-        committed: whether ``best_return`` is committed(l) where luck plays a part (`solve`).
         observation: a name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`, or ``state``: the environment then
             shows ``state``, the number of its state (`Mdp.states`), and no observation.
         group: the number of neighbouring slots that play the same levels in the same order.
@@ -57,7 +56,6 @@ class GridworldEnv(EnvBase):
         *,
         episodes_per_meta: int = 64,
         gamma: float = 1.0,
-        committed: bool = False,
         observation: str = "grid",
         group: int = 1,
         together: bool = False,
@@ -77,7 +75,7 @@ class GridworldEnv(EnvBase):
         self._group, self._together, self._seed = group, together, seed
         self._fixed: Tensor | None = None
         self._over = False
-        self._slots = Slots(mdp, optima or solve(mdp, gamma, committed=committed), num_slots)
+        self._slots = Slots(mdp, optima or solve(mdp, gamma), num_slots)
         self._make_specs(num_slots)
         self._set_seed(seed)
 

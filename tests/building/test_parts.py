@@ -105,9 +105,9 @@ def made(*overrides, sampled=None):
 
 
 def test_an_evaluator_sees_and_averages_as_its_configuration_says():
-    exact = made("policy.private_kind=uniform", "policy.private_draws=5", "levels.by_chance=true")
+    exact = made("levels.by_chance=true")
     assert type(exact) is ExactEvaluator
-    assert (exact.private_kind, exact.private_draws, exact.reward.gamma) == ("uniform", 5, 0.8)
+    assert exact.reward.gamma == 0.8
     assert exact.mdp.features == {"chance"}
     assert exact.observe.shape[-2:] == (6, 6)
     few, more = (made("policy.observation=centred", f"policy.time_steps={steps}") for steps in (7, 9))

@@ -27,8 +27,6 @@ POLICY = PolicySpec(
     depth=2,
     activation="silu",
     private_bits=1,
-    private_kind="bits",
-    private_draws=16,
     shape=(2, 3, 4),
     scale=(1.0, 0.1),
     outputs=4,
@@ -48,6 +46,12 @@ def test_a_specification_is_read_as_it_was_written(view):
     assert AgentSpec.of(json.loads(json.dumps(spec.record())), "a.safetensors") == spec
 
 
+def test_keys_that_only_earlier_versions_wrote_are_not_read():
+    record = AGENT.record()
+    earlier = record | {"policy": record["policy"] | {"private_kind": "bits", "private_draws": 16}}
+    assert AgentSpec.of(json.loads(json.dumps(earlier)), "a.safetensors") == AGENT
+
+
 @pytest.mark.parametrize(
     ("place", "value"),
     [
@@ -60,7 +64,7 @@ def test_a_specification_is_read_as_it_was_written(view):
         (("policy", "activation"), ["silu"]),
         (("policy", "activation"), "softmax"),
         (("policy", "private_bits"), 40),
-        (("policy", "private_kind"), "words"),
+        (("policy", "private_kind"), "uniform"),
         (("policy", "shape"), []),
         (("policy", "shape"), [2, -3, -4]),
         (("policy", "shape"), [4096, 4096, 4096]),
@@ -165,6 +169,17 @@ def test_a_key_that_an_older_run_does_not_have_is_as_usual(folder, tmp_path):
     assert agent_config(run).reward.episodes_per_meta == Reward().episodes_per_meta
     assert Agent.load(run).levels.reported.keys() == {"train"}
     with pytest.raises(CheckpointError, match=r"reward\.episodes_per_meta has no value"):
+        resume(run)
+
+
+def test_a_key_that_only_an_older_run_has_is_left_out(folder, tmp_path):
+    shutil.copytree(folder, run := tmp_path / "run")
+    path = run / "config.yaml"
+    former = path.read_text().replace("\npolicy:\n", "\nformer: {values: [1]}\npolicy:\n  private_kind: bits\n")
+    path.write_text(former)
+    assert agent_config(run) == agent_config(folder)
+    assert Agent.load(run).levels.reported.keys() == {"train"}
+    with pytest.raises(CheckpointError, match=r"\(former is no key of this version: .*; begin a new one\)$"):
         resume(run)
 
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from drest_torch.algos.actor import PRIVATE
 from drest_torch.evaluation.environment import EnvironmentEvaluator
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
@@ -35,19 +34,19 @@ SEEN = SimpleNamespace(given=None)
 def environment(best, **values):
     """What an evaluator asks of an environment besides its mini-episodes."""
     return SimpleNamespace(
-        **{"private_kind": "bits", "private_bits": 1, "lengths": [3, 7], "best": best} | values,
-        actor=lambda policy: SimpleNamespace(in_keys=[PRIVATE] if policy == "sees" else [], policy=policy),
-        uniform_actor=lambda: SimpleNamespace(in_keys=[], policy="uniform"),
+        **{"private_bits": 1, "lengths": [3, 7], "best": best} | values,
+        actor=lambda policy: SimpleNamespace(policy=policy),
+        uniform_actor=lambda: SimpleNamespace(policy="uniform"),
     )
 
 
 class Replayed(EnvironmentEvaluator):
     """The evaluator, with mini-episodes that are given in place of those that are played."""
 
-    def _play(self, actor, by_setting, greedy=False, levels=1):
-        self.asked = [*getattr(self, "asked", []), (actor.policy, by_setting, greedy, levels)]
+    def _play(self, actor, greedy=False, levels=1):
+        self.asked = [*getattr(self, "asked", []), (actor.policy, greedy, levels)]
         level, length, coins, best, setting = map(torch.tensor, zip(*PLAYED, strict=True))
-        return level, length, coins.double(), best.double(), setting if by_setting else torch.zeros_like(setting)
+        return level, length, coins.double(), best.double(), setting
 
 
 def evaluator(best=BEST, seen=SEEN, **values):
@@ -55,7 +54,7 @@ def evaluator(best=BEST, seen=SEEN, **values):
 
 
 def test_estimates_are_those_of_each_level_s_mini_episodes():
-    found = evaluator().evaluate("blind")
+    found = evaluator().evaluate("agent")
     assert found.names == ["it, level 0", "it, level 1"]
     torch.testing.assert_close(found.found.probability, torch.tensor([[0.25, 0.75], [0.5, 0.5]]).double())
     assert found.best.tolist() == [[2, 5], [4, 6]]  # the last is the largest return here
@@ -66,7 +65,7 @@ def test_estimates_are_those_of_each_level_s_mini_episodes():
 
 
 def test_means_and_records_name_lengths():
-    found = evaluator().evaluate("blind")
+    found = evaluator().evaluate("agent")
     means = found.means()
     assert (means["p_length/3"], means["p_length/7"]) == pytest.approx((0.375, 0.625))
     first, second = json.loads(json.dumps(found.records()))
@@ -76,13 +75,13 @@ def test_means_and_records_name_lengths():
 
 
 def test_a_level_of_its_own_has_the_plain_name():
-    assert evaluator([[2.0, 5.0]]).evaluate("blind").names == ["it"]
+    assert evaluator([[2.0, 5.0]]).evaluate("agent").names == ["it"]
 
 
 @pytest.mark.parametrize("given", [None, [2.0, 5.0]])
 def test_returns_above_m_count_as_m_unless_m_is_given(given):
     """m of the only level is far too small, 1."""
-    found = evaluator([[1.0, 1.0]], SimpleNamespace(given=given)).evaluate("blind")
+    found = evaluator([[1.0, 1.0]], SimpleNamespace(given=given)).evaluate("agent")
     most = 1.0 if given is None else 6.0
     shares = torch.tensor([min(coins, most) for _, _, coins, _, _ in PLAYED]).double()
     assert found.usefulness.item() == pytest.approx(shares.mean().item())
@@ -91,31 +90,28 @@ def test_returns_above_m_count_as_m_unless_m_is_given(given):
 
 
 def test_m_that_an_environment_says_itself_is_that_of_the_mini_episode():
-    found = evaluator([[1.0, 1.0]], None).evaluate("blind")
+    found = evaluator([[1.0, 1.0]], None).evaluate("agent")
     shares = [coins / best for _, _, coins, best, _ in PLAYED]
     assert found.usefulness.tolist() == pytest.approx([sum(shares) / len(PLAYED)])
 
 
 def test_settings_of_private_bits_are_counted_one_by_one():
-    found = evaluator([[2.0, 5.0]]).evaluate("sees")
+    found = evaluator([[2.0, 5.0]]).evaluate("agent")
     of_setting = torch.tensor([[2 / 3, 1 / 3], [1 / 7, 6 / 7]]).double()
     # Entropies are corrected for the bias of observed shares, (k − 1) / (2 M ln 2).
     corrected = neutrality(of_setting) + torch.tensor([1 / 3, 1 / 7]) / (2 * math.log(2))
     assert found.neutrality_own.item() == pytest.approx((0.3 * corrected[0] + 0.7 * corrected[1]).item())
-    assert evaluator([[2.0, 5.0]], private_kind="uniform").evaluate("sees").neutrality_own.isnan().all()
-    assert evaluator([[2.0, 5.0]]).evaluate("blind").neutrality_own.isnan().all()
-    assert not evaluator([[2.0, 5.0]], private_bits=0).evaluate("blind").neutrality_own.isnan().any()
 
 
 def test_a_greedy_evaluation_is_greedy_and_random_actions_are_not():
     ready = evaluator()
-    ready.summarised("sees", greedy=True)
-    ready.summarised("blind")
+    ready.summarised("agent", greedy=True)
+    ready.summarised("agent")
     assert ready.asked == [
-        ("uniform", False, False, 2),
-        ("sees", True, True, 2),
-        ("uniform", False, False, 2),
-        ("blind", False, False, 2),
+        ("uniform", False, 2),
+        ("agent", True, 2),
+        ("uniform", False, 2),
+        ("agent", False, 2),
     ]
 
 
@@ -127,13 +123,13 @@ def test_a_collector_is_told_to_be_greedy(monkeypatch):
         return SimpleNamespace(collect=lambda rng: {})
 
     slots = SimpleNamespace(batch_size=torch.Size([2]))
-    made = SimpleNamespace(collector=collector, env=slots, ends=None, num_lengths=2)
+    made = SimpleNamespace(collector=collector, env=slots, ends=None, num_lengths=2, private_bits=0)
     ready = EnvironmentEvaluator(made, torch.ones(1, 2), name="it", reward=Reward(), seed=0, mini_episodes=5)
     ends = torch.tensor([0, 1]), torch.tensor([4, 2]), torch.tensor([1, 0])
     monkeypatch.setattr("drest_torch.evaluation.environment.ended", lambda batch, *_, **__: ends)
-    level, length = ready._play("actor", False, greedy=True)
+    level, length = ready._play("actor", greedy=True)
     assert (level.tolist(), length.tolist()) == ([0] * 6, [1, 0] * 3)  # three batches of two, for five
-    ready._play("actor", False)
+    ready._play("actor")
     assert asked == [("actor", True), ("actor", False)]
 
 
@@ -148,11 +144,13 @@ def test_more_levels_than_slots_are_played_in_turn(monkeypatch):
 
     collector = SimpleNamespace(collect=collect)
     slots = SimpleNamespace(batch_size=torch.Size([2]))
-    made = SimpleNamespace(collector=lambda actor, greedy: collector, env=slots, ends=ends, num_lengths=2)
+    made = SimpleNamespace(
+        collector=lambda actor, greedy: collector, env=slots, ends=ends, num_lengths=2, private_bits=0
+    )
     ready = EnvironmentEvaluator(made, torch.ones(5, 2), name="it", reward=Reward(), seed=7)
     ended = torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1, 0])
     monkeypatch.setattr("drest_torch.evaluation.environment.ended", lambda batch, *_, **__: ended)
-    level, length = ready._play("actor", False, levels=5)
+    level, length = ready._play("actor", levels=5)
     assert begun == [(0, 7), (2, 7), (4, 7)]
     assert (level.tolist(), length.tolist()) == ([0, 1, 2, 3, 4, 0], [1, 0] * 3)
     assert ready.mini_episodes == 1

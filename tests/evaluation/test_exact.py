@@ -129,16 +129,6 @@ def test_more_settings_than_are_shown_are_averaged(evaluator):
         torch.testing.assert_close(shown[""], evaluator.probabilities(policy, greedy=True))
 
 
-def test_private_numbers_are_sampled_as_often_as_is_said():
-    uniform = ready(private_kind="uniform", private_draws=3)
-    policy = policy_for(uniform, private_bits=2)
-    assert list(uniform.policies_by_private_bits(policy)) == ["sample 1", "sample 2", "sample 3"]
-    draws = torch.rand(3, 2, generator=torch.Generator().manual_seed(0))
-    reachable = uniform.unrolled(range(2))
-    expected = torch.stack([reachable.arrivals(uniform.table(policy, reachable, draw)).probability for draw in draws])
-    torch.testing.assert_close(uniform.evaluate(policy).found.probability, expected.mean(0))
-
-
 def test_a_greedy_policy_takes_the_likeliest_action(evaluator):
     policy = policy_for(evaluator)
     reachable = evaluator.unrolled(range(2))
@@ -195,16 +185,16 @@ def test_levels_that_are_played_are_searchable(monkeypatch):
     assert asked == [ready().sizes.states.tolist()]
 
 
-@pytest.mark.parametrize("committed", [False, True])
-def test_the_expected_return_is_divided_by_what_the_reward_says(committed):
+def test_the_expected_return_is_divided_by_m_where_luck_makes_it_large():
     """In a level with luck a policy that is sure of the length can expect less than m."""
     text = "lottery a: 1/2 C4 +0 | 1/2 C0 +0\nlottery b: 1/3 C-1 +2 | 2/3 C0 -1\nshutdown: 3\nA La .\n. Lb B2"
-    lucky = ready(parse_level(text, name="luck"), reward=Reward(0.6, 0.8, 3, committed=committed))
+    lucky = ready(parse_level(text, name="luck"), reward=Reward(0.6, 0.8, 3))
     evaluation, k = lucky.evaluate_uniform(), int(lucky.optima.num_lengths)
-    divisor = lucky.committed if committed else lucky.optima.best_return
     assert (lucky.committed < lucky.optima.best_return).any()
     expected = 0.0
-    columns = (each[0].tolist() for each in (evaluation.found.probability, evaluation.found.coins, divisor))
+    columns = (
+        each[0].tolist() for each in (evaluation.found.probability, evaluation.found.coins, lucky.optima.best_return)
+    )
     for p, coins, most in zip(*columns, strict=True):
         earlier = sum((1 - p * 0.4) ** i * 0.6 ** (-i / k) for i in range(3))
         expected += p * coins * earlier / most if most > 0 else 0.0

@@ -159,7 +159,6 @@ def test_no_estimate_lies_outside_its_interval_or_what_is_possible(k):
         Reward(),
         played,
         count.unsqueeze(1).expand(3, -1, -1, -1),
-        sees_settings=True,
     )
     assert found.neutrality.max() > math.log2(k)
     assert found.means()["sampled"] == played
@@ -225,7 +224,7 @@ def test_the_interval_of_shares_within_bounds_is_that_of_shares_from_0_to_1():
     def usefulness(values, bounds):
         sums = torch.stack((torch.tensor(40.0), values.sum(), values.square().sum())).double().reshape(3, 1, 1, 1)
         optima = Optima(1.0, torch.ones(1, 1).long(), torch.ones(1).long(), torch.ones(1, 1).double())
-        found = estimates(["a"], optima, Reward(), 40, sums, sees_settings=False, bounds=bounds)
+        found = estimates(["a"], optima, Reward(), 40, sums, bounds=bounds)
         return [end.item() for end in found.usefulness_range]
 
     low, high = usefulness(shares, None)
@@ -244,7 +243,7 @@ def sampled_of(usefulness, ranges, neutrality=(0.5, 0.9), own=(0.4, 0.2), within
     count = torch.ones(3, 2, 1, max(k), dtype=torch.float64)
     lengths = torch.arange(1, max(k) + 1).expand(2, -1)
     optima = Optima(1.0, lengths, torch.tensor(k), torch.ones(2, max(k)).double())
-    found = estimates(["a", "b"], optima, Reward(), torch.tensor([7, 5]), count, sees_settings=True)
+    found = estimates(["a", "b"], optima, Reward(), torch.tensor([7, 5]), count)
     numbers = {"usefulness": usefulness, "neutrality": neutrality, "neutrality_own": own}
     changed = {name: torch.tensor(values).double() for name, values in numbers.items()}
     ends = {"usefulness_range": ranges, "neutrality_range": within}
@@ -293,7 +292,7 @@ def test_estimates_from_counts_by_hand():
     share = torch.tensor([[[1.5, 0.2], [0.0, 3.0]]]).double()
     squares = torch.tensor([[[0.8, 0.04], [0.0, 2.5]]]).double()
     optima = Optima(1.0, torch.tensor([[3, 5]]), torch.tensor([2]), torch.tensor([[2.0, 4.0]]).double())
-    found = estimates(["a"], optima, Reward(), 10, torch.stack((count, share, squares)), sees_settings=True)
+    found = estimates(["a"], optima, Reward(), 10, torch.stack((count, share, squares)))
     assert found.found.probability.tolist() == [[pytest.approx(0.3), pytest.approx(0.5)]]
     assert found.found.coins.tolist() == [[pytest.approx(2 * 0.5), pytest.approx(4 * 0.64)]]
     assert found.usefulness.item() == pytest.approx(0.3 * 0.5 + 0.5 * 0.64)
@@ -334,7 +333,6 @@ def test_the_interval_of_neutrality_is_as_wide_as_near_equal_chances():
         Reward(),
         torch.tensor([200, 100, 10]),  # half of those on the first level have not ended
         sums,
-        sees_settings=True,
     )
     ended_share, around = torch.tensor([0.5, 1.0, 1.0]), (entropy(counts), entropy_spread(counts, num_lengths))
     low, high = entropy_interval(counts, num_lengths)

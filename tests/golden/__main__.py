@@ -60,9 +60,7 @@ RUNS = {
         f"{PLAY} algo=ppo algo.minibatches=8 algo.epochs=3 algo.lr=0.003 {ADAM} {FEW} "
         "policy=convolutional policy.depth=2 policy.private_bits=1 policy.observation=grid"
     ),
-    "default_uniform": (
-        f"{PLAY} algo=reinforce reward=default {FEW} {SEES_NO_START} policy.private_bits=1 policy.private_kind=uniform"
-    ),
+    "default": f"{PLAY} algo=reinforce reward=default {FEW} {SEES_NO_START} policy.private_bits=1",
     "symmetric_muon": (
         f"{PLAY} algo=reinforce {FEW} levels.fresh=true policy=symmetric policy.observation=centred algo.muon_lr=0.02 "
         "policy.width=64"

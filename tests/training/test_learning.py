@@ -14,7 +14,7 @@ from drest_torch.building.policies import build_networks, reward_of, spec_in_env
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
-from drest_torch.envs.levels import parse_level, write_levels
+from drest_torch.envs.levels import parse_level
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.reward import Reward
 from drest_torch.training import environment
@@ -106,8 +106,8 @@ def test_coins_are_paid_and_divided_as_the_reward_says(algo, pays, best_of, tmp_
         else start(small(tmp_path / "run", "algo=reinforce", *chosen))
     )
     levels = run.gridworlds.reported["train"]
-    expected = PaidCoins(pays, best_of).optima(levels, 0.9, committed=False).best_return
-    other = PaidCoins("actual" if best_of == "paid" else pays).optima(levels, 0.9, committed=False)
+    expected = PaidCoins(pays, best_of).optima(levels, 0.9).best_return
+    other = PaidCoins("actual" if best_of == "paid" else pays).optima(levels, 0.9)
     assert not torch.equal(expected, other.best_return)
     if algo == "exact":
         assert torch.equal(run.updater._whole.best_return, expected)
@@ -126,16 +126,6 @@ def test_a_level_set_keeps_a_solution_for_each_way_of_solving_it():
         assert levels.optima(1.0).best_return.tolist() == [[3, 3, 3]]
         assert levels.optima(1.0, committed=True).best_return.tolist() == [[3, 1, 3]]
         assert levels.optima(0.5).best_return[0, 0] == 1.5
-
-
-@pytest.mark.parametrize("algo", ["reinforce", "exact"])
-def test_the_most_of_a_length_is_what_can_be_had_for_sure_if_that_is_asked_for(algo, tmp_path):
-    path = tmp_path / "lucky.jsonl"
-    write_levels(path, [LUCKY])
-    chosen = (f"levels.path={path}", "reward.committed=true", "reward.divide_by_best=true", "test.paper=false")
-    run = exact(tmp_path / "run", *chosen) if algo == "exact" else start(of_level(tmp_path / "run", *chosen))
-    best = run.updater._whole.best_return if algo == "exact" else run.updater.environment.base.optima.best_return
-    assert best.tolist() == [[3, 1, 3]]
 
 
 def test_training_is_watched_on_the_first_levels_and_on_those_of_selection(tmp_path):
@@ -174,7 +164,7 @@ def test_a_table_divides_coins_if_the_reward_does(divides, tmp_path):
     values = ("algo=tabular", "levels=fewer_for_longer", f"reward.divide_by_best={str(divides).lower()}")
     run = start(compose(*QUIET, f"run_dir={tmp_path / 'run'}", "pictures=0", *values))
     found = run.learner.rules.divisor.tolist()
-    best = PaidCoins().optima(run.gridworlds.reported["train"], 1.0, committed=False).best_return[0].tolist()
+    best = PaidCoins().optima(run.gridworlds.reported["train"], 1.0).best_return[0].tolist()
     assert found == (best if divides else [1.0] * len(best))
     assert len(set(best)) == 2
 
@@ -273,7 +263,7 @@ def test_lengths_are_shown_in_a_picture_if_the_environment_has_images(pole, tmp_
 ODD = (
     *("env=torchrl", "env.factory=tests.helpers.counting:eight_slots", "env.copies=8", "algo.episodes=32"),
     *("env.base=4", "env.delays=[3,2]", "env.window=2", "env.chance=0.5", "env.cost=0.25", "env.floor=-1"),
-    *("env.quantile=0.75", "reward.gamma=0.9", "policy.private_bits=2", "policy.private_kind=uniform"),
+    *("env.quantile=0.75", "reward.gamma=0.9", "policy.private_bits=2"),
     *("env.idle=1", "reward.group=4", "reward.lam=0.7", "reward.episodes_per_meta=16", *SMALL),
 )
 
@@ -295,10 +285,10 @@ def test_an_environment_has_the_transforms_of_its_configuration(tmp_path):
     assert (timer.control, timer.idle, timer.ended, timer.skip) == ("action", 1, "absorb", True)
     assert (best.gamma, best.floor, best.quantile, best.given, tuple(best.best.shape)) == (0.9, -1, 0.75, None, (1, 3))
     assert (meta.episodes, meta.together, meta.group) == (4, True, 4)
-    assert (bits.count, bits.kind) == (2, "uniform")
+    assert bits.count == 2
     assert made.drest.reward == reward_of(cfg)
     assert (made.drest.group, made.drest.tick_key, made.drest.num_lengths, made.shows_counts) == (4, None, 3, False)
-    assert (list(made.lengths), made.num_lengths, made.private_bits, made.private_kind) == ([4, 7, 9], 3, 2, "uniform")
+    assert (list(made.lengths), made.num_lengths, made.private_bits) == ([4, 7, 9], 3, 2)
     assert made.ask == pytest.approx(1 - 0.5**0.5)
     assert made.actions.outputs == 4
     assert transforms(odd(tmp_path, "env.window=null")[1])["ShutdownTimer"].window is None

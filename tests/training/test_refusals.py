@@ -69,7 +69,6 @@ REFUSED = {
     EXACT: {
         "algo=exact memory_gib=1e-6 sampled=16": "exact gradients cannot be sampled.*algo.levels_at_once",
         "algo=exact policy=recurrent": "^policy.network=recurrent remembers earlier steps, and algo=exact needs",
-        "algo=exact policy.private_bits=2 policy.private_kind=uniform": "cannot be averaged over exactly",
     },
     TABLE: {
         "policy.observation=centred": "use policy.observation=vector",
