@@ -20,10 +20,10 @@ from typing import Any
 import yaml
 
 from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
+from drest_torch.commands.help import keys_of
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import WORLDS, world
-from drest_torch.help import keys_of
 from drest_torch.report.plots import write_plot
 from drest_torch.report.tables import in_markdown
 from drest_torch.studies.climbing import optimum

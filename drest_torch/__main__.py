@@ -16,7 +16,7 @@ COMMANDS = {
     "study": ("drest_torch.study", "run a study, and write its report"),
     "compare": ("drest_torch.compare", "print and plot runs beside each other"),
     "show": ("drest_torch.envs.view.show", "show a level with its lengths and best routes"),
-    "language": ("drest_torch.language_command", "train and measure a language model that chooses"),
+    "language": ("drest_torch.commands.language_models", "train and measure a language model that chooses"),
     "completion": ("drest_torch.completion", "print the completion script of a shell: bash or zsh"),
 }
 """The module and the purpose of each command."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from drest_torch.cli import one_sentence, streams
+from drest_torch.commands.cli import one_sentence, streams
 from drest_torch.comparison.configurations import configurations, curves_over_training, labels
 from drest_torch.comparison.records import find_runs
 from drest_torch.comparison.tables import print_comparison

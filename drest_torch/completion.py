@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from drest_torch.commands.help import COMMANDS, keys_of
 from drest_torch.config.checks import PATHS
 from drest_torch.config.compose import options
 from drest_torch.envs.levels import WORLDS
-from drest_torch.help import COMMANDS, keys_of
 
 SHELLS = ("bash", "zsh")
 FILES = {*PATHS, "resume", "start_from", "run_dir"}

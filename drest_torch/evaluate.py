@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drest_torch.cli import command
+from drest_torch.commands.cli import command
 from drest_torch.errors import ConfigError, shown
 from drest_torch.outputs import refuse_another
 from drest_torch.tracking.stages import stage

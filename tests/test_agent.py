@@ -22,9 +22,9 @@ from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import parse_level, world, write_levels
-from drest_torch.episodes import sample_episodes
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation import results
+from drest_torch.evaluation.episodes import sample_episodes
 from tests.helpers.runs import train
 
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")

@@ -26,8 +26,8 @@ from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import Level
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.memory_guard import MemoryGuard
 from drest_torch.limits import limited
-from drest_torch.memory import Bounded
 from drest_torch.registry import not_here, refuse_foreign
 from drest_torch.reward import Reward
 
@@ -124,7 +124,7 @@ def agent_config(folder: Path) -> Config:
 
 def load_policy(spec: PolicySpec, tensors: Mapping[str, Tensor], path: Path) -> Any:
     """Return the policy of a specification with the weights of the checkpoint at this path."""
-    with Bounded():
+    with MemoryGuard():
         policy, _ = build_networks(spec, seed=0)
     load_module("policy", policy, tensors, path)
     return policy

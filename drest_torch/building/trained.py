@@ -30,7 +30,7 @@ from drest_torch.transforms.flatten import standardised
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
 
-    from drest_torch.episodes import Episode
+    from drest_torch.envs.dynamics.moments import Episode
 
 
 class TrainedInEnvironment:

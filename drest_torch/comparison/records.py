@@ -14,9 +14,9 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from drest_torch.config.reading import flattened, read_config
-from drest_torch.effort import effort, is_exact, rows
 from drest_torch.errors import CheckpointError, UserError
 from drest_torch.files import read_metrics, read_whole
+from drest_torch.tracking.effort import effort, is_exact, rows
 
 RUNS_OF_SWEEP = "runs.txt"
 """A file in the folder of a sweep: the folder of each run, as seen from there, one a line."""

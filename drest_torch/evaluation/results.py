@@ -14,7 +14,7 @@ from drest_torch.files import write_json
 from drest_torch.outputs import check_outputs
 
 if TYPE_CHECKING:
-    from drest_torch.episodes import Episode
+    from drest_torch.envs.dynamics.moments import Episode
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Results:
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
-        from drest_torch.episodes import sample_episodes  # TorchRL takes seconds to import
+        from drest_torch.evaluation.episodes import sample_episodes  # TorchRL takes seconds to import
 
         chances = self.evaluation.length_probabilities(0)
         with weights_unchanged(self.policy):

@@ -20,9 +20,9 @@ from time import perf_counter
 from typing import Protocol
 
 from drest_torch.errors import UserError
-from drest_torch.interruption import STOPS, handling
 from drest_torch.jobs.job import Failure, Job, JobError, Result
 from drest_torch.jobs.store import Store
+from drest_torch.training.interruption import STOPS, handling
 
 OUTPUT = "output.txt"
 """The file in a run's folder with its output, and its stack if its process crashed."""

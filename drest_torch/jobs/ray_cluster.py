@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from drest_torch._version import __version__
-from drest_torch.interruption import handling
 from drest_torch.jobs.executor import (
     SECONDS_TO_SAVE,
     Again,
@@ -31,6 +30,7 @@ from drest_torch.jobs.executor import (
     run_job,
 )
 from drest_torch.jobs.job import Failure, Job
+from drest_torch.training.interruption import handling
 
 _SECONDS_TO_CONNECT = 10.0
 _SECONDS_BETWEEN_LOOKS = 1.0

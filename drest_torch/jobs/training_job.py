@@ -17,12 +17,12 @@ from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import trust_modules_of
-from drest_torch.effort import NUMBERS, is_exact
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact import ExactEvaluator
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best
+from drest_torch.tracking.effort import NUMBERS, is_exact
 from drest_torch.training.run import Run, resume
 
 IN_A_STUDY = (
@@ -75,7 +75,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     """The run of a spec that `training_jobs` made.
 
     numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes``, ``wall_seconds``; of exact gradients
-    also what they took (`drest_torch.effort.NUMBERS`).
+    also what they took (`drest_torch.tracking.effort.NUMBERS`).
 
     arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
     `metrics.jsonl`; test levels are evaluated at the end alone); and at its end, for each level,

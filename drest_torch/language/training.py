@@ -26,7 +26,6 @@ from drest_torch.config.logger import NO_SINK, LoggerConfig
 from drest_torch.config.stored import trust_modules_of
 from drest_torch.errors import CheckpointError, ConfigError, blaming
 from drest_torch.files import disown, own, remove_partial, write_json, write_text, write_whole
-from drest_torch.interruption import interruptible
 from drest_torch.language import prompts as data
 from drest_torch.language.config import Config, check, stored
 from drest_torch.language.evaluation import evaluate
@@ -37,6 +36,7 @@ from drest_torch.reward import Reward
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.training.folder import CHECKPOINTS, imports_of
+from drest_torch.training.interruption import interruptible
 
 SELECTION_SEED = 987654
 MOST_SECONDS = 1e10

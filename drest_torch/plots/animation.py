@@ -23,7 +23,7 @@ from drest_torch.transforms.base import innermost, set_seed, title
 
 if TYPE_CHECKING:
     from drest_torch.collector import Environment
-    from drest_torch.episodes import Episode, Moment
+    from drest_torch.envs.dynamics.moments import Episode, Moment
 
 WIDTH, HEAD = 300, 22
 """Of one mini-episode, and the height of what stands above it, in pixels."""

@@ -17,10 +17,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from drest_torch.config.reading import read_config
-from drest_torch.effort import updates_of
 from drest_torch.errors import FileError, shown
 from drest_torch.files import read_metrics
 from drest_torch.plots.style import GREY, MEASURES, TEXT, marks, tidy, write_figure
+from drest_torch.tracking.effort import updates_of
 
 Curve = tuple[list[float], list[float]]
 """Environment steps, or another measure of training, and values."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from drest_torch.effort import NUMBERS, effort, is_exact, million, rows
 from drest_torch.evaluation.exact import PAPER_GAMMAS
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
@@ -18,6 +17,7 @@ from drest_torch.report.plots import dots
 from drest_torch.report.tables import median_range
 from drest_torch.studies.shared import whole_range
 from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
+from drest_torch.tracking.effort import NUMBERS, effort, is_exact, million, rows
 
 METRICS = {
     "usefulness": "usefulness",

@@ -20,7 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Column, Table
 from rich.text import Text
 
-from drest_torch.effort import Pace
+from drest_torch.tracking.effort import Pace
 from drest_torch.tracking.stages import stamped
 
 _SECONDS_BETWEEN = 0.2

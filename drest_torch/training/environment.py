@@ -23,8 +23,8 @@ from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.config.schema import Config, copies_of
 from drest_torch.errors import CheckpointError, ConfigError, UserError, blaming
 from drest_torch.evaluation.environment import EnvironmentEvaluator
+from drest_torch.evaluation.memory_guard import MemoryGuard
 from drest_torch.files import read_whole
-from drest_torch.memory import Bounded
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
 from drest_torch.training.task import Task, TrainPart, count, origin_of
@@ -58,7 +58,7 @@ class EnvironmentTask(Task):
         origin = origin_of(cfg, str(cfg.env.title), self.environment.lengths)
         self.spec = AgentSpec(spec_in_environment(cfg, self.environment), reward, origin)
         context = self.environment.critic_context if has_critic else None
-        with Bounded():
+        with MemoryGuard():
             policy, critic = build_networks(
                 self.spec.policy, cfg.seed, critic_width=getattr(cfg.algo, "critic_width", None), context=context
             )

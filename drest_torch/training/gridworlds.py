@@ -22,8 +22,8 @@ from drest_torch.envs.exact.solver import LevelSet, Optima, PaidCoins
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact import ExactEvaluator, check_size
+from drest_torch.evaluation.memory_guard import MemoryGuard, check_at_once, check_batch
 from drest_torch.evaluation.results import Results
-from drest_torch.memory import Bounded, check_at_once, check_batch
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage
 from drest_torch.training.exact_batch import ExactBatch
@@ -152,10 +152,10 @@ class GridworldTask(Task):
             environment = self._environment(begins_with, None if cfg.objective.name == "drest" else objective)
             context = environment.critic_context if kind.needs_critic else None
             width = getattr(cfg.algo, "critic_width", None)
-            with Bounded():
+            with MemoryGuard():
                 policy, critic = build_networks(self.spec.policy, cfg.seed, critic_width=width, context=context)
             return sampled_learner(cfg, environment, policy, critic, rng, source=source, ready=ready)
-        with Bounded():
+        with MemoryGuard():
             policy, _ = build_networks(self.spec.policy, cfg.seed)
         learner: Learner = kind(policy.to(self.device), None, cfg.algo, rng)
         if kind.learns_from == "world":

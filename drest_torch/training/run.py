@@ -41,7 +41,6 @@ from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import disown, own, read_whole, remove_partial, write_json
-from drest_torch.interruption import interruptible
 from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.plots.curves import learning_curves
 from drest_torch.tracking.progress import Progress
@@ -50,6 +49,7 @@ from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
 from drest_torch.training.gridworlds import GridworldTask
+from drest_torch.training.interruption import interruptible
 from drest_torch.training.task import Task, cut_rewards, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]

@@ -16,9 +16,9 @@ from drest_torch.building.agents import AgentSpec, Origin
 from drest_torch.building.checkpoints import State
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config
-from drest_torch.effort import Pace, updates_of
 from drest_torch.files import write_json
 from drest_torch.reward import Reward, largest_reward
+from drest_torch.tracking.effort import Pace, updates_of
 from drest_torch.training.updates import Updater
 
 TrainPart = Callable[[Config, Path], Any]

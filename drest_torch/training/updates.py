@@ -16,7 +16,6 @@ from drest_torch.algos.networks.policy import memory_of, weights_unchanged
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.building.checkpoints import State
 from drest_torch.config.schema import Config
-from drest_torch.effort import Pace
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.exact.solver import LevelSet, Optima
 from drest_torch.envs.generation import stream as generator
@@ -26,6 +25,7 @@ from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, transform
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular import check_finite, tabulate
 from drest_torch.reward import Reward
+from drest_torch.tracking.effort import Pace
 from drest_torch.training.exact_batch import ExactBatch, every_setting
 
 if TYPE_CHECKING:

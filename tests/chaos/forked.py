@@ -17,10 +17,16 @@ from drest_torch.__main__ import main
 IMPORTED = (
     *("drest_torch.train", "drest_torch.evaluate", "drest_torch.study", "drest_torch.compare"),
     *("drest_torch.training.run", "drest_torch.agent", "drest_torch.studies.runner", "drest_torch.config.compose"),
-    *("drest_torch.sweep", "matplotlib.pyplot", "hydra.main", "hydra.core.hydra_config", "drest_torch.choices.page"),
+    *(
+        "drest_torch.commands.sweep",
+        "matplotlib.pyplot",
+        "hydra.main",
+        "hydra.core.hydra_config",
+        "drest_torch.choices.page",
+    ),
     *(
         "drest_torch.envs.view.show",
-        "drest_torch.language_command",
+        "drest_torch.commands.language_models",
         "cProfile",
         "torch._dynamo",
         "torch.distributed",

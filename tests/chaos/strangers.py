@@ -84,7 +84,7 @@ def _language_study() -> int:
 
 def _sentence(act: Callable[[], int]) -> int:
     """Call a function of Python's interface; what it refuses is a sentence, as a command prints it."""
-    from drest_torch.cli import one_sentence
+    from drest_torch.commands.cli import one_sentence
 
     with one_sentence():
         return act()

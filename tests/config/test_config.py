@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from drest_torch import train
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.objectives import OBJECTIVES
+from drest_torch.commands.help import COMMANDS, keys_of
 from drest_torch.config import schema as config
 from drest_torch.config.checks import check_limits, check_run
 from drest_torch.config.compose import compose, options
@@ -18,7 +19,6 @@ from drest_torch.config.reading import flattened, settings
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import CheckpointError, ConfigError
-from drest_torch.help import COMMANDS, keys_of
 from drest_torch.limits import limits_of
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys
 from tests.helpers.documents import ROOT

@@ -69,7 +69,9 @@ def test_pictures_show_what_was_evaluated(results, tmp_path, monkeypatch):
 
 def test_mini_episodes_of_the_first_level_are_sampled_as_it_was_evaluated(results, monkeypatch):
     asked = []
-    monkeypatch.setattr("drest_torch.episodes.sample_episodes", lambda *values, **how: asked.append((values, how)))
+    monkeypatch.setattr(
+        "drest_torch.evaluation.episodes.sample_episodes", lambda *values, **how: asked.append((values, how))
+    )
     results.episodes(seed=5)
     (((evaluator, policy, chances), how),) = asked
     assert (evaluator, policy) == (results.evaluator, results.policy)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from drest_torch.interruption import STOPS
 from drest_torch.jobs import local
 from drest_torch.jobs.executor import Started, run_job, run_jobs
 from drest_torch.jobs.job import Job, Result
+from drest_torch.training.interruption import STOPS
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0

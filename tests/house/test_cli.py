@@ -15,10 +15,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from drest_torch import __version__, check, evaluate, language_command, study, train
+from drest_torch import __version__, check, evaluate, study, train
 from drest_torch.__main__ import COMMANDS, main
+from drest_torch.commands import language_models
+from drest_torch.commands.help import help_text
 from drest_torch.comparison.records import find_runs
-from drest_torch.help import help_text
 from tests.helpers import runs
 from tests.helpers.commands import Terminal, python
 
@@ -127,8 +128,8 @@ def test_the_help_is_ours(call):
         (train.main, ["resume=nowhere"], "nowhere: no run in it"),
         (train.main, [*SAMPLED, "levels.path=mine.txt"], "mine.txt, map row 2: 2 cells"),
         (train.main, [*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
-        (language_command.main, ["tasks", "seed={"], """seed={: cannot be read; a text with such characters"""),
-        (language_command.main, ["tasks", "seed=\udcff"], "cannot be read; a text with such characters"),
+        (language_models.main, ["tasks", "seed={"], """seed={: cannot be read; a text with such characters"""),
+        (language_models.main, ["tasks", "seed=\udcff"], "cannot be read; a text with such characters"),
         (study.main, ["quick=true"], "which study? study=paper, or study=NAME"),
         (check.main, [], "env=torchrl without env.factory; give a function that makes it"),
         (check.main, ["env.factory=no_module:make"], "env.factory=no_module:make cannot be imported"),

@@ -18,9 +18,9 @@ from tests.helpers.documents import ROOT
 LOWEST = "_version errors files limits metrics outputs registry reward theory timer transforms"
 MATHEMATICS = {f"drest_torch.{name}" for name in LOWEST.split()}
 """The modules of the lowest floor, besides `drest_torch` itself; a package stands for all modules in it."""
-COMMANDS = "train evaluate check study compare sweep cli help completion language_command __main__"
+COMMANDS = "train evaluate check study compare completion commands __main__"
 ENTRY_POINTS = {f"drest_torch.{name}" for name in COMMANDS.split()}
-"""The commands, `cli` and `help`, which hold what they share, and `sweep`, which Hydra calls."""
+"""The commands, and the package of what they share."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}
 """Nothing else imports Hydra, so that an agent is loaded and evaluated without it."""
 
@@ -50,7 +50,7 @@ def floor_of(module):
     """Return the floor of a module of this project, or None for a library."""
     if module == "drest_torch" or among([module], MATHEMATICS):
         return "mathematics"
-    if module in ENTRY_POINTS:
+    if among([module], ENTRY_POINTS):
         return "entry point"
     top, _, rest = module.partition(".")
     if top in ("tests", "benchmarks", "configs"):
@@ -95,7 +95,7 @@ def allows(floor, module, target):
     if target_floor is not None:
         return target_floor in BELOW[floor]
     if top in ("hydra", "hydra_plugins"):
-        return module in WITH_HYDRA
+        return bool(among([module], WITH_HYDRA))
     return floor != "mathematics" or top in MATHEMATICS_LIBRARIES or top in sys.stdlib_module_names
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from drest_torch import __version__
-from drest_torch.interruption import handling
 from drest_torch.jobs.executor import Again, Done, ExecutorError, Started, run_jobs
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
+from drest_torch.training.interruption import handling
 from tests.helpers.job_runners import ROOT, calls, driver, failed, is_alive, job, squares, sums, wait_for
 
 NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from drest_torch import language_command as command
 from drest_torch.choices.measures import usefulness_if_indifferent
+from drest_torch.commands import language_models as command
 from drest_torch.errors import ConfigError
 from drest_torch.language import prompts as data
 from drest_torch.language.config import Config

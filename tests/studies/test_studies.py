@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from drest_torch.commands.help import help_text
 from drest_torch.config.compose import options, register
 from drest_torch.errors import ConfigError
-from drest_torch.help import help_text
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 
 from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.cli import sentence_of
+from drest_torch.commands.cli import sentence_of
 from drest_torch.config.compose import compose
 from drest_torch.envs.levels import read_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError, UserError
+from drest_torch.evaluation.memory_guard import COPIES, MemoryGuard
 from drest_torch.files import MOST_BYTES, disown, own, read_whole, remove_partial, write_text
-from drest_torch.memory import COPIES, Bounded
 from drest_torch.training.run import resume, start
 from tests.helpers.commands import python
 from tests.helpers.runs import QUIET, small
@@ -120,7 +120,7 @@ def test_rewards_that_have_to_be_cut_are_said(tmp_path, capsys):
 
 @pytest.mark.parametrize("env", ["levels=example", "env=cartpole"])
 def test_networks_and_batches_that_do_not_fit_are_refused_before_they_are_made(env, tmp_path, monkeypatch):
-    monkeypatch.setattr("drest_torch.memory.free_memory", lambda: 2.0**20)
+    monkeypatch.setattr("drest_torch.evaluation.memory_guard.free_memory", lambda: 2.0**20)
     asked = compose(env, "algo=ppo", "policy.width=512", "policy.depth=3", f"run_dir={tmp_path / 'run'}")
     with pytest.raises(ConfigError, match=r"at least [\d.]+ GiB .* use a smaller (policy\.width|algo\.episodes)"):
         start(asked)
@@ -130,8 +130,8 @@ def test_networks_and_batches_that_do_not_fit_are_refused_before_they_are_made(e
 def test_the_memory_of_networks_is_that_of_their_weights_four_times(monkeypatch):
     needed = COPIES * 4 * (8 * 16 + 16)
     for free, fits in ((needed, True), (needed - 1, False)):
-        monkeypatch.setattr("drest_torch.memory.free_memory", lambda free=free: float(free))
-        with nullcontext() if fits else pytest.raises(ConfigError), Bounded():
+        monkeypatch.setattr("drest_torch.evaluation.memory_guard.free_memory", lambda free=free: float(free))
+        with nullcontext() if fits else pytest.raises(ConfigError), MemoryGuard():
             nn.Linear(8, 16)
 
 

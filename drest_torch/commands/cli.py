@@ -19,10 +19,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
+from drest_torch.commands.help import COMMANDS, help_text
 from drest_torch.config.reading import unreadable
 from drest_torch.errors import UserError, shown
 from drest_torch.files import flush_output, open_streams
-from drest_torch.help import COMMANDS, help_text
 from drest_torch.registry import leave_here, use
 from drest_torch.tracking.stages import announce
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
 
 from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.dynamics.moments import Episode, Moment
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.gridworlds import Gridworlds
 
@@ -17,25 +17,6 @@ LIKELY = 0.01
 """Lengths with a smaller probability are left out."""
 AT_ONCE, BATCHES = 256, 8
 """Mini-episodes are played in batches until every likely length has been seen; one of 1 % is missed by chance 1e-9."""
-
-
-class Moment(NamedTuple):
-    """The state before an action, or at the end."""
-
-    cell: tuple[int, int]
-    taken: int
-    time_left: int
-    coins: float
-    """The coins so far."""
-
-
-@dataclass(frozen=True)
-class Episode:
-    """A mini-episode, moment by moment, of a length that the policy has with this probability."""
-
-    length: int
-    probability: float
-    moments: list[Moment]
 
 
 def sample_episodes(

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from drest_torch.cli import import_named, key_values, one_sentence, streams
+from drest_torch.commands.cli import import_named, key_values, one_sentence, streams
 from drest_torch.config.checks import check_limits, device_of
 from drest_torch.config.schema import LARGEST_SEED, MOST_SAMPLED
 from drest_torch.errors import ConfigError, UserError, shown

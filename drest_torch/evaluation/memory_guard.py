@@ -34,7 +34,7 @@ def free_memory() -> float:
     return min(found)
 
 
-class Bounded(TorchFunctionMode):
+class MemoryGuard(TorchFunctionMode):
     """While networks are built: refuse them before they need more memory than is free."""
 
     def __init__(self) -> None:
