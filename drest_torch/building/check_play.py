@@ -111,10 +111,7 @@ def _check_lengths(found: Checked, environment: Environment, episodes: MiniEpiso
         found.lengths.append(LengthPlayed(name, int(here.sum()), *numbers))
     absent = [str(row.length) for row in found.lengths if not row.played]
     if len(found.lengths) == 1:
-        found.wrong(
-            "there is a single length, so that DReST does nothing; let shutdown be delayed (env.delays), or list all "
-            "lengths (env.base=[…])"
-        )
+        found.wrong("there is a single length, so that DReST does nothing; let shutdown be delayed (env.delays)")
     elif absent:
         effect = "and with one alone DReST does nothing"
         if len(absent) < len(found.lengths) - 1:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, cast
 
 import torch
-from omegaconf import OmegaConf
+from omegaconf import ListConfig, OmegaConf
 from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, TransformedEnv
 
@@ -25,7 +25,6 @@ from drest_torch.transforms import (
     DReSTReward,
     Flatten,
     MetaEpisodes,
-    OwnLengths,
     PrivateBits,
     ShutdownTimer,
     Squash,
@@ -34,8 +33,6 @@ from drest_torch.transforms.base import choices, is_choice, title
 from drest_torch.transforms.flatten import SEEN
 from drest_torch.transforms.on_batches import Advance
 
-REFERENCE = "reference"
-"""`env.best`: m(l) is the mean return of an agent that was trained with this length alone."""
 RENDERED = 50
 """Mini-episodes that are played, at most, until each length was rendered once."""
 
@@ -116,13 +113,12 @@ def _environment(
     lengths = list(timer.lengths if timer is not None else range(_lengths_of(base)))
     best = bits = None
     if measures and shown.get("best_return", None) is None:
-        # The numbers of reference agents are set before training begins.
-        given = [1.0] * len(lengths) if chosen.best == REFERENCE else chosen.best and list(chosen.best)
-        seen: dict[str, Any] = {"quantile": chosen.quantile, "floor": chosen.floor, "levels": chosen.levels or 1}
-        best = BestReturn(len(lengths), given=given, gamma=reward.gamma, **seen)
+        given = list(chosen.best) if isinstance(chosen.best, ListConfig) else None
+        levels = chosen.levels or 1
+        best = BestReturn(len(lengths), given=given, gamma=reward.gamma, floor=chosen.floor, levels=levels)
     own = shown.get("mini_done", None) is not None
-    levels = None if chosen.levels is None or own else range(chosen.levels)
-    meta = MetaEpisodes(1 if own else rounds, together=True, group=group, levels=levels)
+    seeds = None if chosen.levels is None or own else range(chosen.levels)
+    meta = MetaEpisodes(1 if own else rounds, together=True, group=group, levels=seeds)
     if own and group > 1:
         raise ConfigError(
             f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
@@ -223,11 +219,9 @@ def copies_of_factory(make: Callable[..., Any], chosen: EnvConfig, copies: int, 
     return batch
 
 
-def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | OwnLengths | None:
+def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | None:
     if chosen.base is None:
         return None
-    if not isinstance(chosen.base, int):
-        return OwnLengths(chosen.base)
     control: Any = chosen.control
     if control == "auto":
         discrete = is_choice(base.full_action_spec.get("action", None), len(base.batch_size))
@@ -242,7 +236,6 @@ def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | O
         control=control,
         idle=chosen.idle,
         window=chosen.window,
-        chance=chosen.chance,
         cost=chosen.cost,
         ended=cast(Any, chosen.ended),
         skip=skip and chosen.ended == "absorb",
@@ -255,8 +248,7 @@ def _lengths_of(base: EnvBase) -> int:
     if not isinstance(spec, Categorical):
         raise ConfigError(
             f"env.base=null, and {title(base)} does not say what length a mini-episode had; declare "
-            "mini_len=Categorical(k, shape=(*batch, 1)) in its observation_spec, list the steps after which it "
-            "ends, as in env.base=[100,200], or set env.base and env.delays"
+            "mini_len=Categorical(k, shape=(*batch, 1)) in its observation_spec, or set env.base and env.delays"
         )
     return int(spec.space.n)
 

@@ -73,8 +73,8 @@ def check_run(cfg: Config) -> None:
     device_of(cfg.device, here=False)  # whether there is such a device is known where the run is done
     best = cfg.env.best
     is_list = isinstance(best, ListConfig) and all(isinstance(most, int | float) for most in best)
-    if not is_list and best not in (None, "reference"):
-        raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or reference, or null")
+    if not is_list and best is not None:
+        raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or null")
     of_place = _of_gridworlds if in_gridworld(cfg) else _of_environments
     for key, needed, why in chain(of_place(cfg), _of_learning(cfg)):  # each need supposes those before it
         if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
@@ -90,7 +90,7 @@ Need = tuple[str, Any, str]
 
 def _of_environments(cfg: Config) -> Iterator[Need]:
     """Yield what a run needs in an environment that is no gridworld."""
-    env, place, required = cfg.env, f"env={cfg.env.name}", requirements(cfg.policy.network)
+    place, required = f"env={cfg.env.name}", requirements(cfg.policy.network)
     if learns_from(cfg) != "mini-episodes":
         yield "algo.name", "ppo", f" knows the model of a gridworld, and {place} has none"
     if required.observations or required.symmetries:
@@ -99,13 +99,6 @@ def _of_environments(cfg: Config) -> Iterator[Need]:
     yield "reward.pays", "actual", f", but {place} has no coins on a map"
     yield "device", "cpu", f", which {place} does not offer"
     yield "objective.name", "drest", f" with {place}, which has the return of the reward alone"
-    if env.best != "reference":
-        yield "env.reference_steps", None, " does nothing without env.best=reference"
-    elif not isinstance(env.base, int):
-        lengths = "the lengths are the environment's own, and an agent cannot be trained with one of them alone"
-        yield "env.best", None, f" with env.base={typed(env.base)}: {lengths}"
-    if env.best is not None:
-        yield "env.quantile", 1, f" does nothing with env.best={typed(env.best)}"
     if cfg.reward.counting == "sequential":
         played = copies_of(cfg) * cfg.reward.episodes_per_meta
         yield "algo.episodes", played, f" with env.copies={copies_of(cfg)}, which play a meta-episode each"

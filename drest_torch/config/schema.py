@@ -127,11 +127,9 @@ class EnvConfig:
     """Copies that play side by side; null: as many as meta-episodes in a batch."""
     workers: int = limited(at_least=0, at_most=1024, default=0)
     """Processes that share the copies; 0: all are in this process."""
-    base: Any = limited(
-        at_least=1, at_most=MOST_STEPS, whole=True, kind="whole number, a list of them, or null", default=100
-    )
-    """Steps until shutdown; a list: the environment has a timer of its own, and ends after one of these numbers of
-    steps; null: it has mini-episodes and lengths of its own (docs/tutorials/environment.md)."""
+    base: int | None = limited(at_least=1, at_most=MOST_STEPS, default=100)
+    """Steps until shutdown; null: the environment has mini-episodes and lengths of its own
+    (docs/tutorials/environment.md)."""
     delays: list[int] = limited(default=[100])
     """Steps that the first, second, … delay adds."""
     control: str = "auto"
@@ -142,28 +140,19 @@ class EnvConfig:
     """The environment's action in a step that asks: a number, or repeat for the one before."""
     window: int | None = limited(at_least=1, default=None)
     """Steps, from the start and again from each delay, in which a delay can be asked for; null: until shutdown."""
-    chance: float = limited(above=0, at_most=1, default=1.0)
-    """Probability with which a request for a delay is granted."""
     cost: float = limited(at_least=0, default=0.0)
-    """What a request costs, granted or not: it is subtracted from the reward."""
+    """What a request costs: it is subtracted from the reward."""
     ended: str = limited(choices=("absorb", "restart"), default="absorb")
     """What becomes of an environment that ends before shutdown: absorb (it waits, rewards are 0) or restart."""
     levels: int | None = limited(at_least=1, at_most=10_000, default=None)
     """Levels, as seeds 0, 1, …, on which whole meta-episodes are played; null: each mini-episode begins as it
     comes."""
-    best: Any = limited(kind="list of numbers, reference, or null", default=None)
-    """m of each length: [100, 200] for instance; null: the largest return seen so far; reference: the mean return of
-    an agent that was trained first, with that length alone and the default reward."""
-    reference_steps: int | None = limited(at_least=1, default=None)
-    """With `best=reference`, the steps that each of these agents trains; null: env_steps."""
-    quantile: float = limited(above=0, at_most=1, default=1.0)
-    """With `best=null`, this quantile of the last returns in place of the largest return."""
+    best: Any = limited(kind="list of numbers, or null", default=None)
+    """m of each length: [100, 200] for instance; null: the largest return seen so far."""
     floor: float = 0.0
     """A lower bound of the rewards, subtracted from each: the return of a mini-episode must not be negative."""
     observed: list[str] | None = None
     """Entries of the observation that the policy sees; null: all of Gymnasium's, or `observation`, and the timer."""
-    standardise: bool = True
-    """Whether vectors are standardised, by what random actions show before training."""
 
 
 @dataclass

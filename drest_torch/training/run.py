@@ -65,8 +65,6 @@ class Run:
 
     def __init__(self, cfg: Config, folder: Path) -> None:
         self.cfg, self.folder = cfg, folder
-        self.resumed_by = folder
-        """The folder of the run that is resumed after an interruption: another one, of which this is a part."""
         self.state = State()
         self.callbacks: Sequence[Callback] = ()
         """What is called before training and after each update."""
@@ -104,8 +102,6 @@ class Run:
 
     def _train(self) -> dict[str, Any] | None:
         cfg, state, pace = self.cfg, self.state, self.updater.pace
-        if not self.task.prepare(self.folder, self._train_part, has_trained=state.steps > 0):
-            return None
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         session = provenance(self.device, state.steps)
         append_provenance(self.folder, session)
@@ -132,7 +128,7 @@ class Run:
                     if isinstance(self.task, GridworldTask):
                         raise
                     # An environment has failed: the run can go on from its last checkpoint, or from its beginning.
-                    raise type(error)(f"{error}; then go on: {resume_command(self.resumed_by)}") from error
+                    raise type(error)(f"{error}; then go on: {resume_command(self.folder)}") from error
                 self._refuse_nan(metrics)
                 state.wall_seconds = time.monotonic() - began
                 metrics["time/wall_seconds"] = state.wall_seconds
@@ -150,7 +146,7 @@ class Run:
                 self._tell(metrics)
                 if interrupted() and state.steps < cfg.env_steps:
                     self.save()
-                    command = resume_command(self.resumed_by)
+                    command = resume_command(self.folder)
                     progress.end(f"Stopped after {pace.text(state.steps)} and saved. Resume with: {command}")
                     return None
             progress.stage("evaluating on all levels, and plotting …")
@@ -165,16 +161,6 @@ class Run:
             if self.is_new:
                 withdraw(self.folder)
             raise
-
-    def _train_part(self, cfg: Config, folder: Path) -> dict[str, Any] | None:
-        """Train an agent that this run needs, in a folder inside its own, or go on with it."""
-        cfg.run_dir = str(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_config(cfg, folder)
-        run = Run(cfg, folder)
-        run.resumed_by = self.folder
-        run.restore()
-        return run.train()
 
     def update(self) -> dict[str, float]:
         """Take one update and return its metrics."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,6 @@ from drest_torch.files import write_json
 from drest_torch.reward import Reward, largest_reward
 from drest_torch.tracking.effort import Pace, updates_of
 from drest_torch.training.updates import Updater
-
-TrainPart = Callable[[Config, Path], Any]
-"""Trains an agent in a folder, or goes on with it, and returns its summary, or None if it was interrupted."""
 
 
 class Task(ABC):
@@ -102,13 +99,6 @@ class Task(ABC):
     def saved_with(self) -> dict[str, str]:
         """Return what a checkpoint says that it belongs to: `origin`, and what an evaluation of it verifies."""
         return self.origin()
-
-    def prepare(self, folder: Path, train: TrainPart, *, has_trained: bool) -> bool:
-        """Do what has to be done before training, in the run's folder; return whether it was not interrupted.
-
-        ``train`` trains other agents that the run needs. If the run ``has_trained``, it has restored its state.
-        """
-        return True
 
     def close(self) -> None:  # noqa: B027
         """End what runs beside the program."""

@@ -31,9 +31,8 @@ GAMMA = "best_gamma"
 class BestReturn(StatefulTransform):
     """Says at the end of each mini-episode what the best return of its length is, under ``best_return``.
 
-    That is the largest return C of the length that was seen so far, this one among them, so that C/m is at most 1; or a
-    high quantile of the last returns, where luck makes the largest one unreachable; or a number that is given. What was
-    seen is a buffer (``state_dict`` has it), which all slots share.
+    That is the largest return C of the length that was seen so far, this one among them, so that C/m is at most 1, or a
+    number that is given. What was seen is a buffer (``state_dict`` has it), which all slots share.
 
     Rewards can be negative, and then so can C, and a discount above 1 would punish a rare length. ``floor`` is
     therefore subtracted from each reward: a lower bound of the rewards makes every C at least 0, and usefulness is then
@@ -41,9 +40,7 @@ class BestReturn(StatefulTransform):
 
     Args:
         num_lengths: k.
-        given: m of each length; None: it is estimated.
-        quantile: of the last ``window`` returns of a length; 1: the largest return ever.
-        window: see ``quantile``.
+        given: m of each length; None: the largest return so far.
         gamma: the discount of a reward per step of its mini-episode, that of the `DReSTReward`. One below 1 is shown,
             as ``best_gamma``.
         floor: a lower bound of the rewards.
@@ -60,30 +57,24 @@ class BestReturn(StatefulTransform):
         num_lengths: int,
         *,
         given: Sequence[float] | None = None,
-        quantile: float = 1.0,
-        window: int = 256,
         gamma: float = 1.0,
         floor: float = 0.0,
         levels: int = 1,
     ) -> None:
         super().__init__()
-        check_whole("BestReturn", num_lengths=num_lengths, window=window, levels=levels)
+        check_whole("BestReturn", num_lengths=num_lengths, levels=levels)
         if given is not None and (len(given) != num_lengths or not all(0 < best < math.inf for best in given)):
             raise ConfigError(
                 f"BestReturn with m(l) of {list(given)}; expected {num_lengths} finite numbers above 0, one for each "
                 "length (see `floor` for rewards that are negative)"
             )
-        if not (0 < quantile <= 1 and 0 < gamma <= 1 and math.isfinite(floor)):
+        if not (0 < gamma <= 1 and math.isfinite(floor)):
             raise ConfigError(
-                f"BestReturn with quantile={quantile}, gamma={gamma}, floor={floor}; expected 0 < quantile <= 1, "
-                "0 < gamma <= 1, and a finite floor"
+                f"BestReturn with gamma={gamma}, floor={floor}; expected 0 < gamma <= 1, and a finite floor"
             )
-        self.given, self.quantile, self.gamma, self.floor = given, quantile, gamma, floor
+        self.given, self.gamma, self.floor = given, gamma, floor
         known = torch.zeros(num_lengths) if given is None else torch.tensor(given).float()
         self.register_buffer("best", known.repeat(levels, 1))
-        if given is None and quantile < 1:
-            self.register_buffer("_last", torch.zeros(levels * num_lengths, window))
-            self.register_buffer("_seen", torch.zeros(levels * num_lengths, dtype=torch.int64))
 
     def check_environment(self, env: EnvBase) -> None:
         """Refuse an environment that does not say which length a mini-episode had, or has another number of them."""
@@ -172,13 +163,5 @@ class BestReturn(StatefulTransform):
                 "step, and a discount of a negative return would punish what is rare; set `floor` (env.floor) to a "
                 "lower bound of the rewards"
             )
-        if self.given is not None:
-            return
-        if self.quantile == 1:
+        if self.given is None:
             self.best.view(-1).scatter_reduce_(0, length, coins, "amax")
-            return
-        for index, value in zip(length.tolist(), coins, strict=True):
-            self._last[index, self._seen[index] % self._last.shape[1]] = value
-            self._seen[index] += 1
-        for index in length.unique().tolist():
-            self.best.view(-1)[index] = self._last[index, : self._seen[index]].quantile(self.quantile)

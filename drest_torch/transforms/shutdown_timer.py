@@ -18,7 +18,7 @@ from drest_torch.timer import MOST_STEPS, Timer
 from drest_torch.transforms.base import (
     LEVEL,
     Entries,
-    SamplingTransform,
+    StatefulTransform,
     begin_anew,
     check_finite,
     check_resets,
@@ -39,7 +39,7 @@ Predicate = Callable[[TensorDictBase], Tensor]
 """What a predicate of the state is: from the tensordict after a step to booleans [*batch] or [*batch, 1]."""
 
 
-class ShutdownTimer(SamplingTransform):
+class ShutdownTimer(StatefulTransform):
     """Ends an environment after ``base`` steps, or later if the agent asks for delays.
 
     A mini-episode lasts T steps, whatever the environment does. T is ``base`` at first, and each delay that is granted
@@ -64,13 +64,11 @@ class ShutdownTimer(SamplingTransform):
             the first step).
         window: steps, from the start and again from each delay, in which a delay can be asked for; None: until
         shutdown.
-        chance: the probability with which a request is granted.
-        cost: what a request costs, granted or not, while a delay can be asked for.
+        cost: what a request costs while a delay can be asked for.
         ended: what becomes of an environment that ends before shutdown. ``absorb``: it waits, with its last observation
             and rewards of 0. ``restart``: it is reset, and rewards go on.
         skip: whether the rest of a mini-episode is left out once the environment waits and no delay can be asked for.
             ``timer_skipped`` says of how many steps this was; `BestReturn` takes account of them.
-        seed: of the luck, where ``chance`` is below 1; None: `env.set_seed` sets it, or else torch's own generator.
 
     Example:
         >>> from torchrl.envs import GymEnv, TransformedEnv
@@ -90,13 +88,11 @@ class ShutdownTimer(SamplingTransform):
         control: Literal["action", "dimension"] | Predicate = "action",
         idle: int | Literal["repeat"] = "repeat",
         window: int | None = None,
-        chance: float = 1.0,
         cost: float = 0.0,
         ended: Literal["absorb", "restart"] = "absorb",
         skip: bool = False,
-        seed: int | None = None,
     ) -> None:
-        super().__init__(seed)
+        super().__init__()
         numbers = {f"delays[{i}]": delay for i, delay in enumerate(delays)}
         check_whole("ShutdownTimer", base=base, window=1 if window is None else window, **numbers)
         if base + sum(delays) > MOST_STEPS:
@@ -105,7 +101,6 @@ class ShutdownTimer(SamplingTransform):
             )
         is_known = callable(control) or control in ("action", "dimension")
         for name, value, is_allowed, expected in (
-            ("chance", chance, 0 < chance <= 1, "above 0 and at most 1"),
             ("control", control, is_known, "action, dimension, or a function"),
             ("cost", cost, 0 <= cost < math.inf, "a finite number of at least 0"),
             ("ended", ended, ended in ("absorb", "restart"), "absorb or restart"),
@@ -116,7 +111,7 @@ class ShutdownTimer(SamplingTransform):
         self.lengths = list(self.rules.lengths)
         """The steps of a mini-episode, by the number of delays."""
         self.control, self.idle, self.window, self.ended, self.skip = control, idle, window, ended, skip
-        self.chance, self.cost = chance, cost
+        self.cost = cost
         self._ends = torch.tensor(self.lengths)
 
     # ------------------------------------------------------------------------------------ attachment
@@ -210,10 +205,7 @@ class ShutdownTimer(SamplingTransform):
             reward = torch.where(waits, 0, reward)
             overwrite(next_tensordict, tensordict, waits, observation_keys(env))
         asked = self._asked(tensordict, next_tensordict) & self.rules.is_open(delays, since)
-        granted = asked
-        if self.chance < 1:
-            granted = asked & (torch.rand(asked.shape, generator=self.random.generator) < self.chance).to(asked.device)
-        delays, since = self.rules.granted(delays, since, granted)
+        delays, since = self.rules.granted(delays, since, asked)
         tick = tick + 1
         left = self._left(tick, delays)
         shutdown = left <= 0

@@ -79,15 +79,13 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
             one, and in the first step the first action of the space.
         window: the number of steps, after the start and after each granted delay, in which a delay can be asked for;
             None: until shutdown.
-        chance: the probability that a request is granted.
-        cost: what a request costs, granted or not, while a delay is left and the window is open. Other requests cost
+        cost: what a request costs while a delay is left and the window is open. Other requests cost
             nothing and do nothing.
         ended: what happens when the base environment ends before shutdown. ``absorb``: it waits, with its last
             observation and reward 0; delays can still be asked for. ``restart``: it is reset and goes on.
 
     The timer is appended to an observation that is a `Box` with one axis. Otherwise it is under ``timer`` in a `Dict`,
     with the base observation under ``observation``, or with its keys if it is a `Dict` itself.
-    ``reset(seed=...)`` also seeds the chance of requests, which has its own random stream.
 
     Example:
         >>> env = ShutdownTimerWrapper(gymnasium.make("CartPole-v1"), base=50, delays=[50])
@@ -104,35 +102,30 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         control: str | Asks = "action",
         idle: int | str = "repeat",
         window: int | None = None,
-        chance: float = 1.0,
         cost: float = 0.0,
         ended: str = "absorb",
     ) -> None:
         given: dict[str, Any] = {"base": base, "delays": delays, "control": control, "idle": idle, "window": window}
-        RecordConstructorArgs.__init__(self, **given, chance=chance, cost=cost, ended=ended)
+        RecordConstructorArgs.__init__(self, **given, cost=cost, ended=ended)
         gymnasium.Wrapper.__init__(self, env)
         if isinstance(delays, str) or not isinstance(delays, Sequence | np.ndarray):
             raise ConfigError(f"{_name(env)}: delays={delays!r}; expected a list of whole numbers, such as [{base}]")
         steps = {"base": base, "window": 1 if window is None else window}
         _check(env, None, **steps, **{f"delays[{i}]": delay for i, delay in enumerate(delays)})
-        _check(env, Limits(above=0, at_most=1), chance=chance)
         _check(env, Limits(at_least=0), cost=cost)
         _check(env, Limits(choices=ENDS), ended=ended)
         self._timer = Timer.of(base, delays, window)
         self._control, self._idle = control, idle
-        self._chance, self._cost, self._ended = chance, cost, ended
+        self._cost, self._ended = cost, ended
         self.action_space = self._extended_actions()
         self._flat = _is_vector(env.observation_space)
         self.observation_space = self._extended_observations()
-        self._generator = np.random.default_rng()
         self._left, self._abandoned = 0, 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a mini-episode; return its first observation and ``info``."""
         self._warn_if_abandoned()
         self._observation, self._info = self.env.reset(seed=seed, options=options)
-        if seed is not None:  # not the stream of the base environment, which has the same seed
-            self._generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
         self._options = options
         self._left, self._steps, self._delays, self._since = self._timer.lengths[0], 0, 0, 0
         self._waiting, self._previous = False, getattr(self.env.action_space, "start", None)
@@ -147,8 +140,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         if callable(self._control):
             asks = bool(self._control(self._judged, self._info))
         asks = asks and self._timer.is_open(self._delays, self._since)
-        granted = asks and (self._chance == 1 or self._generator.random() < self._chance)
-        self._delays, self._since = self._timer.granted(self._delays, self._since, granted)
+        self._delays, self._since = self._timer.granted(self._delays, self._since, asks)
         self._steps += 1
         self._left = self._timer.lengths[self._delays] - self._steps
         if not self._left:

@@ -27,7 +27,6 @@ PARTS = {
     "runs whose checkpoints say something else of their agent, used": (200, mutations.specifications),
     "outputs that name inputs": (300, outputs.name_inputs),
     "runs with links that lead out of their folder, resumed": (60, outputs.links),
-    "runs with changed files of reference agents, resumed": (60, outputs.references),
     "runs with changed test levels, evaluated on their own": (60, outputs.own_levels),
     "stored runs that name a stranger's code, given to whatever reads a run": (260, strangers.attacks),
     "training with random values": (1000, overrides.training),

@@ -1,4 +1,4 @@
-"""Point outputs at inputs, put links in the place of a run's folders, and change references and test levels."""
+"""Point outputs at inputs, put links in the place of a run's folders, and change test levels."""
 
 import hashlib
 import json
@@ -126,40 +126,6 @@ def links(rng: random.Random, count: int) -> Iterator[str]:
         gone = lost(before, elsewhere)
         what = f"{path.relative_to(here)} is a link, {' '.join(command)}"
         yield f"{what}: {gone} lost" if gone else outcome.verdict(what)
-
-
-REFERENCES = (
-    *("env=cartpole", "env.base=8", "env.delays=[8]", "env.best=reference", "env.reference_steps=500"),
-    *("env.copies=16", "algo.episodes=32", "env_steps=500", "evaluations=1", "sampled=40", "threads=1"),
-    *("policy.width=8", "policy.depth=1", "logger=none", "progress=false", "pictures=0", "run_dir=run"),
-)
-
-
-def references(rng: random.Random, count: int) -> Iterator[str]:
-    """Change what a reference agent has left, and go on with the run: other returns are never used."""
-    for base in folders(1):
-        made = drest("train", *REFERENCES, folder=base, seconds=120)
-        assert made.status == 0, made.err
-        for here in folders(count):
-            shutil.copytree(base / "run", here / "run")
-            path = here / "run" / "references" / rng.choice(("8", "16")) / rng.choice(("levels_test", "summary"))
-            path = path.with_suffix(".json")
-            was = path.read_bytes()
-            path.write_bytes(_changed(was, rng))
-            outcome = drest("train", "resume=run", "env_steps=600", folder=here, seconds=60)
-            is_used = outcome.kind == "done" and path.name == "levels_test.json" and path.read_bytes() != was
-            what = str(path.relative_to(here))
-            yield f"{what}: other returns were used" if is_used else outcome.verdict(what)
-
-
-def _changed(data: bytes, rng: random.Random) -> bytes:
-    """Return a mutated file, or one that is JSON with another number."""
-    if rng.random() < 0.5:
-        return mutated(data, rng)
-    number = rng.choice(("NaN", "Infinity", "-1", "0", "1e400", "null", "[1]", "{}", '"a"', "9.25"))
-    words_of = data.split(b": ")
-    words_of[rng.randrange(1, len(words_of))] = number.encode()
-    return b": ".join(words_of)
 
 
 def own_levels(rng: random.Random, count: int) -> Iterator[str]:

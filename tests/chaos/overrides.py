@@ -63,7 +63,7 @@ ENVIRONMENT: Choices = {
         ("env.base", "env.delays"), ("1000000000000", "[1000000000000]", "0", "2.5", "null", "[3,5]", "[]")
     ),
     **dict.fromkeys(("env.best", "env.floor", "env.levels", "env.workers", "env.window", "env.copies"), VALUES),
-    **dict.fromkeys(("env.quantile", "env.cost", "env.chance", "env.idle", "env.ended", "env.observed"), VALUES),
+    **dict.fromkeys(("env.cost", "env.idle", "env.ended", "env.observed"), VALUES),
     **dict.fromkeys(("reward.episodes_per_meta", "reward.group", "reward.counting", "levels.train", "levels"), VALUES),
 }
 EXAMPLE = {"levels": "example", "memory_gib": "0.2"}

@@ -13,7 +13,7 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.commands.help import COMMANDS, keys_of
 from drest_torch.config import schema as config
-from drest_torch.config.checks import check_limits, check_run
+from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose, options
 from drest_torch.config.reading import flattened, settings
 from drest_torch.config.stored import load_config, write_config
@@ -225,10 +225,3 @@ def test_the_documentation_names_every_group_and_option():
     named = [(group, name) for group, name in OPTIONS if name not in (*WORLDS, "own")]
     assert [(group, name) for group, name in named if f"`{name}`" not in rows[group][1]] == []
     assert "levels=own" in page
-
-
-@pytest.mark.parametrize("base", [[0, 5], [5, 0], [5, 0.5]])
-def test_every_value_of_a_list_is_within_the_limits(base):
-    check_limits(config.EnvConfig(name="gymnasium", title="a", base=[5, 6]))
-    with pytest.raises(ConfigError, match=r"^base=\[.*\]; expected a whole number from 1 to"):
-        check_limits(config.EnvConfig(name="gymnasium", title="a", base=base))

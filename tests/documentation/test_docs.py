@@ -172,7 +172,6 @@ def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
     ("page", "heading", "further"),
     [
         ("environments/torchrl", "TorchRL, by a factory", (*SMALL, "sampled=16", "evaluations=1")),
-        ("environments/gymnasium", "A timer of its own", (*SMALL, "sampled=16", "evaluations=1")),
         ("howto/studies", "An example", ("quick=true", "progress=false")),
     ],
 )

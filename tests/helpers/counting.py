@@ -139,6 +139,17 @@ def leaves_too(tensordict):
     sys.exit(0)
 
 
+class OneLength(Counting):
+    """Says itself that every mini-episode has the first of two lengths."""
+
+    def __init__(self, batch=(), **options):
+        super().__init__(batch, **options)
+        self.observation_spec["mini_len"] = Categorical(2, shape=(*batch, 1), dtype=torch.int64)
+
+    def _shown(self):
+        return super()._shown().set("mini_len", torch.zeros_like(self.count))
+
+
 class Broken(Counting):
     """Fails in its second step."""
 

@@ -83,8 +83,7 @@ REFUSED = {
         "levels=last_moment test.selection_path=two.jsonl": r"shows one map, and the \w+ levels are \d",
     },
     CARTPOLE: {
-        "env.best=largest": "env.best=largest; expected a list of numbers, one for each length, or ref",
-        "env.best=[1,2] env.quantile=0.5": "env.quantile=0.5 does nothing with env.best=",
+        "env.best=largest": "env.best=largest; expected a list of numbers, one for each length, or null",
         "env=gymnasium env.id=null": "env=gymnasium without env.id",
         "env.observed=[pixels]": "env.observed with 'pixels', and CartPole-v1 shows observation",
         "algo=tabular": "algo=tabular knows the model",
@@ -105,7 +104,6 @@ REFUSED = {
         OWN: "expected package.module:function",
         f"{OWN}:absent": r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH",
         f"{OWN}:number": "returns a int; expected a TorchRL EnvBase",
-        f"{OWN}:worlds env.base=null env.copies=8 env.best=reference": "env.best=reference with env.base=null",
         f"{OWN}:worlds env.base=null env.copies=8 reward.group=8": "use reward.counting=sequential",
         f"{OWN}:eight_slots": "makes 8 slots, and 16 are wanted; set env.copies=8",
         f"{OWN}:plane": "makes 4 x 4 slots, and 16 are wanted",

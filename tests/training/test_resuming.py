@@ -53,9 +53,9 @@ OTHERS = {
     "cartpole, longer than at first": CARTPOLE,
     "cartpole, restarted": (
         *CARTPOLE,
-        *("algo=reinforce", "policy.private_bits=1", "env.chance=0.5", "env.ended=restart"),
+        *("algo=reinforce", "policy.private_bits=1", "env.ended=restart"),
     ),
-    "cartpole, in turn": (*CARTPOLE, "algo=a2c", *IN_TURN[:1], "reward.episodes_per_meta=2", "env.quantile=0.5"),
+    "cartpole, in turn": (*CARTPOLE, "algo=a2c", *IN_TURN[:1], "reward.episodes_per_meta=2"),
     "cartpole, recurrent": (*CARTPOLE, "algo=a2c", "policy=recurrent"),
     "several": (*OWN, f"{FACTORY}:several", "env.base=4", "env.delays=[3]"),
     "box": (*OWN, f"{FACTORY}:boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),

@@ -13,12 +13,10 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
-from drest_torch.transforms import BestReturn, MetaEpisodes, OwnLengths, PrivateBits, ShutdownTimer
-from tests.helpers.counting import Counting
+from drest_torch.transforms import BestReturn, MetaEpisodes, PrivateBits, ShutdownTimer
+from tests.helpers.counting import Counting, OneLength
 
 timer = partial(ShutdownTimer, 3, [2])
-mini = partial(OwnLengths, [3, 4])
-"""Declares lengths, and leaves rewards as they are."""
 metas = partial(MetaEpisodes, 3, together=True)
 reward = partial(DReSTReward, num_lengths_key=None, divide_by_best=False)
 pays = partial(DReSTReward, num_lengths=2, num_lengths_key=None)
@@ -47,7 +45,6 @@ ARGUMENTS = [
     (MetaEpisodes, {"episodes": 2, "levels": [1]}, "Counting takes no seed of a level from 'level_seed'"),
     (BestReturn, {"given": [1.0]}, "expected 2 finite numbers above 0"),
     *((BestReturn, {"given": [1.0, value]}, "above 0") for value in (0.0, math.nan, math.inf)),
-    *((BestReturn, {"quantile": value}, f"quantile={value}") for value in (0.0, 1.1)),
     (BestReturn, {"gamma": math.nan}, "gamma=nan"),
     (BestReturn, {"floor": math.nan}, "a finite floor"),
     (BestReturn, {}, "'mini_len', the index of the length, and Counting does not declare it"),
@@ -55,10 +52,7 @@ ARGUMENTS = [
     (ShutdownTimer, {"base": 10**12}, "base=1000000000000 .* 50000 steps or fewer"),
     (ShutdownTimer, {"delays": [3, 0]}, r"delays\[1\]=0"),
     *((ShutdownTimer, {"cost": value}, f"cost={value}") for value in (-1.0, math.nan)),
-    *((ShutdownTimer, {"chance": value}, f"chance={value}") for value in (0.0, 1.5, math.nan)),
     (ShutdownTimer, {"window": 0}, "window=0"),
-    *((OwnLengths, {"lengths": given}, "the shortest first, each once") for given in ([], [4, 3], [3, 3], [3, 10**6])),
-    (OwnLengths, {"lengths": [0, 3]}, r"lengths\[0\]=0"),
     (ShutdownTimer, {"ended": "stop"}, "ended=stop"),
     (ShutdownTimer, {"idle": 3}, "idle=3, and Counting has the actions 0 to 2"),
     *((ShutdownTimer, {"idle": value}, f"idle={value}") for value in (-1, "rest")),
@@ -71,7 +65,6 @@ ARGUMENTS = [
 REQUIRED = {BestReturn: {"num_lengths": 2}, ShutdownTimer: {"base": 3, "delays": [2]}}
 TOGETHER = [
     ([metas, timer], Counting, "finds 'mini_done' .*put ShutdownTimer before MetaE"),
-    ([metas, mini], Counting, "put OwnLengths before MetaEpisodes"),
     ([timer, timer], Counting, "ShutdownTimer adds .*attach ShutdownTimer once"),
     ([timer, metas, reward, reward], Counting, "DReSTReward adds .*attach DReSTReward once"),
     ([timer, metas, reward, lambda: BestReturn(2)], Counting, "before DReSTReward"),
@@ -96,9 +89,9 @@ TOGETHER = [
     ([timer], lambda: Counting(kind="several"), r"has the action space MultiCategorical.*control=dimension for"),
     ([partial(RenameTransform, [], [], ["action"], ["move"]), timer], Counting, "no 'action'"),
     *(
-        ([*steps, metas], lambda pay=pay: Counting(pay=pay), "Counting paid a reward of NaN or infinity")
+        ([*steps, metas], lambda kind=kind, pay=pay: kind(pay=pay), f"{kind.__name__} paid a reward of NaN or infinity")
         for pay in (math.nan, math.inf, -math.inf)
-        for steps in ([timer], [mini, lambda: BestReturn(2)])
+        for kind, steps in ((Counting, [timer]), (OneLength, [lambda: BestReturn(2)]))
     ),
     ([timer, lambda: BestReturn(2)], lambda: Counting(pay=-1), r"Counting was -\d+ above a floor of 0 .*set `floor`"),
     ([timer, best_of_levels, partial(MetaEpisodes, 2)], levelled, "is on no level"),

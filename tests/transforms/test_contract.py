@@ -12,7 +12,7 @@ from drest_torch import DReSTReward
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.reward import Reward
-from drest_torch.transforms import BestReturn, MetaEpisodes, OwnLengths, PrivateBits, ShutdownTimer
+from drest_torch.transforms import BestReturn, MetaEpisodes, PrivateBits, ShutdownTimer
 from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting
 from tests.helpers.rollouts import played
@@ -41,16 +41,13 @@ ALONE = {
     "restart": (Counting, lambda: [timer(ended="restart", cost=1.0)]),
     "predicate": (Counting, lambda: [timer(control=lambda td: td["observation"][..., :1] > 1)]),
     "skip": (Counting, lambda: [timer(skip=True)]),
-    "own lengths": (Counting, lambda: [OwnLengths(ENDS), MetaEpisodes(3)]),
     "mini-episodes": (Counting, lambda: [timer(), MetaEpisodes(3)]),
     "reward": (Counting, lambda: [timer(), BestReturn(3, given=[4, 9, 30]), MetaEpisodes(3), PAID.clone()]),
 }
 """Transforms of which each slot is as if it were alone."""
 TOGETHER = {
-    "chance": (Counting, lambda: [timer(chance=0.5)]),
     "best": (Counting, lambda: [timer(), BestReturn(3), MetaEpisodes(3)]),
     "levels": (levelled, lambda: [timer(), MetaEpisodes(3, levels=[3, 5])]),
-    "own lengths together": (Counting, lambda: [OwnLengths(ENDS), MetaEpisodes(3, together=True)]),
     "together": (Counting, lambda: [timer(), MetaEpisodes(3, together=True), PrivateBits(2)]),
     "group": (levelled, lambda: [timer(), MetaEpisodes(3, together=True, group=2, levels=[1, 4])]),
     "double": (partial(Counting, precision=torch.float64), lambda: [timer(cost=1.0), BestReturn(3), *paid(1.0)]),
@@ -136,7 +133,6 @@ def test_a_reset_of_some_slots_leaves_the_others(case):
 
 
 SAMPLES = {
-    "mini_len": lambda: [timer(chance=0.5)],
     "private_bits": lambda: [timer(), MetaEpisodes(3), PrivateBits(4)],
     "level": lambda: [timer(), MetaEpisodes(3, levels=range(999))],
 }
@@ -180,25 +176,16 @@ def test_without_a_seed_random_numbers_follow_from_those_of_torch(key):
 
 
 def test_streams_of_an_environment_are_independent():
-    env = TransformedEnv(Counting((500,)), Compose(timer(chance=0.5), MetaEpisodes(3), PrivateBits(1)))
+    env = TransformedEnv(levelled((500,)), Compose(timer(), MetaEpisodes(3, levels=range(2)), PrivateBits(1)))
     env.set_seed(0)
-    steps = env.rollout(1, lambda td: td.set("action", torch.full((500,), ACTIONS)))
-    granted, bit = steps["next", "mini_len"].flatten().float(), steps["private_bits"].flatten()
-    assert abs(torch.corrcoef(torch.stack((granted, bit)))[0, 1]) < 0.2
+    begun = env.reset()
+    level, bit = begun["level"].flatten().float(), begun["private_bits"].flatten()
+    assert abs(torch.corrcoef(torch.stack((level, bit)))[0, 1]) < 0.2
 
 
 def test_set_seed_reaches_transforms_of_an_environment_that_was_copied():
     env = pickle.loads(pickle.dumps(sampling("private_bits")))
     assert torch.equal(sampled(env, "private_bits", seed=3), sampled(env, "private_bits", seed=3))
-
-
-def test_own_lengths_are_those_after_which_the_environment_ends():
-    env = made("own lengths")
-    said = play(env, chosen(env))
-    for slot, end in enumerate(ENDS):
-        ended = said["mini_done"][slot].squeeze(-1)
-        assert (1 + ended.nonzero().flatten()).tolist() == [*range(end, len(ended) + 1, end)]
-        assert said["mini_len"][slot][ended].unique().item() == slot
 
 
 @pytest.mark.slow

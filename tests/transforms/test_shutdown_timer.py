@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from torchrl.envs import TransformedEnv
 
 from drest_torch.transforms import ShutdownTimer
-from drest_torch.transforms.base import set_seed
 from tests.helpers.counting import ACTIONS, Counting, timed
 from tests.helpers.rollouts import played
 
@@ -75,23 +74,3 @@ def test_every_step_is_as_in_plain_python(told, kind, place, batch, ends, seed):
         for key in ("done", "terminated"):
             assert said[key][slot].flatten().tolist() == list(down)
     assert not said["truncated"].any()
-
-
-def test_requests_are_granted_with_their_chance():
-    env = TransformedEnv(Counting((50,)), ShutdownTimer(2, [1], chance=0.3, cost=1.0))
-    asks = torch.ones((50, 40), dtype=torch.bool)
-
-    def lucky(seed):
-        set_seed(env, seed)
-        return play(env, "categorical", asks, torch.zeros_like(asks).long())
-
-    first, second, other = map(lucky, (7, 7, 8))
-    assert torch.equal(first["mini_len"], second["mini_len"])
-    assert not torch.equal(first["mini_len"], other["mini_len"])
-    before = torch.cat((torch.zeros(50, 1), first["mini_len"][:, :-1, 0] * ~first["done"][:, :-1, 0]), 1)
-    asked = before == 0
-    granted = (first["mini_len"][..., 0] == 1) & asked
-    share, error = granted.sum() / asked.sum(), math.sqrt(0.3 * 0.7 / asked.sum())
-    assert abs(share - 0.3) < 4 * error
-    # Every request costs, granted or not, while one can be asked for.
-    assert torch.equal(first["observation"].sum(-1) - first["reward"][..., 0], asked.float())

@@ -1,10 +1,8 @@
 """Environments that are no gridworlds: distributions of actions, batches, evaluation, and whole runs."""
 
-import hashlib
 import json
 import math
 import re
-import signal
 from itertools import pairwise
 from unittest.mock import Mock
 
@@ -18,17 +16,15 @@ from drest_torch.algos.distributions import OneOf, box, one_of, several
 from drest_torch.building.environments import evaluation_environment, training_environment
 from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
-from drest_torch.config.stored import load_config
-from drest_torch.errors import CheckpointError, UserError
+from drest_torch.errors import UserError
 from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt
 from drest_torch.reward import Reward
 from drest_torch.training.environment import keeps_state
-from drest_torch.training.run import Run, resume, start
+from drest_torch.training.run import resume, start
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer, Squash
 from drest_torch.transforms.base import played
 from drest_torch.transforms.on_batches import Advance
 from tests.helpers.counting import ACTIONS, Broken, Counting, Growing
-from tests.helpers.runs import same_run
 
 HELPERS = "tests.helpers.counting"
 
@@ -272,88 +268,6 @@ def test_an_observation_that_is_not_finite_or_of_another_shape_is_refused_by_nam
     for width in (1, 4):  # one that is too small would be spread over the policy's inputs
         with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, and declares \(2, 2\)"):
             flatten.rows(td.set("observation", torch.ones(2, width)))
-
-
-@pytest.mark.slow
-def test_reference_agents_say_what_a_length_offers(tmp_path, monkeypatch):
-    """An agent for each length, with that length alone; interrupted within the second, and resumed."""
-    overrides = ["env.best=reference", "env.reference_steps=1000", "evaluations=1", "env_steps=500"]
-    start(configured(tmp_path / "whole", *overrides)).train()
-    run = start(configured(tmp_path / "parts", *overrides))
-    assert run.task.environment.lengths == [8, 16]
-    update, taken = Run.update, []
-
-    def interrupting(self):
-        taken.append(self.folder.name)
-        if self.folder.name == "16":
-            signal.raise_signal(signal.SIGINT)
-        return update(self)
-
-    monkeypatch.setattr(Run, "update", interrupting)
-    assert run.train() is None
-    assert set(taken) == {"8", "16"}
-    assert not (tmp_path / "parts" / "metrics.jsonl").exists()
-    monkeypatch.setattr(Run, "update", update)
-    resume(tmp_path / "parts").train()
-    same_run(tmp_path / "whole", tmp_path / "parts")
-    (record,) = json.loads((tmp_path / "parts" / "levels_test.json").read_text())
-    for length in ("8", "16"):
-        folder = tmp_path / "parts" / "references" / length
-        (reference,) = json.loads((folder / "levels_test.json").read_text())
-        assert reference["length_probabilities"] == {length: 1}
-        assert record["best_return"][length] == pytest.approx(reference["return_given_length"][length])
-        assert load_config(folder).env_steps == 1000
-
-
-def test_a_reference_agent_that_earns_nothing_is_refused(tmp_path):
-    run = start(configured(tmp_path / "run", "env.best=reference"))
-    for length in (8, 16):
-        folder = tmp_path / "run" / "references" / str(length)
-        folder.mkdir(parents=True)
-        (folder / "summary.json").write_text("{}")
-        returns = {str(length): 8.0 - length}
-        (folder / "levels_test.json").write_text(json.dumps([{"return_given_length": returns}]))
-    with pytest.raises(UserError, match=r"references/8: .* a mean return of 0, .*env\.reference_steps.*env\.floor"):
-        run.train()
-
-
-def write_reference(run, length, record, **summary):
-    """Leave what a reference agent for a length leaves."""
-    folder = run / "references" / str(length)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "levels_test.json").write_text(record if isinstance(record, str) else json.dumps(record))
-    (folder / "summary.json").write_text(json.dumps(summary))
-
-
-def test_changed_files_of_reference_agents_are_refused(tmp_path):
-    run = start(configured(tmp_path / "run", "env.best=reference"))
-    good = [{"return_given_length": {"8": 4.0}}]
-    values = [math.nan, math.inf, 1e400, None, "much", [1.0], {}]
-    damaged = [[{"return_given_length": {"8": value}}] for value in values]
-    damaged += [[{"return_given_length": {"16": 4.0}}], [{}], [], {}, 3, [None], good * 2, "{", "[" * 10**5, "\0"]
-    for record in damaged:
-        write_reference(run.folder, 8, record)
-        with pytest.raises(CheckpointError, match=r"references/8/levels_test.json: .*delete .*references/8, and"):
-            run.task.prepare(run.folder, Mock(), has_trained=False)
-    write_reference(run.folder, 8, good, sha256={"levels_test.json": "0" * 64})
-    with pytest.raises(CheckpointError, match=r"levels_test.json: was changed after the reference agent was trained"):
-        run.task.prepare(run.folder, Mock(), has_trained=False)
-    for length, value in ((8, 4.0), (16, 6.0)):
-        text = json.dumps([{"return_given_length": {str(length): value}}])
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        write_reference(run.folder, length, text, sha256={"levels_test.json": digest})
-    assert run.task.prepare(run.folder, Mock(), has_trained=False)
-    assert run.task.environment.best.best.tolist() == [[4, 6]]
-    assert run.task.prepare(run.folder, Mock(), has_trained=True)
-
-
-def test_a_run_does_not_go_on_with_other_returns_of_reference_agents(tmp_path):
-    run = start(configured(tmp_path / "run", "env.best=reference"))
-    for length in (8, 16):
-        write_reference(run.folder, length, [{"return_given_length": {str(length): length / 2}}])
-    run.task.environment.best.best.copy_(torch.tensor([[4.0, 7.0]]))
-    with pytest.raises(CheckpointError, match="have other returns than those that the run has trained with"):
-        run.task.prepare(run.folder, Mock(), has_trained=True)
 
 
 def test_an_environment_that_fails_is_named_with_the_place():

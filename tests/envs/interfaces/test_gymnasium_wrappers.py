@@ -113,17 +113,6 @@ def test_an_environment_that_has_ended_is_restarted_with_its_own_stream():
     assert env.unwrapped.options == [{"a": 1}] * 4
 
 
-def test_requests_are_granted_by_chance_with_the_seed_and_leave_the_stream_of_the_environment_alone():
-    env, sure = (timer(base=1, delays=(1,), chance=chance, cost=0.5) for chance in (0.3, 1.0))
-    generator = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(1,)))
-    for seed in (5, *[None] * 200):
-        for each in (env, sure):
-            each.reset(seed=seed)
-        assert env.unwrapped.luck == sure.unwrapped.luck
-        _, paid, down, *_ = env.step(ASK)
-        assert (paid, not down) == (0.5, generator.random() < 0.3)  # a request costs, granted or not
-
-
 @pytest.mark.filterwarnings("error")
 def test_a_time_limit_outside_the_timer_is_warned_of_once_and_a_few_early_ends_are_not():
     def leave(env, times):
@@ -152,7 +141,6 @@ def test_a_time_limit_outside_the_timer_is_warned_of_once_and_a_few_early_ends_a
         ((), {"delays": [3, 0]}, "delays[1]=0"),
         ((), {"delays": 50}, "delays=50"),
         ((), {"window": 0}, "window=0"),
-        ((), {"chance": 0.0}, "chance=0.0"),
         ((), {"cost": np.inf}, "cost=inf"),
         ((), {"ended": "stop"}, "ended='stop'; expected one of absorb, restart"),
         ((), {"control": "button"}, "control='button'"),
@@ -284,6 +272,6 @@ def test_gymnasiums_own_check(arguments, control, ended):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*(spec|wrapper applied|symmetric and normalized).*")
-        env = timer(*arguments, base=4, delays=(3, 2), control=control, chance=0.5, ended=ended)
+        env = timer(*arguments, base=4, delays=(3, 2), control=control, ended=ended)
         check_env(env)
         check_env(DReSTWrapper(env, TWO, lengths=3, best="largest"))
