@@ -3,7 +3,6 @@
 Mini-episodes are played ε-greedily, one after the other, with an update after each: the logits of every step move along
 the gradient of the log-probability of its action, times the discounted reward from that step on. The gradient is that
 of the softmax policy although the ε-greedy policy plays, as in the paper, as far as its text tells.
-`gradient=behaviour` uses the gradient of the policy that plays.
 
 Coins are divided by the m of the length that the mini-episode has in the end, even if they were collected before the
 choice of that length. Later actions are not credited with earlier coins, so the update is then not exactly the gradient
@@ -30,8 +29,6 @@ from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
-GRADIENTS = ("softmax", "behaviour")
-
 
 def _keep_torchs_threads() -> None:
     """Start numba's threads and restore torch's number of threads, which their start sets to the number of cores.
@@ -50,7 +47,7 @@ _keep_torchs_threads()
 
 @dataclass
 class Schedule:
-    """The settings of a table's training that change during the run, and its kind of gradient."""
+    """The settings of a table's training that change during the run."""
 
     lr: float = limited(above=0, default=0.25)
     """Learning rate at the start of the schedule."""
@@ -66,9 +63,6 @@ class Schedule:
     """Mini-episodes of uniformly random play before that, with the learning rate of the start. The paper has none; on
     the clock that counts every step they let the table learn what lies behind a button before it gives up pressing
     it."""
-    gradient: str = limited(choices=GRADIENTS, default="softmax")
-    """Of which policy the gradient is taken: softmax (as in the paper) or behaviour (the epsilon-greedy one that
-    plays)."""
     discount_bumps: bool = True
     """Whether a bump that takes no time, on the clock that counts moves, costs its factor of gamma in the return."""
 
@@ -136,7 +130,6 @@ def rules_for(config: Schedule, reward: Reward, divisor: Sequence[float], *, lea
         epsilon=np.array([config.epsilon, config.epsilon_end], float),
         decay_episodes=config.decay_episodes,
         random_episodes=config.random_episodes,
-        behaviour_gradient=config.gradient == "behaviour",
     )
 
 

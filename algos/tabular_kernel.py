@@ -62,7 +62,6 @@ class Rules(NamedTuple):
     """[2] at the start and at the end of the schedule, as the learning rate."""
     decay_episodes: int
     random_episodes: int
-    behaviour_gradient: bool
 
 
 class State(NamedTuple):
@@ -116,7 +115,6 @@ def play(world: World, rules: Rules, state: State, episodes: int) -> None:
             np.empty(LONGEST, np.int64),
             np.empty(LONGEST),
             np.empty(LONGEST),
-            np.empty(LONGEST),
             np.empty((LONGEST, NUM_ACTIONS)),
         )
         for _ in range(episodes):
@@ -131,8 +129,6 @@ class _Scratch(NamedTuple):
     coin: np.ndarray
     discount: np.ndarray
     """The factor of the return that follows."""
-    weight: np.ndarray
-    """The factor of the gradient: 1, or softmax policy ÷ ε-greedy policy × (1 − ε)."""
     chance: np.ndarray
     """[., 4] the probabilities of the softmax policy."""
 
@@ -151,10 +147,6 @@ def _mini_episode(world: World, rules: Rules, state: State, agent: int, steps: _
         steps.row[count], steps.action[count], steps.coin[count] = row, action, coin
         ticks = world.ticks[row, action]
         steps.discount[count] = gamma if ticks > 0 or rules.discount_bumps else 1.0
-        steps.weight[count] = 1.0
-        if rules.behaviour_gradient:
-            greedy = (1.0 - epsilon) * chance[action]
-            steps.weight[count] = greedy / (greedy + epsilon / NUM_ACTIONS)
         total += gamma**tick * coin
         tick += ticks
         left -= ticks
@@ -194,7 +186,7 @@ def _learn(logits: np.ndarray, steps: _Scratch, count: int, lr: float, factor: f
         # A step without a coin is paid 0 even if the factor is infinite.
         reward = min(factor * steps.coin[step], clip) if steps.coin[step] > 0.0 else 0.0
         to_go = reward + steps.discount[step] * to_go
-        change = lr * steps.weight[step] * to_go
+        change = lr * to_go
         for action in range(NUM_ACTIONS):
             logits[steps.row[step], action] -= change * steps.chance[step, action]
         logits[steps.row[step], steps.action[step]] += change

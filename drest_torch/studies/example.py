@@ -79,7 +79,6 @@ QUICK = {
     "cures": {
         "ε from 1, all 4 × as long": {"decay_episodes": 32768, "meta_episodes": 1024},
         "ε from 1, all 32 × as long": {"decay_episodes": 65536, "meta_episodes": 2048},
-        "random play first, with the gradient of the ε-greedy policy": {"random_episodes": 16384},
         "random play first": {"random_episodes": 16384},
     },
 }

@@ -38,7 +38,6 @@ EXAMPLE = Training(
     epsilon_end=0.001,
     decay_episodes=65536,
     random_episodes=0,
-    gradient="softmax",
     discount_bumps=True,
     evaluate_every=8,
 )

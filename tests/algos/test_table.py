@@ -77,7 +77,6 @@ def random_told(rng: random.Random) -> Told:
         epsilon=(rng.uniform(0.01, 1), rng.uniform(0.01, 1)),
         decay_episodes=rng.randint(1, 150),
         random_episodes=rng.choice((0, 0, rng.randint(1, 60))),
-        behaviour=rng.random() < 0.5,
         discount_bumps=rng.random() < 0.5,
         normalise=rng.random() < 0.7,
     )
@@ -89,7 +88,7 @@ SPECIAL = [
     Told(episodes_per_meta=1, lam=0.3),
     Told(divide="seen", gamma=0.7, epsilon=(0.9, 0.9)),
     Told(discount_bumps=False, gamma=0.8),
-    Told(behaviour=True, decay_episodes=300, lr=(0.01, 0.9), epsilon=(0.01, 0.8)),
+    Told(decay_episodes=300, lr=(0.01, 0.9), epsilon=(0.01, 0.8)),
 ]
 
 

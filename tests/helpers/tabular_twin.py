@@ -44,7 +44,6 @@ class Told:
     epsilon: tuple[float, float] = (0.2, 0.2)
     decay_episodes: int = 100
     random_episodes: int = 0
-    behaviour: bool = False
     discount_bumps: bool = True
     normalise: bool = True
 
@@ -68,7 +67,7 @@ UINT64 = (1 << 64) - 1
 def rules_of(told: Told, optima: Optima) -> Rules:
     """What agents of a level are told, as the kernel takes it."""
     ends = {"lr": told.lr[0], "lr_end": told.lr[1], "epsilon": told.epsilon[0], "epsilon_end": told.epsilon[1]}
-    schedule = SimpleNamespace(**vars(told) | ends, gradient="behaviour" if told.behaviour else "softmax")
+    schedule = SimpleNamespace(**vars(told) | ends)
     best = optima.best_return[0]
     # Where the divisor is learned, what stands there must not matter.
     divisor = {"best": best, "none": torch.ones_like(best), "seen": torch.full_like(best, 77.0)}[told.divide]
@@ -123,8 +122,6 @@ def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor,
         returns = paid.flip(0).cumsum(0).flip(0) / gamma
         logits.requires_grad_(True)
         log_prob = logits[[*rows]].log_softmax(-1)[range(len(rows)), actions]
-        if told.behaviour:
-            log_prob = ((1 - epsilon) * log_prob.exp() + epsilon / 4).log()
         (gradient,) = torch.autograd.grad((returns * log_prob).sum(), logits)
         logits = logits.detach() + lr * gradient
     return replace(found, logits=logits, stream=random_numbers.state)

@@ -16,7 +16,7 @@ from drest_torch.jobs.tabular_job import Training, agents_job, last, p_longest, 
 TRAINING = Training(
     **{"lam": 0.8, "gamma": 0.9, "episodes_per_meta": 4, "meta_episodes": 5, "clip": 3.0, "evaluate_every": 2},
     **{"lr": 0.25, "lr_end": 0.01, "epsilon": 0.5, "epsilon_end": 0.001, "decay_episodes": 8, "random_episodes": 3},
-    **{"gradient": "softmax", "discount_bumps": True},
+    **{"discount_bumps": True},
 )
 
 

@@ -42,7 +42,7 @@ def test_the_end_of_training_is_read_on_each_clock():
 
 CFG = composed_study("example", "study.worlds=[spacious,last_moment]", "study.agents=4", "study.agents_in_paper=2")
 *OTHERS, CURE = CFG.cures
-MENDS = OTHERS[3]
+MENDS = OTHERS[2]
 """The only other change after which nearly all agents are useful and neutral."""
 BAD, GOOD = ((0.8, 0.05, 0.9, 0.995), (0.99, 0.7, 0.9, 0.995)), ((0.995, 0.99, 1.0, 0.992), (0.999, 1.0, 0.99, 0.995))
 """Neutrality and usefulness of four agents; in the second all are good enough, and in the first one is."""

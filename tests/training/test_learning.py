@@ -143,19 +143,17 @@ def test_training_is_watched_on_the_first_levels_and_on_those_of_selection(tmp_p
 
 
 def test_a_table_is_told_the_values_of_its_configuration():
-    chosen = TabularConfig(
-        lr=0.3, lr_end=0.02, epsilon=0.6, epsilon_end=0.004, decay_episodes=50, random_episodes=70, gradient="behaviour"
-    )
+    chosen = TabularConfig(lr=0.3, lr_end=0.02, epsilon=0.6, epsilon_end=0.004, decay_episodes=50, random_episodes=70)
     rules = rules_for(chosen, Reward(0.7, 0.8, 9, clip=1.5), [2.0, 3.0, 5.0])
     arrays = {name: getattr(rules, name).tolist() for name in ("lr", "epsilon", "divisor")}
     assert arrays == {"lr": [0.3, 0.02], "epsilon": [0.6, 0.004], "divisor": [2, 3, 5]}
     assert (rules.lam, rules.gamma, rules.episodes_per_meta, rules.clip, rules.normaliser) == (0.7, 0.8, 9, 1.5, 3)
     assert (rules.decay_episodes, rules.random_episodes) == (50, 70)
-    assert (rules.discount_bumps, rules.behaviour_gradient, rules.learns_divisor) == (True, True, False)
-    chosen.gradient, chosen.discount_bumps = "softmax", False
+    assert (rules.discount_bumps, rules.learns_divisor) == (True, False)
+    chosen.discount_bumps = False
     rules = rules_for(chosen, Reward(normalise=False), [2.0], learns_divisor=True)
     assert (rules.clip, rules.normaliser) == (math.inf, math.inf)
-    assert (rules.discount_bumps, rules.behaviour_gradient, rules.learns_divisor) == (False, False, True)
+    assert (rules.discount_bumps, rules.learns_divisor) == (False, True)
 
 
 @pytest.mark.parametrize("divides", [True, False])

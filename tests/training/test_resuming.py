@@ -44,7 +44,7 @@ WORLDS = {
     "recurrent": ["algo=ppo", *RECURRENT, "policy.private_bits=1"],
     "recurrent, in turn": ["algo=reinforce", *FEW, *RECURRENT, *IN_TURN],
     "table": [
-        *("algo=tabular", "algo.random_episodes=300", "algo.decay_episodes=800", "algo.gradient=behaviour"),
+        *("algo=tabular", "algo.random_episodes=300", "algo.decay_episodes=800"),
         *("reward.episodes_per_meta=48", "pictures=0"),
     ],
 }

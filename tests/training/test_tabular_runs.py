@@ -48,7 +48,7 @@ WAYS = {
     "reward=default reward.gamma=0.9": {"lam": 1.0, "gamma": 0.9, "divide": "none"},
     "reward.divide_by_best=false reward.lam=0.8": {"lam": 0.8, "divide": "none"},
     "reward.clip=0.3 reward.lam=0.8": {"lam": 0.8, "clip": 0.3},
-    "algo.gradient=behaviour algo.random_episodes=300 seed=7": {"behaviour": True, "random_episodes": 300},
+    "algo.random_episodes=300 seed=7": {"random_episodes": 300},
     MOVES: {"gamma": 0.9},
     f"{MOVES} algo.discount_bumps=false": {"gamma": 0.9, "discount_bumps": False},
 }
