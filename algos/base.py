@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # TorchRL takes seconds to import, and a configuration needs 
 CREDITS = ("mini", "meta")
 """``mini``: the return of a step is the reward of its own mini-episode, as in the paper. ``meta``: it extends to the
 end of the meta-episode, so the choice of a length is also credited with its effect on later discounts."""
+ADAM_EPSILON = 1e-5
+"""Epsilon in Adam's denominator."""
 WIDE = 8
 """Muon trains weight matrices with at least this many rows and columns."""
 LONG = 256
@@ -51,19 +53,12 @@ class NetworkConfig:
     credit: str = limited(choices=CREDITS, default="mini")
     """Credit horizon: mini (a mini-episode, as in the paper) or meta (the whole meta-episode)."""
     lr: float = limited(at_least=0, default=0.001)
-    """Learning rate of Adam at the start."""
-    lr_end: float = limited(at_least=0, default=0.0)
-    """What `lr` falls to, linearly over the run."""
+    """Learning rate of Adam at the start; it falls to 0, linearly over the run."""
     muon_lr: float | None = limited(at_least=0, default=None)
-    """Learning rate of Muon at the start, which then trains all wide weight matrices; null: Adam trains them too."""
-    muon_lr_end: float = limited(at_least=0, default=0.0)
-    """What `muon_lr` falls to, linearly over the run."""
-    adam_eps: float = limited(above=0, default=1e-05)
-    """Epsilon in Adam's denominator."""
+    """Learning rate of Muon at the start, which then trains all wide weight matrices; it falls as `lr` does. null: Adam
+    trains them too."""
     entropy: float = limited(at_least=0, default=0.1)
-    """Weight of the entropy bonus at the start."""
-    entropy_end: float = limited(at_least=0, default=0.0)
-    """What `entropy` falls to, linearly over the run."""
+    """Weight of the entropy bonus at the start; it falls to 0, linearly over the run."""
     max_grad_norm: float = limited(above=0, finite=False, default=0.5)
     """The gradient is scaled down to this norm."""
 
@@ -93,9 +88,9 @@ class CriticConfig(SampledConfig):
     """Weight of the critic's squared error."""
 
 
-def linear(start: float, end: float, progress: float) -> float:
-    """Return the value of a linear schedule from ``start`` to ``end``, for a ``progress`` from 0 to 1."""
-    return start + (end - start) * min(max(progress, 0.0), 1.0)
+def falling(start: float, progress: float) -> float:
+    """Return the value of a schedule that falls linearly from ``start`` to 0, for a ``progress`` from 0 to 1."""
+    return start - start * min(max(progress, 0.0), 1.0)
 
 
 class Learner(ABC):
@@ -142,17 +137,17 @@ class NetworkLearner(Learner):
         parameters = list(self.networks.parameters())
         matrices = [] if config.muon_lr is None else [parameter for parameter in parameters if _is_wide(parameter)]
         others = [parameter for parameter in parameters if not any(parameter is matrix for matrix in matrices)]
-        self.optimizers["adam"] = torch.optim.Adam(others, lr=config.lr, eps=config.adam_eps)
+        self.optimizers["adam"] = torch.optim.Adam(others, lr=config.lr, eps=ADAM_EPSILON)
         if matrices:
             self.optimizers["muon"] = torch.optim.Muon(matrices, lr=config.muon_lr, weight_decay=0.0)
         self.set_progress(0.0)
 
     def set_progress(self, progress: float) -> None:
-        self.lr = linear(self.config.lr, self.config.lr_end, progress)
-        self.entropy_coeff = linear(self.config.entropy, self.config.entropy_end, progress)
+        self.lr = falling(self.config.lr, progress)
+        self.entropy_coeff = falling(self.config.entropy, progress)
         rates = {"adam": self.lr}
         if "muon" in self.optimizers:
-            rates["muon"] = linear(self.config.muon_lr, self.config.muon_lr_end, progress)
+            rates["muon"] = falling(self.config.muon_lr, progress)
         for name, rate in rates.items():
             self.optimizers[name].param_groups[0]["lr"] = rate
 

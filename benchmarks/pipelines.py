@@ -18,6 +18,7 @@ from torchrl.objectives.value import GAE
 
 from benchmarks.measuring import Bench, Work
 from drest_torch import DReSTReward
+from drest_torch.algos.base import ADAM_EPSILON
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.building.policies import reward_of
@@ -111,7 +112,7 @@ class TorchRL:
             common |= {"clip_epsilon": self.algo.clip}
         kind = ClipPPOLoss if self.algo.name == "ppo" else A2CLoss
         self.loss: nn.Module = kind(actor, critic, entropy_coeff=self.algo.entropy, functional=False, **common)
-        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=self.algo.lr, eps=self.algo.adam_eps)
+        self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=self.algo.lr, eps=ADAM_EPSILON)
 
     def update(self) -> float:
         """Learn from one batch; return the steps played."""

@@ -13,6 +13,7 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import VecEnv
 
 from benchmarks.pipelines import Plan
+from drest_torch.algos.base import ADAM_EPSILON
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.building.policies import reward_of
 from drest_torch.envs import counter_rng as streams
@@ -98,7 +99,7 @@ class StableBaselines:
         env = GridworldVecEnv(levels, plan.envs, reward)
         arch = [size.width] * size.depth
         policy = {"net_arch": {"pi": arch, "vf": arch}, "activation_fn": ACTIVATIONS[size.activation]}
-        policy |= {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {"eps": algo.adam_eps}}
+        policy |= {"optimizer_class": torch.optim.Adam, "optimizer_kwargs": {"eps": ADAM_EPSILON}}
         common: dict[str, Any] = {"gamma": 1.0, "gae_lambda": algo.gae_lambda, "max_grad_norm": algo.max_grad_norm}
         common |= {"learning_rate": algo.lr, "ent_coef": algo.entropy, "device": "cpu", "seed": 0}
         common |= {"vf_coef": algo.critic_coeff / 2}  # its squared error has no 1/2

@@ -22,11 +22,7 @@ class LoggerConfig:
     """The W&B project."""
     mode: str = limited(choices=("offline", "online", "disabled"), default="offline")
     """offline (to <run>/wandb; no account or network; `wandb sync` uploads it later), online, or disabled."""
-    entity: str | None = None
-    """The W&B user or team; null: the account's default."""
     group: str | None = None
     """Runs of one group are shown together; null: none."""
     name: str | None = None
     """Name of the run; null: that of its folder."""
-    tags: list[str] = field(default_factory=list)
-    """Words to find the run by."""

@@ -71,10 +71,8 @@ def _start(run: RunInfo) -> Any:
     config = run.logger
     options: dict[str, Any] = {
         "project": config.project,
-        "entity": config.entity,
         "group": config.group,
         "name": config.name or run.folder.name,
-        "tags": list(config.tags),
         "mode": config.mode,
         "dir": str(run.folder),
         "config": dict(run.values),

@@ -9,7 +9,7 @@ from torch import nn
 
 from drest_torch.algos import a2c, exact, ppo, reinforce
 from drest_torch.algos.actor import Once, StateView
-from drest_torch.algos.base import linear
+from drest_torch.algos.base import falling
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.building.policies import build_networks, spec_on_levels
@@ -229,15 +229,15 @@ def test_losses_against_their_formulas():
 
 
 def test_schedules_reach_the_loss_and_the_optimisers():
-    assert [linear(1.0, 0.0, p) for p in (0, 0.25, 1, 2)] == [1, 0.75, 0, 0]
+    assert [falling(2.0, p) for p in (-1, 0, 0.25, 1, 2)] == [2, 2, 1.5, 0, 0]
     made = make([TINY])
     for module in (ppo, a2c, reinforce):
-        values = {"entropy": 0.4, "entropy_end": 0.08, "lr": 0.03, "lr_end": 0.002, "adam_eps": 3e-4}
+        values = {"entropy": 0.4, "lr": 0.03}
         learner = learner_of(module, made, None if module is reinforce else Values(), **values)
         (adam,) = learner.optimizers["adam"].param_groups
-        assert (adam["lr"], adam["eps"], adam["weight_decay"]) == (0.03, 3e-4, 0)
+        assert (adam["lr"], adam["eps"], adam["weight_decay"]) == (0.03, 1e-5, 0)
         assert learner.loss.entropy_coeff.item() == pytest.approx(0.4)
-        for progress, entropy, rate in ((0.75, 0.16, 0.009), (1.0, 0.08, 0.002)):
+        for progress, entropy, rate in ((0.75, 0.1, 0.0075), (1.0, 0.0, 0.0)):
             learner.set_progress(progress)
             assert learner.loss.entropy_coeff.item() == pytest.approx(entropy)
             assert adam["lr"] == pytest.approx(rate)
@@ -283,7 +283,7 @@ def test_once_is_the_network_in_each_step(network, private_bits):
 
 def test_muon_has_the_wide_matrices_and_adam_the_rest():
     """All directions of a matrix move equally far, whatever the gradient: that is what Muon is for."""
-    settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "muon_lr_end": 0.02, "lr_end": 0.004})
+    settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "lr": 0.01})
     policy = Policy((10,), 4, NetworkSize(16, 2), scale=torch.ones(10))
     learner = exact.Algorithm(policy, None, settings, torch.Generator())
     first, hidden, last = (layer.weight for layer in policy.net.body if isinstance(layer, nn.Linear))
@@ -295,7 +295,7 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
     assert stretched.median() > 0.6
     learner.set_progress(0.5)
     rates = {name: optimizer.param_groups[0]["lr"] for name, optimizer in learner.optimizers.items()}
-    assert rates == pytest.approx({"adam": 0.007, "muon": 0.06})
+    assert rates == pytest.approx({"adam": 0.005, "muon": 0.05})
     assert learner.optimizers["muon"].param_groups[0]["weight_decay"] == 0
     assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
 

@@ -115,9 +115,11 @@ def picture(tmp_path):
     return path
 
 
-def test_an_offline_run_is_read_back_with_every_metric_and_nothing_else(tmp_path, picture):
+def test_an_offline_run_is_read_back_with_every_metric_and_nothing_else(tmp_path, picture, monkeypatch):
+    monkeypatch.setenv("WANDB_ENTITY", "a-team")
+    monkeypatch.setenv("WANDB_TAGS", "s,t")
     folder, before = tmp_path / "the_run", dict(os.environ)
-    run = RunInfo(folder, LoggerConfig({"wandb": None}, group="g", tags=["t"]), RUN_CONFIG)
+    run = RunInfo(folder, LoggerConfig({"wandb": None}, group="g"), RUN_CONFIG)
     with Loggers(run) as loggers:
         for step in (0, 100, 200):
             loggers.log(step, METRICS | {"step_squared": step**2, "bad": math.nan})
@@ -129,7 +131,8 @@ def test_an_offline_run_is_read_back_with_every_metric_and_nothing_else(tmp_path
     found = list(records(path))
     assert read_id(path) == loggers.run_id
     run = next(each.run for each in found if each.HasField("run"))
-    assert (run.project, run.display_name, run.run_group, list(run.tags)) == ("drest_torch", "the_run", "g", ["t"])
+    assert (run.project, run.display_name, run.run_group) == ("drest_torch", "the_run", "g")
+    assert (run.entity, list(run.tags)) == ("a-team", ["s", "t"])
     assert read_config(path).items() >= RUN_CONFIG.items()
     assert read_summary(path)["train/usefulness"] == 0.75
     *rows, with_picture = read_history(path)
