@@ -24,7 +24,7 @@ from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config, LevelsConfig
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.outputs import check_outputs
 from drest_torch.sharing import Shareable

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from drest_torch.commands.cli import one_sentence, streams
 from drest_torch.comparison.configurations import configurations, curves_over_training, labels
+from drest_torch.comparison.printing import print_comparison
 from drest_torch.comparison.records import find_runs
-from drest_torch.comparison.tables import print_comparison
 from drest_torch.errors import UserError, shown
 from drest_torch.outputs import check_outputs
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from drest_torch.commands.cli import command
 
 if TYPE_CHECKING:
-    from drest_torch.studies.registry import StudyCommand
+    from drest_torch.studies.catalogue import StudyCommand
 
 
 def _add_schemas() -> None:
     """Tell Hydra the studies of this project, and the one from outside that the command line names."""
     from drest_torch.config.compose import options, register
     from drest_torch.errors import StudyError
-    from drest_torch.studies.registry import study_schemas
+    from drest_torch.studies.catalogue import study_schemas
 
     if not any(word.startswith(("study=", "-", "hydra")) for word in sys.argv[1:]):
         names = ", ".join(name for name in options("study") if name != "paper")
@@ -37,7 +37,7 @@ def _composed(name: str) -> Any:
     """Return a study's configuration, with what the command line says to all of them."""
     from hydra.core.hydra_config import HydraConfig
 
-    from drest_torch.studies.registry import compose_study
+    from drest_torch.studies.catalogue import compose_study
 
     arguments = [argument for argument in HydraConfig.get().overrides.task if argument != "study=paper"]
     return compose_study(name, *arguments).study

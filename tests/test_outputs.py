@@ -13,7 +13,7 @@ from drest_torch.envs.view import show
 from drest_torch.errors import ConfigError, FileError, UserError
 from drest_torch.files import LOCK, remove_partial
 from drest_torch.outputs import check_outputs, is_run, refuse_links, refuse_taken
-from drest_torch.studies.registry import StudyCommand, compose_study
+from drest_torch.studies.catalogue import StudyCommand, compose_study
 from drest_torch.studies.runner import run_studies
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import small

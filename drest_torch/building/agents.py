@@ -25,7 +25,7 @@ from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import Level
 from drest_torch.errors import CheckpointError, ConfigError
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.memory_guard import MemoryGuard
 from drest_torch.limits import limited
 from drest_torch.registry import not_here, refuse_foreign

@@ -22,7 +22,7 @@ from drest_torch.building.policies import reward_of
 from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator
+from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.reward import Reward
 from drest_torch.transforms.flatten import standardised

@@ -21,7 +21,7 @@ from drest_torch.building.agents import AgentSpec, agent_config, evaluator
 from drest_torch.envs.actions import NUM_ACTIONS
 from drest_torch.envs.levels import Level, find_levels, world
 from drest_torch.errors import CheckpointError, ConfigError, shown
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.files import write_whole
 

@@ -12,8 +12,8 @@ import torch
 
 from drest_torch.agent import Agent
 from drest_torch.choices import forks
+from drest_torch.choices.attribution import decompose, profile
 from drest_torch.choices.edits import edits
-from drest_torch.choices.luck import decompose, profile
 from drest_torch.choices.pressure import Asked, by_kind, of_agent
 from drest_torch.choices.suites import EPSILON
 from drest_torch.envs.exact.propagator import mixture

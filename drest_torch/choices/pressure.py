@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from drest_torch.agent import Agent
+from drest_torch.choices.attribution import decompose
 from drest_torch.choices.edits import Edit
-from drest_torch.choices.luck import decompose
 from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable, mixture, uniform_policy
 from drest_torch.envs.levels import Level
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward
 

@@ -132,7 +132,7 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
 def _study(overrides: Collection[str]) -> Any:
     """Return the values of the command `study`, and those of a study if one is named: to import all takes seconds."""
     from drest_torch.config.compose import register
-    from drest_torch.studies.registry import StudyCommand, compose_study, study_schemas
+    from drest_torch.studies.catalogue import StudyCommand, compose_study, study_schemas
 
     names = [word.removeprefix("study=") for word in overrides if word.startswith("study=")]
     if names:
@@ -218,7 +218,7 @@ def _duration(group: str, name: str) -> str:
     """Return how long a study of this project takes, in brackets."""
     if group != "study":
         return ""
-    from drest_torch.studies.registry import TAKES
+    from drest_torch.studies.catalogue import TAKES
 
     return f" [{TAKES[name]}]" if name in TAKES else ""
 

@@ -13,8 +13,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 
+from drest_torch.comparison.printing import print_comparison
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs
-from drest_torch.comparison.tables import print_comparison
 from drest_torch.outputs import refuse_links
 from drest_torch.training.folder import command_line
 

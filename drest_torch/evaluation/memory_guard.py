@@ -12,7 +12,7 @@ from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import BYTES_PER_STATE, memory_text
+from drest_torch.evaluation.exact_evaluator import BYTES_PER_STATE, memory_text
 
 COPIES = 4
 """Of each weight: itself, its gradient and two averages of the optimizer."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from drest_torch.algos.networks.policy import Policy, memory_of, weights_unchanged
 from drest_torch.envs.levels import files_of
-from drest_torch.evaluation.exact import Evaluation
+from drest_torch.evaluation.exact_evaluator import Evaluation
 from drest_torch.evaluation.sampled import SampledEvaluation
 from drest_torch.files import write_json
 from drest_torch.outputs import check_outputs
@@ -96,7 +96,7 @@ class Results:
 
     def plotted(self, folder: Path, most: int) -> list[Path]:
         """Plot as `plot` does, for the run itself that the folder may belong to."""
-        from drest_torch.plots.policies import caption, policy_pictures  # an agent is evaluated without matplotlib
+        from drest_torch.plots.policy_maps import caption, policy_pictures  # an agent is evaluated without matplotlib
 
         level_set, found = self.evaluator, self.evaluation
         indices = level_set.room_for(most)

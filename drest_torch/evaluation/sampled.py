@@ -17,7 +17,7 @@ from drest_torch.algos.networks.policy import Policy, number_of, weights_unchang
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.exact.solver import LevelSet, Optima
 from drest_torch.envs.levels import Level
-from drest_torch.evaluation.exact import Evaluation, ExactEvaluator, evaluation_of
+from drest_torch.evaluation.exact_evaluator import Evaluation, ExactEvaluator, evaluation_of
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range

@@ -18,7 +18,7 @@ from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config, in_gridworld
 from drest_torch.config.stored import trust_modules_of
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
 from drest_torch.metrics import share_of_best

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
-from drest_torch.report.style import Style
+from drest_torch.report.themes import Style
 
 
 @dataclass(frozen=True)

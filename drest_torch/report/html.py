@@ -23,7 +23,7 @@ from matplotlib.text import Text
 from drest_torch.files import unused, write_whole
 from drest_torch.report import markdown
 from drest_torch.report.blocks import Block, Page, Plot, Table
-from drest_torch.report.style import PLACEHOLDERS, VARIABLES, variables
+from drest_torch.report.themes import PLACEHOLDERS, VARIABLES, variables
 
 
 def write_page(page: Page, path: Path) -> None:

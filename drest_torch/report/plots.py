@@ -12,11 +12,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from drest_torch.envs.view.rendering import render
-from drest_torch.evaluation.tabular import Tables
-from drest_torch.plots.policies import policy_panels
+from drest_torch.evaluation.tabular_agents import Tables
+from drest_torch.plots.policy_maps import policy_panels
 from drest_torch.plots.style import write_figure
 from drest_torch.report.blocks import Plot
-from drest_torch.report.style import LIGHT, Style
+from drest_torch.report.themes import LIGHT, Style
 from drest_torch.statistics.intervals import Interval
 
 _LABELS_INSIDE = 3

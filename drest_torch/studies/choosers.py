@@ -16,10 +16,10 @@ from drest_torch.agent import Agent
 from drest_torch.algos.exact import Exact
 from drest_torch.building.levels import load
 from drest_torch.choices import bits
+from drest_torch.choices.attribution import reflip
 from drest_torch.choices.bits import Showing
 from drest_torch.choices.generation import OUTCOMES
 from drest_torch.choices.grid import TURNS, grid_chooser, random_choice_levels, taken
-from drest_torch.choices.luck import reflip
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.prospects import numbers as posl_numbers
 from drest_torch.choices.suites import SHIFT_COSTS, shift_item

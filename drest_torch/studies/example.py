@@ -12,7 +12,7 @@ import pandas as pd
 from omegaconf import MISSING
 
 from drest_torch.envs.levels import PAPER_WORLDS, world
-from drest_torch.evaluation.tabular import Tables
+from drest_torch.evaluation.tabular_agents import Tables
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import last, p_longest
 from drest_torch.limits import limited

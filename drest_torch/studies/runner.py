@@ -20,8 +20,8 @@ from drest_torch.errors import FileError, shown
 from drest_torch.files import write_json, write_whole
 from drest_torch.jobs.executor import Executor, run_jobs
 from drest_torch.jobs.job import Failure, Job
+from drest_torch.jobs.job_progress import JobProgress
 from drest_torch.jobs.local import Local
-from drest_torch.jobs.progress import JobProgress
 from drest_torch.jobs.ray_cluster import RayCluster
 from drest_torch.jobs.store import Store
 from drest_torch.outputs import check_outputs, refuse_another, refuse_links
@@ -29,8 +29,8 @@ from drest_torch.report.blocks import Block, Commands, Details, Page, Prose, Sec
 from drest_torch.report.html import write_page
 from drest_torch.report.markdown import literal
 from drest_torch.report.template import plural
+from drest_torch.studies.catalogue import STUDIES, StudyCommand, check_study, values_of
 from drest_torch.studies.engine import Done, Published, Quote, publish
-from drest_torch.studies.registry import STUDIES, StudyCommand, check_study, values_of
 
 _TITLE_OF_PAPER = "The paper, reproduced"
 _QUESTION_OF_PAPER = (

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from drest_torch.evaluation.exact import PAPER_GAMMAS
+from drest_torch.evaluation.exact_evaluator import PAPER_GAMMAS
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.plots import dots

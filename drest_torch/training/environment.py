@@ -17,7 +17,7 @@ from drest_torch.building.policies import build_networks, spec_in_environment
 from drest_torch.building.trained import animate, evaluator_of
 from drest_torch.config.schema import Config, copies_of
 from drest_torch.errors import UserError, blaming
-from drest_torch.evaluation.environment import EnvironmentEvaluator
+from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
 from drest_torch.evaluation.memory_guard import MemoryGuard
 from drest_torch.reward import Reward
 from drest_torch.training.task import Task, count, origin_of

@@ -14,7 +14,7 @@ from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.soft import reference_policy
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
-from drest_torch.evaluation.exact import STATES_AT_ONCE, observe_states, query_policy
+from drest_torch.evaluation.exact_evaluator import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
 
 

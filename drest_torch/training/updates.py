@@ -23,7 +23,7 @@ from drest_torch.envs.generation.splits import Split
 from drest_torch.envs.levels import Level
 from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, transform
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.tabular import check_finite, tabulate
+from drest_torch.evaluation.tabular_agents import check_finite, tabulate
 from drest_torch.reward import Reward
 from drest_torch.tracking.effort import Pace
 from drest_torch.training.exact_batch import ExactBatch, every_setting

@@ -15,7 +15,7 @@ import torch
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import Level, LevelError
-from drest_torch.envs.levels.files import write_file
+from drest_torch.envs.levels.level_files import write_file
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.files import read_whole
 

@@ -1,14 +1,5 @@
 """Levels of gridworlds: their classes, and functions that read and write them."""
 
-from drest_torch.envs.levels.files import (
-    PAPER_WORLDS,
-    WORLDS,
-    files_of,
-    find_levels,
-    read_levels,
-    world,
-    write_levels,
-)
 from drest_torch.envs.levels.level import (
     CLOCKS,
     MAX_LENGTHS,
@@ -21,6 +12,15 @@ from drest_torch.envs.levels.level import (
     level_from_record,
     level_to_record,
     parse_level,
+)
+from drest_torch.envs.levels.level_files import (
+    PAPER_WORLDS,
+    WORLDS,
+    files_of,
+    find_levels,
+    read_levels,
+    world,
+    write_levels,
 )
 from drest_torch.envs.objects import Button, Coin, Lottery
 from drest_torch.envs.objects.button import MAX_TIME

@@ -16,8 +16,8 @@ from drest_torch.algos.networks.table import TablePolicy
 from drest_torch.algos.tabular_kernel import State, World, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.levels import Level, parse_level, world
-from drest_torch.evaluation.exact import ExactEvaluator
-from drest_torch.evaluation.tabular import Tables
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
+from drest_torch.evaluation.tabular_agents import Tables
 from drest_torch.reward import Reward
 from tests.helpers.simulator import random_level
 from tests.helpers.tabular_twin import LONGEST, UINT64, Reached, Told, ready, reference_agent, rules_of, threads

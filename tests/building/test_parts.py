@@ -13,7 +13,7 @@ from drest_torch.config.schema import shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import parse_level, world, write_levels
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.training.task import origin_of
 

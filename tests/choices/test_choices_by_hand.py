@@ -22,8 +22,8 @@ from drest_torch.choices import (
     prospects,
     suites,
 )
+from drest_torch.choices.attribution import reflip
 from drest_torch.choices.generation import random_menus
-from drest_torch.choices.luck import reflip
 from drest_torch.choices.menus import Menu, Menus, Option
 from drest_torch.choices.pressure import Asked, Measured
 from drest_torch.envs.dynamics.mdp import compile_levels
@@ -31,7 +31,7 @@ from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import parse_level
 from drest_torch.envs.objects.lottery import lottery_features
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward
 

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 import torch
 
-from drest_torch.choices.luck import decompose, lucks, profile, reflip
+from drest_torch.choices.attribution import decompose, lucks, profile, reflip
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable

@@ -21,7 +21,7 @@ from drest_torch import DReSTReward, neutrality, usefulness
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose, register
 from drest_torch.errors import ConfigError
-from drest_torch.studies.registry import study_schemas
+from drest_torch.studies.catalogue import study_schemas
 from tests.helpers.documents import PAGES, ROOT, Block, blocks, commands, follow, load, script
 
 own = script("tutorials/environment", "worker.py")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from drest_torch.evaluation.environment import EnvironmentEvaluator
+from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean
@@ -126,7 +126,7 @@ def test_a_collector_is_told_to_be_greedy(monkeypatch):
     made = SimpleNamespace(collector=collector, env=slots, ends=None, num_lengths=2, private_bits=0)
     ready = EnvironmentEvaluator(made, torch.ones(1, 2), name="it", reward=Reward(), seed=0, mini_episodes=5)
     ends = torch.tensor([0, 1]), torch.tensor([4, 2]), torch.tensor([1, 0])
-    monkeypatch.setattr("drest_torch.evaluation.environment.ended", lambda batch, *_, **__: ends)
+    monkeypatch.setattr("drest_torch.evaluation.environment_evaluator.ended", lambda batch, *_, **__: ends)
     level, length = ready._play("actor", greedy=True)
     assert (level.tolist(), length.tolist()) == ([0] * 6, [1, 0] * 3)  # three batches of two, for five
     ready._play("actor")
@@ -149,7 +149,7 @@ def test_more_levels_than_slots_are_played_in_turn(monkeypatch):
     )
     ready = EnvironmentEvaluator(made, torch.ones(5, 2), name="it", reward=Reward(), seed=7)
     ended = torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1, 0])
-    monkeypatch.setattr("drest_torch.evaluation.environment.ended", lambda batch, *_, **__: ended)
+    monkeypatch.setattr("drest_torch.evaluation.environment_evaluator.ended", lambda batch, *_, **__: ended)
     level, length = ready._play("actor", levels=5)
     assert begun == [(0, 7), (2, 7), (4, 7)]
     assert (level.tolist(), length.tolist()) == ([0, 1, 2, 3, 4, 0], [1, 0] * 3)

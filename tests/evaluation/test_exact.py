@@ -10,8 +10,8 @@ from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.exact.propagator import mixture
 from drest_torch.envs.levels import LevelError, parse_level
-from drest_torch.evaluation import exact
-from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator, memory_text
+from drest_torch.evaluation import exact_evaluator
+from drest_torch.evaluation.exact_evaluator import BYTES_PER_STATE, ExactEvaluator, memory_text
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 
@@ -141,12 +141,12 @@ def test_a_greedy_policy_takes_the_likeliest_action(evaluator):
 def test_batches_of_observations_change_nothing(evaluator, monkeypatch):
     policy = policy_for(evaluator)
     whole = evaluator.probabilities(policy)
-    monkeypatch.setattr(exact, "STATES_AT_ONCE", 7)
+    monkeypatch.setattr(exact_evaluator, "STATES_AT_ONCE", 7)
     torch.testing.assert_close(evaluator.probabilities(policy), whole, atol=1e-5, rtol=1e-5)
     numbers = math.prod(evaluator.observe.shape)
-    monkeypatch.setattr(exact, "NUMBERS_AT_ONCE", 5 * numbers + 1)
+    monkeypatch.setattr(exact_evaluator, "NUMBERS_AT_ONCE", 5 * numbers + 1)
     assert [evaluator.at_once(most) for most in (3, 9)] == [3, 5]
-    monkeypatch.setattr(exact, "NUMBERS_AT_ONCE", 1)
+    monkeypatch.setattr(exact_evaluator, "NUMBERS_AT_ONCE", 1)
     assert evaluator.at_once(9) == 1
 
 
@@ -167,7 +167,9 @@ def test_the_size_of_levels_in_words():
         f"up to {3 * gib:,} reachable states (estimated), for which exact evaluation takes 3.0 GiB,"
     )
     assert memory_text(gib, 4).endswith("takes 4.0 GiB under 4 settings of the private bits,")
-    assert memory_text(exact.MAX_STATES + 1).startswith(f"more than {exact.MAX_STATES:,} reachable states (estimated)")
+    assert memory_text(exact_evaluator.MAX_STATES + 1).startswith(
+        f"more than {exact_evaluator.MAX_STATES:,} reachable states (estimated)"
+    )
 
 
 def test_some_of_the_levels_are_unrolled_alone(evaluator):
@@ -180,8 +182,8 @@ def test_some_of_the_levels_are_unrolled_alone(evaluator):
 
 def test_levels_that_are_played_are_searchable(monkeypatch):
     asked = []
-    monkeypatch.setattr(exact, "check_searchable", lambda mdp, states: asked.append(states.tolist()))
-    exact.check_size(ready().mdp, ready().sizes, None)
+    monkeypatch.setattr(exact_evaluator, "check_searchable", lambda mdp, states: asked.append(states.tolist()))
+    exact_evaluator.check_size(ready().mdp, ready().sizes, None)
     assert asked == [ready().sizes.states.tolist()]
 
 

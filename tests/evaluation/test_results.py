@@ -9,7 +9,7 @@ import torch
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.levels import parse_level
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.reward import Reward
 
@@ -53,7 +53,9 @@ def test_a_record_is_written_as_it_is(results, tmp_path):
 
 def test_pictures_show_what_was_evaluated(results, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("drest_torch.plots.policies.policy_pictures", lambda *values: asked.append(values) or ["files"])
+    monkeypatch.setattr(
+        "drest_torch.plots.policy_maps.policy_pictures", lambda *values: asked.append(values) or ["files"]
+    )
     assert results.plot(tmp_path, most=1) == ["files"]
     ((reachable, policies, indices, folder, captions, agent),) = asked
     shown = results.evaluator.policies_by_private_bits(results.policy, reachable, greedy=results.greedy)

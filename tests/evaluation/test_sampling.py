@@ -16,7 +16,7 @@ from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import LevelError, parse_level, world
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import BYTES_PER_STATE, ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator, ended, estimates
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range

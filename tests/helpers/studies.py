@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 from drest_torch.jobs.job import Result
 from drest_torch.report.blocks import Details, Gallery, Page, Section
 from drest_torch.report.html import Picture, render
+from drest_torch.studies.catalogue import compose_study
 from drest_torch.studies.engine import Done, publish
-from drest_torch.studies.registry import compose_study
 
 
 def composed_study(name, *overrides):

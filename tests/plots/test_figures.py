@@ -16,7 +16,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.plots.curves import learning_curves
-from drest_torch.plots.policies import caption, policy_arrows, policy_pictures
+from drest_torch.plots.policy_maps import caption, policy_arrows, policy_pictures
 from tests.helpers.simulator import levels
 
 CAPTION = caption(0.9, 0.8, {4: 0.25, 8: 0.75})

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from drest_torch.envs.levels import parse_level
 from drest_torch.report import plots
 from drest_torch.report.plots import Line, beside, dots, lines_plot
-from drest_torch.report.style import LIGHT
+from drest_torch.report.themes import LIGHT
 from drest_torch.statistics.intervals import Interval
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drest_torch.report.style import DARK, LIGHT
+from drest_torch.report.themes import DARK, LIGHT
 
 
 def linear(colour):

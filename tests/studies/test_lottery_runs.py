@@ -14,7 +14,7 @@ from drest_torch.envs.exact.solver import committed_return, solve
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.envs.view import show
 from drest_torch.envs.view.rendering import render
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.metrics import usefulness
 from drest_torch.reward import Reward

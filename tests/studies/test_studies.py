@@ -19,10 +19,10 @@ from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.blocks import Plot, Prose, Table
-from drest_torch.report.style import LIGHT
+from drest_torch.report.themes import LIGHT
+from drest_torch.studies.catalogue import STUDIES as REGISTRY
+from drest_torch.studies.catalogue import StudyCommand, all_studies, study_schemas
 from drest_torch.studies.engine import Done
-from drest_torch.studies.registry import STUDIES as REGISTRY
-from drest_torch.studies.registry import StudyCommand, all_studies, study_schemas
 from drest_torch.studies.runner import run_studies, samples
 from tests.helpers.chromium import BROWSER, check_page
 from tests.helpers.documents import ROOT, blocks, follow

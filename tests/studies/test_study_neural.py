@@ -10,7 +10,7 @@ from drest_torch.envs.levels import world
 from drest_torch.jobs.job import Job, Result
 from drest_torch.statistics.intervals import runs_interval
 from drest_torch.studies import neural
-from drest_torch.studies.registry import all_studies
+from drest_torch.studies.catalogue import all_studies
 from tests.helpers.simulator import enumerate_policy, uniform_policy
 from tests.helpers.studies import composed, composed_study, reported
 

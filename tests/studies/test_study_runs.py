@@ -10,7 +10,7 @@ from drest_torch.agent import Agent
 from drest_torch.config.schema import config_folder
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.jobs.training_job import train, training_jobs
 from drest_torch.reward import Reward
 from drest_torch.training.run import Run

@@ -18,8 +18,8 @@ from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.store import Store
 from drest_torch.report.blocks import Commands, Details, Prose, Section, Table
 from drest_torch.studies import choosers, goals, lambda_meta, runner, sizes, unseen
+from drest_torch.studies.catalogue import StudyCommand
 from drest_torch.studies.engine import Done, Published, Quote
-from drest_torch.studies.registry import StudyCommand
 from drest_torch.studies.scores import score
 from tests.helpers.studies import all_blocks, composed_study
 

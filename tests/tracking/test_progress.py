@@ -7,7 +7,7 @@ import pytest
 
 from drest_torch.jobs.executor import Again, Done, Started
 from drest_torch.jobs.job import Failure, Job, Result
-from drest_torch.jobs.progress import JobProgress
+from drest_torch.jobs.job_progress import JobProgress
 from drest_torch.tracking.console import print_table
 from drest_torch.tracking.progress import Progress
 from tests.helpers.commands import Terminal

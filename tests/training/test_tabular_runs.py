@@ -7,7 +7,7 @@ import torch
 
 from drest_torch.building.checkpoints import State
 from drest_torch.envs.levels import world
-from drest_torch.evaluation.tabular import Tables
+from drest_torch.evaluation.tabular_agents import Tables
 from drest_torch.files import read_metrics
 from drest_torch.training.run import start
 from tests.helpers.runs import configured, weights

@@ -12,7 +12,7 @@ from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.levels import LevelError, parse_level, world
-from drest_torch.evaluation.exact import BYTES_PER_STATE, ExactEvaluator, observe_states
+from drest_torch.evaluation.exact_evaluator import BYTES_PER_STATE, ExactEvaluator, observe_states
 from drest_torch.evaluation.memory_guard import check_at_once
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward

@@ -17,7 +17,7 @@ from drest_torch.building.environments import evaluation_environment, training_e
 from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
 from drest_torch.errors import UserError
-from drest_torch.evaluation.environment import EnvironmentEvaluator, doubt
+from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator, doubt
 from drest_torch.reward import Reward
 from drest_torch.training.environment import keeps_state
 from drest_torch.training.run import resume, start
