@@ -112,11 +112,11 @@ def rules_for(config: Schedule, reward: Reward, divisor: Sequence[float], *, lea
 
     ``divisor`` holds the number that coins are divided by, for each length; `Reward.divide_by_best` has no effect here.
     """
-    if reward.rule is not None:
-        raise ConfigError(
-            f"reward.rule={reward.rule}, and a table learns from λ^(N − (i−1)/k) alone; use algo=exact, ppo, a2c or "
-            "reinforce"
-        )
+    for key, named in (("reward.rule", reward.rule), ("reward.count", reward.count)):
+        if named is not None:
+            raise ConfigError(
+                f"{key}={named}, and a table learns from λ^(N − (i−1)/k) alone; use algo=exact, ppo, a2c or reinforce"
+            )
     return Rules(
         lam=float(reward.lam),
         normaliser=float(reward.normaliser(len(divisor))),

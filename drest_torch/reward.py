@@ -6,6 +6,7 @@ trajectory-length, k is the number of lengths, and m is the most that can be col
 
 A `Reward` says how mini-episodes are paid. The functions above it are the formulas, one by one. With
 ``num_lengths=inf`` they leave out the normalising factor λ^(−(i−1)/k), which goes to 1 as k grows.
+`drest_torch.counting` counts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drest_torch import counting
+from drest_torch.counting import MOST_RULED, own_count, weights_by_age
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited, limits_of
 from drest_torch.metrics import share_of_best
@@ -64,8 +67,17 @@ def expected_discount(probability: Tensor, num_lengths: Tensor | float, episodes
     return terms.clamp(max=math.log(largest_reward(terms.dtype))).exp().sum(-1)
 
 
-MOST_RULED = 1000
-"""The largest E of a rule of one's own: binomial coefficients of more are no floats."""
+def expected_counted(probability: Tensor, num_lengths: Tensor | float, weights: Tensor, lam: float) -> Tensor:
+    """Return what `expected_discount` does where earlier mini-episodes count ``weights`` [E] by their age.
+
+    One of weight w multiplies the discount by λ^(w − w/k) with probability p, and else by λ^(−w/k), independently of
+    the others: E[λ^N] = Π_a (1 − p(1 − λ^w(a))).
+    """
+    k = torch.as_tensor(num_lengths, device=probability.device).to(probability.dtype)
+    weights = weights.to(probability)
+    log_ratio = torch.log1p(-probability.unsqueeze(-1) * (1 - lam**weights))
+    terms = (log_ratio - weights * math.log(lam) / k.unsqueeze(-1)).cumsum(-1)
+    return terms.clamp(max=math.log(largest_reward(terms.dtype))).exp().sum(-1)
 
 
 def ruled(rule: str, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float, lam: float) -> Tensor:
@@ -80,26 +92,48 @@ def ruled(rule: str, chosen_before: Tensor, index: Tensor | int, num_lengths: Te
 
 @lru_cache(maxsize=64)  # exact gradients ask for it in each update
 def averaged_rule(rule: str, num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
-    """Return the discount [E] of a rule, averaged over all orders as `averaged_discount` is.
+    """Return the discount [E] of a rule, averaged over all orders as `averaged_discount` is."""
+    number = torch.arange(episodes_per_meta, dtype=torch.float64)
+    index, chosen = number.unsqueeze(-1), number
+    return averaged_over_orders(ruled(rule, torch.minimum(chosen, index), index, num_lengths, lam), "reward.rule")
+
+
+@lru_cache(maxsize=64)
+def averaged_counted(count: str, num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
+    """Return the discount [E] with a rule of counting, averaged over all orders as `averaged_discount` is.
+
+    Of i earlier mini-episodes any m are alike equally often. Their mean discount follows from that of the i − 1 latest:
+    the oldest is one of the m with probability m/i.
+    """
+    weights = weights_by_age(count, episodes_per_meta - 1)
+    number = torch.arange(episodes_per_meta, dtype=torch.float64)
+    discounts = [torch.ones_like(number)]  # [m], where none are earlier
+    for earlier, weight in enumerate(weights[1:].tolist(), 1):
+        alike = number.clamp(max=earlier) / earlier
+        with_oldest = alike * lam ** (weight - weight / num_lengths) * discounts[-1].roll(1)
+        without = (1 - alike) * lam ** (-weight / num_lengths) * discounts[-1]
+        discounts.append(with_oldest + without)
+    return averaged_over_orders(torch.stack(discounts), "reward.count")
+
+
+def averaged_over_orders(discounts: Tensor, key: str) -> Tensor:
+    """Return the mean discounts [E] for n alike among the others, from those [i − 1, N] for N alike among the earlier.
 
     In a random order i − 1 of the other E − 1 mini-episodes are earlier, for each i equally often, and of the n that
     have the same length a hypergeometric number N is among them.
     """
-    if episodes_per_meta > MOST_RULED:
-        raise ConfigError(
-            f"reward.episodes_per_meta={episodes_per_meta} with reward.rule; expected at most {MOST_RULED}"
-        )
-    others = episodes_per_meta - 1
-    number = torch.arange(episodes_per_meta, dtype=torch.float64)
-    alike, index, chosen = number[:, None, None], number[:, None], number
-    logs = (
-        _log_choose(alike, chosen)
-        + _log_choose(others - alike, index - chosen)
-        - _log_choose(number * 0 + others, index)
-    )
-    chance = logs.exp()  # [n, i − 1, N]
-    discounts = ruled(rule, torch.minimum(chosen, index), index, num_lengths, lam)
-    return (chance * discounts).sum((-2, -1)) / episodes_per_meta
+    episodes = len(discounts)
+    if episodes > MOST_RULED:
+        raise ConfigError(f"reward.episodes_per_meta={episodes} with {key}; expected at most {MOST_RULED}")
+    others = episodes - 1
+    number = torch.arange(episodes, dtype=torch.float64)
+    alike, chosen = number.unsqueeze(-1), number  # [n, N]
+    total = torch.zeros_like(number)
+    for index, of_index in enumerate(discounts):
+        ways = _log_choose(alike, chosen) + _log_choose(others - alike, index - chosen)
+        chance = (ways - _log_choose(number * 0 + others, number * 0 + index)).exp()
+        total += torch.where(chance > 0, chance * of_index, 0).sum(-1)
+    return total / episodes
 
 
 def expected_rule(probability: Tensor, averaged: Tensor) -> Tensor:
@@ -116,16 +150,6 @@ def _log_choose(n: Tensor, k: Tensor) -> Tensor:
     inside = (k >= 0) & (k <= n)
     n, k = n.clamp(min=0), torch.where(inside, k, 0)
     return torch.where(inside, torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1), -math.inf)
-
-
-def alike_in_group(column: Tensor, columns: int, group: int) -> Tensor:
-    """Return how many mini-episodes of its group have the length of each [n], itself among them.
-
-    ``column`` [n] is the index of each one's length; neighbours are a group.
-    """
-    one_hot = (column.unsqueeze(-1) == torch.arange(columns, device=column.device)).reshape(-1, group, columns)
-    counts = one_hot.sum(1, keepdim=True).expand_as(one_hot).reshape(len(column), columns)
-    return counts.gather(1, column.unsqueeze(-1)).squeeze(-1)
 
 
 def largest_reward(dtype: torch.dtype) -> float:
@@ -158,12 +182,20 @@ class Reward:
     rule: str | None = None
     """``package.module:function`` of a discount of your own in place of λ^(N − (i−1)/k), with the arguments N, i − 1, k
     and λ. Averages and expectations follow from it (`averaged_rule`)."""
+    count: str | None = None
+    """``package.module:function`` of what an earlier mini-episode counts in N in place of 1, by how many mini-episodes
+    ago it was. i − 1 is then what all earlier ones count. Averages and expectations follow from it."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):
             value, limits = getattr(self, entry.name), limits_of(entry)
             if limits is not None and value is not None and not limits.allow(value):
                 raise ConfigError(f"{entry.name}={value}; expected {limits}")
+        if self.rule is not None and self.count is not None:
+            raise ConfigError(
+                f"reward.rule={self.rule} with reward.count={self.count} has no expectation in closed form; leave out "
+                "one of them"
+            )
 
     def at(self, progress: float) -> Reward:
         """Return the reward at a point of training, 0 to 1; E changes by equal factors in equal times."""
@@ -187,6 +219,18 @@ class Reward:
         """
         return num_lengths if self.normalise else math.inf
 
+    def weights(self, number: int) -> Tensor | None:
+        """Return what mini-episodes count that were up to ``number`` mini-episodes ago; None: each of them counts 1."""
+        return None if self.count is None else weights_by_age(self.count, number)
+
+    def counts_before(self, lengths: Tensor, num_lengths: int) -> Tensor:
+        """Return N of each length [..., M, k] before each of M mini-episodes, from their lengths in order [..., M]."""
+        return counting.counts_before(lengths, num_lengths, self.weights(lengths.shape[-1]))
+
+    def counts_after(self, lengths: Tensor, num_lengths: int) -> Tensor:
+        """Return N of each length [..., k] for the next mini-episode, from the lengths so far in order [..., M]."""
+        return counting.counts_after(lengths, num_lengths, self.weights(lengths.shape[-1]))
+
     def exponent(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
         """Return N − (i−1)/k, for N = ``chosen_before`` and i − 1 = ``index``, the number of earlier mini-episodes."""
         k = self.normaliser(num_lengths)
@@ -209,7 +253,9 @@ class Reward:
         """Return log10 of the largest discount of the normalised reward, of a length that is chosen last, and once."""
         if self.rule is not None:
             return math.log10(max(float(self._averaged(num_lengths).max()) * self.episodes_per_meta, 1e-300))
-        return -(self.episodes_per_meta - 1) / float(self.normaliser(num_lengths)) * math.log10(self.lam)
+        weights = self.weights(self.episodes_per_meta - 1)
+        earlier = self.episodes_per_meta - 1 if weights is None else float(weights.sum())
+        return -earlier / float(self.normaliser(num_lengths)) * math.log10(self.lam)
 
     def group_discounts(self, most_lengths: int, group: int) -> Tensor:
         """Return the discount [k, n] of a mini-episode that shares its length with n others of its group.
@@ -237,6 +283,8 @@ class Reward:
         k = float(self.normaliser(num_lengths))
         if self.rule is not None:
             return averaged_rule(self.rule, k, self.episodes_per_meta, self.lam)
+        if self.count is not None:
+            return averaged_counted(self.count, k, self.episodes_per_meta, self.lam)
         return averaged_discount(k, self.episodes_per_meta, self.lam)
 
     def pay(self, coins: Tensor, discount: Tensor, best_return: Tensor | None) -> Tensor:
@@ -265,6 +313,8 @@ class Reward:
             k = torch.as_tensor(num_lengths, device=probability.device).long()
             rows = [self._averaged(count) for count in range(1, int(k.max()) + 1)]
             return expected_rule(probability, torch.stack(rows).to(k.device)[k - 1])
+        if (weights := self.weights(self.episodes_per_meta - 1)) is not None:
+            return expected_counted(probability, self.normaliser(num_lengths), weights, self.lam)
         return expected_discount(probability, self.normaliser(num_lengths), self.episodes_per_meta, self.lam)
 
     def expected_return(
@@ -279,3 +329,24 @@ class Reward:
         k = torch.as_tensor(num_lengths, device=probability.device).unsqueeze(-1)
         discount = self.expected_discount(probability, k)
         return (preliminary * (discount.detach() if credit == "mini" else discount)).sum(-1)
+
+
+class MetaEpisode:
+    """The mini-episodes that one agent has played in order, each of which is paid at its end."""
+
+    def __init__(self, reward: Reward) -> None:
+        self.reward = reward
+        self.lengths: list[int] = []
+        """The index of each length, in order."""
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.lengths) >= self.reward.episodes_per_meta
+
+    def pay(self, length: int, num_lengths: int, coins: Tensor, best_return: Tensor | None) -> tuple[float, float]:
+        """Count a mini-episode that has ended; return its reward and its discount."""
+        played, own = torch.tensor(self.lengths, dtype=torch.int64), torch.tensor(length)
+        counts = self.reward.counts_after(played, num_lengths)
+        discount = self.reward.discount(own_count(counts, own), counts.sum(), num_lengths)
+        self.lengths.append(length)
+        return float(self.reward.pay(coins, discount, best_return)), float(discount)

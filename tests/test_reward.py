@@ -18,15 +18,29 @@ def double(*values):
 
 def discounts(lengths, k, lam, kind):
     """Return the discounts of a meta-episode played in this order, word for word as the paper or the rule has them."""
-    befores = [lengths[:place].count(length) for place, length in enumerate(lengths)]
-    if "rule" in kind:
-        return [rules.odd(double(before), place, k, lam).item() for place, before in enumerate(befores)]
-    return [lam ** (before - (place / k if kind["normalise"] else 0)) for place, before in enumerate(befores)]
+    counts = rules.waning(torch.arange(1.0, 1 + len(lengths))).tolist() if "count" in kind else [1] * len(lengths)
+    found = []
+    for place, length in enumerate(lengths):
+        weights = counts[:place][::-1]  # of the earlier ones, the oldest first
+        before, index = sum(w for w, other in zip(weights, lengths, strict=False) if other == length), sum(weights)
+        if "rule" in kind:
+            found.append(rules.odd(double(before), index, k, lam).item())
+        else:
+            found.append(lam ** (before - (index / k if kind.get("normalise", True) else 0)))
+    return found
 
 
 RULES = "tests.helpers.rules:"
 each_kind = pytest.mark.parametrize(
-    "kind", [{"normalise": True}, {"normalise": False}, {"rule": f"{RULES}odd"}], ids=str
+    "kind",
+    [
+        {"normalise": True},
+        {"normalise": False},
+        {"rule": f"{RULES}odd"},
+        {"count": f"{RULES}waning"},
+        {"count": f"{RULES}waning", "normalise": False},
+    ],
+    ids=str,
 )
 
 
@@ -81,6 +95,16 @@ def test_the_papers_rule_written_by_a_user_pays_what_the_closed_forms_pay():
     assert torch.autograd.gradcheck(lambda p: drest.expected_discount(p, 2), p[1:-1].clone().requires_grad_())
     most = drest.group_discounts(2, 16)[2].max().item()  # of a mean over places: all of it may be paid in one of them
     assert drest.log10_of_largest() == pytest.approx(math.log10(16 * most))
+
+
+def test_a_rule_that_counts_each_mini_episode_as_1_is_the_papers():
+    drest, paper = Reward(episodes_per_meta=16, count=f"{RULES}ones"), Reward(episodes_per_meta=16)
+    torch.testing.assert_close(drest.group_discounts(3, 16), paper.group_discounts(3, 16), rtol=1e-6, atol=0)
+    torch.testing.assert_close(drest.group_discounts(3, 8), paper.group_discounts(3, 8), rtol=1e-6, atol=0)
+    p, k = torch.linspace(0, 1, 9, dtype=torch.float64), torch.tensor([[2], [3]])
+    torch.testing.assert_close(drest.expected_discount(p, k), paper.expected_discount(p, k), rtol=1e-9, atol=0)
+    assert torch.autograd.gradcheck(lambda p: drest.expected_discount(p, 2), p[1:-1].clone().requires_grad_())
+    assert drest.log10_of_largest() == pytest.approx(paper.log10_of_largest())
 
 
 @pytest.mark.parametrize(("episodes", "percent"), [(16, 0.0), (32, 3.0), (64, 13.6)])
@@ -155,6 +179,10 @@ def test_the_largest_discounts_of_the_papers_grid_are_finite_and_so_are_their_gr
         ({"rule": f"{RULES}wrong"}, "must return a tensor"),
         ({"rule": f"{RULES}none"}, r"reward\.rule=.* cannot be imported"),
         ({"rule": f"{RULES}drest", "episodes_per_meta": 1001}, r"reward\.episodes_per_meta=1001"),
+        ({"count": f"{RULES}negative"}, r"reward\.count=.* of at least 0"),
+        ({"count": f"{RULES}none"}, r"reward\.count=.* cannot be imported"),
+        ({"count": f"{RULES}ones", "episodes_per_meta": 1002}, r"reward\.count=.* 1001 mini-episodes"),
+        ({"count": f"{RULES}ones", "rule": f"{RULES}drest"}, "leave out one of them"),
     ],
 )
 def test_values_by_which_nothing_can_be_paid_are_refused(values, words):

@@ -85,8 +85,9 @@ class AgentSpec:
             raise CheckpointError(f"{path}: the specification of its agent cannot be used: {error}") from None
         if policy.network != TABLE and not NETWORKS.is_known(policy.network):
             refuse_foreign(path, "policy.network", policy.network)
-        if reward.rule is not None:
-            refuse_foreign(path, "reward.rule", reward.rule.partition(":")[0])
+        for key, named in (("reward.rule", reward.rule), ("reward.count", reward.count)):
+            if named is not None:
+                refuse_foreign(path, key, named.partition(":")[0])
         return cls(policy, reward, origin)
 
 

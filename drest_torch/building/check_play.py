@@ -21,7 +21,16 @@ from drest_torch.transforms.base import check_finite, played, round_of, title
 
 PLANS = 16
 """Policies that always do the same: they show whether what an agent does changes the length."""
-TELLING = ("mini_idx", "mini_len", "mini_done", "best_return", "num_lengths", "drest_counts", "drest_coins")
+TELLING = (
+    "mini_idx",
+    "mini_len",
+    "mini_done",
+    "best_return",
+    "num_lengths",
+    "drest_counts",
+    "drest_coins",
+    "drest_played",
+)
 """Entries that tell the mini-episodes of a meta-episode apart."""
 
 

@@ -119,7 +119,7 @@ def own_modules(values: Any) -> Iterator[tuple[str, str]]:
     sink = value("language", "logger")
     if sink not in (None, NO_SINK) and not SINKS.is_known(str(sink)):
         yield "language.logger", str(sink)
-    for group, key in (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule")):
+    for group, key in (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule"), ("reward", "count")):
         module = str(value(group, key)).rpartition(":")[0]
         if module and not module.startswith("drest_torch.envs.tasks."):
             yield f"{group}.{key}", module

@@ -63,8 +63,9 @@ def training_jobs(
     cfg.run_dir = ""  # its folder is no part of what the run is
     check_run(cfg)
     config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
-    if config["reward"]["rule"] is None:  # a key of later: without it a run is what it was before, and has its digest
-        del config["reward"]["rule"]
+    for later in ("rule", "count"):  # keys of later: without them a run is what it was before, and has its digest
+        if config["reward"][later] is None:
+            del config["reward"][later]
     return [
         Job(f"{label}-{seed}", "drest_torch.jobs.training_job:train", {"config": config | {"seed": seed}})
         for seed in seeds

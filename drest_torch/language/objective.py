@@ -12,10 +12,11 @@ from torch import Tensor
 
 from drest_torch.choices import measures
 from drest_torch.choices.menus import Menus
+from drest_torch.counting import alike_in_group
 from drest_torch.errors import ConfigError
 from drest_torch.language.prompts import LARGEST_SCORE, Prompt, as_prompt
 from drest_torch.metrics import share_of_best
-from drest_torch.reward import Reward, alike_in_group
+from drest_torch.reward import Reward
 
 INVALID = -1.5
 """What an answer is paid that names no option."""
@@ -59,13 +60,17 @@ def expected_pay(
 
 def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INVALID) -> Tensor:
     """Return the pay [B, E] of sampled answers to B prompts, each sure of its length; −1 names no option."""
-    most, places = menus.lengths.shape[1], chosen.clamp_min(0)
-    own = share_of_best(menus.gain, menus.best.unsqueeze(1)) if reward.divide_by_best else menus.gain / LARGEST_SCORE
-    worth = own.sum(-1).float().gather(1, places)
-    column = torch.where(chosen < 0, most, menus.probability.argmax(-1).gather(1, places))
-    alike = alike_in_group(column.flatten(), most + 1, reward.episodes_per_meta).reshape(chosen.shape)
-    discount = reward.group_discounts(most, reward.episodes_per_meta)[menus.num_lengths.unsqueeze(-1), alike - 1]
-    return torch.where(chosen < 0, invalid, discount * worth)
+    most, group = menus.lengths.shape[1], reward.episodes_per_meta
+    names_one, place = chosen >= 0, chosen.clamp_min(0)
+    if reward.divide_by_best:
+        worth = share_of_best(menus.gain, menus.best.unsqueeze(1))
+    else:
+        worth = menus.gain / LARGEST_SCORE
+    length = menus.probability.argmax(-1).gather(1, place)  # [B, E]
+    alike = alike_in_group(torch.where(names_one, length, -1), most)
+    discounts = reward.group_discounts(most, group)
+    discount = discounts[menus.num_lengths.unsqueeze(-1), (alike - 1).clamp_min(0)]
+    return torch.where(names_one, discount * worth.sum(-1).float().gather(1, place), invalid)
 
 
 def sampled_gain(

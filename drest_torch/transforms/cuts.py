@@ -63,14 +63,14 @@ def warn_of_unfinished(batch: TensorDictBase, ended: Tensor, ticks: Iterable[Nes
     return bool(plays.any())
 
 
-def warn_of_reset(counts: Tensor, done: Tensor, reset: Tensor) -> bool:
+def warn_of_reset(number: Tensor, done: Tensor, reset: Tensor) -> bool:
     """Warn if slots that are reset were in the middle of a meta-episode; return whether there are any.
 
-    ``counts`` [*batch, k] are those of lengths, and ``done`` [*batch, 1] the ends, after the last step.
+    ``number`` [*batch, …] adds up to that of mini-episodes, and ``done`` [*batch, 1] are the ends, after the last step.
     """
     cut = ~done & reset.reshape(done.shape)
     if cut.any():
-        played = int(counts.sum(-1, keepdim=True)[cut].max())
+        played = int(number.sum(-1, keepdim=True)[cut].max())
         warnings.warn(
             f"DReSTReward: a slot was reset in the middle of its meta-episode (mini-episodes so far: {played}), so it "
             f"counts anew, and repeating a length is not discounted; {TRUNCATES}",

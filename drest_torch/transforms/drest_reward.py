@@ -13,6 +13,7 @@ from torch import Tensor
 from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
+from drest_torch.counting import alike_in_group, own_count
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.transforms.base import (
@@ -29,6 +30,9 @@ from drest_torch.transforms.base import (
 )
 from drest_torch.transforms.best_return import GAMMA
 from drest_torch.transforms.cuts import refuse_parts, warn_of_reset, warn_of_unfinished
+
+PLAYED = "drest_played"
+"""The key of the lengths so far, which a rule of counting is told."""
 
 
 class DReSTReward(StatefulTransform):
@@ -49,8 +53,8 @@ class DReSTReward(StatefulTransform):
     what to declare.
 
     The transform adds ``drest_counts`` [*batch, k] and ``drest_coins`` (the discounted sum so far) to the
-    tensordict, and ``reward_raw``, the environment's own reward. The counters live in the tensordict, so they are
-    visible in the data. Do not show them to the policy.
+    tensordict, with a rule of counting also ``drest_played``, and ``reward_raw``, the environment's own reward. The
+    counters live in the tensordict, so they are visible in the data. Do not show them to the policy.
 
     With ``group`` slots, or with averaged counting, mini-episodes that are played side by side are counted together.
     The transform then pays for a collected batch of whole mini-episodes [slots, time], as the ``postproc`` of a
@@ -213,17 +217,35 @@ class DReSTReward(StatefulTransform):
         length = length * ended
         discount = self.reward.discount(counts.gather(-1, length), counts.sum(-1, keepdim=True), k)
         paid = torch.where(ended, self.reward.pay(coins, discount, best), 0)
-        counts = counts.scatter_add(-1, length, ended.to(counts.dtype))
+        if self.reward.count is None:
+            counts = number = counts.scatter_add(-1, length, ended.to(counts.dtype))
+        else:
+            played = self._played(tensordict.get(PLAYED), length, ended)
+            counts = self.reward.counts_after(played - 1, self.num_lengths)
+            next_tensordict.set(PLAYED, played)
+            number = (played > 0).float()
         coins = coins * ~ended
         said = {"reward": paid.to(raw.dtype), "reward_raw": raw, "drest_counts": counts, "drest_coins": coins}
         next_tensordict.update(said)
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
         if not self._seen_meta_episode:
-            self._warn_of_single_ones(counts, column(next_tensordict, "done"))
+            self._warn_of_single_ones(number, column(next_tensordict, "done"))
         if self.warns_of_cuts:
-            self._last = counts, column(next_tensordict, "done")
+            self._last = number, column(next_tensordict, "done")
         return next_tensordict
+
+    def _played(self, played: Tensor, length: Tensor, ended: Tensor) -> Tensor:
+        """Return the lengths of the meta-episode's mini-episodes [*batch, E], the latest as the last.
+
+        They are numbered from 1, and 0 stands for none.
+        """
+        if (played[..., :1] * ended).any():
+            raise ConfigError(
+                f"DReSTReward with reward.count={self.reward.count}: a meta-episode has more than {played.shape[-1]} "
+                "mini-episodes; give the reward the episodes_per_meta of the environment"
+            )
+        return torch.where(ended, torch.cat((played[..., 1:], length + 1), -1), played)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         """Warn if slots are reset, as TorchRL does where something outside has ended them, in a meta-episode."""
@@ -232,9 +254,9 @@ class DReSTReward(StatefulTransform):
         self._last = None
         return super()._reset(tensordict, tensordict_reset)
 
-    def _warn_of_single_ones(self, counts: Tensor, done: Tensor) -> None:
+    def _warn_of_single_ones(self, number: Tensor, done: Tensor) -> None:
         """Warn if the first meta-episodes that end hold a single mini-episode each: then nothing is discounted."""
-        played = counts.sum(-1, keepdim=True)[done]
+        played = number.sum(-1, keepdim=True)[done]
         self._seen_meta_episode = bool(played.any())
         if self._seen_meta_episode and (played < 2).all():
             warnings.warn(
@@ -345,38 +367,34 @@ class DReSTReward(StatefulTransform):
         if self._discounts is not None:
             discount = self._discounts.to(k.device)[k, self.alike(episodes.length)]
         else:
-            in_order = self._counted(episodes.length).transpose(1, 2).flatten(1, 2)  # round by round
-            before = in_order.cumsum(1) - in_order
-            before = before.unflatten(1, (k.shape[1], self.group)).transpose(1, 2)
-            index = before.sum(-1).reshape(k.shape)
-            discount = self.reward.discount(self._of_length(before, episodes.length), index, k)
-            counts = before.reshape(*k.shape, self.num_lengths)
+            counts = self.counts_before(episodes.length)  # [slots, rounds, k]
+            discount = self.reward.discount(own_count(counts, episodes.length), counts.sum(-1), k)
             place = episodes.round.clamp_max(k.shape[1] - 1).unsqueeze(-1).expand(-1, -1, self.num_lengths)
             batch.set("drest_counts", counts.gather(1, place))
         paid = self.reward.pay(episodes.coins, discount, episodes.best_return)
         return torch.where(episodes.length >= 0, paid, 0)
 
+    def counts_before(self, length: Tensor) -> Tensor:
+        """Return N of each length before each mini-episode [slots, rounds, k]: those of a group in order, by rounds."""
+        in_groups = length.unflatten(0, (-1, self.group))
+        in_order = in_groups.transpose(1, 2).flatten(1, 2)  # [groups, rounds · group]
+        counts = self.reward.counts_before(in_order, self.num_lengths)
+        return counts.unflatten(1, (-1, self.group)).transpose(1, 2).reshape(*length.shape, self.num_lengths)
+
     def alike(self, length: Tensor) -> Tensor:
         """Return how many others of its group and round have the length of each mini-episode [slots, rounds]."""
-        counted = self._counted(length)
-        alike = self._of_length(counted.sum(1, keepdim=True).expand_as(counted), length)
-        return (alike.long() - 1).clamp_min(0)
-
-    def _counted(self, length: Tensor) -> Tensor:
-        """Return whether the mini-episodes [slots, rounds] have each length [groups, group, rounds, k], as numbers."""
-        one_hot = length.unsqueeze(-1) == torch.arange(self.num_lengths, device=length.device)
-        return one_hot.float().unflatten(0, (-1, self.group))
-
-    def _of_length(self, counts: Tensor, length: Tensor) -> Tensor:
-        """Return the count of each one's own length [slots, rounds], from those of all lengths."""
-        counts = counts.reshape(*length.shape, self.num_lengths)
-        return counts.gather(-1, length.clamp_min(0).unsqueeze(-1)).squeeze(-1)
+        side_by_side = length.unflatten(0, (-1, self.group)).transpose(1, 2)  # [groups, rounds, group]
+        alike = alike_in_group(side_by_side, self.num_lengths).transpose(1, 2).reshape(length.shape)
+        return (alike - 1).clamp_min(0)
 
     # ------------------------------------------------------------------------------------ specs
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
         sizes = {"drest_counts": self.num_lengths, "drest_coins": 1}
         counters: Entries = {name: Unbounded((*batch, size), device=device) for name, size in sizes.items()}
+        if self.reward.count is not None:
+            shape = *batch, self.reward.episodes_per_meta
+            counters[PLAYED] = Unbounded(shape, dtype=torch.int64, device=device)
         return counters if self.tick_key is not None else counters | {"drest_tick": whole(batch, device)}
 
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:

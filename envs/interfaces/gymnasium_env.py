@@ -21,7 +21,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
-from drest_torch.reward import Reward
+from drest_torch.reward import MetaEpisode, Reward
 
 Array = NDArray[Any]
 
@@ -66,7 +66,7 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         self.optima = solve(mdp, self.reward.gamma)
         self._observe = make_observation(observation, mdp)
         self._level: int | None = None
-        self._counts = torch.zeros(self.optima.lengths.shape[1])  # N, how often each length was played
+        self._meta_episode = MetaEpisode(self.reward)
         self._time_left = torch.zeros(1, dtype=torch.int64)
         self.action_space = spaces.Discrete(NUM_ACTIONS)
         # Only the coins and delays of lotteries can be negative.
@@ -79,9 +79,9 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         super().reset(seed=seed)
         level = (options or {}).get("level")
         is_new = self._level is None or seed is not None or level is not None
-        if is_new or self._counts.sum() >= self.reward.episodes_per_meta:
+        if is_new or self._meta_episode.is_complete:
             self._level = int(self.np_random.integers(self.mdp.num_levels)) if level is None else int(level)
-            self._counts = torch.zeros_like(self._counts)
+            self._meta_episode = MetaEpisode(self.reward)
         here = torch.tensor([self._level])
         self._spot, self._time_left = self.mdp.start[here], self.mdp.shutdown[here]
         self._taken, self._ticks, self._coins = torch.zeros_like(here), 0, torch.zeros(1, dtype=torch.float64)
@@ -113,13 +113,12 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
 
     def _end(self, info: dict[str, Any]) -> float:
         """Count the mini-episode, and say in ``info`` what it was; return what the reward pays for it."""
-        lengths, best_return = self.optima.lengths[self._level], self.optima.best_return[self._level]
-        column = lengths == self._ticks
-        played, k = self._counts.sum(), self.optima.num_lengths[self._level]
-        discount = self.reward.discount(self._counts[column], played, k)
-        self._counts[column] += 1
-        info |= {"length": self._ticks, "coins": float(self._coins), "discount": float(discount)}
-        return float(self.reward.pay(self._coins, discount, best_return[column]))
+        optima, level = self.optima, self._level
+        length = int((optima.lengths[level] == self._ticks).nonzero())
+        best_return = optima.best_return[level, length]
+        paid, discount = self._meta_episode.pay(length, int(optima.num_lengths[level]), self._coins, best_return)
+        info |= {"length": self._ticks, "coins": float(self._coins), "discount": discount}
+        return paid
 
     def _observation(self) -> Array:
         return self._observe(self._spot, self._taken, self._time_left)[0].numpy()

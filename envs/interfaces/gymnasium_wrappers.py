@@ -24,7 +24,7 @@ from gymnasium.utils import RecordConstructorArgs
 from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits
 from drest_torch.metrics import share_of_best
-from drest_torch.reward import Reward
+from drest_torch.reward import MetaEpisode, Reward
 from drest_torch.timer import Timer
 
 Environment = gymnasium.Env[Any, Any]
@@ -283,6 +283,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
                 raise ConfigError(f"{_name(env)}: best has {len(best)} values for {lengths} lengths; expected one each")
             _check(env, Limits(above=0), **{f"best[{i}]": value for i, value in enumerate(best)})
         self._best = [1.0] * lengths if best is None else [float(value) for value in best]
+        self._meta_episode = MetaEpisode(reward)
         self._restart()
         self._coins, self._ticks = 0.0, 0
 
@@ -290,8 +291,8 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         """Begin a mini-episode, and a new meta-episode where the current one is complete."""
         if seed is not None:
             self._restart()
-        elif self._is_complete():
-            self._counts = [0] * self._lengths
+        elif self._meta_episode.is_complete:
+            self._meta_episode = MetaEpisode(self._reward)
         self._coins, self._ticks = 0.0, 0
         return self.env.reset(seed=seed, options=options)
 
@@ -308,10 +309,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     def _restart(self) -> None:
         """Begin a meta-episode, and forget the largest C."""
         self._most = torch.tensor(self._best, dtype=torch.float64)
-        self._counts = [0] * self._lengths
-
-    def _is_complete(self) -> bool:
-        return sum(self._counts) >= self._reward.episodes_per_meta
+        self._meta_episode = MetaEpisode(self._reward)
 
     def _end(self, info: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         """Pay for the mini-episode; return its reward and the entries of ``info``."""
@@ -332,16 +330,13 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         if self._largest:
             self._most[column] = self._most[column].maximum(coins[0])
         best = self._most[column : column + 1]
-        chosen_before = torch.tensor([float(self._counts[column])])
-        discount = self._reward.discount(chosen_before, sum(self._counts), self._lengths)
-        paid = self._reward.pay(coins, discount, best)
-        self._counts[column] += 1
+        paid, discount = self._meta_episode.pay(column, self._lengths, coins, best)
         share = {"share": float(share_of_best(coins, best))} if self._divided else {}
-        return float(paid), {
+        return paid, {
             "coins": self._coins,
-            "discount": float(discount),
+            "discount": discount,
             **share,
             "length": info.get("length", self._ticks),
             "length_index": int(index),
-            "meta_done": self._is_complete(),
+            "meta_done": self._meta_episode.is_complete,
         }

@@ -36,6 +36,7 @@ OF_RUNS: tuple[dict[str, Any], ...] = (
     {"logger.sinks": {"evil_code": None}},
     {"logger.sinks": {"csv": None, "evil_plugin": {"project": "x"}}},
     {"reward.rule": "evil_code:rule"},
+    {"reward.count": "evil_code:rule"},
     {"env": "torchrl", "env.factory": "evil_code:make"},
     {"env": "torchrl", "env.factory": "evil_package.evil_code:make"},
     {"env": "gymnasium", "env.id": "evil_code:Odd-v0"},
@@ -119,7 +120,11 @@ READERS: dict[str, Callable[[Path], Outcome]] = {
     },
 }
 """What reads a stored run. A command that reads another kind of run is given this one, too."""
-SPECIFIED = {"policy.network": ("policy", "network"), "reward.rule": ("reward", "rule")}
+SPECIFIED = {
+    "policy.network": ("policy", "network"),
+    "reward.rule": ("reward", "rule"),
+    "reward.count": ("reward", "count"),
+}
 """The keys that a checkpoint says as well: the places of their values in the specification of its agent."""
 JUDGES = {"evaluate run=run levels=paper", "evaluate run=run checkpoint=best animation=a.gif", "Agent.load"}
 JUDGES |= {"Agent.from_pretrained", next(reader for reader in READERS if "start_from=run" in reader)}

@@ -66,6 +66,14 @@ def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, mon
         start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.rule=linear:discount"))
 
 
+def test_a_rule_of_counting_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch):
+    run = trained("A rule of counting", tmp_path, monkeypatch)
+    p = torch.tensor([0.1, 0.5], dtype=torch.float64)
+    assert not torch.allclose(reward_of(run.cfg).expected_discount(p, 2), Reward().expected_discount(p, 2), rtol=0.01)
+    with pytest.raises(ConfigError, match=r"reward\.count=waning:count, and a table"):
+        start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.count=waning:count"))
+
+
 def test_a_network_of_ones_own_is_trained(tmp_path, monkeypatch):
     tensors = weights(trained("A network", tmp_path, monkeypatch).folder)
     gains = [tensors[f"policy.net.body.{layer}.weight"] for layer in (1, 4)]

@@ -1,4 +1,6 @@
-"""Discounts as users write them: ``reward.rule=tests.helpers.rules:NAME``."""
+"""Discounts as users write them, ``reward.rule=tests.helpers.rules:NAME``, and rules of counting."""
+
+import torch
 
 
 def drest(chosen_before, index, num_lengths, lam):
@@ -12,3 +14,20 @@ def odd(chosen_before, index, num_lengths, lam):
 
 def wrong(chosen_before, index, num_lengths, lam):
     return lam
+
+
+def waning(age):
+    """A rule of counting (``reward.count``): older mini-episodes count less, without a pattern."""
+    return 1.5 * 0.8**age + 0.1 * (3.7 * age).sin().abs()
+
+
+def ones(age):
+    return torch.ones_like(age)
+
+
+def negative(age):
+    return -age
+
+
+def hundredths(age):
+    return age * 0 + 0.01

@@ -113,6 +113,7 @@ NAMES_CODE = [
     {"env": {"control": "stranger:control"}},
     {"env": {"id": "stranger:Odd-v0"}},
     {"reward": {"rule": "stranger:pay"}},
+    {"reward": {"count": "stranger:pay"}},
 ]
 
 
@@ -162,6 +163,7 @@ def test_values_of_a_stored_language_run_are_checked(values, reason, tmp_path):
         ("policy", {"network": "os"}),
         ("reward", {"rule": "stranger:pay"}),
         ("reward", {"rule": "os:abort"}),
+        ("reward", {"count": "stranger:pay"}),
     ],
 )
 def test_code_that_a_checkpoint_names_is_not_run(group, values, run, elsewhere, monkeypatch):

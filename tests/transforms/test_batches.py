@@ -15,6 +15,7 @@ from drest_torch.gridworlds import Gridworlds, ObjectiveReward
 from drest_torch.reward import Reward
 from drest_torch.transforms.drest_reward import DReSTReward
 from drest_torch.transforms.on_batches import Advance, LogDiscounts
+from tests.helpers import rules
 
 pytestmark = pytest.mark.filterwarnings("ignore:DReSTReward.* have not ended when the batch does")
 SLOTS, TIME, GROUP = 6, 14, 3
@@ -66,6 +67,7 @@ REWARDS = {
     "not normalised": Reward(0.6, 0.9, GROUP, normalise=False),
     "not divided": Reward(0.3, 0.7, GROUP, divide_by_best=False),
     "clipped": Reward(0.2, 1.0, GROUP, clip=0.9),
+    "counted": Reward(0.6, 1.0, GROUP, count="tests.helpers.rules:waning"),
 }
 
 
@@ -78,17 +80,21 @@ def test_a_batch_is_paid_in_order_of_play(name, tick_key):
     raw = batch["next", "reward"].clone()
     paid = LogDiscounts(drest)(drest(batch))
     expected, count = torch.zeros(SLOTS, TIME), 0
+    counts = [1] * 50 if reward.count is None else rules.waning(torch.arange(1.0, 51.0)).tolist()
     for played in mini_episodes(batch_of(4), reward, tick_key):
-        before = [0, 0, 0]
-        for index, (slot, first, last, coins, length, m, k) in enumerate(played):
+        for number, (slot, first, last, coins, length, m, k) in enumerate(played):
+            before = [0, 0, 0]
+            for age, (*_, earlier, _, _) in enumerate(reversed(played[:number])):
+                before[earlier] += counts[age]
+            index = sum(before)
             exponent = before[length] - (index / k if reward.normalise else 0)
             share = coins / (m if reward.divide_by_best else 1)
             expected[slot, last] = min(reward.lam**exponent * share, reward.clip or math.inf)
-            assert paid["drest_counts"][slot, first : last + 1].tolist() == [before] * (last + 1 - first)
+            for row in paid["drest_counts"][slot, first : last + 1].tolist():
+                assert row == pytest.approx(before)
             shown = [(each - (index / k if reward.normalise else 0)) * math.log(reward.lam) for each in before]
             for row in paid["drest_log_discounts"][slot, first : last + 1].tolist():
                 assert row == pytest.approx(shown, abs=1e-5)
-            before[length] += 1
             count += 1
     assert torch.allclose(paid["next", "reward"].squeeze(-1), expected, rtol=1e-4)
     assert torch.equal(paid["next", "reward_raw"], raw)

@@ -19,6 +19,9 @@ from tests.helpers.rollouts import played
 
 NINE = [world(name) for name in PAPER_WORLDS]
 PAID = DReSTReward.of(Reward(0.5), num_lengths=3, num_lengths_key=None)
+COUNTED = DReSTReward.of(
+    Reward(0.5, episodes_per_meta=3, count="tests.helpers.rules:waning"), num_lengths=3, num_lengths_key=None
+)
 ENDS = [2, 5]
 
 timer = partial(ShutdownTimer, 3, [2, 4])
@@ -43,6 +46,7 @@ ALONE = {
     "skip": (Counting, lambda: [timer(skip=True)]),
     "mini-episodes": (Counting, lambda: [timer(), MetaEpisodes(3)]),
     "reward": (Counting, lambda: [timer(), BestReturn(3, given=[4, 9, 30]), MetaEpisodes(3), PAID.clone()]),
+    "counted": (Counting, lambda: [timer(), BestReturn(3, given=[4, 9, 30]), MetaEpisodes(3), COUNTED.clone()]),
 }
 """Transforms of which each slot is as if it were alone."""
 TOGETHER = {

@@ -13,6 +13,7 @@ from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
+from tests.helpers import rules
 from tests.helpers.counting import Counting
 from tests.helpers.rollouts import played, rollout
 
@@ -143,6 +144,18 @@ def test_a_meta_episode_of_one_mini_episode_is_warned_of_once():
     assert len([warning for warning in caught if "DReSTReward" in str(warning.message)]) == 1
 
 
+def test_with_a_rule_of_counting_e_is_that_of_the_environment():
+    drest = DReSTReward.of(Reward(episodes_per_meta=2, count="tests.helpers.rules:waning"), num_lengths=2)
+    with pytest.raises(ConfigError, match=r"reward\.count=.* more than 2 mini-episodes; give"):
+        play(TransformedEnv(Coins(), drest), [0, 0, 0])
+
+
+def test_a_rule_of_small_counts_does_not_look_like_single_mini_episodes(recwarn):
+    drest = DReSTReward.of(Reward(episodes_per_meta=3, count="tests.helpers.rules:hundredths"), num_lengths=2)
+    play(TransformedEnv(Coins(), drest), PLAN)
+    assert not [each for each in recwarn if "DReSTReward" in str(each.message)]
+
+
 def test_a_reward_in_double_precision_stays_so():
     check_env_specs(TransformedEnv(Coins(reward=Unbounded((2, 1), dtype=torch.float64)), DReSTReward()))
 
@@ -156,6 +169,7 @@ def test_a_reward_in_double_precision_stays_so():
         Reward(0.5, 1.0, 4, normalise=False),
         Reward(0.1, 0.9, 9, clip=5.0),
         Reward(1.0, 0.95, 4),
+        Reward(0.5, 1.0, 5, count="tests.helpers.rules:waning"),
     ],
     ids=str,
 )
@@ -164,6 +178,7 @@ def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
     slots = 22
     levels = [parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for last in (".", "B2")]
     levels += map(world, PAPER_WORLDS)
+    counts = torch.ones(9) if reward.count is None else rules.waning(torch.arange(1.0, 10.0))
     env = GridworldEnv(levels, slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
     paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=3, tick_key=tick_key))
     said, found = rollout(paying, 150)["next"], set()
@@ -175,7 +190,9 @@ def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
             coins.append(raw)
             expected = 0.0
             if ended:
-                exponent = earlier.count(length) - (len(earlier) / k if reward.normalise else 0)
+                weights = counts[: len(earlier)].tolist()[::-1]
+                before = sum(weight for weight, each in zip(weights, earlier, strict=True) if each == length)
+                exponent = before - (sum(weights) / k if reward.normalise else 0)
                 share = sum(c * reward.gamma**tick for tick, c in enumerate(coins))
                 share /= (m or 1.0) if reward.divide_by_best else 1.0
                 expected = min(reward.lam**exponent * share, reward.clip or math.inf)

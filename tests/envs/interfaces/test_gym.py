@@ -57,8 +57,9 @@ def test_before_the_first_tick_and_after_the_last_a_reset_is_needed():
         assert env.step(3)[2]
 
 
-def test_rewards_equal_those_of_the_transform_and_plain_coins_are_paid_when_they_are_collected():
-    reward = Reward(0.7, 0.9, 8)
+@pytest.mark.parametrize("count", [None, "tests.helpers.rules:waning"])
+def test_rewards_equal_those_of_the_transform_and_plain_coins_are_paid_when_they_are_collected(count):
+    reward = Reward(0.7, 0.9, 8, count=count)
     episodes, slots = reward.episodes_per_meta, len(NINE)
     worlds = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=reward.gamma)
     paying = TransformedEnv(worlds, DReSTReward.of(reward, num_lengths=2))

@@ -7,6 +7,7 @@ import warnings
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from drest_torch.envs.interfaces.gymnasium_wrappers import DReSTWrapper, ShutdownTimerWrapper
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
+from tests.helpers import rules
 from tests.helpers.counting import timed
 
 VECTOR = spaces.Box(-9, 1000, (2,), np.float32)
@@ -189,6 +191,7 @@ def play(env, actions, seed=None):
         st.sampled_from((1.0, 0.9)),
         st.integers(1, 4),
         clip=st.sampled_from((None, 0.6)),
+        count=st.sampled_from((None, "tests.helpers.rules:waning")),
     ),
     st.sampled_from(([5, 8], "largest", None)),
     st.sampled_from((0.0, -1.0)),
@@ -212,7 +215,10 @@ def test_payments_are_those_of_the_reward(reward, best, floor, episodes):
         most[index] = max(most[index], coins)
         divisor = (most if best == "largest" else best or [1, 1])[index]
         share = coins / divisor if divisor else 0.0
-        discount = reward.lam ** (before.count(index) - len(before) / 2)
+        counts = [1.0] * 3 if reward.count is None else rules.waning(torch.arange(1.0, 4.0)).tolist()
+        counts = counts[: len(before)][::-1]
+        alike = sum(count for count, each in zip(counts, before, strict=True) if each == index)
+        discount = reward.lam ** (alike - sum(counts) / 2)
         before = [*before, index]
         paid, info = play(env, actions, seed=0 if kind == "anew" else None)
         play(other, [ASK, 0, 0, 0, 0])
