@@ -15,7 +15,7 @@ from drest_torch import _WHERE as WHERE
 from tests.helpers.commands import python
 from tests.helpers.documents import ROOT
 
-LOWEST = "_version errors files limits metrics outputs registry reward theory timer transforms"
+LOWEST = "_version counting errors files limits metrics outputs registry reward theory timer transforms"
 MATHEMATICS = {f"drest_torch.{name}" for name in LOWEST.split()}
 """The modules of the lowest floor, besides `drest_torch` itself; a package stands for all modules in it."""
 COMMANDS = "train evaluate check study compare completion commands __main__"
