@@ -244,7 +244,7 @@ def test_schedules_reach_the_loss_and_the_optimisers():
             assert learner.scheduled() == pytest.approx({"optim/lr": rate, "optim/entropy_coeff": entropy})
 
 
-@pytest.mark.parametrize("network", ["mlp", "residual", "symmetric", "convolutional"])
+@pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
 @pytest.mark.parametrize("private_bits", [0, 2])
 def test_once_is_the_network_in_each_step(network, private_bits):
     """The outputs and the gradients, in 64 bits; also of a minibatch whose states are rows of what was seen."""

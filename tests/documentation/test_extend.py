@@ -76,9 +76,10 @@ def test_a_rule_of_counting_of_ones_own_is_learnt_from_and_refused_by_tables(tmp
 
 def test_a_network_of_ones_own_is_trained(tmp_path, monkeypatch):
     tensors = weights(trained("A network", tmp_path, monkeypatch).folder)
-    gains = [tensors[f"policy.net.body.{layer}.weight"] for layer in (1, 4)]
+    gains = [tensors[f"policy.net.body.{block}.layers.0.weight"] for block in (1, 2)]
     assert [len(gain) for gain in gains] == [16, 16]
     assert not any(torch.equal(gain, torch.ones(16)) for gain in gains)
+    assert "policy.net.body.3.layers.0.weight" not in tensors
 
 
 @pytest.mark.slow

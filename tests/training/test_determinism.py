@@ -14,7 +14,6 @@ FEW = ("levels=generated", "levels.train=16", "levels.selection=0", "levels.test
 NETWORKS = {
     "mlp": ("policy=auto", "policy.network=mlp", "policy.observation=centred", "policy.width=128"),
     "symmetric": ("policy=symmetric", "policy.observation=centred", "policy.width=256"),
-    "residual": ("policy=residual", "policy.observation=centred", "policy.width=128"),
     "convolutional": ("policy=convolutional", "policy.width=128", "policy.depth=1"),
     "recurrent": ("policy=recurrent", "policy.width=64", "sampled=16", "levels.selection=0"),
 }

@@ -42,33 +42,17 @@ def mlp(body, rows, act):
     return rows @ last.weight.T + last.bias
 
 
-def normalised(layer, rows):
-    centred = rows - rows.mean(-1, keepdim=True)
-    return centred / (rows.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt() * layer.weight + layer.bias
-
-
-def residual(body, rows, act):
-    first, *blocks, norm, last = body
-    rows = rows @ first.weight.T + first.bias
-    for block in blocks:
-        before, one, _, two = block.layers
-        inner = act(normalised(before, rows) @ one.weight.T + one.bias)
-        rows = rows + inner @ two.weight.T + two.bias
-    return normalised(norm, rows) @ last.weight.T + last.bias
-
-
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize(("network", "formula"), [("mlp", mlp), ("residual", residual)])
-def test_a_network_is_its_formula(network, formula, activation):
-    policy, critic, shown, bits, context = made(network, activation)
+def test_an_mlp_is_its_formula(activation):
+    policy, critic, shown, bits, context = made("mlp", activation)
     act = ACTIVATIONS[activation]
-    expected = formula(policy.net.body, inputs(shown, bits), act) + policy.offset
+    expected = mlp(policy.net.body, inputs(shown, bits), act) + policy.offset
     torch.testing.assert_close(policy(shown, bits), expected, rtol=1e-4, atol=1e-4)
-    value = formula(critic.net.body, inputs(shown, bits, context), act).squeeze(-1)
+    value = mlp(critic.net.body, inputs(shown, bits, context), act).squeeze(-1)
     torch.testing.assert_close(critic(shown, bits, context), value, rtol=1e-4, atol=1e-4)
     index = torch.tensor([3, 0, 3, 1, 4, 4])
     several = context[[0, 1, 2, 3, 4, 0]]
-    value = formula(critic.net.body, inputs(shown[index], bits[index], several), act).squeeze(-1)
+    value = mlp(critic.net.body, inputs(shown[index], bits[index], several), act).squeeze(-1)
     torch.testing.assert_close(critic(shown, bits, several, index), value, rtol=1e-4, atol=1e-4)
 
 
@@ -104,14 +88,12 @@ def square(weight):
     return weight @ weight.T if weight.shape[0] <= weight.shape[1] else weight.T @ weight
 
 
-@pytest.mark.parametrize("network", ["mlp", "residual", "recurrent"])
+@pytest.mark.parametrize("network", ["mlp", "recurrent"])
 def test_weights_begin_orthogonal_with_their_gains(network):
     policy, critic, *_ = made(network, depth=4, changed=0.0)
     for whole, gain in ((policy, 0.01), (critic, 1.0)):
         layers = [layer for layer in whole.modules() if isinstance(layer, nn.Linear)]
         gains = [2**0.5] * (len(layers) - 1) + [gain]
-        if network == "residual":  # what blocks add is as much as what goes into the first
-            gains = [1.0, *[2**0.5, 4**-0.5] * 4, gain]
         for layer, each in zip(layers, gains, strict=True):
             side = min(layer.weight.shape)
             assert torch.allclose(square(layer.weight), each**2 * torch.eye(side), atol=1e-4)
