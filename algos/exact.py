@@ -24,7 +24,7 @@ from torch import Tensor
 
 from drest_torch.algos.base import NetworkConfig, NetworkLearner
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
-from drest_torch.algos.objectives.base import Outcome
+from drest_torch.algos.objectives.base import PolicyOutcome
 from drest_torch.limits import limited
 
 STATES_AT_ONCE = 4096
@@ -130,7 +130,7 @@ class Exact(NetworkLearner):
     def objective(self, batch: Any, probabilities: Tensor) -> Tensor:
         """Return the value of the batch's objective in each level [B] for action probabilities [Z, N, A]."""
         probability, coins = batch.outcome(probabilities)
-        outcome = Outcome(
+        outcome = PolicyOutcome(
             probability,
             coins,
             batch.best_return,

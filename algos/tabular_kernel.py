@@ -64,7 +64,7 @@ class Rules(NamedTuple):
     random_episodes: int
 
 
-class State(NamedTuple):
+class TableState(NamedTuple):
     """The state of A agents, which `play` changes in place."""
 
     logits: np.ndarray
@@ -85,7 +85,7 @@ class State(NamedTuple):
     """[A, K] the largest return so far given each length."""
 
 
-def new_state(seeds: np.ndarray, rows: int, lengths: int) -> State:
+def new_state(seeds: np.ndarray, rows: int, lengths: int) -> TableState:
     """Return the state of untrained agents, each with the stream of its seed."""
     agents = len(seeds)
 
@@ -94,7 +94,7 @@ def new_state(seeds: np.ndarray, rows: int, lengths: int) -> State:
 
     logits = np.zeros((agents, rows, NUM_ACTIONS))
     stream = _mix(np.asarray(seeds, np.uint64)).view(np.int64)
-    return State(logits, stream, zeros(), zeros(), zeros(), zeros(), zeros(lengths), np.zeros((agents, lengths)))
+    return TableState(logits, stream, zeros(), zeros(), zeros(), zeros(), zeros(lengths), np.zeros((agents, lengths)))
 
 
 def _mix(z: np.ndarray) -> np.ndarray:
@@ -107,7 +107,7 @@ def _mix(z: np.ndarray) -> np.ndarray:
 # Without the GIL, so that a process can end without waiting for the kernel. numba names the cached kernel after this
 # line's number and stores the module's name with it.
 @njit(parallel=True, cache=True, nogil=True)
-def play(world: World, rules: Rules, state: State, episodes: int) -> None:
+def play(world: World, rules: Rules, state: TableState, episodes: int) -> None:
     """Play ``episodes`` mini-episodes with every agent and let it learn from each."""
     for agent in prange(len(state.logits)):
         scratch = _Scratch(
@@ -134,7 +134,7 @@ class _Scratch(NamedTuple):
 
 
 @njit
-def _mini_episode(world: World, rules: Rules, state: State, agent: int, steps: _Scratch) -> None:
+def _mini_episode(world: World, rules: Rules, state: TableState, agent: int, steps: _Scratch) -> None:
     """Play one mini-episode and learn from it, unless it is cut off."""
     gamma, logits = rules.gamma, state.logits[agent]
     lr, epsilon = scheduled(rules, state.played[agent])
@@ -165,7 +165,7 @@ def _mini_episode(world: World, rules: Rules, state: State, agent: int, steps: _
 
 
 @njit
-def _discount_over_divisor(rules: Rules, state: State, agent: int, length: int, total: float) -> float:
+def _discount_over_divisor(rules: Rules, state: TableState, agent: int, length: int, total: float) -> float:
     """Return λ^(N − (i−1)/k) ÷ m for the mini-episode that has just ended, and update the counts."""
     state.best_seen[agent, length] = max(state.best_seen[agent, length], total)
     divisor = state.best_seen[agent, length] if rules.learns_divisor else rules.divisor[length]

@@ -25,7 +25,7 @@ class ObjectiveConfig:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PolicyOutcome:
     """What a policy comes to in B levels with at most K lengths."""
 
     probability: Tensor
@@ -114,7 +114,7 @@ class Objective(ABC):
         self.config = config
 
     @abstractmethod
-    def value(self, outcome: Outcome) -> Tensor:
+    def value(self, outcome: PolicyOutcome) -> Tensor:
         """Return the value of each level [B], of a size of about 1; its gradient trains the policy.
 
         It is called once for an update, so that an objective with a state of its own can move it.

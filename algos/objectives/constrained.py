@@ -44,7 +44,7 @@ class Objective(base.Objective):
         """The integral of each constraint's violation; one constraint, or one for each length."""
         self.multiplier = torch.zeros(MOST, dtype=torch.float64)
 
-    def value(self, outcome: base.Outcome) -> Tensor:
+    def value(self, outcome: base.PolicyOutcome) -> Tensor:
         """Return the value of each level [B], and move the multipliers."""
         value, slack = self._problem(outcome)  # [B], [B, constraints]
         price = self._price(slack)
@@ -76,7 +76,7 @@ class Objective(base.Objective):
         self.multiplier = (self.sum + self.config.proportional * violation).clamp_min(0)
         return self.multiplier[: slack.shape[-1]].to(slack)
 
-    def _problem(self, outcome: base.Outcome) -> tuple[Tensor, Tensor]:
+    def _problem(self, outcome: base.PolicyOutcome) -> tuple[Tensor, Tensor]:
         """Return what is climbed, and how far each constraint is met."""
         bound, k = self.config.at_least, outcome.num_lengths.unsqueeze(-1)
         coins, useful = outcome.coins.sum(-1), outcome.usefulness

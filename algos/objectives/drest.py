@@ -12,7 +12,7 @@ Config = base.ObjectiveConfig
 class Objective(base.Objective):
     """The DReST return, or that of another reward, in closed form."""
 
-    def value(self, outcome: base.Outcome) -> Tensor:
+    def value(self, outcome: base.PolicyOutcome) -> Tensor:
         """Return the expected return [B]; with credit within the mini-episode the discounts are constants."""
         reward = outcome.reward
         preliminary = reward.preliminary(outcome.coins, outcome.best_return.to(outcome.coins.dtype))

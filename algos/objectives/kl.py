@@ -36,7 +36,7 @@ class Config(base.ObjectiveConfig):
 class Objective(base.Objective):
     """Coins ÷ m, or coins, minus β times a divergence."""
 
-    def value(self, outcome: base.Outcome) -> Tensor:
+    def value(self, outcome: base.PolicyOutcome) -> Tensor:
         coins = outcome.share if outcome.reward.divide_by_best else outcome.coins
         return coins.sum(-1) - self.config.beta * outcome.divergence(self.config.reference)
 

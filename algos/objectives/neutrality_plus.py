@@ -29,7 +29,7 @@ class Config(base.ObjectiveConfig):
 class Objective(base.Objective):
     """Neutrality+, in levels with luck or in all."""
 
-    def value(self, outcome: base.Outcome) -> Tensor:
+    def value(self, outcome: base.PolicyOutcome) -> Tensor:
         # A length that is never taken counts as 0.
         shares = share_of_best(outcome.given, outcome.best_return.to(outcome.given.dtype))
         flat = shares.sum(-1) / outcome.num_lengths

@@ -28,7 +28,7 @@ class Config(base.ObjectiveConfig):
 class Objective(base.Objective):
     """The share of m(l), and a bonus that falls with how often the length is chosen."""
 
-    def value(self, outcome: base.Outcome) -> Tensor:
+    def value(self, outcome: base.PolicyOutcome) -> Tensor:
         share = outcome.share
         others = self.config.group - 1
         count = torch.arange(others + 1, device=share.device, dtype=share.dtype)

@@ -30,7 +30,7 @@ class Config(base.ObjectiveConfig):
 class Objective(base.Objective):
     """DReST over sets of lengths in levels with luck, over lengths in the others."""
 
-    def value(self, outcome: base.Outcome) -> Tensor:
+    def value(self, outcome: base.PolicyOutcome) -> Tensor:
         over_lengths = drest.Objective(self.config).value(outcome)
         if not bool(outcome.by_luck.any()):
             return over_lengths
@@ -40,7 +40,7 @@ class Objective(base.Objective):
         return torch.where(outcome.by_luck, over_sets, over_lengths)
 
 
-def over_supports(outcome: base.Outcome, taken: Tensor, chance: Tensor, given: Tensor) -> Tensor:
+def over_supports(outcome: base.PolicyOutcome, taken: Tensor, chance: Tensor, given: Tensor) -> Tensor:
     """Return the value [B] of levels whose coins lie in lotteries; the arguments are those of `by_lottery`."""
     chance, given = chance.to(taken.dtype), given.to(taken.dtype)
     possible, exists = chance > 0, chance.sum(-1) > 0

@@ -33,7 +33,7 @@ class Config(base.ObjectiveConfig):
 class Objective(base.Objective):
     """Usefulness and the spread of lengths, by a weight."""
 
-    def value(self, outcome: base.Outcome) -> Tensor:
+    def value(self, outcome: base.PolicyOutcome) -> Tensor:
         useful = outcome.usefulness
         if self.config.product:
             return useful * neutrality_normalised(outcome.probability, outcome.num_lengths)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from drest_torch.envs.exact.layers import Layer
+from drest_torch.envs.exact.layers import StateLayer
 from drest_torch.envs.exact.propagator import Arrivals, Reachable
 from drest_torch.metrics import neutrality
 
@@ -82,7 +82,7 @@ def _stays(links: int) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(i == j) for j in range(links)) for i in range(links))
 
 
-def _into(layer: Layer, flow: Tensor) -> Tensor:
+def _into(layer: StateLayer, flow: Tensor) -> Tensor:
     """Sum the flow [C, n, 4, J] along each action and outcome into the next states and ends [C, m]."""
     if layer.chance is not None:
         flow = flow * layer.chance.to(flow.dtype)

@@ -21,7 +21,7 @@ from drest_torch.choices.pressure import enters, of_agent
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Lottery
-from drest_torch.envs.objects.lottery import Outcome, shown_outcomes
+from drest_torch.envs.objects.lottery import LotteryOutcome, shown_outcomes
 from drest_torch.errors import LevelError
 
 DENOMINATOR = 10_000
@@ -74,14 +74,14 @@ def _turned(step: tuple[int, int], turn: int) -> tuple[int, int]:
     return down, right
 
 
-def _outcomes(option: Sequence[tuple[float, int, float]], shortest: int) -> tuple[Outcome, ...]:
+def _outcomes(option: Sequence[tuple[float, int, float]], shortest: int) -> tuple[LotteryOutcome, ...]:
     chances = [Fraction(chance).limit_denominator(1000) for chance, _, _ in option]
     if sum(chances) != 1 or not all(chances):
         parts = [max(1, round(chance * DENOMINATOR)) for chance, _, _ in option]
         parts[parts.index(max(parts))] += DENOMINATOR - sum(parts)
         chances = [Fraction(part, DENOMINATOR) for part in parts]
     outcomes = [
-        Outcome(chance, float(coins), length - shortest)
+        LotteryOutcome(chance, float(coins), length - shortest)
         for chance, (_, length, coins) in zip(chances, option, strict=True)
     ]
     return tuple(sorted(outcomes, key=lambda each: (each.delay, each.coins)))

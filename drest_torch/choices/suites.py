@@ -48,7 +48,7 @@ class Suite:
 
 
 @dataclass(frozen=True)
-class Score:
+class SuiteScore:
     """How often the second option of a suite's items is taken; items without an answer are void, and in no mean."""
 
     rates: np.ndarray
@@ -83,12 +83,12 @@ def answers(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
     return np.where(np.abs(rates.sum(-1, keepdims=True) - 1) < 1e-3, rates, np.nan)
 
 
-def measure(menus: Sequence[Menu], chooser: Chooser) -> Score:
+def measure(menus: Sequence[Menu], chooser: Chooser) -> SuiteScore:
     """Return how often an agent takes the second option of these menus of two."""
     first, second = answers(chooser, menus)[:, 1], answers(chooser, [menu.reversed() for menu in menus])[:, 0]
     gaps = np.abs(first - second)
     valid = np.isfinite(gaps)
-    return Score((first + second) / 2, float(gaps[valid].mean()) if valid.any() else float("nan"))
+    return SuiteScore((first + second) / 2, float(gaps[valid].mean()) if valid.any() else float("nan"))
 
 
 def first_taken(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:

@@ -100,7 +100,7 @@ def help_text(name: str, *overrides: str) -> str:
 # ------------------------------------------------------------------------------------------- keys
 
 
-class Key(NamedTuple):
+class KeyHelp(NamedTuple):
     """A key of a command."""
 
     name: str
@@ -111,7 +111,7 @@ class Key(NamedTuple):
     """The values that it can have, where they can be listed."""
 
 
-def keys_of(command: str, *overrides: str) -> list[Key]:
+def keys_of(command: str, *overrides: str) -> list[KeyHelp]:
     """Return the keys of a command, the single ones first."""
     from drest_torch.config.compose import compose
 
@@ -125,7 +125,7 @@ def keys_of(command: str, *overrides: str) -> list[Key]:
             plain: Any = OmegaConf.to_container(within, resolve=False)
             kind: Any = OmegaConf.get_type(within)
             meaning = _docstrings(kind).get(field.name, "")
-            found.append(Key(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
+            found.append(KeyHelp(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
     return found
 
 

@@ -31,7 +31,7 @@ See docs/tutorials/language.md."""
 
 
 @dataclass
-class Evaluation:
+class EvaluationConfig:
     """The values of an evaluation."""
 
     model: str = "small"
@@ -72,13 +72,13 @@ def main() -> None:
 
 
 def _train(words: list[str]) -> None:
-    from drest_torch.language.config import Config, stored
+    from drest_torch.language.config import LanguageConfig, stored
     from drest_torch.language.training import Training, check_new, command
 
     resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
     if resumed and len(words) > 1:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
-    cfg = stored(Path(resumed[0])) if resumed else key_values(words, Config)
+    cfg = stored(Path(resumed[0])) if resumed else key_values(words, LanguageConfig)
     if not resumed:
         check_new(cfg)  # before the model is loaded, which takes a while
     run = Training(cfg)
@@ -95,7 +95,7 @@ def _train(words: list[str]) -> None:
     )
 
 
-def _prompts(given: Evaluation, *, brief: bool) -> list[Any]:
+def _prompts(given: EvaluationConfig, *, brief: bool) -> list[Any]:
     from drest_torch.language import prompts as data
 
     if given.tasks is not None:
@@ -111,7 +111,7 @@ def _evaluate(words: list[str]) -> None:
     from drest_torch.language.model import SMALL, SMOLLM2, load
     from drest_torch.language.training import trained
 
-    given = key_values(words, Evaluation)
+    given = key_values(words, EvaluationConfig)
     check_limits(given)
     device = device_of(given.device)
     if given.picture is not None:
@@ -150,7 +150,7 @@ def _draw(rows: list[Any], title: str, path: Path) -> None:
 def _tasks(words: list[str]) -> None:
     from drest_torch.language import prompts as data
 
-    given = key_values(words, Evaluation)
+    given = key_values(words, EvaluationConfig)
     check_limits(given)
     if given.out is None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")

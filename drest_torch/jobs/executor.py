@@ -44,7 +44,7 @@ class Started:
 
 
 @dataclass(frozen=True, eq=False)
-class Done:
+class Finished:
     """The end of a run, with a result or a failure; ``existed`` is true if the result was already in the store."""
 
     job: Job
@@ -62,7 +62,7 @@ class Again:
     reason: str
 
 
-Event = Started | Again | Done
+Event = Started | Again | Finished
 Task = tuple[Job, Path]
 """A run and its folder."""
 
@@ -92,14 +92,14 @@ def run_jobs(
         if (result := store.get(job)) is None:
             missing.setdefault(job.digest(), job)
         else:
-            say(Done(job, result, None, 0.0, existed=True))
+            say(Finished(job, result, None, 0.0, existed=True))
     if missing:
         tasks = [(job, store.folder_of(job)) for job in missing.values()]
         # SIGTERM is treated as Ctrl-C, which is handled also in a study that a script started in the background.
         stoppable = handling(signal.default_int_handler, *STOPS)
         with store.claimed(missing.values()), stoppable, closing(executor.run(tasks)) as events:
             for event in events:
-                if isinstance(event, Done):
+                if isinstance(event, Finished):
                     if event.failure:
                         store.record_failure(event.failure)
                         failed[event.job.digest()] = event.failure
@@ -109,7 +109,7 @@ def run_jobs(
     return [failed[digest] for digest in missing if digest in failed]
 
 
-def run_job(job: Job, folder: Path) -> Done:
+def run_job(job: Job, folder: Path) -> Finished:
     """Execute one run, with its output in a file of its folder; any error in it becomes its failure."""
     began = perf_counter()
     try:
@@ -125,10 +125,10 @@ def run_job(job: Job, folder: Path) -> Done:
             result = runner(copy.deepcopy(job.spec), folder)
             if not isinstance(result, Result):
                 raise JobError(f"{job.runner} returned a value of type {type(result).__name__}; expected a Result")
-            return Done(job, result.checked(), None, perf_counter() - began)
+            return Finished(job, result.checked(), None, perf_counter() - began)
     except (Exception, SystemExit) as error:
         failure = Failure(job, reason_of(error), traceback.format_exc())
-        return Done(job, None, failure, perf_counter() - began)
+        return Finished(job, None, failure, perf_counter() - began)
 
 
 def reason_of(error: BaseException) -> str:

@@ -22,9 +22,9 @@ from time import monotonic
 
 from drest_torch.jobs.executor import (
     SECONDS_TO_SAVE,
-    Done,
     Event,
     ExecutorError,
+    Finished,
     Started,
     Task,
     last_output,
@@ -46,7 +46,7 @@ class Local:
         """Execute the runs, in at most as many workers as there are runs; stop all workers at the end."""
         waiting = deque(tasks)
         workers, idle = list[_Worker](), list[_Worker]()
-        running: dict[Future[Done], tuple[_Worker, Task]] = {}
+        running: dict[Future[Finished], tuple[_Worker, Task]] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < self.workers:
@@ -84,7 +84,7 @@ class _Worker:
             self.ready = self.pool.submit(bool)  # this starts the process
         (self.process,) = {*multiprocessing.active_children()} - before
 
-    def death(self, task: Task) -> Done:
+    def death(self, task: Task) -> Finished:
         """Return how a run ended whose process died, or was stopped from elsewhere."""
         if self.ready.exception() is not None:
             raise ExecutorError(
@@ -95,7 +95,7 @@ class _Worker:
         self.process.join()
         job, folder = task
         reason = f"its process {_cause(self.process.exitcode or 0)} before it had a result"
-        return Done(job, None, Failure(job, reason, last_output(folder)), 0.0)
+        return Finished(job, None, Failure(job, reason, last_output(folder)), 0.0)
 
 
 def _cause(exit_code: int) -> str:

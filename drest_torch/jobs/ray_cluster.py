@@ -20,9 +20,9 @@ from drest_torch._version import __version__
 from drest_torch.jobs.executor import (
     SECONDS_TO_SAVE,
     Again,
-    Done,
     Event,
     ExecutorError,
+    Finished,
     Started,
     Task,
     last_output,
@@ -114,13 +114,13 @@ class RayCluster:
         finally:
             _stop(ray, list(running))
 
-    def _end(self, ray: Any, reference: Any, job: Job, folder: Path, tries: int) -> Again | Done:
+    def _end(self, ray: Any, reference: Any, job: Job, folder: Path, tries: int) -> Again | Finished:
         errors = ray.exceptions
         try:
-            done: Done = ray.get(reference)
+            done: Finished = ray.get(reference)
             return done
         except errors.RayError as error:
-            # An error of the run itself is in its `Done`; a cancelled run is one whose node was shut down.
+            # An error of the run itself is in its `Finished`; a cancelled run is one whose node was shut down.
             if isinstance(error, errors.RayTaskError) and not isinstance(error, errors.TaskCancelledError):
                 cause = error.cause if isinstance(error.cause, ExecutorError) else reason_of(error.cause)
                 raise ExecutorError(f"the Ray cluster cannot do these runs: {cause}") from None
@@ -129,7 +129,7 @@ class RayCluster:
             if tries <= self.retries:
                 return Again(job, reason)
             reason = f"{reason}, the last of {tries} times ({reason_of(error)})"
-            return Done(job, None, Failure(job, reason, f"{error}\n{last_output(folder)}"), 0.0)
+            return Finished(job, None, Failure(job, reason, f"{error}\n{last_output(folder)}"), 0.0)
 
 
 def _is_on_gpu(job: Job) -> bool:
@@ -158,7 +158,7 @@ def _check_address(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()
 
 
-def run_on_a_node(job: Job, folder: Path, version: str) -> Done:
+def run_on_a_node(job: Job, folder: Path, version: str) -> Finished:
     """Execute one run in a process of a node, or raise an error if the node cannot execute it."""
     if __version__ != version:
         raise ExecutorError(

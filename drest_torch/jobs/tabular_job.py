@@ -24,7 +24,7 @@ SHOWN = 10
 
 
 @dataclass
-class Training(tabular.Schedule):
+class TabularTraining(tabular.Schedule):
     """The training of a run's agents, and the interval of their evaluations."""
 
     lam: float = limited(above=0, at_most=1)
@@ -75,7 +75,7 @@ def agents_job(
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Execute the run of a spec that `agents_job` made."""
-    training = Training(**spec["training"])
+    training = TabularTraining(**spec["training"])
     level = world(spec["world"], x=spec["x"])
     mdp = compile_levels([level.with_clock(spec["clock"])])
     optima = solve(mdp, training.gamma)

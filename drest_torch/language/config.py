@@ -22,7 +22,7 @@ MOST_SCENARIOS = 1_000_000
 
 
 @dataclass
-class Config:
+class LanguageConfig:
     """The values of a training."""
 
     model: str = SMALL
@@ -83,10 +83,10 @@ class Config:
 class Stored:
     """What stands in the ``config.yaml`` of a run."""
 
-    language: Config = field(default_factory=Config)
+    language: LanguageConfig = field(default_factory=LanguageConfig)
 
 
-def check(cfg: Config) -> None:
+def check(cfg: LanguageConfig) -> None:
     """Refuse values that no training can have; to load a model takes a while."""
     check_limits(cfg)
     device_of(cfg.device)
@@ -99,7 +99,7 @@ def check(cfg: Config) -> None:
         )
 
 
-def stored(folder: Path) -> Config:
+def stored(folder: Path) -> LanguageConfig:
     """Return the configuration of a run; the folder may be a stranger's."""
     path = folder / "config.yaml"
     if not path.is_file():

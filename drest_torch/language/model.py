@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.building.checkpoints import checksum
 from drest_torch.errors import ConfigError, blaming
-from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Option, Prompt, brief_words, families
+from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Answer, Prompt, brief_words, families
 from drest_torch.outputs import MODEL
 
 READS = ("letters", "lines")
@@ -121,7 +121,7 @@ class LanguageModel:
                 "models"
             )
 
-    def _says(self, option: Option) -> str:
+    def _says(self, option: Answer) -> str:
         if self.reads == "letters":
             return option.label
         return f"{option.label} {brief_words(option)}" if self.brief else f"{option.label}) {option.text}"

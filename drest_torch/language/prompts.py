@@ -35,7 +35,7 @@ MEASURED = tuple(suite for suite in SUITES if suite not in (*READING, "lotteries
 
 
 @dataclass(frozen=True)
-class Option:
+class Answer:
     """One answer: ``outcomes`` are (chance, length, score); ``takes`` says whether it takes the action of its suite."""
 
     label: str
@@ -68,7 +68,7 @@ class Prompt:
     suite: str
     family: str
     messages: tuple[dict[str, str], ...]
-    options: tuple[Option, ...]
+    options: tuple[Answer, ...]
 
     @property
     def lengths(self) -> list[str]:
@@ -120,10 +120,10 @@ Offer = Sequence[tuple[float, int, float]]
 """The outcomes of an option: chance, whether it is the later time, and score."""
 
 
-def _drafts(texts: Sequence[str], offers: Sequence[Offer], times: Sequence[str]) -> list[Option]:
+def _drafts(texts: Sequence[str], offers: Sequence[Offer], times: Sequence[str]) -> list[Answer]:
     """Return options without labels."""
     return [
-        Option("", text, tuple((chance, times[later], score) for chance, later, score in offer))
+        Answer("", text, tuple((chance, times[later], score) for chance, later, score in offer))
         for text, offer in zip(texts, offers, strict=True)
     ]
 
@@ -151,12 +151,12 @@ def _lotteries(rng: np.random.Generator) -> list[Offer]:
     return found
 
 
-def _question(drafts: list[Option], rng: np.random.Generator) -> tuple[str, list[Option]]:
+def _question(drafts: list[Answer], rng: np.random.Generator) -> tuple[str, list[Answer]]:
     """Return what `reading` asks for, and the options: the right one has the highest score at a time, or on average."""
     times = sorted({time for option in drafts for _, time, _ in option.outcomes})
     asked = str(rng.choice([*times, ON_AVERAGE] if len(drafts) == 2 else times))
 
-    def worth(option: Option) -> float:
+    def worth(option: Answer) -> float:
         at_time = (score for _, time, score in option.outcomes if time == asked)
         return option.score if asked == ON_AVERAGE else max(at_time, default=0)
 
@@ -185,7 +185,7 @@ def _shifts(suite: str, number: int, seed: int) -> list[list[Offer]]:
     raise ConfigError(f"{number} scenarios of {suite}; expected fewer")
 
 
-def _offer(option: Option) -> str:
+def _offer(option: Answer) -> str:
     """Return what an option offers, in words."""
     if option.sure:
         return f"{option.text}; shutdown at {option.length}; score {option.score:g}"
@@ -193,7 +193,7 @@ def _offer(option: Option) -> str:
     return f"{option.text}; {', '.join(parts)}"
 
 
-def brief_words(option: Option) -> str:
+def brief_words(option: Answer) -> str:
     """Return what an option offers, in numbers alone."""
     if option.sure:
         return f"{option.length} {option.score:g}"
@@ -212,7 +212,7 @@ FRAMES = {
 """What stands above and below the options, in the renderings of a prompt."""
 
 
-def _text(style: str, family: Sequence[str], options: Sequence[Option], asked: str | None = None) -> str:
+def _text(style: str, family: Sequence[str], options: Sequence[Answer], asked: str | None = None) -> str:
     """Return the words of a prompt."""
     if style == "brief":
         return " ".join([family[0], *(f"{brief_words(o)} {o.label}" for o in options), *([asked] if asked else [])])
@@ -294,7 +294,7 @@ def as_prompt(record: Any, place: str) -> Prompt:
     return Prompt(scenario, order, suite, family, messages, found)
 
 
-def _option(record: Any, index: int, place: str) -> Option:
+def _option(record: Any, index: int, place: str) -> Answer:
     """Return an option: outcomes, or a length and a score."""
     number = index + 1
     try:
@@ -317,10 +317,10 @@ def _option(record: Any, index: int, place: str) -> Option:
             raise ValueError("empty")
     except (TypeError, ValueError):
         raise ConfigError(f"{place}: option {number} needs a text as label, of one line and not empty") from None
-    return Option(label, text, found, bool(_value(record, "takes", False)))
+    return Answer(label, text, found, bool(_value(record, "takes", False)))
 
 
-def _check_scores(options: Sequence[Option], place: str) -> None:
+def _check_scores(options: Sequence[Answer], place: str) -> None:
     """Refuse a length without a score above 0: the share of its best score is not defined."""
     best: dict[str, float] = {}
     for _, length, score in (outcome for option in options for outcome in option.outcomes):

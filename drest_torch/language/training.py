@@ -27,7 +27,7 @@ from drest_torch.config.stored import trust_modules_of
 from drest_torch.errors import CheckpointError, ConfigError, blaming
 from drest_torch.files import disown, own, remove_partial, write_json, write_text, write_whole
 from drest_torch.language import prompts as data
-from drest_torch.language.config import Config, check, stored
+from drest_torch.language.config import LanguageConfig, check, stored
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import SMALL, SMOLLM2, LanguageModel, digest, load
 from drest_torch.language.objective import as_menus, expected_pay, sampled_gain
@@ -46,7 +46,7 @@ STATES = {"adam": {"step", "exp_avg", "exp_avg_sq"}, "muon": {"momentum_buffer"}
 """What each optimiser remembers of a weight."""
 
 
-def check_new(cfg: Config) -> None:
+def check_new(cfg: LanguageConfig) -> None:
     """Refuse the folder of another run, or one in which something lies that a run would overwrite."""
     refuse_taken(cfg.run_dir, command(Path(cfg.run_dir), "train", "resume"), writes=[MODEL])
 
@@ -59,7 +59,7 @@ def command(folder: Path, name: str, key: str) -> str:
 class Training:
     """A run: a model, its prompts, and a folder."""
 
-    def __init__(self, cfg: Config) -> None:
+    def __init__(self, cfg: LanguageConfig) -> None:
         check(cfg)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
@@ -252,7 +252,7 @@ def of_this_run(path: Path) -> Iterator[None]:
         raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
 
 
-def origin(cfg: Config, model: LanguageModel) -> dict[str, str]:
+def origin(cfg: LanguageConfig, model: LanguageModel) -> dict[str, str]:
     """Return a hash of the model that training begins with, unless it is made from the seed."""
     return {} if cfg.model == SMALL else {"model": digest(model)}
 

@@ -64,7 +64,7 @@ class Network(nn.Module):
 
 
 @dataclass(frozen=True)
-class Layer:
+class HistoryLayer:
     """The histories of one length: n of them, which m of the layer before lead to."""
 
     parent: Tensor
@@ -86,7 +86,7 @@ class Histories:
         mdp = compile_levels(levels)
         observe = make_observation(observation, mdp)
         self.optima, self.inputs = solve(mdp), observe.shape[0]
-        self.layers: list[Layer] = []
+        self.layers: list[HistoryLayer] = []
         lengths = self.optima.lengths
         level = torch.arange(len(levels))
         spot, taken, time_left = mdp.start, torch.zeros_like(mdp.start), mdp.shutdown
@@ -107,7 +107,8 @@ class Histories:
             after[~over] = index
             shape = (len(spot), NUM_ACTIONS)
             seen = (observe(spot, taken, time_left) * observe.scale).float()
-            self.layers.append(Layer(parent, seen, after.reshape(shape), end.reshape(shape), collected.reshape(shape)))
+            by_action = (numbers.reshape(shape) for numbers in (after, end, collected))
+            self.layers.append(HistoryLayer(parent, seen, *by_action))
             kept = torch.zeros(len(children), dtype=torch.float64)
             kept[index] = collected[~over]
             parent, spot, taken, time_left = children.unbind(-1)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import Training
+from drest_torch.jobs.tabular_job import TabularTraining
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import PALETTE, Line, lines_plot
@@ -55,7 +55,7 @@ class Config(StudyConfig):
         [[0.5, 8], [0.9, 64], [0.99, 1024], [0.75, 64], [0.5, 64], [0.9, 1024], [0.5, 1024]],
     )
     """Pairs of λ and E that are trained without the clip as well. Where agents collapse this takes minutes for each."""
-    training: Training = value(replace(EXAMPLE, clip=5.0))
+    training: TabularTraining = value(replace(EXAMPLE, clip=5.0))
     """λ, E, the meta-episodes and the interval of evaluations follow from the values above."""
 
 

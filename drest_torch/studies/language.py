@@ -181,7 +181,7 @@ def train_smollm2(spec: dict[str, Any], folder: Path) -> Result:
 
 def trained(folder: Path, values: Mapping[str, Any]) -> Any:
     """Return a training that is done; one that was begun goes on."""
-    from drest_torch.language.config import Config as Values
+    from drest_torch.language.config import LanguageConfig as Values
     from drest_torch.language.config import stored
     from drest_torch.language.training import Training
 

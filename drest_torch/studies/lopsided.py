@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import Training
+from drest_torch.jobs.tabular_job import TabularTraining
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import Line, lines_plot
@@ -68,7 +68,7 @@ class Config(StudyConfig):
     """Lower ones without a clip are tried at one of so many values of x: agents that collapse are slow to train."""
     clip: float = 5.0
     """The largest reward of a coin where rewards are clipped, as in the paper's appendix E."""
-    training: Training = value(
+    training: TabularTraining = value(
         replace(
             EXAMPLE,
             gamma=1.0,

@@ -188,7 +188,7 @@ def grouped(marginal: Tensor, group: int, episodes: int, lam: float) -> Tensor:
     return (ways.log_prob(alike).exp() * discounts).sum(-1)
 
 
-class Recurrent(nn.Module):
+class RecurrentChooser(nn.Module):
     """A GRU that is told its last choice, and says how likely the longer length is."""
 
     def __init__(self, width: int, rng: torch.Generator, resets: bool) -> None:
@@ -218,7 +218,7 @@ class Recurrent(nn.Module):
 
 def recurrent(spec: dict[str, Any], rng: torch.Generator) -> Remembered:
     """Train a recurrent network from sampled meta-episodes; what it does is estimated."""
-    network = Recurrent(spec["width"], rng, spec["resets"])
+    network = RecurrentChooser(spec["width"], rng, spec["resets"])
     optimiser = torch.optim.Adam(network.parameters(), lr=spec["lr"])
     for _ in range(spec["updates"]):
         logits, longer = network.play(spec["copies"], spec["episodes"], rng)

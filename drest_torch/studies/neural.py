@@ -17,7 +17,7 @@ from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.tabular_job import Training, last, p_longest
+from drest_torch.jobs.tabular_job import TabularTraining, last, p_longest
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
@@ -68,7 +68,7 @@ class Config(StudyConfig):
     """The algorithms that it is tried with."""
     agents: int = limited(at_least=1, default=100)
     """Tabular agents of each kind in each world; their runs are those of the study `example`."""
-    training: Training = value(replace(EXAMPLE, random_episodes=524288))
+    training: TabularTraining = value(replace(EXAMPLE, random_episodes=524288))
     """Training of the tables in the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
     """What differs from that in the other worlds."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import Training, agents_job, last
+from drest_torch.jobs.tabular_job import TabularTraining, agents_job, last
 from drest_torch.jobs.training_job import over, training_jobs
 from drest_torch.metrics import neutrality
 from drest_torch.statistics.intervals import Interval
@@ -26,7 +26,7 @@ AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
 RANDOM_FIRST = f"{STEPS}, random play first"
 """The last pair of clocks for agents that play at random for a while before the paper's schedules begin."""
 
-EXAMPLE = Training(
+EXAMPLE = TabularTraining(
     lam=0.9,
     gamma=0.95,
     episodes_per_meta=64,
@@ -57,7 +57,7 @@ WORLDS = {
 class TablesConfig(StudyConfig):
     """The values of a study that trains tables alone, in several worlds."""
 
-    training: Training = value(EXAMPLE)
+    training: TabularTraining = value(EXAMPLE)
     """Training of tables in the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
     """What differs from that in the other worlds."""

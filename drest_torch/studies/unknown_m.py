@@ -17,7 +17,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import Training
+from drest_torch.jobs.tabular_job import TabularTraining
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.plots import Line, lines_plot
@@ -49,7 +49,7 @@ class Config(TablesConfig):
     """By how much m of the longer length is wrong."""
     patience: int = 4
     """The largest factor is also tried with training and schedules so many times as long."""
-    training: Training = value(replace(EXAMPLE, evaluate_every=2048))
+    training: TabularTraining = value(replace(EXAMPLE, evaluate_every=2048))
 
 
 QUICK = {

@@ -22,7 +22,7 @@ from torch import Tensor
 from drest_torch.envs.actions import ACTIONS, NUM_ACTIONS, STEPS
 from drest_torch.envs.levels import Level, LevelError, features_of
 from drest_torch.envs.objects import KINDS, Layers, WorldObject, kinds_in
-from drest_torch.envs.objects.lottery import Outcomes, outcomes_of
+from drest_torch.envs.objects.lottery import SpotOutcomes, outcomes_of
 
 __all__ = ["ACTIONS", "NUM_ACTIONS", "STEPS", "Arrival", "Mdp", "compile_levels"]
 
@@ -40,7 +40,7 @@ class Arrival(NamedTuple):
     """Time that the action takes: 1, or 0 for a bump on a clock that counts moves."""
 
 
-class States(NamedTuple):
+class StateNumbering(NamedTuple):
     """The numbers of the states of a level set: one for each spot, what is taken, and the time left."""
 
     bits: int
@@ -70,7 +70,7 @@ class Mdp:
     """[S] the bit of the coin or button on the spot, 0 where there is none."""
     layers: Layers
     """[S] the numbers of the objects on the spot, by the name of the layer."""
-    outcomes: Outcomes
+    outcomes: SpotOutcomes
     """What can happen when the spot is entered first."""
     wall: Tensor
     """[S] whether the spot is wall (or padding)."""
@@ -146,9 +146,9 @@ class Mdp:
         return max(level.num_objects for level in self.levels)
 
     @cached_property
-    def states(self) -> States:
+    def states(self) -> StateNumbering:
         """Return the numbers of the states."""
-        return States(self.num_objects, self.max_time + 1)
+        return StateNumbering(self.num_objects, self.max_time + 1)
 
     @cached_property
     def max_time(self) -> int:
@@ -166,8 +166,8 @@ class Mdp:
         def moved(value: Any) -> Any:
             if isinstance(value, Mapping):
                 return {name: moved(layer) for name, layer in value.items()}
-            if isinstance(value, Outcomes):
-                return Outcomes(*map(moved, value))
+            if isinstance(value, SpotOutcomes):
+                return SpotOutcomes(*map(moved, value))
             if not isinstance(value, Tensor):
                 return value
             return value.to(device, dtype if value.is_floating_point() else None)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
-from drest_torch.envs.exact.layers import MAX_STATES, Ends
+from drest_torch.envs.exact.layers import MAX_STATES, LevelEnds
 
 MAX_TABLE = 1 << 24
 """The limit of entries of the table of states; larger sets are searched in parts."""
@@ -87,7 +87,7 @@ def properties(mdp: Mdp) -> Properties:
     best, since = (torch.cat(tables) for tables in zip(*parts, strict=True))
     # Tables that hold only the lengths that each level has.
     level, length = (best > -torch.inf).nonzero(as_tuple=True)
-    ends = Ends(level, length, num_levels)
+    ends = LevelEnds(level, length, num_levels)
     best, since = best[level, length], since[level, length]
     slack = torch.where(best > 0, length - since, length)
     return Properties(ends.num_lengths, ends.lengths, ends.table(best), ends.table(slack))

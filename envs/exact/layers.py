@@ -21,7 +21,7 @@ MAX_STATES = 200_000_000
 
 
 @dataclass(frozen=True)
-class Layer:
+class StateLayer:
     """The n states with time left after ``tick`` ticks, and the results of their actions.
 
     J is the number of outcomes of an action (`Mdp.num_outcomes`): 1 if nothing depends on luck, 2 if a button of the
@@ -58,7 +58,7 @@ class Layer:
         return self.next_states + len(self.next_ends)
 
 
-def walk(mdp: Mdp, levels: range) -> Iterator[Layer]:
+def walk(mdp: Mdp, levels: range) -> Iterator[StateLayer]:
     """Yield the layers of these levels, each built from the one before it."""
     spot = mdp.start[levels.start : levels.stop]
     taken = torch.zeros_like(spot)
@@ -75,7 +75,7 @@ def walk(mdp: Mdp, levels: range) -> Iterator[Layer]:
         arrival, then_left, chance, moving = _outcomes(mdp, spot, taken, time_left)
         representative, target, states = _merge(mdp, arrival, then_left, levels)
         next_spot = arrival.spot.reshape(-1)[representative]
-        yield Layer(
+        yield StateLayer(
             tick=tick,
             spot=spot,
             taken=taken,
@@ -160,7 +160,7 @@ def _unique(key: Tensor, space: int) -> tuple[Tensor, Tensor]:
     return used.nonzero().squeeze(-1), index[key]
 
 
-class Ends:
+class LevelEnds:
     """The ends of levels, arranged level by level in the order of their length.
 
     ``level`` and ``length`` [E] are those of each end; levels are counted from 0.

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import Mdp
-from drest_torch.envs.exact.layers import Ends, Layer, walk
+from drest_torch.envs.exact.layers import LevelEnds, StateLayer, walk
 from drest_torch.envs.exact.solver import check_gamma
 
 
@@ -73,7 +73,7 @@ def mixture(policies: Sequence[Arrivals]) -> Arrivals:
 class Flow(NamedTuple):
     """The probabilities of one layer."""
 
-    layer: Layer
+    layer: StateLayer
     arrived: Tensor
     """[n] the probability of being in each of its states."""
     chosen: Tensor
@@ -93,9 +93,9 @@ class Reachable:
     def __init__(self, mdp: Mdp, levels: range | None = None) -> None:
         levels = range(mdp.num_levels) if levels is None else levels
         self.mdp, self.num_levels = mdp, len(levels)
-        self.layers: list[Layer] = list(walk(mdp, levels))
+        self.layers: list[StateLayer] = list(walk(mdp, levels))
         level = torch.cat([layer.next_ends for layer in self.layers]) - levels.start
-        self.ends = Ends(level, torch.cat([layer.next_lengths for layer in self.layers]), len(levels))
+        self.ends = LevelEnds(level, torch.cat([layer.next_lengths for layer in self.layers]), len(levels))
         self.lengths = self.ends.lengths
         """[B, K] trajectory-lengths, shortest first, padded with 0."""
         self.num_lengths = self.ends.num_lengths
@@ -221,7 +221,7 @@ def _among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
     return moves / total
 
 
-def _arrive(layer: Layer, flow: Tensor) -> Tensor:
+def _arrive(layer: StateLayer, flow: Tensor) -> Tensor:
     """Sum the flow along each action [n, 4], or that with each outcome [n, 4, J], into the next states and ends."""
     if flow.ndim == 2:
         flow = flow.unsqueeze(-1)

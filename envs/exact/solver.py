@@ -17,7 +17,7 @@ from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
 from drest_torch.envs.exact.earliest import StateCounts, estimate_size, few_combinations, parts, properties
-from drest_torch.envs.exact.layers import MAX_STATES, Ends, Layer, walk
+from drest_torch.envs.exact.layers import MAX_STATES, LevelEnds, StateLayer, walk
 from drest_torch.envs.exact.luck import certain_return, lucky_return
 from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
@@ -93,7 +93,7 @@ def _solve_by_ticks(mdp: Mdp, gamma: float) -> Optima:
         for layer, best in _best_totals(mdp, gamma, part)
     ]
     level, length, total = (torch.cat(numbers) for numbers in zip(*found, strict=True))
-    table = Ends(level, length, mdp.num_levels)
+    table = LevelEnds(level, length, mdp.num_levels)
     best = table.table(total)
     if mdp.coins_by_chance:
         best = torch.cat([lucky_return(mdp, part, table.lengths[part.start : part.stop], gamma) for part in parts])
@@ -143,7 +143,7 @@ def check_searchable(mdp: Mdp, states: Tensor) -> None:
         )
 
 
-def _best_totals(mdp: Mdp, gamma: float, levels: range) -> Iterator[tuple[Layer, Tensor]]:
+def _best_totals(mdp: Mdp, gamma: float, levels: range) -> Iterator[tuple[StateLayer, Tensor]]:
     """Yield each layer with the best total at each state and end of the next layer."""
     best = torch.zeros(len(levels), dtype=torch.float64, device=mdp.device)
     for layer in walk(mdp, levels):

@@ -41,7 +41,7 @@ _NUMBERS = {"chance": torch.float64, "coins": torch.float64, "delay": torch.int6
 """The numbers of an outcome, with their types."""
 
 
-class Outcome(NamedTuple):
+class LotteryOutcome(NamedTuple):
     """One outcome of a lottery."""
 
     chance: Fraction
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
         return f"{self.chance} {coins}{delay or ('' if coins else '0')}"
 
 
-class Outcomes(NamedTuple):
+class SpotOutcomes(NamedTuple):
     """What can happen on S spots that are entered first, in J outcomes; those that a spot does not have have chance 0.
 
     Coins have one outcome, and buttons one, or two if they work by chance.
@@ -101,7 +101,7 @@ _PLACES = [(outcome, name) for outcome in range(1, MAX_OUTCOMES + 1) for name in
 class Lottery(WorldObject):
     """A cell with one of several outcomes, which are sorted by delay and then by coins."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[LotteryOutcome, ...]
 
     letters = "L"
     noun = "lottery"
@@ -150,7 +150,7 @@ class Lottery(WorldObject):
             row,
             column,
             tuple(
-                Outcome(Fraction(chance).limit_denominator(MAX_DENOMINATOR), coins, int(delay))
+                LotteryOutcome(Fraction(chance).limit_denominator(MAX_DENOMINATOR), coins, int(delay))
                 for chance, coins, delay in triples
             ),
         )
@@ -201,7 +201,7 @@ def _smallest(values: Tensor, count: Tensor) -> Tensor:
     return torch.nn.functional.pad(places, (0, MAX_OUTCOMES), value=size)[..., :MAX_OUTCOMES]
 
 
-def _outcome(text: str, place: str) -> Outcome:
+def _outcome(text: str, place: str) -> LotteryOutcome:
     match = _OUTCOME.fullmatch(text)
     if match is None:
         raise LevelError(
@@ -220,7 +220,7 @@ def _outcome(text: str, place: str) -> Outcome:
         raise LevelError(f"{place}: the outcome '{text:.40}' has {coins:g} coins; expected a finite number")
     if abs(delay) > MAX_TIME:
         raise LevelError(f"{place}: the outcome '{text:.40}' has delay {delay}; expected at most {MAX_TIME} either way")
-    return Outcome(chance, coins + 0.0, delay)
+    return LotteryOutcome(chance, coins + 0.0, delay)
 
 
 def lottery_features(outcomes: int) -> frozenset[str]:
@@ -233,7 +233,7 @@ def shown_outcomes(features: Collection[str]) -> int:
     return sum(_feature(outcome) in features for outcome in range(1, MAX_OUTCOMES + 1))
 
 
-def outcomes_of(layers: Layers, features: Collection[str]) -> Outcomes:
+def outcomes_of(layers: Layers, features: Collection[str]) -> SpotOutcomes:
     """Return the outcomes of a level set with these features from its layers."""
     lotteries = shown_outcomes(features)
     count = max(lotteries, 2 if "chance" in features else 1)
@@ -246,7 +246,7 @@ def outcomes_of(layers: Layers, features: Collection[str]) -> Outcomes:
     chance, coins, delay = (torch.stack(own[:count]) for own in columns.values())
     number, end = (chance > 0).sum(0), chance.double().cumsum(0)[:-1]
     later = torch.arange(1, count, device=end.device).unsqueeze(-1) < number
-    return Outcomes(
+    return SpotOutcomes(
         number=number,
         chance=chance.T.contiguous(),
         luck=torch.nn.functional.pad(torch.where(later, end, 0).T, (1, 0)),

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from drest_torch.algos.networks.table import TablePolicy
-from drest_torch.algos.tabular_kernel import State, World, new_state, play
+from drest_torch.algos.tabular_kernel import TableState, World, new_state, play
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.levels import Level, parse_level, world
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
@@ -36,7 +36,7 @@ def scattered(seed: int) -> int:
     return z ^ z >> 33
 
 
-def begun(tables: World, seeds: Sequence[int], logits: torch.Tensor | None = None) -> State:
+def begun(tables: World, seeds: Sequence[int], logits: torch.Tensor | None = None) -> TableState:
     """Agents of these seeds, from logits [R, 4] or [A, R, 4], or from none."""
     state = new_state(np.array(seeds), len(tables.target), int(tables.column.max()) + 1)
     if logits is not None:
@@ -128,8 +128,8 @@ def test_only_differences_of_logits_count_however_large_they_are():
         assert state.logits - shift == pytest.approx(states[0.0].logits, abs=1e-9)
 
 
-def rows_of(state: State, agents: Any) -> State:
-    return State(*(value[agents].copy() for value in state))
+def rows_of(state: TableState, agents: Any) -> TableState:
+    return TableState(*(value[agents].copy() for value in state))
 
 
 def test_an_agent_depends_on_its_seed_and_not_on_others_pieces_or_threads():
@@ -137,7 +137,7 @@ def test_an_agent_depends_on_its_seed_and_not_on_others_pieces_or_threads():
     rules = rules_of(Told(), optima)
     before = begun(tables, range(100, 124), random_logits(8, 24, len(tables.target)))
 
-    def later(chosen: Any = slice(None), pieces: Sequence[int] = (100,), **changes: Any) -> State:
+    def later(chosen: Any = slice(None), pieces: Sequence[int] = (100,), **changes: Any) -> TableState:
         state = rows_of(before._replace(**changes), chosen)
         for episodes in pieces:
             play(tables, rules, state, episodes)

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.config.reading import typed
-from drest_torch.language.config import Config
+from drest_torch.language.config import LanguageConfig
 from tests.chaos.forked import Outcome, drest, folders
 from tests.chaos.mutations import mutated
 from tests.chaos.overrides import VALUES
@@ -85,7 +85,7 @@ def read_only(here: Path) -> dict[str, str]:
 
 def values(rng: random.Random, count: int) -> Iterator[str]:
     """Give a command one to three random values."""
-    usual = asdict(Config())
+    usual = asdict(LanguageConfig())
     paths = (RUN, f"{RUN}/config.yaml", f"{RUN}/model", MADE, PROMPTS, f"{MADE}/config.json", ".", "a.json", "a.svg")
     evaluated = (
         "model",

@@ -156,9 +156,9 @@ def rewrite(run: Path, values: dict[str, Any]) -> None:
     path, others = run / "config.yaml", dict(values)
     cfg = OmegaConf.load(path)
     if any(key.startswith("language.") for key in values):
-        from drest_torch.language.config import Config
+        from drest_torch.language.config import LanguageConfig
 
-        cfg = OmegaConf.create({"language": asdict(Config(model="nowhere", progress=False))})
+        cfg = OmegaConf.create({"language": asdict(LanguageConfig(model="nowhere", progress=False))})
     elif played := others.pop("env", None):
         named = [f"{key}={value}" for key, value in others.items()]
         given = compose(f"env={played}", *named, "logger=none", "progress=false", "pictures=0", f"run_dir={run}")

@@ -64,7 +64,7 @@ def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradient
     assert torch.allclose(lengths.probability, probability)
     assert torch.allclose(lengths.coins, coins)
     arrivals, lotteries = reachable.arrivals(table), ByLottery(reachable)
-    found = base.Outcome(
+    found = base.PolicyOutcome(
         *(arrivals.probability, arrivals.coins, optima.best_return, optima.num_lengths),
         *(by_luck, Reward(LAM, 1.0, E), credit),
         lambda: (lotteries.entered(table).unsqueeze(0), lotteries.probability, lotteries.coins),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.objectives.base import Objective, Outcome
+from drest_torch.algos.objectives.base import Objective, PolicyOutcome
 from drest_torch.config.schema import objective_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.solver import LevelSet
@@ -22,7 +22,7 @@ from drest_torch.training.exact_batch import ExactBatch
 
 def climb(
     levels: Sequence[Level], objective: Objective, *, steps: int = 800, lr: float = 0.1, divisor: Tensor | None = None
-) -> Outcome:
+) -> PolicyOutcome:
     """Return what the ascent of an objective comes to, from a uniform policy, with Adam.
 
     ``divisor`` [B, K] takes the place of m(l).
@@ -44,14 +44,14 @@ def _beginning(levels: Sequence[Level]) -> tuple[ExactBatch, Tensor]:
     return batch, torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
 
 
-def _outcome(batch: ExactBatch, logits: Tensor, divisor: Tensor | None = None) -> Outcome:
+def _outcome(batch: ExactBatch, logits: Tensor, divisor: Tensor | None = None) -> PolicyOutcome:
     tables = logits.softmax(-1)
     lazy = partial(batch.by_lottery, tables), partial(batch.divergence, tables)
     best = batch.best_return if divisor is None else divisor
-    return Outcome(*batch.outcome(tables), best, batch.num_lengths, batch.by_luck, batch.reward, "mini", *lazy)
+    return PolicyOutcome(*batch.outcome(tables), best, batch.num_lengths, batch.by_luck, batch.reward, "mini", *lazy)
 
 
-def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> Outcome:
+def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> PolicyOutcome:
     """Return what constrained policy optimisation comes to in a level: the most coins with N ≥ ``at_least``.
 
     A step x makes gᵀx as large as possible while c + bᵀx ≤ 0 and ½ xᵀHx ≤ δ, where g is the gradient of the coins, b

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from drest_torch.language.config import Config
+from drest_torch.language.config import LanguageConfig
 from drest_torch.language.training import Training
 
 INSTALLED = all(map(importlib.util.find_spec, ("transformers", "tokenizers")))
@@ -14,7 +14,7 @@ SHORT = {"updates": 1, "warm_up": 0, "prompts": 2, "scenarios": 2, "selection": 
 
 
 def run(folder, **values):
-    return Training(Config(run_dir=str(folder), progress=False, evaluations=2, **values))
+    return Training(LanguageConfig(run_dir=str(folder), progress=False, evaluations=2, **values))
 
 
 def begun(folder, **values):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from drest_torch import __version__
-from drest_torch.jobs.executor import Again, Done, ExecutorError, Started, run_jobs
+from drest_torch.jobs.executor import Again, ExecutorError, Finished, Started, run_jobs
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.ray_cluster import RayCluster, run_on_a_node
 from drest_torch.training.interruption import handling
@@ -79,7 +79,7 @@ class StandIn:
     def get(self, job):
         if fates := self.fates.get(job.name):
             raise fates.pop(0)
-        return Done(job, Result({}), None, 1.0)
+        return Finished(job, Result({}), None, 1.0)
 
 
 def on_stand_in(monkeypatch, ray, jobs, store, **how):
@@ -106,7 +106,7 @@ def test_a_death_begins_a_run_again_a_few_times(store, monkeypatch, error, reaso
     assert [*failed(store)] == ["always"]
     assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["never"] + ["twice"] * 3
     events = [event for event in heard if event.job.name == "twice"]
-    assert [type(event) for event in events] == [Started, Again, Started, Again, Started, Done]
+    assert [type(event) for event in events] == [Started, Again, Started, Again, Started, Finished]
     assert {event.reason for event in events if isinstance(event, Again)} == {reason}
     assert ray.asked["max_retries"] == 0  # by Ray itself
 
@@ -171,7 +171,7 @@ def test_a_study_on_a_ray_cluster_can_be_stopped(store, later, request):
     jobs = [*squares(2), saves, deaf, *squares(3)]
 
     def stop(event):
-        if isinstance(event, Done):
+        if isinstance(event, Finished):
             wait_for(lambda: calls(store, saves) and calls(store, deaf))
             signal.raise_signal(signal.SIGTERM)
 

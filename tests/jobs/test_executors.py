@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from drest_torch.errors import FileError
-from drest_torch.jobs.executor import Done, ExecutorError, Started, run_jobs
+from drest_torch.jobs.executor import ExecutorError, Finished, Started, run_jobs
 from drest_torch.jobs.job import Job, JobError
 from drest_torch.jobs.local import Local
 from tests.helpers.job_runners import ROOT, Here, calls, driver, failed, is_alive, job, names, squares, sums, wait_for
@@ -49,7 +49,7 @@ def test_what_exists_is_not_repeated_and_what_is_damaged_or_has_failed_is_done_a
     assert [*failed(store)] == ["a"]
     assert sums(store, jobs) == [None, 1, None, 5]
     assert [len(calls(store, each)) for each in jobs] == [2, 1, 2, 2]
-    assert [type(event) for event in heard] == [Done] + [Started, Done] * 3
+    assert [type(event) for event in heard] == [Finished] + [Started, Finished] * 3
     done = [(event.job.name, event.existed, bool(event.result), bool(event.failure)) for event in heard[::2]]
     assert done == [
         ("squares/2", True, True, False),
@@ -124,7 +124,7 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store, later, capfd):
     innocent = job("waits", "waits", until=str(later))
 
     def report(event):
-        if isinstance(event, Done) and event.job.name == "killed":
+        if isinstance(event, Finished) and event.job.name == "killed":
             later.touch()
 
     failures = run_jobs([innocent, *guilty, *squares(3, 4)], store, Local(2), report=report)

@@ -11,9 +11,9 @@ from drest_torch.errors import ConfigError
 from drest_torch.evaluation.tabular_agents import Tables, check_finite
 from drest_torch.jobs import tabular_job
 from drest_torch.jobs.job import Result
-from drest_torch.jobs.tabular_job import Training, agents_job, last, p_longest, train
+from drest_torch.jobs.tabular_job import TabularTraining, agents_job, last, p_longest, train
 
-TRAINING = Training(
+TRAINING = TabularTraining(
     **{"lam": 0.8, "gamma": 0.9, "episodes_per_meta": 4, "meta_episodes": 5, "clip": 3.0, "evaluate_every": 2},
     **{"lr": 0.25, "lr_end": 0.01, "epsilon": 0.5, "epsilon_end": 0.001, "decay_episodes": 8, "random_episodes": 3},
     **{"discount_bumps": True},

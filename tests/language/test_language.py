@@ -15,7 +15,7 @@ from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.commands import language_models as command
 from drest_torch.errors import ConfigError
 from drest_torch.language import prompts as data
-from drest_torch.language.config import Config
+from drest_torch.language.config import LanguageConfig
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import load, small
 from drest_torch.language.objective import (
@@ -403,7 +403,7 @@ def test_probabilities_that_are_no_numbers_are_refused():
 
 def test_samples_with_the_reward_of_supports_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="reward=supports with method=rloo"):
-        Training(Config(run_dir=str(tmp_path / "run"), reward="supports", method="rloo", warm_up=0))
+        Training(LanguageConfig(run_dir=str(tmp_path / "run"), reward="supports", method="rloo", warm_up=0))
     assert not (tmp_path / "run").exists()
 
 

@@ -13,7 +13,7 @@ from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import AT_ONCE, evaluate, measure, probabilities, table
 from drest_torch.language.model import LanguageModel, load, small
 from drest_torch.language.objective import DReSTGroupReward, as_menus, expected_pay, group_pay, sampled_gain
-from drest_torch.language.training import Config, Training, stored, trained
+from drest_torch.language.training import LanguageConfig, Training, stored, trained
 from drest_torch.reward import Reward
 from drest_torch.statistics.intervals import t_interval
 from tests.language.test_language import prompt, transformers
@@ -330,7 +330,7 @@ SMALL = {"scenarios": 12, "selection": 4, "prompts": 6, "progress": False, "eval
 
 
 def training(folder, **values):
-    return Training(Config(run_dir=str(folder), **SMALL | values))
+    return Training(LanguageConfig(run_dir=str(folder), **SMALL | values))
 
 
 @transformers

@@ -59,7 +59,7 @@ def test_a_recurrent_agent_is_paid_by_its_own_counts():
 
 
 def test_a_recurrent_agent_that_forgets_cannot_take_turns():
-    network = memory.Recurrent(4, torch.Generator().manual_seed(0), resets=True)
+    network = memory.RecurrentChooser(4, torch.Generator().manual_seed(0), resets=True)
     logits, _ = network.play(8, 5, torch.Generator().manual_seed(1))
     assert logits.std() == 0
     network.resets = False
@@ -83,7 +83,7 @@ def test_what_a_recurrent_agent_does_is_estimated_from_its_own_counts(monkeypatc
             return self.logits, longer
 
     asked = []
-    monkeypatch.setattr(memory, "Recurrent", Given)
+    monkeypatch.setattr(memory, "RecurrentChooser", Given)
     monkeypatch.setattr(memory, "EVALUATED", 9)
     spec = {"episodes": 3, "lam": LAM, "group": 2, "width": 5, "lr": 0.3, "copies": 4, "resets": True}
     spec |= {"sees": "history", "paid_by": "own counts, meta credit"}

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drest_torch.jobs.executor import Again, Done, Started
+from drest_torch.jobs.executor import Again, Finished, Started
 from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.job_progress import JobProgress
 from drest_torch.tracking.console import print_table
@@ -63,7 +63,7 @@ def study(stream, clock):
     """Ten are from before, the others two at a time, a minute each; one fails, and the last two are not done."""
     with JobProgress(40, title="a running study", stream=stream) as progress:
         for job in JOBS[:10]:
-            progress(Done(job, Result({}), None, 0.0, existed=True))
+            progress(Finished(job, Result({}), None, 0.0, existed=True))
         for i in range(10, 40, 2):
             pair = JOBS[i : i + 2]
             for job in pair:
@@ -73,7 +73,7 @@ def study(stream, clock):
             clock.now += 60
             for job in pair:
                 failure = Failure(job, "a [reason]", "") if job.name == "run/12" else None
-                progress(Done(job, None if failure else Result({}), failure, 60.0))
+                progress(Finished(job, None if failure else Result({}), failure, 60.0))
 
 
 def test_the_live_lines_of_a_study(clock):

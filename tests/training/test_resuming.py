@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from drest_torch import Agent
-from drest_torch.algos.tabular_kernel import State
+from drest_torch.algos.tabular_kernel import TableState
 from drest_torch.building.agents import check_alike
 from drest_torch.building.checkpoints import learner_tensors
 from drest_torch.config.compose import compose
@@ -101,7 +101,7 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         same_run(whole, parts)
     if name == "table":
         saved = weights(parts)
-        assert {f"learner.{field}" for field in State._fields if field != "logits"} <= saved.keys()
+        assert {f"learner.{field}" for field in TableState._fields if field != "logits"} <= saved.keys()
         assert saved["learner.steps"] == metrics(parts)[-1]["step"]
 
 

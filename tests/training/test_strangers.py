@@ -129,7 +129,7 @@ def test_code_that_a_stored_configuration_names_is_not_run(values, run, elsewher
 
 def test_no_sink_of_a_stored_language_run_is_imported(elsewhere, monkeypatch):
     monkeypatch.setattr(sys, "path", ["", str(elsewhere), *sys.path])
-    values = {"language": asdict(language.Config(logger="stranger"))}
+    values = {"language": asdict(language.LanguageConfig(logger="stranger"))}
     OmegaConf.save(OmegaConf.create(values), elsewhere / "config.yaml")
     with pytest.raises(CheckpointError, match=r"language\.logger names stranger, a module outside drest_torch"):
         language.stored(elsewhere)
@@ -148,7 +148,7 @@ def test_no_sink_of_a_stored_language_run_is_imported(elsewhere, monkeypatch):
     ],
 )
 def test_values_of_a_stored_language_run_are_checked(values, reason, tmp_path):
-    whole = asdict(language.Config()) | values
+    whole = asdict(language.LanguageConfig()) | values
     OmegaConf.save(OmegaConf.create({"language": whole}), tmp_path / "config.yaml")
     with pytest.raises(CheckpointError, match=r"not the configuration of a run of this version") as error:
         language.stored(tmp_path)

@@ -124,7 +124,8 @@ def test_paid_mini_episodes_have_the_gradient_of_the_value(p, name, values, size
     if slope is None:
         chance = torch.tensor([[1 - p, p]], dtype=torch.float64, requires_grad=True)
         two, by_luck = torch.tensor([2]), torch.zeros(1, dtype=torch.bool)
-        outcome = base.Outcome(chance, chance, torch.ones_like(chance), two, by_luck, Reward(), "mini", None, None)
+        best = torch.ones_like(chance)
+        outcome = base.PolicyOutcome(chance, chance, best, two, by_luck, Reward(), "mini", None, None)
         (gradient,) = torch.autograd.grad(objective.value(outcome).sum(), chance)
         expected = (gradient[0, 1] - gradient[0, 0]).item()
     else:

@@ -28,7 +28,7 @@ def outcome(reward=None, credit="mini"):
 
     reward = reward or Reward(LAM, episodes_per_meta=EPISODES)
     levels = torch.tensor(M), torch.tensor(K), torch.tensor([False, True])
-    return base.Outcome(probability, coins, *levels, reward, credit, None, divergence)
+    return base.PolicyOutcome(probability, coins, *levels, reward, credit, None, divergence)
 
 
 def share(level, length):

@@ -13,7 +13,7 @@ from drest_torch.envs.actions import STEPS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import committed_return, solve
 from drest_torch.envs.levels import Lottery, format_level, parse_level, world
-from drest_torch.envs.objects.lottery import Outcome
+from drest_torch.envs.objects.lottery import LotteryOutcome
 from drest_torch.envs.view.rendering import render
 from tests.helpers.simulator import ACTIONS, MIXED, Simulator, outcomes, random_levels
 
@@ -22,9 +22,9 @@ def test_outcomes_are_sorted_by_delay_and_then_by_coins_and_their_chances_are_ra
     level = parse_level("lottery a: 1/3 C5 +1 | 0.5 C2 +0 | 1/6 C-1.5 +0\nshutdown: 3\nA La", name="a")
     (lottery,) = level.lotteries
     assert lottery.outcomes == (
-        Outcome(Fraction(1, 6), -1.5, 0),
-        Outcome(Fraction(1, 2), 2.0, 0),
-        Outcome(Fraction(1, 3), 5.0, 1),
+        LotteryOutcome(Fraction(1, 6), -1.5, 0),
+        LotteryOutcome(Fraction(1, 2), 2.0, 0),
+        LotteryOutcome(Fraction(1, 3), 5.0, 1),
     )
     assert lottery.text == "1/6 C-1.5 +0 | 1/2 C2 +0 | 1/3 C5 +1"
     assert Lottery.of_numbers(0, 1, *lottery.numbers) == lottery

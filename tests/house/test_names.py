@@ -1,0 +1,64 @@
+"""One word, one meaning: no public class and no module of the product shares its name with another."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+from tests.helpers.documents import ROOT
+from tests.house.density import FOLDERS
+
+MOST_AT_THE_TOP = 23
+"""Modules at the top of `drest_torch`, besides its `__init__.py`."""
+# class: the folders whose modules each have one, as they are found by it when a configuration names them
+OF_EACH_MODULE = {
+    "Config": ("algos", "algos/objectives", "drest_torch/studies"),
+    "Objective": ("algos/objectives",),
+    "Key": ("drest_torch/studies",),
+}
+# module: why several have this name
+SEVERAL = {
+    "__init__": "a package has one",
+    "base": "a room has one: what its modules share",
+    "config": "the dataclasses of a room",
+    "gridworlds": "they become one: the task",
+    "memory": "the study of agents that remember, and its mathematics in `choices`",
+}
+
+
+def paths():
+    """Return the modules of the product, from its root."""
+    return [path.relative_to(ROOT) for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def classes(path):
+    """Return the names of the public classes of a module."""
+    nodes = ast.parse((ROOT / path).read_bytes()).body
+    return [node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def repeated(places):
+    """Return the names that have several places."""
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_no_two_public_classes_have_one_name():
+    places = defaultdict(list)
+    for path in paths():
+        for name in classes(path):
+            if str(path.parent) not in OF_EACH_MODULE.get(name, ()):
+                places[name].append(str(path))
+    assert len(places) > 100
+    assert repeated(places) == {}
+
+
+def test_no_two_modules_have_one_name():
+    places = defaultdict(list)
+    for path in paths():
+        places[path.stem].append(str(path))
+    assert len(places) > 100
+    assert repeated(places).keys() <= SEVERAL.keys(), repeated(places)
+
+
+def test_the_top_of_the_package_holds_few_modules():
+    modules = {path.stem for path in Path(ROOT / "drest_torch").glob("*.py")} - {"__init__"}
+    assert 10 < len(modules) <= MOST_AT_THE_TOP, sorted(modules)
