@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import importlib.util
+import io
+import os
+import re
 import sys
 
 from drest_torch import __version__
@@ -17,9 +21,11 @@ COMMANDS = {
     "compare": ("drest_torch.compare", "print and plot runs beside each other"),
     "show": ("drest_torch.envs.view.show", "show a level with its lengths and best routes"),
     "language": ("drest_torch.commands.language_models", "train and measure a language model that chooses"),
-    "completion": ("drest_torch.completion", "print the completion script of a shell: bash or zsh"),
 }
 """The module and the purpose of each command."""
+COMPOSED = ("train", "evaluate", "check", "study")
+"""The commands whose arguments Hydra reads, and completes."""
+COMPLETION = ("-sc", "--shell-completion")
 
 
 def main() -> int:
@@ -31,7 +37,7 @@ def main() -> int:
     if name == "--version":
         print(f"drest_torch {__version__}")
         return 0
-    if name not in COMMANDS:
+    if name not in (*COMMANDS, *COMPLETION):
         nearest = difflib.get_close_matches(name, COMMANDS, n=1)
         suggestion = f"; did you mean '{nearest[0]}'?" if nearest else ""
         print(f"drest: no command '{name}'; expected one of {', '.join(COMMANDS)}{suggestion}", file=sys.stderr)
@@ -39,8 +45,31 @@ def main() -> int:
     if importlib.util.find_spec("hydra") is None:
         print(f"drest: '{name}' needs more than the core; pip install 'drest_torch[train]'", file=sys.stderr)
         return 2
+    if name in COMPLETION:
+        return _complete(rest)
     sys.argv = [f"drest {name}", *rest]
     return importlib.import_module(COMMANDS[name][0]).main() or 0
+
+
+def _complete(arguments: list[str]) -> int:
+    """Print what Hydra says to a shell: ``install=bash`` its script, and ``query=bash`` the words that complete a line.
+
+    Hydra knows programs without commands, and so completes the line of a program that stands for one of them. Where the
+    line is no configuration yet, there are no words, and no error is printed into what the user types.
+    """
+    sys.argv = ["drest", "-sc", *arguments]
+    line = os.environ.get("COMP_LINE")
+    if line is None:
+        importlib.import_module(COMMANDS["train"][0]).main()
+        return 0
+    begun = re.match(r"\s*\S+\s+(?P<command>\S+)(?P<rest>\s.*)", line)
+    if begun is None:
+        print(" ".join(COMMANDS))
+    elif begun["command"] in COMPOSED:
+        os.environ["COMP_LINE"] = f"drest{begun['rest']}"
+        with contextlib.redirect_stderr(io.StringIO()):
+            importlib.import_module(COMMANDS[begun["command"]][0]).main()
+    return 0
 
 
 def _help() -> str:

@@ -128,9 +128,11 @@ def import_named() -> None:
         use(*filter(None, named))
 
 
+COMPLETING = "drest"
+"""The name of the program where it completes: in any other case the name of a command follows."""
 NOT_OFFERED = {
     "--experimental-rerun": "it would run code from a file; call the command with the same arguments again",
-    "--shell-completion": 'eval "$(drest completion bash)" completes what you type',
+    "--shell-completion": 'eval "$(drest -sc install=bash)" completes what you type',
 }
 """Hydra's options that these commands do not have, with what to do in their place."""
 
@@ -158,7 +160,8 @@ def _check_options(arguments: list[str]) -> None:
             value = value if equals else following
             name = flag.strip("-") or "KEY"
             raise UserError(f"{word}: values are written {name}={value}, without dashes; --help prints what there is")
-        if remedy := NOT_OFFERED.get(whole[0].replace("-sc", "--shell-completion")):
+        remedy = NOT_OFFERED.get(whole[0].replace("-sc", "--shell-completion"))
+        if remedy and sys.argv[0] != COMPLETING:
             raise UserError(f"{word}: no option here; {remedy}")
 
     def refuse(message: str) -> NoReturn:

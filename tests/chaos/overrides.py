@@ -194,7 +194,6 @@ KEYS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "language train": (("model", "run_dir", "reward", "seed", "resume"), ("model=nowhere",)),
     "language evaluate": (("suite", "tasks", "samples", "out", "picture"), ("model=nowhere",)),
     "language tasks": (("suite", "scenarios", "seed"), ("scenarios=2", "out=tasks.jsonl")),
-    "completion": ((), ()),
     "hub": ((), ()),
 }
 """The commands, each with some of its keys and with what keeps it short."""

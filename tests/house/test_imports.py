@@ -18,7 +18,7 @@ from tests.helpers.documents import ROOT
 LOWEST = "_version counting errors files limits metrics outputs registry reward theory timer transforms"
 MATHEMATICS = {f"drest_torch.{name}" for name in LOWEST.split()}
 """The modules of the lowest floor, besides `drest_torch` itself; a package stands for all modules in it."""
-COMMANDS = "train evaluate check study compare completion commands __main__"
+COMMANDS = "train evaluate check study compare commands __main__"
 ENTRY_POINTS = {f"drest_torch.{name}" for name in COMMANDS.split()}
 """The commands, and the package of what they share."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}
