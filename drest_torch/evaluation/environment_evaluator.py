@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from drest_torch.algos.actor import Actor
 from drest_torch.collector import Environment
 from drest_torch.envs.exact.solver import Optima
-from drest_torch.evaluation.sampled import SampledEvaluation, ended, estimates, tally
+from drest_torch.evaluation.sampled import EndedEpisodes, SampledEvaluation, ended, estimates, tally
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 from drest_torch.transforms import MetaEpisodes
@@ -27,16 +27,20 @@ class EnvironmentEvaluation(SampledEvaluation):
     """[levels, k]"""
 
     def means(self) -> dict[str, float]:
-        chances = zip(self.lengths[0].tolist(), self.found.probability.mean(0).tolist(), strict=True)
-        return super().means() | {f"p_length/{length}": chance for length, chance in chances}
+        lengths = self.lengths[0].tolist()
+        chances = self.outcome.probability.mean(0).tolist()
+        by_length = {f"p_length/{length}": chance for length, chance in zip(lengths, chances, strict=True)}
+        return super().means() | by_length
 
-    def records(self) -> list[dict[str, Any]]:
+    def _record(self, index: int) -> dict[str, Any]:
         lengths = [str(length) for length in self.lengths[0].tolist()]
-        columns = {"return_given_length": self.found.coins.tolist(), "best_return": self.best.tolist()}
-        return [
-            record | {key: dict(zip(lengths, values[i], strict=True)) for key, values in columns.items()}
-            for i, record in enumerate(super().records())
-        ]
+        coins = self.outcome.coins[index].tolist()
+        best = self.best[index].tolist()
+        return {
+            **super()._record(index),
+            "return_given_length": dict(zip(lengths, coins, strict=True)),
+            "best_return": dict(zip(lengths, best, strict=True)),
+        }
 
 
 class EnvironmentEvaluator:
@@ -52,7 +56,11 @@ class EnvironmentEvaluator:
     def __init__(
         self, environment: Environment, best: Tensor, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
     ) -> None:
-        self.environment, self.best, self.name, self.reward, self.seed = environment, best, name, reward, seed
+        self.environment = environment
+        self.best = best
+        self.name = name
+        self.reward = reward
+        self.seed = seed
         self.mini_episodes = mini_episodes
 
     def evaluate(self, policy: nn.Module, *, greedy: bool = False) -> EnvironmentEvaluation:
@@ -73,52 +81,81 @@ class EnvironmentEvaluator:
 
     @torch.no_grad()
     def _estimate(self, actor: Actor, *, greedy: bool = False) -> EnvironmentEvaluation:
-        best = self.best
-        (levels, k), settings = best.shape, 1 << self.environment.private_bits
-        level, length, coins, own_best, setting = self._play(actor, greedy, levels)
-        level = level if levels > 1 else torch.zeros_like(level)  # without levels of their own, seeds are -1
-        seen = torch.zeros_like(best).view(-1).scatter_reduce(0, level * k + length, coins.to(best.dtype), "amax")
-        best = torch.where(best > 0, best, seen.view_as(best))
-        best = torch.where(best > 0, best, 1)  # the returns of a length that nobody has seen are 0
-        most = best[level, length].double() if self.environment.best is not None else own_best
-        share = share_of_best(coins, most)
-        if self.environment.best is None or self.environment.best.given is None:
-            share = share.clamp_max(1)
-        sums = torch.zeros(3, levels, settings, k, dtype=torch.float64)
-        tally(sums, level, setting, length, share)
+        levels, k = self.best.shape
+        level, episodes = self._play(actor, greedy=greedy, levels=levels)
+        if levels == 1:
+            level = torch.zeros_like(level)  # without levels of their own, seeds are -1
+        best = self._best_returns(level, episodes)
+        share = self._shares(level, episodes, best)
+        sums = torch.zeros(3, levels, 1 << self.environment.private_bits, k, dtype=torch.float64)
+        tally(sums, level, episodes.setting, episodes.length, share)
         lengths = torch.tensor([self.environment.lengths]).expand(levels, -1)
-        found = estimates(
-            [self.name] if levels == 1 else [f"{self.name}, level {index}" for index in range(levels)],
+        most = share.max().clamp_min(1).double()
+        estimated = estimates(
+            self._names(levels),
             Optima(self.reward.gamma, lengths, torch.full((levels,), k), best.double()),
             self.reward,
             sums[0].sum((1, 2)),
             sums,
-            bounds=(torch.zeros(levels).double(), share.max().clamp_min(1).double().expand(levels)),
+            bounds=(torch.zeros(levels).double(), most.expand(levels)),
         )
-        return EnvironmentEvaluation(**vars(found), best=best)
+        return EnvironmentEvaluation(**vars(estimated), best=best)
 
-    def _play(self, actor: Actor, greedy: bool = False, levels: int = 1) -> tuple[Tensor, ...]:
-        """Return the level of each mini-episode, and what `ended` says of it besides its slot and time."""
-        rng, collector = torch.Generator().manual_seed(self.seed), self.environment.collector(actor, greedy=greedy)
-        found: list[tuple[Tensor, ...]] = []
-        played, slots, ends = 0, self.environment.env.batch_size.numel(), self.environment.ends
-        while played < self.mini_episodes or len(found) * slots < levels:
-            if isinstance(ends, MetaEpisodes):
-                ends.first = len(found) * slots
+    def _names(self, levels: int) -> list[str]:
+        if levels == 1:
+            return [self.name]
+        return [f"{self.name}, level {index}" for index in range(levels)]
+
+    def _best_returns(self, level: Tensor, episodes: EndedEpisodes) -> Tensor:
+        """Return m(l) [levels, k]: the largest return of these mini-episodes where training has seen none."""
+        best = self.best
+        place = level * best.shape[1] + episodes.length
+        seen = torch.zeros_like(best).view(-1).scatter_reduce(0, place, episodes.coins.to(best.dtype), "amax")
+        best = torch.where(best > 0, best, seen.view_as(best))
+        return torch.where(best > 0, best, 1)  # the returns of a length that nobody has seen are 0
+
+    def _shares(self, level: Tensor, episodes: EndedEpisodes, best: Tensor) -> Tensor:
+        """Return what share of m(l) each mini-episode has collected [n]."""
+        known = self.environment.best
+        if known is None:
+            return share_of_best(episodes.coins, episodes.best_return).clamp_max(1)
+        share = share_of_best(episodes.coins, best[level, episodes.length].double())
+        if known.given is None:
+            return share.clamp_max(1)
+        return share
+
+    def _play(self, actor: Actor, *, greedy: bool = False, levels: int = 1) -> tuple[Tensor, EndedEpisodes]:
+        """Return mini-episodes, and the level of each."""
+        environment = self.environment
+        rng = torch.Generator().manual_seed(self.seed)
+        collector = environment.collector(actor, greedy=greedy)
+        slots = environment.env.batch_size.numel()
+        episodes_of_batches: list[EndedEpisodes] = []
+        level_of_batches: list[Tensor] = []
+        played = 0
+        while played < self.mini_episodes or len(level_of_batches) * slots < levels:
+            if isinstance(environment.ends, MetaEpisodes):
+                environment.ends.first = len(level_of_batches) * slots
             batch = collector.collect(rng)
-            k, by_setting = self.environment.num_lengths, self.environment.private_bits > 0
-            slot, time, *episodes = ended(batch, self.reward.gamma, k, by_setting=by_setting)
-            played += len(slot)
+            by_setting = environment.private_bits > 0
+            episodes = ended(batch, self.reward.gamma, environment.num_lengths, by_setting=by_setting)
+            played += len(episodes.slot)
             level = batch.get(LEVEL, None)
-            found.append((torch.zeros_like(slot) if level is None else level[slot, time, 0], *episodes))
-        return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
+            if level is None:
+                level_of_batches.append(torch.zeros_like(episodes.slot))
+            else:
+                level_of_batches.append(level[episodes.slot, episodes.time, 0])
+            episodes_of_batches.append(episodes)
+        fields = zip(*episodes_of_batches, strict=True)
+        return torch.cat(level_of_batches), EndedEpisodes(*map(torch.cat, fields))
 
 
 def doubt(evaluation: SampledEvaluation, name: str) -> str | None:
     """Return a sentence if the usefulness says nothing, as m(l) or the floor of the rewards must be wrong."""
-    if not evaluation.found.coins.any():
+    if not evaluation.outcome.coins.any():
         return f"every mini-episode of {name} has a return of 0, so usefulness says nothing; lower env.floor"
-    usefulness, (low, _) = evaluation.means()["usefulness"], evaluation.mean_ranges()["usefulness"]
+    usefulness = evaluation.means()["usefulness"]
+    low, _ = evaluation.mean_ranges()["usefulness"]
     if low <= 1:
         return None
     return (

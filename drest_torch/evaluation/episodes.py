@@ -27,34 +27,42 @@ def sample_episodes(
     ``level_set`` is an `ExactEvaluator`, and ``probabilities`` are those of the lengths.
     """
     mdp, optima = level_set.mdp, level_set.optima
-    wanted = {length: p for length, p in probabilities.items() if p > LIKELY}
+    likely = {length for length, probability in probabilities.items() if probability > LIKELY}
     rng = torch.Generator(mdp.device).manual_seed(seed)
     worlds = Gridworlds.on(mdp, optima, level_set.observe, slots=AT_ONCE, private_bits=policy.private_bits)
     worlds.base.play_on(torch.zeros(AT_ONCE, dtype=torch.int64))
     collector = worlds.collector(worlds.actor(policy), greedy=greedy)
     episodes: dict[int, Episode] = {}
     for _ in range(BATCHES):
-        if wanted.keys() == episodes.keys():
+        if likely == episodes.keys():
             break
-        for length, moments in _mini_episodes(mdp, optima, collector.collect(rng)).items():
-            if length in wanted:
-                episodes.setdefault(length, Episode(length, wanted[length], moments))
+        batch = collector.collect(rng)
+        for length, moments in _mini_episodes(mdp, optima, batch).items():
+            if length in likely and length not in episodes:
+                episodes[length] = Episode(length, probabilities[length], moments)
     return [episodes[length] for length in sorted(episodes)]
 
 
 def _mini_episodes(mdp: Mdp, optima: Optima, batch: TensorDictBase) -> dict[int, list[Moment]]:
     """Return the first mini-episode of each length of a batch on the first level."""
-    found: dict[int, list[Moment]] = {}
-    for slot, time in batch["next", "mini_done"].squeeze(-1).nonzero().tolist():
-        length = int(optima.lengths[0, batch["next", "mini_len"][slot, time, 0]])
-        if length in found:
-            continue
-        steps = batch[slot, : time + 1]
-        spot, taken, time_left = mdp.states.of(steps["state"])
-        coins = steps["next", "reward"].squeeze(-1).cumsum(0).tolist()
-        last = mdp.advance(spot[-1:], taken[-1:], steps["action"][-1:])
-        before = zip(spot.tolist(), taken.tolist(), time_left.tolist(), [0.0, *coins[:-1]], strict=True)
-        moments = [Moment(divmod(place, mdp.width), bits, left, so_far) for place, bits, left, so_far in before]
-        end = Moment(divmod(int(last.spot), mdp.width), int(last.taken), 0, coins[-1])
-        found[length] = [*moments, end]
-    return found
+    episodes: dict[int, list[Moment]] = {}
+    ended = batch["next", "mini_done"].squeeze(-1)  # [slots, time]
+    column = batch["next", "mini_len"].squeeze(-1)
+    for slot, time in ended.nonzero().tolist():
+        length = int(optima.lengths[0, column[slot, time]])
+        if length not in episodes:
+            episodes[length] = _moments(mdp, batch[slot, : time + 1])
+    return episodes
+
+
+def _moments(mdp: Mdp, steps: TensorDictBase) -> list[Moment]:
+    """Return the moments of a mini-episode with these steps [time]."""
+    spot, taken, time_left = mdp.states.of(steps["state"])
+    coins = steps["next", "reward"].squeeze(-1).cumsum(0).tolist()
+    end = mdp.advance(spot[-1:], taken[-1:], steps["action"][-1:])
+    spots = [*spot.tolist(), int(end.spot)]
+    taken_sets = [*taken.tolist(), int(end.taken)]
+    times_left = [*time_left.tolist(), 0]
+    coins_so_far = [0.0, *coins]
+    cells = [divmod(place, mdp.width) for place in spots]
+    return list(map(Moment, cells, taken_sets, times_left, coins_so_far))

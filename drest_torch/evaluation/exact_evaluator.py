@@ -7,23 +7,24 @@ evaluation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot, pad
 
 from drest_torch.algos.networks.policy import Policy, memory_of, private_settings
-from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
-from drest_torch.envs.exact.earliest import StateCounts, parts
-from drest_torch.envs.exact.layers import MAX_STATES
+from drest_torch.envs.exact.earliest import parts
 from drest_torch.envs.exact.propagator import Arrivals, Lengths, Reachable, States, mixture, uniform_policy
-from drest_torch.envs.exact.solver import LevelSet, Optima, check_searchable
-from drest_torch.envs.levels import Level, LevelError
+from drest_torch.envs.exact.solver import LevelSet, Optima
+from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError
+from drest_torch.evaluation.memory_guard import BYTES_PER_STATE, check_size
 from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import Reward
 
@@ -31,10 +32,12 @@ STATES_AT_ONCE = 8192
 """The number of states in one call of the network, which fit into the caches of a processor."""
 MOST_SHOWN = 4
 """The most settings of the private bits that are plotted one by one."""
-BYTES_PER_STATE = 640
-"""Memory of exact evaluation per reachable state: 610 bytes measured, with 0.4 and with 2.4 million states."""
 NUMBERS_AT_ONCE = 1 << 25
 """The most numbers in one batch of observations; large maps are observed in smaller batches."""
+SUMMARISED = ("usefulness", "neutrality", "neutrality_normalised", "usefulness_committed", "neutrality_own")
+"""The measures of a policy in a summary, in this order."""
+COMPARED = ("usefulness", "usefulness_committed", "neutrality")
+"""The measures that a summary gives of a uniform policy, too."""
 PAPER_GAMMAS = (0.95, 0.9)
 """The discounts γ of the paper's experiments, at which usefulness can be reported beside the γ of a run."""
 
@@ -46,7 +49,7 @@ class Evaluation:
     names: list[str]
     lengths: Tensor
     num_lengths: Tensor
-    found: Lengths
+    outcome: Lengths
     usefulness: Tensor
     neutrality: Tensor
     neutrality_normalised: Tensor
@@ -62,46 +65,55 @@ class Evaluation:
         """Return one number for each metric, the mean over levels."""
         means = {name: values.mean().item() for name, values in self._measures().items()}
         means["return/expected_drest"] = self.expected_drest.mean().item()
-        if len(self.names) == 1:
-            for length, probability in self.length_probabilities(0).items():
-                means[f"p_length/{length}"] = probability
+        if len(self.names) > 1:
+            return means
+        for length, probability in self.length_probabilities(0).items():
+            means[f"p_length/{length}"] = probability
         return means
 
     def summary(self, uniform: Evaluation) -> dict[str, Any]:
         """Return the numbers of a split: those of the agent, of a uniform policy, and the best possible ones."""
-        means, others = self.means(), uniform.means()
-        measures = ("usefulness", "neutrality", "neutrality_normalised", "usefulness_committed", "neutrality_own")
-        compared = ("usefulness", "usefulness_committed", "neutrality")
+        means = self.means()
+        uniform_means = uniform.means()
+        most_bits = self.num_lengths.double().log2()
         return {
-            **{name: means[name] for name in measures if name in means},
+            **{name: means[name] for name in SUMMARISED if name in means},
             "levels": len(self.names),
-            "uniform": {name: others[name] for name in compared if name in others},
-            "optimum": {"usefulness": 1.0, "neutrality": self.num_lengths.double().log2().mean().item()},
+            "uniform": {name: uniform_means[name] for name in COMPARED if name in uniform_means},
+            "optimum": {"usefulness": 1.0, "neutrality": most_bits.mean().item()},
         }
 
     def _measures(self) -> dict[str, Tensor]:
         """Return the measures of a policy that are known, each [B]."""
-        names = ("usefulness", "usefulness_committed", "neutrality", "neutrality_normalised", "neutrality_own")
-        measures = {name: getattr(self, name) for name in names}
+        measures = {
+            "usefulness": self.usefulness,
+            "usefulness_committed": self.usefulness_committed,
+            "neutrality": self.neutrality,
+            "neutrality_normalised": self.neutrality_normalised,
+            "neutrality_own": self.neutrality_own,
+        }
         return {name: values for name, values in measures.items() if values is not None}
 
     def length_probabilities(self, index: int) -> dict[int, float]:
         """Return the probability of each trajectory-length of a level."""
         count = int(self.num_lengths[index])
-        lengths, probabilities = self.lengths[index, :count], self.found.probability[index, :count]
-        return dict(zip(lengths.tolist(), probabilities.tolist(), strict=True))
+        lengths = self.lengths[index, :count].tolist()
+        probabilities = self.outcome.probability[index, :count].tolist()
+        return dict(zip(lengths, probabilities, strict=True))
 
     def records(self) -> list[dict[str, Any]]:
         """Return one JSON object for each level."""
-        return [
-            {
-                "name": name,
-                **{measure: values[i].item() for measure, values in self._measures().items()},
-                "length_probabilities": {str(length): p for length, p in self.length_probabilities(i).items()},
-                "expected_drest": self.expected_drest[i].item(),
-            }
-            for i, name in enumerate(self.names)
-        ]
+        return [self._record(index) for index in range(len(self.names))]
+
+    def _record(self, index: int) -> dict[str, Any]:
+        """Return the JSON object of one level."""
+        probabilities = self.length_probabilities(index)
+        return {
+            "name": self.names[index],
+            **{name: values[index].item() for name, values in self._measures().items()},
+            "length_probabilities": {str(length): chance for length, chance in probabilities.items()},
+            "expected_drest": self.expected_drest[index].item(),
+        }
 
 
 def evaluation_of(
@@ -109,26 +121,34 @@ def evaluation_of(
     optima: Optima,
     reward: Reward,
     outcome: Lengths,
-    own: Tensor | None = None,
+    *,
+    neutrality_own: Tensor | None = None,
     committed: Tensor | None = None,
 ) -> Evaluation:
-    """Return the metrics that follow from P(L = l) and E[C | L = l]; ``own`` is `Evaluation.neutrality_own`.
+    """Return the metrics that follow from P(L = l) and E[C | L = l].
 
     ``committed`` is what replaces m(l) where a policy can be sure of l, if that is something else.
     """
     num_lengths, best_return = optima.num_lengths, optima.best_return
-    preliminary = outcome.probability * reward.preliminary(outcome.coins, best_return)
+    probability, coins = outcome.probability, outcome.coins
+    preliminary = probability * reward.preliminary(coins, best_return)
+    usefulness_committed = None
+    if committed is not None:
+        usefulness_committed = usefulness(probability, coins, committed)
+    bits = neutrality(probability)
+    if neutrality_own is None:
+        neutrality_own = bits
     return Evaluation(
         names=names,
         lengths=optima.lengths,
         num_lengths=num_lengths,
-        found=outcome,
-        usefulness=usefulness(outcome.probability, outcome.coins, best_return),
-        neutrality=neutrality(outcome.probability),
-        neutrality_normalised=neutrality_normalised(outcome.probability, num_lengths),
-        neutrality_own=neutrality(outcome.probability) if own is None else own,
-        expected_drest=reward.expected_return(outcome.probability, preliminary, num_lengths),
-        usefulness_committed=None if committed is None else usefulness(outcome.probability, outcome.coins, committed),
+        outcome=outcome,
+        usefulness=usefulness(probability, coins, best_return),
+        neutrality=bits,
+        neutrality_normalised=neutrality_normalised(probability, num_lengths),
+        neutrality_own=neutrality_own,
+        expected_drest=reward.expected_return(probability, preliminary, num_lengths),
+        usefulness_committed=usefulness_committed,
     )
 
 
@@ -143,6 +163,7 @@ class ExactEvaluator:
     """
 
     exact = True
+    """Whether all reachable states are unrolled, so that their memory is limited."""
 
     def __init__(
         self,
@@ -158,21 +179,31 @@ class ExactEvaluator:
         device: torch.device | str = "cpu",
     ) -> None:
         if not isinstance(levels, LevelSet):
-            levels = LevelSet(compile_levels(levels, device, at_least=at_least, features=features))
-        self.level_set, self.levels, self.mdp, self.sizes = levels, levels.levels, levels.mdp, levels.sizes
+            mdp = compile_levels(levels, device, at_least=at_least, features=features)
+            levels = LevelSet(mdp)
+        self.level_set = levels
+        self.levels = levels.levels
+        self.mdp = levels.mdp
+        self.sizes = levels.sizes
+        if self.exact:
+            check_size(self.mdp, self.sizes, memory_gib)
+        else:
+            check_size(self.mdp, self.sizes, None)
         self.most_states = memory_gib * 2**30 / BYTES_PER_STATE
-        check_size(self.mdp, self.sizes, memory_gib if self.exact else None)
         self.observe = make_observation(observation, self.mdp, time_steps, planes)
-        self.optima = levels.optima(reward.gamma)
-        sure = levels.optima(reward.gamma, committed=True).best_return
-        self.committed = None if torch.equal(sure, self.optima.best_return) else sure
-        """[B, K] committed(l), or m(l) where no policy can be sure of l; None if that is m(l) in all levels."""
         self.reward = reward
+        self.optima = levels.optima(reward.gamma)
+        self.committed: Tensor | None = None
+        """[B, K] committed(l), or m(l) where no policy can be sure of l; None if that is m(l) in all levels."""
+        committed = levels.optima(reward.gamma, committed=True).best_return
+        if not torch.equal(committed, self.optima.best_return):
+            self.committed = committed
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
         """Return the metrics of a policy; with private bits, those of its average over them."""
-        found, own = self._outcomes(policy, (self.reward.gamma,), greedy)
-        return self._metrics(found[self.reward.gamma], own)
+        gamma = self.reward.gamma
+        outcomes, neutrality_own = self._outcomes(policy, (gamma,), greedy)
+        return self._metrics(outcomes[gamma], neutrality_own)
 
     def evaluate_uniform(self) -> Evaluation:
         """Return the metrics of the policy that chooses all actions with equal probability."""
@@ -189,37 +220,47 @@ class ExactEvaluator:
         self, policy: Policy, gammas: Sequence[float] = PAPER_GAMMAS, *, greedy: bool = False
     ) -> dict[float, Tensor]:
         """Return the usefulness [B] of a policy with coins, and m, discounted by each γ; nothing if it is sampled."""
-        found, _ = self._outcomes(policy, gammas, greedy)
-        best = {gamma: self.level_set.optima(gamma).best_return for gamma in gammas}
-        return {gamma: usefulness(each.probability, each.coins, best[gamma]) for gamma, each in found.items()}
+        outcomes, _ = self._outcomes(policy, gammas, greedy)
+        usefulness_by_gamma = {}
+        for gamma, outcome in outcomes.items():
+            best_return = self.level_set.optima(gamma).best_return
+            usefulness_by_gamma[gamma] = usefulness(outcome.probability, outcome.coins, best_return)
+        return usefulness_by_gamma
 
     def _outcomes(self, policy: Policy, gammas: Sequence[float], greedy: bool) -> tuple[dict[float, Lengths], Tensor]:
         """Return P(L = l) and E[C | L = l] by discount, and the neutrality given the private bits [B]."""
-        found: dict[float, list[Lengths]] = {gamma: [] for gamma in gammas}
-        own: list[Tensor] = []
+        outcomes: dict[float, list[Lengths]] = {gamma: [] for gamma in gammas}
+        neutrality_own: list[Tensor] = []
         for levels in self._parts:
             reachable = self.unrolled(levels)
             arrivals: dict[float, list[Arrivals]] = {gamma: [] for gamma in gammas}
             for table in self.tables(policy, reachable, greedy=greedy):
-                for gamma, settings in arrivals.items():
-                    settings.append(reachable.arrivals(table, gamma))
-            for gamma, settings in arrivals.items():
-                found[gamma].append(mixture(settings).lengths())
-            own.append(torch.stack([neutrality(each.probability) for each in settings]).mean(0))
-        return {gamma: self._joined(parts) for gamma, parts in found.items()}, torch.cat(own)
+                for gamma in gammas:
+                    arrivals[gamma].append(reachable.arrivals(table, gamma))
+            for gamma in gammas:
+                outcomes[gamma].append(mixture(arrivals[gamma]).lengths())
+            by_setting = [neutrality(arrival.probability) for arrival in arrivals[gammas[0]]]
+            neutrality_own.append(torch.stack(by_setting).mean(0))
+        joined = {gamma: self._joined(parts) for gamma, parts in outcomes.items()}
+        return joined, torch.cat(neutrality_own)
 
     def _joined(self, parts: Sequence[Lengths]) -> Lengths:
         """Return the outcomes of all levels, from those of each part."""
         columns = self.optima.lengths.shape[1]
+        probability = [_widened(part.probability, columns) for part in parts]
+        coins = [_widened(part.coins, columns) for part in parts]
+        return Lengths(torch.cat(probability), torch.cat(coins))
 
-        def join(tables: Iterable[Tensor]) -> Tensor:
-            return torch.cat([torch.nn.functional.pad(table, (0, columns - table.shape[1])) for table in tables])
-
-        return Lengths(join(part.probability for part in parts), join(part.coins for part in parts))
-
-    def _metrics(self, outcome: Lengths, own: Tensor | None = None) -> Evaluation:
+    def _metrics(self, outcome: Lengths, neutrality_own: Tensor | None = None) -> Evaluation:
         names = [level.name for level in self.levels]
-        return evaluation_of(names, self.optima, self.reward, outcome, own, self.committed)
+        return evaluation_of(
+            names,
+            self.optima,
+            self.reward,
+            outcome,
+            neutrality_own=neutrality_own,
+            committed=self.committed,
+        )
 
     @cached_property
     def _parts(self) -> list[range]:
@@ -232,14 +273,19 @@ class ExactEvaluator:
 
     def unrolled(self, levels: range) -> Reachable:
         """Return the reachable states of some of the levels; those of all levels are kept if they are one part."""
-        if self.exact and len(levels) == len(self.levels) and len(self._parts) == 1:
+        is_whole = len(levels) == len(self.levels)
+        if self.exact and is_whole and len(self._parts) == 1:
             return self._whole
         return Reachable(self.mdp, levels)
 
+    def _all_unrolled(self) -> Reachable:
+        return self.unrolled(range(len(self.levels)))
+
     def room_for(self, most: int) -> range:
         """Return the first levels, at most ``most``, that can be unrolled together."""
-        count = (self.sizes.states[:most].cumsum(0) <= self.most_states).sum()
-        return range(int(count))
+        states_so_far = self.sizes.states[:most].cumsum(0)
+        fits = states_so_far <= self.most_states
+        return range(int(fits.sum()))
 
     @torch.no_grad()
     def probabilities(self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False) -> Tensor:
@@ -249,8 +295,10 @@ class ExactEvaluator:
         state more often weigh more. A policy without private bits that acts with these probabilities visits every state
         just as often.
         """
-        reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
-        return _average(reachable, list(self.tables(policy, reachable, greedy=greedy)))
+        if reachable is None:
+            reachable = self._all_unrolled()
+        tables = list(self.tables(policy, reachable, greedy=greedy))
+        return _average(reachable, tables)
 
     @torch.no_grad()
     def policies_by_private_bits(
@@ -260,14 +308,12 @@ class ExactEvaluator:
 
         Otherwise, and without private bits, the only name is ``""``.
         """
-        reachable = self.unrolled(range(len(self.levels))) if reachable is None else reachable
+        if reachable is None:
+            reachable = self._all_unrolled()
         tables = list(self.tables(policy, reachable, greedy=greedy))
         if not 1 < len(tables) <= MOST_SHOWN:
             return {"": _average(reachable, tables)}
-        word = "bit" if policy.private_bits == 1 else "bits"
-        names = [
-            f"{word} {', '.join(str(int(bit)) for bit in setting)}" for setting in private_settings(policy.private_bits)
-        ]
+        names = map(_name_of_setting, private_settings(policy.private_bits))
         return dict(zip(names, tables, strict=True))
 
     def tables(self, policy: Policy, reachable: Reachable, *, greedy: bool = False) -> Iterator[Tensor]:
@@ -285,16 +331,20 @@ class ExactEvaluator:
         states, index = reachable.distinct(see_time=self.observe.see_time)
 
         def act(batch: Tensor) -> Tensor:
-            return policy(batch, None if private_bits is None else private_bits.expand(len(batch), -1))
+            if private_bits is None:
+                return policy(batch, None)
+            return policy(batch, private_bits.expand(len(batch), -1))
 
         logits = query_policy(act, self.observe, states, self.at_once(STATES_AT_ONCE)).double()
-        if greedy:
-            return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).double()[index]
-        return logits.softmax(-1)[index]
+        if not greedy:
+            return logits.softmax(-1)[index]
+        best_action = logits.argmax(-1)
+        return one_hot(best_action, logits.shape[-1]).double()[index]
 
     def at_once(self, most: int) -> int:
         """Return the batch size for observations, at most ``most``."""
-        return min(most, max(1, NUMBERS_AT_ONCE // math.prod(self.observe.shape)))
+        fitting = NUMBERS_AT_ONCE // math.prod(self.observe.shape)
+        return min(most, max(1, fitting))
 
     def _settings(self, count: int) -> list[Tensor | None]:
         """Return every setting of ``count`` private bits."""
@@ -303,12 +353,26 @@ class ExactEvaluator:
         return list(private_settings(count).to(self.mdp.device))
 
 
+def _widened(table: Tensor, columns: int) -> Tensor:
+    """Return a table [B, columns] with zeros in the columns that it lacks."""
+    return pad(table, (0, columns - table.shape[1]))
+
+
+def _name_of_setting(bits: Tensor) -> str:
+    """Return ``bit 1`` or ``bits 0, 1``."""
+    digits = ", ".join(str(int(bit)) for bit in bits)
+    if len(bits) == 1:
+        return f"bit {digits}"
+    return f"bits {digits}"
+
+
 def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:
     """Return [N, 4] the frequency of each action if one of these policies is chosen at random per mini-episode."""
     if len(tables) == 1:
         return tables[0]
-    visits = torch.stack([reachable.visits(table) for table in tables]).unsqueeze(-1)
-    weights = torch.where(visits.sum(0) > 0, visits, 1)
+    visits = torch.stack([reachable.visits(table) for table in tables]).unsqueeze(-1)  # [settings, N, 1]
+    is_visited = visits.sum(0) > 0
+    weights = torch.where(is_visited, visits, 1)
     return (weights * torch.stack(tables)).sum(0) / weights.sum(0)
 
 
@@ -324,29 +388,3 @@ def query_policy(act: Callable[[Tensor], Tensor], see: Observation, states: Stat
     order = states.spot.sort(stable=True).indices
     output = torch.cat([act(observe_states(see, states[part])) for part in order.split(at_once)])
     return torch.empty_like(output).index_copy_(0, order, output)
-
-
-def check_size(mdp: Mdp, sizes: StateCounts, memory_gib: float | None) -> None:
-    """Refuse levels that cannot be evaluated exactly within ``memory_gib``, or, with None, by sampling."""
-    if memory_gib is None:
-        check_searchable(mdp, sizes.states)
-        return
-    too_large = (sizes.states * BYTES_PER_STATE > memory_gib * 2**30).nonzero().squeeze(-1)
-    if not len(too_large):
-        return
-    index = int(sizes.states.argmax())
-    others = f" (the largest of {len(too_large):,} levels that are too large)" if len(too_large) > 1 else ""
-    raise LevelError(
-        f"{mdp.levels[index].place}{others} has {memory_text(int(sizes.states[index]))} and memory_gib={memory_gib:g}; "
-        "evaluate by sampling (sampled=4096 plays 4,096 mini-episodes on each level), leave such levels out, or "
-        "raise memory_gib"
-    )
-
-
-def memory_text(states: int, private_settings: int = 1) -> str:
-    """Return the size of levels with this many states, and settings of the private bits, in the words of a message."""
-    gib = f"{private_settings * states * BYTES_PER_STATE / 2**30:,.1f} GiB"
-    gib += f" under {private_settings:,} settings of the private bits" if private_settings > 1 else ""
-    if states > MAX_STATES:
-        return f"more than {MAX_STATES:,} reachable states (estimated), for which exact evaluation takes over {gib},"
-    return f"up to {states:,} reachable states (estimated), for which exact evaluation takes {gib},"

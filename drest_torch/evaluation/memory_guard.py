@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from drest_torch.envs.dynamics.mdp import Mdp
-from drest_torch.envs.exact.earliest import estimate_size
+from drest_torch.envs.exact.earliest import StateCounts, estimate_size
+from drest_torch.envs.exact.layers import MAX_STATES
+from drest_torch.envs.exact.solver import check_searchable
 from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact_evaluator import BYTES_PER_STATE, memory_text
 
+BYTES_PER_STATE = 640
+"""Memory of exact evaluation per reachable state: 610 bytes measured, with 0.4 and with 2.4 million states."""
 COPIES = 4
 """Of each weight: itself, its gradient and two averages of the optimizer."""
 BYTES_PER_EPISODE = 100
@@ -23,15 +28,26 @@ CGROUP = Path("/sys/fs/cgroup")
 
 def free_memory() -> float:
     """Return the bytes that this process can still take, infinity if the system does not say."""
-    found = [float("inf")]
-    try:
-        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        found.append(1024.0 * int(lines["MemAvailable"].split()[0]))
-        most, used = ((CGROUP / f"memory.{name}").read_text().strip() for name in ("max", "current"))
-        found.append(float("inf") if most == "max" else float(most) - float(used))
-    except (OSError, KeyError, ValueError):
-        pass  # no Linux, or no group of its own
-    return min(found)
+    limits = [math.inf]
+    with suppress(OSError, KeyError, ValueError):  # no Linux, or no group of its own
+        limits.append(_free_in_the_system())
+        limits.append(_free_in_the_group())
+    return min(limits)
+
+
+def _free_in_the_system() -> float:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    sizes = dict(line.split(":") for line in lines)
+    kilobytes, _ = sizes["MemAvailable"].split()
+    return 1024.0 * int(kilobytes)
+
+
+def _free_in_the_group() -> float:
+    most = (CGROUP / "memory.max").read_text().strip()
+    used = (CGROUP / "memory.current").read_text().strip()
+    if most == "max":
+        return math.inf
+    return float(most) - float(used)
 
 
 class MemoryGuard(TorchFunctionMode):
@@ -39,13 +55,16 @@ class MemoryGuard(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._taken, self._free = 0, free_memory()
+        self._taken = 0
+        self._free = free_memory()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Count what is allocated; weights are made by `torch.empty`."""
         kwargs = kwargs or {}
         if func is torch.empty:
-            self._taken += COPIES * func(*args, **(kwargs | {"device": "meta"})).nbytes
+            on_no_device = kwargs | {"device": "meta"}
+            weight = func(*args, **on_no_device)
+            self._taken += COPIES * weight.nbytes
             _refuse(self._taken, self._free, "training of networks of this size", "policy.width or policy.depth")
         return func(*args, **kwargs)
 
@@ -56,11 +75,12 @@ def check_batch(episodes: int) -> None:
 
 
 def _refuse(needed: float, free: float, what: str, keys: str) -> None:
-    if needed > free:
-        raise ConfigError(
-            f"{what} needs at least {needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} GiB are free; "
-            f"use a smaller {keys}"
-        )
+    if needed <= free:
+        return
+    needed_gib, free_gib = needed / 2**30, free / 2**30
+    raise ConfigError(
+        f"{what} needs at least {needed_gib:,.1f} GiB of memory, and {free_gib:,.1f} GiB are free; use a smaller {keys}"
+    )
 
 
 def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, private_settings: int = 1) -> None:
@@ -68,14 +88,49 @@ def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, private_settings: i
 
     ``private_settings`` is the number of settings of the private bits, each of which needs the memory once.
     """
-    most = memory_gib * 2**30 / BYTES_PER_STATE / private_settings
-    if at_once * ((mdp.num_cells * mdp.max_time) << mdp.num_objects) <= most:
+    most_states = memory_gib * 2**30 / BYTES_PER_STATE / private_settings
+    states_of_a_map = (mdp.num_cells * mdp.max_time) << mdp.num_objects
+    if at_once * states_of_a_map <= most_states:
         return
     states, index = estimate_size(mdp).states.topk(min(at_once, mdp.num_levels))
-    if (total := int(states.sum())) > most:
-        raise LevelError(
-            f"a batch of up to {len(index):,} levels with {mdp.levels[int(index[0])].place} has "
-            f"{memory_text(total, private_settings)} and memory_gib={memory_gib:g}; exact gradients cannot be "
-            "sampled, so learn from fewer levels at once (algo.levels_at_once), from mini-episodes that are played "
-            "(algo=ppo), or raise memory_gib"
-        )
+    total = int(states.sum())
+    if total <= most_states:
+        return
+    largest = mdp.levels[int(index[0])].place
+    needs = memory_text(total, private_settings)
+    raise LevelError(
+        f"a batch of up to {len(index):,} levels with {largest} has {needs} and memory_gib={memory_gib:g}; "
+        "exact gradients cannot be sampled, so learn from fewer levels at once (algo.levels_at_once), from "
+        "mini-episodes that are played (algo=ppo), or raise memory_gib"
+    )
+
+
+def check_size(mdp: Mdp, sizes: StateCounts, memory_gib: float | None) -> None:
+    """Refuse levels that cannot be evaluated exactly within ``memory_gib``, or, with None, by sampling."""
+    if memory_gib is None:
+        check_searchable(mdp, sizes.states)
+        return
+    bytes_needed = sizes.states * BYTES_PER_STATE
+    too_large = int((bytes_needed > memory_gib * 2**30).sum())
+    if too_large == 0:
+        return
+    largest = int(sizes.states.argmax())
+    place = mdp.levels[largest].place
+    if too_large > 1:
+        place += f" (the largest of {too_large:,} levels that are too large)"
+    needs = memory_text(int(sizes.states[largest]))
+    raise LevelError(
+        f"{place} has {needs} and memory_gib={memory_gib:g}; "
+        "evaluate by sampling (sampled=4096 plays 4,096 mini-episodes on each level), leave such levels out, or "
+        "raise memory_gib"
+    )
+
+
+def memory_text(states: int, private_settings: int = 1) -> str:
+    """Return the size of levels with this many states, and settings of the private bits, in the words of a message."""
+    gib = f"{private_settings * states * BYTES_PER_STATE / 2**30:,.1f} GiB"
+    if private_settings > 1:
+        gib += f" under {private_settings:,} settings of the private bits"
+    if states > MAX_STATES:
+        return f"more than {MAX_STATES:,} reachable states (estimated), for which exact evaluation takes over {gib},"
+    return f"up to {states:,} reachable states (estimated), for which exact evaluation takes {gib},"

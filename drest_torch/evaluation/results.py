@@ -47,15 +47,16 @@ class Results:
 
     def __repr__(self) -> str:
         count = len(self.evaluator.levels)
-        levels = f"{count} level{'' if count == 1 else 's'}"
-        return f"Results({levels}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
+        noun = "level" if count == 1 else "levels"
+        return f"Results({count} {noun}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
 
     def numbers(self) -> dict[str, Any]:
         """Return the numbers that the command ``drest evaluate`` prints, as a summary has them, with others of γ."""
-        at = self.evaluator.usefulness_at(self.policy, greedy=self.greedy)
+        uniform = self.evaluator.evaluate_uniform()
+        usefulness_at = self.evaluator.usefulness_at(self.policy, greedy=self.greedy)
         return {
-            **self.evaluation.summary(self.evaluator.evaluate_uniform()),
-            "usefulness_at": {gamma: values.mean().item() for gamma, values in at.items()},
+            **self.evaluation.summary(uniform),
+            "usefulness_at": {gamma: values.mean().item() for gamma, values in usefulness_at.items()},
         }
 
     def record(self) -> dict[str, Any]:
@@ -98,16 +99,19 @@ class Results:
         """Plot as `plot` does, for the run itself that the folder may belong to."""
         from drest_torch.plots.policy_maps import caption, policy_pictures  # an agent is evaluated without matplotlib
 
-        level_set, found = self.evaluator, self.evaluation
+        level_set, evaluation = self.evaluator, self.evaluation
         indices = level_set.room_for(most)
         if not indices or memory_of(self.policy):
             return []
-        reachable, sampled = level_set.unrolled(indices), isinstance(found, SampledEvaluation)
+        reachable = level_set.unrolled(indices)
         captions = [
             caption(
-                found.usefulness[i].item(), found.neutrality[i].item(), found.length_probabilities(i), sampled=sampled
+                evaluation.usefulness[index].item(),
+                evaluation.neutrality[index].item(),
+                evaluation.length_probabilities(index),
+                sampled=isinstance(evaluation, SampledEvaluation),
             )
-            for i in indices
+            for index in indices
         ]
         policies = level_set.policies_by_private_bits(self.policy, reachable, greedy=self.greedy)
         return policy_pictures(reachable, policies, indices, folder, captions, self.agent)

@@ -6,9 +6,10 @@ with its own private bits. Every estimate has a 95 % interval over mini-episodes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -45,13 +46,13 @@ class SampledEvaluation(Evaluation):
     """[B], not clipped to possible values, so that means over levels are unbiased."""
 
     def means(self) -> dict[str, float]:
+        most_bits = self._most_bits().mean().item()
+        means = _possible(super().means(), most_bits)
+        means["sampled"] = float(self.mini_episodes)
         ranges = self.mean_ranges()
-        return {
-            **_possible(super().means(), self._most_bits().mean().item()),
-            "sampled": float(self.mini_episodes),
-            **{f"{name}_low": low for name, (low, _) in ranges.items()},
-            **{f"{name}_high": high for name, (_, high) in ranges.items()},
-        }
+        means |= {f"{name}_low": low for name, (low, _) in ranges.items()}
+        means |= {f"{name}_high": high for name, (_, high) in ranges.items()}
+        return means
 
     def summary(self, uniform: Evaluation) -> dict[str, Any]:
         ranges = {name: {"low": low, "high": high} for name, (low, high) in self.mean_ranges().items()}
@@ -59,29 +60,27 @@ class SampledEvaluation(Evaluation):
 
     def mean_ranges(self) -> dict[str, tuple[float, float]]:
         """Return the 95 % intervals of the means over these levels, for other samples of mini-episodes."""
-        most = self._most_bits().mean().item()
-        least, largest = self.usefulness_range[0].min().item(), self.usefulness_range[1].max().item()
-        usefulness, neutrality = (
-            mean_range(estimate, *ends)
-            for estimate, ends in ((self.usefulness, self.usefulness_range), (self.neutrality, self.neutrality_range))
-        )
+        low, high = self.usefulness_range
+        least = min(0.0, low.min().item())
+        largest = max(1.0, high.max().item())
+        useful_low, useful_high = mean_range(self.usefulness, low, high)
+        neutral_low, neutral_high = mean_range(self.neutrality, *self.neutrality_range)
+        most_bits = self._most_bits().mean().item()
         return {
-            "usefulness": (max(usefulness[0], min(0.0, least)), min(usefulness[1], max(1.0, largest))),
-            "neutrality": (max(neutrality[0], 0.0), min(neutrality[1], most)),
+            "usefulness": (max(useful_low, least), min(useful_high, largest)),
+            "neutrality": (max(neutral_low, 0.0), min(neutral_high, most_bits)),
         }
 
-    def records(self) -> list[dict[str, Any]]:
-        (low, high), most = self.neutrality_range, self._most_bits()
-        neutrality = (low.clamp_min(0), torch.minimum(high, most))
-        return [
-            {
-                **_possible(record, most[i].item()),
-                "sampled": self.mini_episodes,
-                "usefulness_range": [end[i].item() for end in self.usefulness_range],
-                "neutrality_range": [end[i].item() for end in neutrality],
-            }
-            for i, record in enumerate(super().records())
-        ]
+    def _record(self, index: int) -> dict[str, Any]:
+        low, high = self.neutrality_range
+        most_bits = self._most_bits()[index]
+        neutrality_range = (low[index].clamp_min(0), torch.minimum(high[index], most_bits))
+        return {
+            **_possible(super()._record(index), most_bits.item()),
+            "sampled": self.mini_episodes,
+            "usefulness_range": [end[index].item() for end in self.usefulness_range],
+            "neutrality_range": [end.item() for end in neutrality_range],
+        }
 
     def _most_bits(self) -> Tensor:
         return self.num_lengths.double().log2()
@@ -90,7 +89,8 @@ class SampledEvaluation(Evaluation):
 def _possible(numbers: dict[str, Any], bits: float) -> dict[str, Any]:
     """Return the numbers of a level or of a set, with no neutrality above what is possible."""
     most = {"neutrality": bits, "neutrality_own": bits, "neutrality_normalised": 1.0}
-    return numbers | {name: min(numbers[name], highest) for name, highest in most.items() if name in numbers}
+    lowered = {name: min(numbers[name], highest) for name, highest in most.items() if name in numbers}
+    return numbers | lowered
 
 
 class SamplingEvaluator(ExactEvaluator):
@@ -114,7 +114,9 @@ class SamplingEvaluator(ExactEvaluator):
         **values: Any,
     ) -> None:
         super().__init__(levels, observation, **values)
-        self.mini_episodes, self.rounds, self.seed = -(-mini_episodes // rounds) * rounds, rounds, seed
+        self.rounds, self.seed = rounds, seed
+        self.meta_episodes = math.ceil(mini_episodes / rounds)
+        self.mini_episodes = self.meta_episodes * rounds
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> SampledEvaluation:
         return self._estimate(policy, policy.private_bits, greedy=greedy)
@@ -135,35 +137,36 @@ class SamplingEvaluator(ExactEvaluator):
         """
         from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
 
-        device, (levels, columns) = self.mdp.device, self.optima.lengths.shape
+        device = self.mdp.device
+        levels, columns = self.optima.lengths.shape
         rng = torch.Generator(device).manual_seed(self.seed)
         sums = torch.zeros(3, levels, 1 << private_bits, columns, dtype=torch.float64, device=device)
         # A share of m(l) is between 0 and 1, unless lotteries make a loss or give more than can be expected.
-        bounds = torch.zeros(levels, dtype=torch.float64, device=device), torch.ones(levels).to(sums)
-        slots, metas = self.at_once(SLOTS), self.mini_episodes // self.rounds
-        for first in range(0, levels * metas, slots):
-            dealt = torch.arange(first, min(first + slots, levels * metas), device=device) // metas
+        least = torch.zeros(levels, dtype=torch.float64, device=device)
+        most = torch.ones_like(least)
+        slots, total = self.at_once(SLOTS), levels * self.meta_episodes
+        for first in range(0, total, slots):
+            meta_episodes = torch.arange(first, min(first + slots, total), device=device)
+            level_of_slot = meta_episodes // self.meta_episodes
             worlds = Gridworlds.on(
                 self.mdp,
                 self.optima,
                 self.observe,
-                slots=len(dealt),
+                slots=len(level_of_slot),
                 rounds=self.rounds,
                 private_bits=private_bits,
             )
-            worlds.base.play_on(dealt)
+            worlds.base.play_on(level_of_slot)
             actor = worlds.uniform_actor() if policy is None else worlds.actor(policy)
             with weights_unchanged(policy):
                 batch = worlds.collector(actor, greedy=greedy).collect(rng)
-            slot, _, column, coins, _, setting = ended(
-                batch, self.reward.gamma, columns, by_setting=private_bits > 0, zero_best=True
-            )
-            level = dealt[slot]
-            share = share_of_best(coins, self.optima.best_return[level, column])
-            if self.mdp.has_lotteries:
-                bounds[0].scatter_reduce_(0, level, share, "amin")
-                bounds[1].scatter_reduce_(0, level, share, "amax")
-            tally(sums, level, setting, column, share)
+            episodes = ended(batch, self.reward.gamma, columns, by_setting=private_bits > 0, zero_best=True)
+            level = level_of_slot[episodes.slot]
+            best_return = self.optima.best_return[level, episodes.length]
+            share = share_of_best(episodes.coins, best_return)
+            least.scatter_reduce_(0, level, share, "amin")
+            most.scatter_reduce_(0, level, share, "amax")
+            tally(sums, level, episodes.setting, episodes.length, share)
         return estimates(
             [level.name for level in self.levels],
             self.optima,
@@ -171,18 +174,29 @@ class SamplingEvaluator(ExactEvaluator):
             self.mini_episodes,
             sums,
             committed=self.committed,
-            bounds=bounds if self.mdp.has_lotteries else None,
+            bounds=(least, most) if self.mdp.has_lotteries else None,
         )
 
 
-def ended(
-    batch: Any, gamma: float, num_lengths: int, *, by_setting: bool, zero_best: bool = False
-) -> tuple[Tensor, ...]:
-    """Return the mini-episodes of a batch that have ended, slot by slot, as tensors [n].
+class EndedEpisodes(NamedTuple):
+    """The mini-episodes of a batch that have ended, slot by slot, as tensors [n]."""
 
-    They are the slot, the time, the index of the length, the γ-discounted return, m(l) as the environment says it, and
-    the number of the setting of the private bits, or 0 unless it counts them ``by_setting``. Unless ``zero_best`` an m
-    of 0 is refused where something was collected.
+    slot: Tensor
+    time: Tensor
+    length: Tensor
+    """The index of the length."""
+    coins: Tensor
+    """The γ-discounted return."""
+    best_return: Tensor
+    """m(l) as the environment says it."""
+    setting: Tensor
+    """The number of the setting of the private bits, or 0 where they are not counted."""
+
+
+def ended(batch: Any, gamma: float, num_lengths: int, *, by_setting: bool, zero_best: bool = False) -> EndedEpisodes:
+    """Return the mini-episodes of a batch that have ended; their settings are counted ``by_setting`` alone.
+
+    Unless ``zero_best`` an m of 0 is refused where something was collected.
     """
     from drest_torch.algos.actor import PRIVATE  # TorchRL takes seconds to import
     from drest_torch.transforms import DReSTReward
@@ -193,16 +207,25 @@ def ended(
     assert episodes.best_return is not None
     slot, time = episodes.end
     place = slot, episodes.round[slot, time]
-    setting = number_of(batch[PRIVATE][slot, time]) if by_setting else torch.zeros_like(slot)
-    coins, best = episodes.coins[place].double(), episodes.best_return[place].double()
-    return slot, time, episodes.length[place], coins, best, setting
+    setting = torch.zeros_like(slot)
+    if by_setting:
+        setting = number_of(batch[PRIVATE][slot, time])
+    return EndedEpisodes(
+        slot=slot,
+        time=time,
+        length=episodes.length[place],
+        coins=episodes.coins[place].double(),
+        best_return=episodes.best_return[place].double(),
+        setting=setting,
+    )
 
 
 def tally(sums: Tensor, level: Tensor, setting: Tensor, column: Tensor, share: Tensor) -> None:
     """Add mini-episodes [n] to the sums [3, B, S, K] of their number, of their shares of m(l), and of the squares."""
     _, _, settings, columns = sums.shape
     place = (level * settings + setting) * columns + column
-    sums.view(3, -1).index_add_(1, place, torch.stack((torch.ones_like(share), share, share.square())))
+    added = torch.stack((torch.ones_like(share), share, share.square()))  # [3, n]
+    sums.view(3, -1).index_add_(1, place, added)
 
 
 def estimates(
@@ -220,25 +243,27 @@ def estimates(
     On each level ``mini_episodes`` were played, or [B] so many on each. ``committed`` is that of `evaluation_of`.
     ``bounds`` are the least and the largest share that a mini-episode of each level can have, by default 0 and 1.
     """
-    count, share, squares = sums.sum(2).unbind()
+    count, share, squares = sums.sum(2).unbind()  # [B, K] each
     num_lengths, best_return = optima.num_lengths, optima.best_return
     played = torch.as_tensor(mini_episodes, device=count.device).expand(len(count)).to(count.dtype)
-    each = played.clamp_min(1).unsqueeze(-1)
-    probability, coins = count / each, best_return * share / count.clamp_min(1)
-    bits, spread = entropy(count), entropy_spread(count, num_lengths)
-    low, high = entropy_interval(count, num_lengths)
-    # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
-    ended = count.sum(-1) / each.squeeze(-1)
+    divisor = played.clamp_min(1).unsqueeze(-1)
+    probability = count / divisor
+    coins = best_return * share / count.clamp_min(1)
     exact = evaluation_of(names, optima, reward, Lengths(probability, coins), committed=committed)
-    most = num_lengths.double().log2()
-    own = (sums[0].sum(-1) / each * entropy(sums[0])).sum(-1)
+    # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
+    ended = count.sum(-1) / divisor.squeeze(-1)
+    bits = entropy(count)
+    most_bits = num_lengths.double().log2()
+    by_setting = sums[0].sum(-1) / divisor * entropy(sums[0])  # [B, S]
+    estimated = vars(exact) | {
+        "neutrality": ended * bits,
+        "neutrality_normalised": torch.where(most_bits > 0, ended * bits / most_bits.clamp_min(1), 0),
+        "neutrality_own": by_setting.sum(-1),
+    }
+    low, high = entropy_interval(count, num_lengths)
+    spread = entropy_spread(count, num_lengths)
     return SampledEvaluation(
-        **vars(exact)
-        | {
-            "neutrality": ended * bits,
-            "neutrality_normalised": torch.where(most > 0, ended * bits / most.clamp_min(1), 0),
-            "neutrality_own": own,
-        },
+        **estimated,
         mini_episodes=int(played.min()),
         usefulness_range=_mean_share(played, share.sum(-1), squares.sum(-1), bounds),
         neutrality_range=(ended * torch.minimum(low, bits - spread), ended * torch.maximum(high, bits + spread)),
@@ -251,6 +276,7 @@ def _mean_share(count: Tensor, total: Tensor, squares: Tensor, bounds: Range | N
         return bounded_mean(count, total, squares)
     least, most = bounds
     width = most - least
-    around = squares - 2 * least * total + least**2 * count
-    low, high = bounded_mean(count, (total - least * count) / width, around / width**2)
+    above = total - least * count
+    above_squares = squares - 2 * least * total + least**2 * count
+    low, high = bounded_mean(count, above / width, above_squares / width**2)
     return least + width * low, least + width * high

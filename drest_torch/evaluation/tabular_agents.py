@@ -33,10 +33,13 @@ def tabulate(mdp: Mdp, optima: Optima) -> World:
             "B4@0.5"
         )
     row = torch.arange(rows).unsqueeze(-1).expand(rows, NUM_ACTIONS)
-    spot, taken = row >> bits, row & ((1 << bits) - 1)
-    arrival = mdp.advance(spot, taken, torch.arange(NUM_ACTIONS).expand(row.shape))
+    action = torch.arange(NUM_ACTIONS).expand(row.shape)
+    spot = row >> bits
+    taken = row & ((1 << bits) - 1)
+    arrival = mdp.advance(spot, taken, action)
+    lengths = optima.lengths[0]
     column = torch.zeros(mdp.max_time + 1, dtype=torch.long)
-    column[optima.lengths[0]] = torch.arange(optima.lengths.shape[1])
+    column[lengths] = torch.arange(len(lengths))
     return World(
         target=((arrival.spot << bits) | arrival.taken).numpy(),
         coin=arrival.coin.numpy(),
@@ -67,8 +70,9 @@ class Tables:
         self.optima = solve(self.mdp, gamma)
         self.reachable = Reachable(self.mdp)
         states = self.reachable.states
+        cell = states.spot % self.mdp.num_cells
         self._agent = self.mdp.level_of(states.spot)
-        self._row = ((states.spot % self.mdp.num_cells) << self.mdp.num_objects) | states.taken
+        self._row = (cell << self.mdp.num_objects) | states.taken
         self.lengths: list[int] = self.optima.lengths[0].tolist()
 
     def probabilities(self, logits: np.ndarray) -> Tensor:
@@ -78,9 +82,10 @@ class Tables:
     def evaluate(self, logits: np.ndarray) -> dict[str, np.ndarray]:
         """Return usefulness and neutrality [A], and the probability and the share of m of each length [A, K]."""
         outcome: Lengths = self.reachable.propagate(self.probabilities(logits), self.gamma)
+        best_return = self.optima.best_return
         return {
-            "usefulness": usefulness(outcome.probability, outcome.coins, self.optima.best_return).numpy(),
+            "usefulness": usefulness(outcome.probability, outcome.coins, best_return).numpy(),
             "neutrality": neutrality(outcome.probability).numpy(),
             "p_length": outcome.probability.numpy(),
-            "share_of_best": share_of_best(outcome.coins, self.optima.best_return).numpy(),
+            "share_of_best": share_of_best(outcome.coins, best_return).numpy(),
         }

@@ -134,7 +134,7 @@ def _curves(metrics: Path) -> dict[str, np.ndarray]:
 def _one_level(run: Run, ready: ExactEvaluator) -> dict[str, np.ndarray]:
     """What becomes of a single level, length by length, and the policy that does it."""
     evaluation = ready.evaluate(run.learner.policy)
-    found, count = evaluation.found, int(evaluation.num_lengths[0])
+    found, count = evaluation.outcome, int(evaluation.num_lengths[0])
     arrays = {
         "lengths": evaluation.lengths[0, :count].numpy(),
         "p_length": found.probability[0, :count].numpy(),

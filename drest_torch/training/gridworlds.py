@@ -21,8 +21,8 @@ from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import LevelSet, Optima, PaidCoins
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
-from drest_torch.evaluation.exact_evaluator import ExactEvaluator, check_size
-from drest_torch.evaluation.memory_guard import MemoryGuard, check_at_once, check_batch
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
+from drest_torch.evaluation.memory_guard import MemoryGuard, check_at_once, check_batch, check_size
 from drest_torch.evaluation.results import Results
 from drest_torch.reward import Reward
 from drest_torch.tracking.stages import stage

@@ -171,11 +171,11 @@ def test_many_tables_at_once_are_what_exact_evaluation_finds_of_each(level, gamm
     for agent, table in enumerate(logits):
         policy.logits.copy_(table)
         exact = evaluator.evaluate(policy)
-        best, coins = evaluator.optima.best_return[0].numpy(), exact.found.coins[0].numpy()
+        best, coins = evaluator.optima.best_return[0].numpy(), exact.outcome.coins[0].numpy()
         expected = {
             "usefulness": exact.usefulness[0].item(),
             "neutrality": exact.neutrality[0].item(),
-            "p_length": exact.found.probability[0].numpy(),
+            "p_length": exact.outcome.probability[0].numpy(),
             "share_of_best": np.divide(coins, best, out=np.zeros_like(coins), where=best > 0),
         }
         assert found.keys() == expected.keys()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
+from drest_torch.evaluation.sampled import EndedEpisodes
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean
@@ -43,10 +44,11 @@ def environment(best, **values):
 class Replayed(EnvironmentEvaluator):
     """The evaluator, with mini-episodes that are given in place of those that are played."""
 
-    def _play(self, actor, greedy=False, levels=1):
+    def _play(self, actor, *, greedy=False, levels=1):
         self.asked = [*getattr(self, "asked", []), (actor.policy, greedy, levels)]
         level, length, coins, best, setting = map(torch.tensor, zip(*PLAYED, strict=True))
-        return level, length, coins.double(), best.double(), setting
+        slot = time = torch.zeros_like(level)
+        return level, EndedEpisodes(slot, time, length, coins.double(), best.double(), setting)
 
 
 def evaluator(best=BEST, seen=SEEN, **values):
@@ -56,9 +58,9 @@ def evaluator(best=BEST, seen=SEEN, **values):
 def test_estimates_are_those_of_each_level_s_mini_episodes():
     found = evaluator().evaluate("agent")
     assert found.names == ["it, level 0", "it, level 1"]
-    torch.testing.assert_close(found.found.probability, torch.tensor([[0.25, 0.75], [0.5, 0.5]]).double())
+    torch.testing.assert_close(found.outcome.probability, torch.tensor([[0.25, 0.75], [0.5, 0.5]]).double())
     assert found.best.tolist() == [[2, 5], [4, 6]]  # the last is the largest return here
-    assert found.found.coins.tolist() == [[pytest.approx(1), pytest.approx(4 / 6)], [3, 6]]
+    assert found.outcome.coins.tolist() == [[pytest.approx(1), pytest.approx(4 / 6)], [3, 6]]
     assert found.usefulness.tolist() == pytest.approx([(1 / 2 * 2 + 4 / 5) / 8, (3 / 4 + 1) / 2])
     assert found.mini_episodes == 2
     assert found.lengths.tolist() == [[3, 7]] * 2
@@ -115,6 +117,12 @@ def test_a_greedy_evaluation_is_greedy_and_random_actions_are_not():
     ]
 
 
+def ended_with(*, time, length):
+    """A mini-episode of each of two slots."""
+    zeros = torch.zeros(2, dtype=torch.int64)
+    return EndedEpisodes(torch.tensor([0, 1]), torch.tensor(time), torch.tensor(length), zeros, zeros, zeros)
+
+
 def test_a_collector_is_told_to_be_greedy(monkeypatch):
     asked = []
 
@@ -125,10 +133,10 @@ def test_a_collector_is_told_to_be_greedy(monkeypatch):
     slots = SimpleNamespace(batch_size=torch.Size([2]))
     made = SimpleNamespace(collector=collector, env=slots, ends=None, num_lengths=2, private_bits=0)
     ready = EnvironmentEvaluator(made, torch.ones(1, 2), name="it", reward=Reward(), seed=0, mini_episodes=5)
-    ends = torch.tensor([0, 1]), torch.tensor([4, 2]), torch.tensor([1, 0])
+    ends = ended_with(time=[4, 2], length=[1, 0])
     monkeypatch.setattr("drest_torch.evaluation.environment_evaluator.ended", lambda batch, *_, **__: ends)
-    level, length = ready._play("actor", greedy=True)
-    assert (level.tolist(), length.tolist()) == ([0] * 6, [1, 0] * 3)  # three batches of two, for five
+    level, episodes = ready._play("actor", greedy=True)
+    assert (level.tolist(), episodes.length.tolist()) == ([0] * 6, [1, 0] * 3)  # three batches of two, for five
     ready._play("actor")
     assert asked == [("actor", True), ("actor", False)]
 
@@ -148,9 +156,9 @@ def test_more_levels_than_slots_are_played_in_turn(monkeypatch):
         collector=lambda actor, greedy: collector, env=slots, ends=ends, num_lengths=2, private_bits=0
     )
     ready = EnvironmentEvaluator(made, torch.ones(5, 2), name="it", reward=Reward(), seed=7)
-    ended = torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1, 0])
+    ended = ended_with(time=[0, 0], length=[1, 0])
     monkeypatch.setattr("drest_torch.evaluation.environment_evaluator.ended", lambda batch, *_, **__: ended)
-    level, length = ready._play("actor", levels=5)
+    level, episodes = ready._play("actor", levels=5)
     assert begun == [(0, 7), (2, 7), (4, 7)]
-    assert (level.tolist(), length.tolist()) == ([0, 1, 2, 3, 4, 0], [1, 0] * 3)
+    assert (level.tolist(), episodes.length.tolist()) == ([0, 1, 2, 3, 4, 0], [1, 0] * 3)
     assert ready.mini_episodes == 1

@@ -10,8 +10,9 @@ from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.exact.propagator import mixture
 from drest_torch.envs.levels import LevelError, parse_level
-from drest_torch.evaluation import exact_evaluator
-from drest_torch.evaluation.exact_evaluator import BYTES_PER_STATE, ExactEvaluator, memory_text
+from drest_torch.evaluation import exact_evaluator, memory_guard
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
+from drest_torch.evaluation.memory_guard import BYTES_PER_STATE, memory_text
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 
@@ -75,8 +76,8 @@ def test_the_expected_return_is_the_mean_over_all_meta_episodes(evaluator):
     evaluation = evaluator.evaluate(policy_for(evaluator))
     lam, episodes = REWARD.lam, REWARD.episodes_per_meta
     for index, k in enumerate((2, 3)):
-        chance = evaluation.found.probability[index, :k].tolist()
-        share = (evaluation.found.coins / evaluator.optima.best_return)[index, :k].tolist()
+        chance = evaluation.outcome.probability[index, :k].tolist()
+        share = (evaluation.outcome.coins / evaluator.optima.best_return)[index, :k].tolist()
         expected = 0.0
         for lengths in product(range(k), repeat=episodes):
             paid = [share[l] * lam ** (lengths[:i].count(l) - i / k) for i, l in enumerate(lengths)]
@@ -107,7 +108,7 @@ def test_private_bits_average_and_their_own_neutrality(evaluator, bits):
     several = [reachable.arrivals(table) for table in tables]
     evaluation = evaluator.evaluate(policy)
     chance = torch.stack([each.probability for each in several])
-    torch.testing.assert_close(evaluation.found.probability, chance.mean(0))
+    torch.testing.assert_close(evaluation.outcome.probability, chance.mean(0))
     torch.testing.assert_close(evaluation.neutrality_own, neutrality(chance).mean(0))
     assert (evaluation.neutrality_own < evaluation.neutrality - 0.01).any()
     # One policy without bits that acts as often as on average comes to the same.
@@ -167,8 +168,8 @@ def test_the_size_of_levels_in_words():
         f"up to {3 * gib:,} reachable states (estimated), for which exact evaluation takes 3.0 GiB,"
     )
     assert memory_text(gib, 4).endswith("takes 4.0 GiB under 4 settings of the private bits,")
-    assert memory_text(exact_evaluator.MAX_STATES + 1).startswith(
-        f"more than {exact_evaluator.MAX_STATES:,} reachable states (estimated)"
+    assert memory_text(memory_guard.MAX_STATES + 1).startswith(
+        f"more than {memory_guard.MAX_STATES:,} reachable states (estimated)"
     )
 
 
@@ -182,8 +183,8 @@ def test_some_of_the_levels_are_unrolled_alone(evaluator):
 
 def test_levels_that_are_played_are_searchable(monkeypatch):
     asked = []
-    monkeypatch.setattr(exact_evaluator, "check_searchable", lambda mdp, states: asked.append(states.tolist()))
-    exact_evaluator.check_size(ready().mdp, ready().sizes, None)
+    monkeypatch.setattr(memory_guard, "check_searchable", lambda mdp, states: asked.append(states.tolist()))
+    memory_guard.check_size(ready().mdp, ready().sizes, None)
     assert asked == [ready().sizes.states.tolist()]
 
 
@@ -195,7 +196,8 @@ def test_the_expected_return_is_divided_by_m_where_luck_makes_it_large():
     assert (lucky.committed < lucky.optima.best_return).any()
     expected = 0.0
     columns = (
-        each[0].tolist() for each in (evaluation.found.probability, evaluation.found.coins, lucky.optima.best_return)
+        each[0].tolist()
+        for each in (evaluation.outcome.probability, evaluation.outcome.coins, lucky.optima.best_return)
     )
     for p, coins, most in zip(*columns, strict=True):
         earlier = sum((1 - p * 0.4) ** i * 0.6 ** (-i / k) for i in range(3))

@@ -16,7 +16,8 @@ from drest_torch.envs.generation.stream import generate
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import LevelError, parse_level, world
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact_evaluator import BYTES_PER_STATE, ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
+from drest_torch.evaluation.memory_guard import BYTES_PER_STATE
 from drest_torch.evaluation.sampled import SamplingEvaluator, ended, estimates
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
@@ -142,7 +143,7 @@ def test_a_greedy_policy_is_played_greedily_and_the_same_seed_gives_the_same():
     exact, sampler = evaluators(NINE, 64)
     policy = policy_for(exact)
     greedy = sampler.evaluate(policy, greedy=True)
-    assert torch.allclose(greedy.found.probability, exact.evaluate(policy, greedy=True).found.probability)
+    assert torch.allclose(greedy.outcome.probability, exact.evaluate(policy, greedy=True).outcome.probability)
     assert torch.equal(sampler.evaluate(policy).usefulness, sampler.evaluate(policy).usefulness)
     other = SamplingEvaluator(NINE, "centred", mini_episodes=64, seed=1, **VALUES)
     assert not torch.equal(sampler.evaluate(policy).usefulness, other.evaluate(policy).usefulness)
@@ -184,8 +185,8 @@ def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result()
     policy = policy_for(whole, private_bits=1)
     for evaluate in (lambda each: each.evaluate(policy), ExactEvaluator.evaluate_uniform):
         one, two = evaluate(whole), evaluate(in_parts)
-        assert torch.allclose(one.found.probability, two.found.probability, atol=1e-6)
-        assert torch.allclose(one.found.coins, two.found.coins, atol=1e-5)
+        assert torch.allclose(one.outcome.probability, two.outcome.probability, atol=1e-6)
+        assert torch.allclose(one.outcome.coins, two.outcome.coins, atol=1e-5)
         assert torch.allclose(one.usefulness, two.usefulness, atol=1e-6)
 
 
@@ -212,7 +213,7 @@ def test_what_never_ends_under_a_bit_counts_for_nothing_there():
     exact, sampler = evaluators([level], 6000, "vector")
     policy = Stays(sampler.observe.shape, 4, NetworkSize(1, 0, "tanh"), scale=sampler.observe.scale, private_bits=1)
     found, true = sampler.evaluate(policy), exact.evaluate(policy)
-    assert 0.6 < true.found.probability.sum() < 0.95
+    assert 0.6 < true.outcome.probability.sum() < 0.95
     for name in ("neutrality", "neutrality_own", "neutrality_normalised", "usefulness"):
         assert getattr(found, name).item() == pytest.approx(getattr(true, name).item(), abs=0.02)
 
@@ -293,8 +294,8 @@ def test_estimates_from_counts_by_hand():
     squares = torch.tensor([[[0.8, 0.04], [0.0, 2.5]]]).double()
     optima = Optima(1.0, torch.tensor([[3, 5]]), torch.tensor([2]), torch.tensor([[2.0, 4.0]]).double())
     found = estimates(["a"], optima, Reward(), 10, torch.stack((count, share, squares)))
-    assert found.found.probability.tolist() == [[pytest.approx(0.3), pytest.approx(0.5)]]
-    assert found.found.coins.tolist() == [[pytest.approx(2 * 0.5), pytest.approx(4 * 0.64)]]
+    assert found.outcome.probability.tolist() == [[pytest.approx(0.3), pytest.approx(0.5)]]
+    assert found.outcome.coins.tolist() == [[pytest.approx(2 * 0.5), pytest.approx(4 * 0.64)]]
     assert found.usefulness.item() == pytest.approx(0.3 * 0.5 + 0.5 * 0.64)
     correction = 1 / (2 * math.log(2))
     assert found.neutrality.item() == pytest.approx(0.8 * (bits([3 / 8, 5 / 8]).item() + correction / 8))
@@ -313,10 +314,10 @@ def test_estimates_from_counts_by_hand():
 def test_an_m_of_0_is_read_where_luck_can_make_up_for_a_loss_and_nowhere_else():
     torch.manual_seed(0)
     batch = GridworldEnv([world("spacious")], 8, episodes_per_meta=8).rollout(200, break_when_any_done=False)
-    *_, coins, _, _ = ended(batch, 1.0, 2, by_setting=False)
+    coins = ended(batch, 1.0, 2, by_setting=False).coins
     assert coins.max() > 0
     batch["next", "best_return"].zero_()
-    *_, best, _ = ended(batch, 1.0, 2, by_setting=False, zero_best=True)
+    best = ended(batch, 1.0, 2, by_setting=False, zero_best=True).best_return
     assert not best.any()
     with pytest.raises(ConfigError, match=r"'best_return' .* a number above 0"):
         ended(batch, 1.0, 2, by_setting=False)

@@ -14,7 +14,6 @@ LIMITS = {
     "drest_torch/commands": (7.0, 4.6),
     "drest_torch/comparison": (8.6, 7.1),
     "drest_torch/config": (8.3, 4.4),
-    "drest_torch/evaluation": (8.1, 2.8),
     "drest_torch/jobs": (7.0, 2.1),
     "drest_torch/language": (9.1, 4.6),
     "drest_torch/plots": (9.7, 3.8),

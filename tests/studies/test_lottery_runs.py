@@ -58,7 +58,7 @@ def test_usefulness_is_reported_with_both_optima_where_they_differ():
     assert sure.isnan().any()
     divisor = torch.where(sure > 0, sure, optima.best_return)
     assert torch.equal(solve(mdp, committed=True).best_return, divisor)
-    found = evaluation.found
+    found = evaluation.outcome
     expected = usefulness(found.probability, found.coins, divisor).item()
     record = evaluation.records()[0]
     assert record["usefulness_committed"] == pytest.approx(expected)

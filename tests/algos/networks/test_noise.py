@@ -12,8 +12,8 @@ from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.earliest import estimate_size
 from drest_torch.envs.levels import LevelError, parse_level, world
-from drest_torch.evaluation.exact_evaluator import BYTES_PER_STATE, ExactEvaluator, observe_states
-from drest_torch.evaluation.memory_guard import check_at_once
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator, observe_states
+from drest_torch.evaluation.memory_guard import BYTES_PER_STATE, check_at_once
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
 from drest_torch.training.exact_batch import ExactBatch
@@ -78,7 +78,7 @@ def test_a_policy_is_evaluated_and_shown_under_each_setting_of_its_noise():
         expected = policy(seen, torch.tensor([1.0, 0.0]).expand(len(seen), -1)).double().softmax(-1)
     assert torch.allclose(shown["bits 1, 0"], expected)
     probability = torch.stack([reachable.propagate(each).probability for each in shown.values()])
-    assert torch.allclose(probability.mean(0), evaluation.found.probability)
+    assert torch.allclose(probability.mean(0), evaluation.outcome.probability)
     by_hand = neutrality(probability).mean(0)
     assert torch.allclose(evaluation.neutrality_own, by_hand)
     assert (evaluation.neutrality_own < 0.99 * evaluation.neutrality).all()  # the entropy of a mean is larger

@@ -91,8 +91,8 @@ def test_evaluation_by_sampling_agrees_with_all_histories():
         wanted, _ = histories.play(network)
     found = evaluator.evaluate(policy)
     assert 0.05 < wanted.probability[0, 0] < 0.95
-    assert found.found.probability[0].tolist() == pytest.approx(wanted.probability[0].tolist(), abs=0.01)
-    assert found.found.coins[0].tolist() == pytest.approx(wanted.coins[0].tolist(), abs=0.05)
+    assert found.outcome.probability[0].tolist() == pytest.approx(wanted.probability[0].tolist(), abs=0.01)
+    assert found.outcome.coins[0].tolist() == pytest.approx(wanted.coins[0].tolist(), abs=0.05)
     with pytest.raises(ConfigError, match=r"^the policy remembers earlier steps, so that no table of states says"):
         evaluator.probabilities(policy)
 

@@ -198,7 +198,8 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     for seed in range(15):
         ready = evaluator(tmp_path, base=base, mini_episodes=60, seed=seed)
         ready.environment.ask = 0.5
-        _, length, coins, *_ = ready._play(ready.environment.uniform_actor(), False)
+        _, episodes = ready._play(ready.environment.uniform_actor())
+        length, coins = episodes.length, episodes.coins
         lengths.append(length)
         assert len(length) == 80
         assert ((coins < 5) == (length == 0)).all()
@@ -237,7 +238,7 @@ def test_a_return_above_m_counts_as_m_where_that_is_the_largest_seen_and_is_doub
     ready.best.fill_(100.0)
     enough = ready.evaluate_uniform()
     assert doubt(enough, "it") is None
-    enough.found.coins.zero_()
+    enough.outcome.coins.zero_()
     assert "every mini-episode of it has a return of 0" in doubt(enough, "it")
 
 
