@@ -104,8 +104,10 @@ def _mix(z: np.ndarray) -> np.ndarray:
     return z ^ (z >> np.uint64(33))
 
 
-# Without the GIL, so that a process can end without waiting for the kernel. numba names the cached kernel after this
-# line's number and stores the module's name with it.
+# Without the GIL, so that a process can end without waiting for the kernel.
+# numba names the cached kernel after the number of the line below, and stores the names of the module and of the
+# classes above with it. Where these change, the number has to change as well: otherwise a cache of an earlier version
+# cannot be read.
 @njit(parallel=True, cache=True, nogil=True)
 def play(world: World, rules: Rules, state: TableState, episodes: int) -> None:
     """Play ``episodes`` mini-episodes with every agent and let it learn from each."""
