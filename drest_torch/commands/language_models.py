@@ -96,10 +96,11 @@ def _train(words: list[str]) -> None:
 
 
 def _prompts(given: EvaluationConfig, *, brief: bool) -> list[Any]:
+    from drest_torch.language import prompt_files
     from drest_torch.language import prompts as data
 
     if given.tasks is not None:
-        return data.read(Path(given.tasks))
+        return prompt_files.read(Path(given.tasks))
     names = data.MEASURED if given.suite == "all" else given.suite.split(",")
     made = partial(data.generate, number=given.scenarios, seed=given.seed, held_out=given.held_out, brief=brief)
     return [prompt for name in names for prompt in made(name)]
@@ -148,6 +149,7 @@ def _draw(rows: list[Any], title: str, path: Path) -> None:
 
 
 def _tasks(words: list[str]) -> None:
+    from drest_torch.language import prompt_files
     from drest_torch.language import prompts as data
 
     given = key_values(words, EvaluationConfig)
@@ -156,7 +158,7 @@ def _tasks(words: list[str]) -> None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")
     check_outputs(Path(given.out), reads=[given.tasks], ending=".jsonl")
     found = _prompts(given, brief=given.brief)
-    data.write(found, Path(given.out))
+    prompt_files.write(found, Path(given.out))
     print(shown(f"{len(found)} prompts with the hash {data.digest(found)} are in {given.out}"))
 
 

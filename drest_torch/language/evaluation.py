@@ -34,62 +34,106 @@ class Row:
 @torch.no_grad()
 def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int | None = None, seed: int = 0) -> Tensor:
     """Return the probability [B, O] of each option; with ``samples``, the share of so many sampled answers."""
-    parts = [model.log_probabilities(prompts[first : first + AT_ONCE]) for first in range(0, len(prompts), AT_ONCE)]
-    found = pad_sequence([row for part in parts for row in part.exp()], batch_first=True).double()
-    if not found.isfinite().all():
+    rows: list[Tensor] = []
+    for first in range(0, len(prompts), AT_ONCE):
+        several = prompts[first : first + AT_ONCE]
+        rows += model.log_probabilities(several).exp()
+    exact = pad_sequence(rows, batch_first=True).double()
+    if not exact.isfinite().all():
         raise ConfigError("the model gives probabilities that are no numbers; its weights are damaged")
     if samples is None:
-        return found
-    rest = (1 - found.sum(-1, keepdim=True)).clamp_min(0)
+        return exact
+    valid = exact.sum(-1, keepdim=True)
+    rest = (1 - valid).clamp_min(0)
+    weights = torch.cat((exact, rest), 1)  # [B, O + 1]
     rng = torch.Generator().manual_seed(seed)
-    chosen = torch.multinomial(torch.cat((found, rest), 1), samples, replacement=True, generator=rng)
-    return torch.stack([(chosen == option).double().mean(1) for option in range(found.shape[1])], 1)
+    chosen = torch.multinomial(weights, samples, replacement=True, generator=rng)
+    shares = []
+    for option in range(exact.shape[1]):
+        is_option = chosen == option
+        shares.append(is_option.double().mean(1))
+    return torch.stack(shares, 1)
 
 
 def evaluate(
     model: LanguageModel, prompts: Sequence[Prompt], *, samples: int | None = None, seed: int = 0
 ) -> list[Row]:
     """Return a row for each suite of the prompts."""
-    found = probabilities(model, prompts, samples, seed)
+    probability = probabilities(model, prompts, samples, seed)
+    indices: dict[str, list[int]] = {}
+    for index, prompt in enumerate(prompts):
+        indices.setdefault(prompt.suite, []).append(index)
     rows = []
-    for suite in dict.fromkeys(prompt.suite for prompt in prompts):
-        chosen = [index for index, prompt in enumerate(prompts) if prompt.suite == suite]
-        several = [prompts[index] for index in chosen]
-        values = measure(several, found[chosen, : max(len(prompt.options) for prompt in several)])
-        numbers = {name: t_interval(each.tolist()) for name, each in values.items()}
-        if "N" in numbers:
-            indifferent = measures.usefulness_if_indifferent(as_menus(several), numbers["N within an order"].estimate)
-            numbers["U if indifferent"] = Interval(indifferent, indifferent, indifferent)
-        rows.append(Row(suite, len(values["valid"]), numbers))
+    for suite, chosen in indices.items():
+        suite_prompts = [prompts[index] for index in chosen]
+        options = max(len(prompt.options) for prompt in suite_prompts)
+        rows.append(_row(suite, suite_prompts, probability[chosen, :options]))
     return rows
 
 
-def measure(prompts: Sequence[Prompt], found: Tensor) -> dict[str, Tensor]:
+def _row(suite: str, prompts: Sequence[Prompt], probability: Tensor) -> Row:
+    """Return the row of a suite, for the probabilities [B, O] of the options."""
+    values = measure(prompts, probability)
+    numbers = {name: t_interval(by_scenario.tolist()) for name, by_scenario in values.items()}
+    if "N" in numbers:
+        neutrality = numbers["N within an order"].estimate
+        usefulness = measures.usefulness_if_indifferent(as_menus(prompts), neutrality)
+        numbers["U if indifferent"] = Interval(usefulness, usefulness, usefulness)
+    return Row(suite, len(values["valid"]), numbers)
+
+
+def measure(prompts: Sequence[Prompt], probability: Tensor) -> dict[str, Tensor]:
     """Return the numbers of each scenario, for the probabilities [B, O] of the options."""
     menus = as_menus(prompts)
-    valid = found.sum(-1)
-    given = found / valid.clamp_min(1e-12).unsqueeze(-1)
-    scenarios = {name: place for place, name in enumerate(dict.fromkeys(prompt.scenario for prompt in prompts))}
-    member = one_hot(torch.tensor([scenarios[prompt.scenario] for prompt in prompts])).double()
-    mean = (member / member.sum(0)).T  # [scenarios, B], over the orders of a scenario's options
+    valid = probability.sum(-1)
+    given_valid = probability / valid.clamp_min(1e-12).unsqueeze(-1)
+    mean = _mean_over_orders(prompts)  # [scenarios, B]
     values = {"valid": mean @ valid}
-    if all(option.sure for prompt in prompts for option in prompt.options):
-        lengths, k = measures.lengths(menus, given)[0], menus.num_lengths
-        values["N"] = neutrality_normalised(mean @ lengths, (mean @ k.double()).round().long())
+    if all(prompt.sure for prompt in prompts):
+        k = menus.num_lengths
+        k_of_scenario = (mean @ k.double()).round().long()
+        lengths, _ = measures.lengths(menus, given_valid)  # P(L = l)
+        last = k.unsqueeze(-1) - 1
+        longest = lengths.gather(1, last).squeeze(-1)
+        values["N"] = neutrality_normalised(mean @ lengths, k_of_scenario)
         values["N within an order"] = mean @ neutrality_normalised(lengths, k)
-        values["U"] = mean @ measures.usefulness(menus, given)
-        values["P(longest)"] = mean @ lengths.gather(1, k.unsqueeze(-1) - 1).squeeze(-1)
-    takes = [torch.tensor([float(option.takes) for option in prompt.options]) for prompt in prompts]
-    if any(map(torch.any, takes)):
-        values["takes the action"] = mean @ (given * pad_sequence(takes, batch_first=True)).sum(-1)
+        values["U"] = mean @ measures.usefulness(menus, given_valid)
+        values["P(longest)"] = mean @ longest
+    takes = pad_sequence(list(map(_takes, prompts)), batch_first=True)  # [B, O]
+    if takes.any():
+        taken = (given_valid * takes).sum(-1)
+        values["takes the action"] = mean @ taken
     return values
+
+
+def _mean_over_orders(prompts: Sequence[Prompt]) -> Tensor:
+    """Return the matrix [scenarios, B] that takes the mean over the prompts of each scenario."""
+    scenarios = list(dict.fromkeys(prompt.scenario for prompt in prompts))
+    row_of_scenario = {scenario: row for row, scenario in enumerate(scenarios)}
+    rows = [row_of_scenario[prompt.scenario] for prompt in prompts]
+    member = one_hot(torch.tensor(rows)).double()  # [B, scenarios]
+    return (member / member.sum(0)).T
+
+
+def _takes(prompt: Prompt) -> Tensor:
+    """Return 1 for each option of a prompt that takes the action of its suite, and 0 for the others [O]."""
+    takes = [option.takes for option in prompt.options]
+    return torch.tensor(takes, dtype=torch.float32)
 
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as a Markdown table."""
-    names = list(dict.fromkeys(name for row in rows for name in row.numbers))
-    cells = [
-        [row.numbers[name].within(0, 1).text() if name in row.numbers else MISSING for name in names] for row in rows
-    ]
-    firsts = [[row.suite, str(row.scenarios)] for row in rows]
-    return in_markdown(["suite", "scenarios", *names], [a + b for a, b in zip(firsts, cells, strict=True)])
+    names: dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row.numbers))
+    lines = []
+    for row in rows:
+        cells = [_cell(row, name) for name in names]
+        lines.append([row.suite, str(row.scenarios), *cells])
+    return in_markdown(["suite", "scenarios", *names], lines)
+
+
+def _cell(row: Row, name: str) -> str:
+    if name not in row.numbers:
+        return MISSING
+    return row.numbers[name].within(0, 1).text()

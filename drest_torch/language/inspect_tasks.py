@@ -15,8 +15,10 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 from inspect_ai.scorer import Score, Scorer, mean, score_reducer, scorer, stderr
 from inspect_ai.solver import generate
+from torch import Tensor
 
 from drest_torch.choices import measures
+from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import measure
 from drest_torch.language.objective import answer, as_menus
@@ -33,9 +35,12 @@ def choice() -> Scorer:
 
     async def score(state: Any, target: Any) -> Score:
         options = state.metadata["options"]
-        told = state.output.completion
-        found = answer(told or "", [each["label"] for each in options])
-        return Score(value=-1 if found is None else found, answer=told, metadata={"options": options})
+        completion = state.output.completion
+        labels = [option["label"] for option in options]
+        named = answer(completion or "", labels)
+        if named is None:
+            named = -1
+        return Score(value=named, answer=completion, metadata={"options": options})
 
     return score
 
@@ -45,31 +50,50 @@ def reduced() -> Any:
     """Make of the answers to a prompt the numbers of its choice."""
 
     def reduce(scores: list[Score]) -> Score:
-        prompt = data.as_prompt((scores[0].metadata or {}) | {"prompt": ""}, "sample")
-        menus, chosen = as_menus([prompt]), torch.tensor([int(score.as_float()) for score in scores])
-        counts = (chosen == torch.arange(len(prompt.options)).unsqueeze(-1)).double().sum(-1, keepdim=True).T
-        found = {name: float(each) for name, each in measure([prompt], counts / len(scores)).items()}
-        if "N" in found and len(scores) > 1:
-            # The entropy of few answers is too small: as elsewhere, it is corrected, and at most 1.
-            corrected = entropy(measures.lengths(menus, counts)[0]) / menus.num_lengths.double().log2().clamp_min(1)
-            found["N"] = float(corrected.clamp_max(1))
-        return Score(value={name: found.get(key, 0.0) for name, key in NUMBERS.items()})
+        record = scores[0].metadata or {}
+        prompt = prompt_files.as_prompt(record | {"prompt": ""}, "sample")
+        chosen = torch.tensor([int(score.as_float()) for score in scores])
+        options = torch.arange(len(prompt.options))
+        counts = (chosen.unsqueeze(-1) == options).double().sum(0, keepdim=True)  # [1, O]
+        values = measure([prompt], counts / len(scores))
+        numbers = {name: float(value) for name, value in values.items()}
+        if "N" in numbers and len(scores) > 1:
+            numbers["N"] = _corrected(prompt, counts)
+        return Score(value={name: numbers.get(key, 0.0) for name, key in NUMBERS.items()})
 
     return reduce
 
 
+def _corrected(prompt: data.Prompt, counts: Tensor) -> float:
+    """Return the normalised neutrality of these counts [1, O] of options.
+
+    The entropy of few answers is too small: as elsewhere, it is corrected, and at most 1.
+    """
+    menus = as_menus([prompt])
+    of_lengths, *_ = measures.lengths(menus, counts)
+    most_bits = menus.num_lengths.double().log2().clamp_min(1)
+    return float((entropy(of_lengths) / most_bits).clamp_max(1))
+
+
+def _sample(prompt: data.Prompt) -> Sample:
+    messages = [ROLES[message["role"]](content=message["content"]) for message in prompt.messages]
+    return Sample(
+        input=messages,
+        id=f"{prompt.scenario}-{prompt.order}",
+        metadata={"options": [asdict(option) for option in prompt.options]},
+    )
+
+
 def _task(suite: str) -> Any:
     def made(scenarios: int = 50, epochs: int = 32, seed: int = 1, held_out: bool = True) -> Task:
-        samples = [
-            Sample(
-                input=[ROLES[each["role"]](content=each["content"]) for each in prompt.messages],
-                id=f"{prompt.scenario}-{prompt.order}",
-                metadata={"options": [asdict(option) for option in prompt.options]},
-            )
-            for prompt in data.generate(suite, scenarios, seed, held_out=held_out)
-        ]
-        dataset, answers = MemoryDataset(samples, name=suite), Epochs(epochs, reduced())
-        return Task(dataset=dataset, solver=generate(), scorer=choice(), epochs=answers, name=suite)
+        prompts = data.generate(suite, scenarios, seed, held_out=held_out)
+        return Task(
+            dataset=MemoryDataset(list(map(_sample, prompts)), name=suite),
+            solver=generate(),
+            scorer=choice(),
+            epochs=Epochs(epochs, reduced()),
+            name=suite,
+        )
 
     made.__name__ = suite
     return task(name=suite)(made)

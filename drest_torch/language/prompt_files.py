@@ -1,0 +1,190 @@
+"""Files of prompts: jsonl, one object a line. They may be a stranger's, so everything is checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from drest_torch.errors import ConfigError, shown
+from drest_torch.files import read_whole, write_text
+from drest_torch.language.prompts import LETTERS, Answer, Prompt
+
+MOST_SCORE = 1_000_000
+"""The largest score of a prompt that is read; those of the project's own suites are at most `LARGEST_SCORE`."""
+CHANCES_DIFFER = 1e-6
+"""How far the sum of an option's chances may be from 1."""
+
+
+def write(prompts: Iterable[Prompt], path: Path) -> None:
+    """Write prompts, one JSON object a line."""
+    lines = [json.dumps(asdict(prompt), ensure_ascii=False) for prompt in prompts]
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def read(path: Path) -> list[Prompt]:
+    """Read prompts from jsonl; a line that is none is named, with what is wrong with it."""
+    prompts = []
+    for number, line in enumerate(_lines(path), 1):
+        if line.strip():
+            prompts.append(_prompt(line, f"{path}, line {number}"))
+    if not prompts:
+        raise ConfigError(f"{path}: no prompts in it; expected one JSON object a line")
+    _check_orders(prompts, path)
+    return prompts
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return read_whole(path).decode().split("\n")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is no UTF-8 text") from None
+
+
+def _prompt(line: str, place: str) -> Prompt:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:  # a number can have too many digits, and a list be too deep
+        reason = getattr(error, "msg", "a value is too long, or nested too deeply")
+        raise ConfigError(f"{place}: no JSON ({reason}); expected an object with messages and options") from None
+    return as_prompt(record, place)
+
+
+def _check_orders(prompts: Iterable[Prompt], path: Path) -> None:
+    """Refuse prompts of one scenario whose numbers have no mean, as their lengths differ."""
+    lengths: dict[tuple[str, str], list[str]] = {}
+    for prompt in prompts:
+        scenario = (prompt.suite, prompt.scenario)
+        if lengths.setdefault(scenario, prompt.lengths) != prompt.lengths:
+            raise ConfigError(
+                f"{path}: prompts of the scenario '{prompt.scenario}' have different lengths; give each one of its own"
+            )
+
+
+def as_prompt(record: Any, place: str) -> Prompt:
+    """Return the prompt of an object; ``place`` is where it stands."""
+    records = record.get("options") if isinstance(record, dict) else None
+    if not isinstance(records, list) or not 2 <= len(records) <= len(LETTERS):
+        raise ConfigError(f"{place}: expected an object with `options`, a list of 2 to {len(LETTERS)}")
+    options = tuple(_option(option, index, place) for index, option in enumerate(records))
+    labels = {option.label for option in options}
+    if len(labels) < len(options):
+        raise ConfigError(f"{place}: two options have the same label")
+    _check_scores(options, place)
+    messages = _messages(record, place)
+    try:
+        scenario = _name_of(_value(record, "scenario", shown(place)))
+        suite = _name_of(_value(record, "suite", "post"))
+        family = _name_of(_value(record, "family", ""))
+        order = _value(record, "order", 0)
+        if type(order) is not int or order < 0:
+            raise TypeError(order)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"{place}: expected a line of text as scenario, suite and family, and a whole number as order"
+        ) from None
+    return Prompt(scenario, order, suite, family, messages, options)
+
+
+def _messages(record: Mapping[str, Any], place: str) -> tuple[dict[str, str], ...]:
+    """Return the messages of a prompt; ``prompt`` is a single one."""
+    try:
+        messages = record.get("messages") or [{"role": "user", "content": record["prompt"]}]
+        return tuple(
+            {"role": _text_of(message["role"]), "content": _text_of(message["content"])} for message in messages
+        )
+    except (KeyError, TypeError, ValueError):
+        raise ConfigError(f"{place}: expected `messages`, each with a text for role and for content") from None
+
+
+def _option(record: Any, index: int, place: str) -> Answer:
+    """Return an option: outcomes, or a length and a score."""
+    number = index + 1
+    outcomes = _outcomes(record, number, place)
+    try:
+        label = _name_of(_value(record, "label", LETTERS[index]))
+        text = _text_of(_value(record, "text", ""))
+        if not label.strip():
+            raise ValueError("empty")
+    except (TypeError, ValueError):
+        raise ConfigError(f"{place}: option {number} needs a text as label, of one line and not empty") from None
+    takes = bool(_value(record, "takes", False))
+    return Answer(label, text, outcomes, takes)
+
+
+def _outcomes(record: Any, number: int, place: str) -> tuple[tuple[float, str, float], ...]:
+    """Return the outcomes of an option: (chance, length, score) each."""
+    try:
+        rows = record.get("outcomes") or [[1.0, record["length"], record["score"]]]
+        outcomes = tuple((_number_of(chance), _name_of(length), _number_of(score)) for chance, length, score in rows)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ConfigError(
+            f"{place}: option {number} has no length and score, and no outcomes [[chance, length, score]]"
+        ) from None
+    chances = [chance for chance, _, _ in outcomes]
+    if abs(sum(chances) - 1) > CHANCES_DIFFER or min(chances) <= 0:
+        raise ConfigError(f"{place}: the chances of option {number} are not above 0 with a sum of 1")
+    if any(not 0 <= score <= MOST_SCORE for _, _, score in outcomes):
+        raise ConfigError(
+            f"{place}: a score of option {number} is not from 0 to {MOST_SCORE:,}; usefulness is a share of the best "
+            "score of a length, and has no meaning below 0"
+        )
+    return outcomes
+
+
+def _check_scores(options: Sequence[Answer], place: str) -> None:
+    """Refuse a length without a score above 0: the share of its best score is not defined."""
+    best: dict[str, float] = {}
+    for option in options:
+        for _, length, score in option.outcomes:
+            best[length] = max(best.get(length, 0.0), score)
+    for length, score in best.items():
+        if score == 0:
+            raise ConfigError(
+                f"{place}: no score above 0 with the length '{length}'; usefulness is the share of the best score of a "
+                "length, so give one of its options a score above 0"
+            )
+
+
+def _value(record: Mapping[str, Any], key: str, usual: Any) -> Any:
+    """Return a value, or the usual one where it is missing or null, as a table of records has it."""
+    value = record.get(key)
+    if value is None:
+        return usual
+    return value
+
+
+def _number_of(value: Any) -> float:
+    """Return a finite number, cut off at what no chance and no score can be; a text is none."""
+    if isinstance(value, bool | str):
+        raise TypeError(value)
+    try:
+        number = float(value)
+    except OverflowError:  # of a whole number with hundreds of digits
+        number = math.inf
+    if math.isnan(number):
+        raise ValueError(value)
+    return max(-1.0, min(number, MOST_SCORE + 1.0))
+
+
+def _text_of(value: Any) -> str:
+    """Return a text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise TypeError(value)
+    value.encode()
+    return value
+
+
+def _name_of(value: Any) -> str:
+    """Return a text, or a number as one, that can be printed in a line."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    text = _text_of(value)
+    if shown(text) != text or "\n" in text:
+        raise ValueError(value)
+    return text
