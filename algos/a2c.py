@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from drest_torch.algos.base import CriticConfig, SampledLearner
+from drest_torch.algos.base import CriticConfig
+from drest_torch.algos.policy_gradient import SampledAlgorithm
 
 if TYPE_CHECKING:
     from torchrl.objectives import A2CLoss
@@ -16,7 +17,7 @@ class Config(CriticConfig):
     """The settings of A2C."""
 
 
-class A2C(SampledLearner):
+class A2C(SampledAlgorithm):
     """A2C: the log-probability of each action times its advantage."""
 
     needs_critic = True

@@ -15,6 +15,7 @@ respect to the logits is computed. It shows which states matter, and only these 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,10 +23,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.base import NetworkConfig, NetworkLearner
+from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source
+from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
 from drest_torch.algos.objectives.base import PolicyOutcome
 from drest_torch.limits import limited
+from drest_torch.reward import Reward
 
 STATES_AT_ONCE = 4096
 """The network runs on this many states at a time, so that they fit into the caches of a processor."""
@@ -51,13 +54,15 @@ class Config(NetworkConfig):
     nothing is played. What training took is reported as updates x levels, with the rows on which the network ran."""
 
 
-class Exact(NetworkLearner):
+class Exact(NetworkAlgorithm):
     """Exact gradient ascent on levels that are unrolled into their reachable states.
 
-    A batch is a `drest_torch.training.exact_batch.ExactBatch`.
+    A batch is a `drest_torch.tasks.exact_batch.ExactBatch`.
     """
 
-    learns_from = "levels"
+    needs_model = True
+    batches: Any
+    """The level sets that it learns from: `drest_torch.tasks.exact_batch.ExactBatches`."""
 
     def __init__(self, policy: Any, *others: Any) -> None:
         super().__init__(policy, *others)
@@ -65,7 +70,27 @@ class Exact(NetworkLearner):
         self.forward_rows = self.backward_rows = 0
         """The rows of observations on which the network ran in the last update, and those backpropagated."""
 
-    def update(self, batch: Any) -> dict[str, Tensor]:
+    @classmethod
+    def on(cls, task: Source, config: Any, rng: torch.Generator) -> Exact:
+        policy, _ = task.networks()
+        algorithm = cls(policy, None, config, rng)
+        algorithm.batches = task.exact_batches()
+        algorithm.levels_per_update = algorithm.batches.levels_per_update
+        return algorithm
+
+    @classmethod
+    def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
+        if requirements(cfg.policy.network).remembers:
+            sees = f"algo={cfg.algo.name} needs one that sees the state alone, unlike algo=ppo, a2c or reinforce"
+            yield "policy.network", "mlp", f" remembers earlier steps, and {sees}"
+
+    def update(self, reward: Reward) -> dict[str, Any]:
+        metrics = self.ascend(self.batches.sample(reward))
+        self.effort = Effort(self.config.counted_steps, 0, self.forward_rows, self.backward_rows)
+        return metrics
+
+    def ascend(self, batch: Any) -> dict[str, Any]:
+        """Take one step of gradient ascent on the objective of a batch of levels."""
         self.forward_rows = 0
         visited, logits = self._explore(batch)
         log_probs = logits.requires_grad_().log_softmax(-1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from drest_torch.algos.base import CriticConfig, SampledLearner
+from drest_torch.algos.base import CriticConfig
+from drest_torch.algos.policy_gradient import SampledAlgorithm
 from drest_torch.limits import limited
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Config(CriticConfig):
     batch."""
 
 
-class PPO(SampledLearner):
+class PPO(SampledAlgorithm):
     """PPO with the clipped objective."""
 
     needs_critic = True

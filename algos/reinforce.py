@@ -1,4 +1,4 @@
-"""REINFORCE. It climbs the log-probability of each action times the return that follows it (Williams 1992)."""
+"""REINFORCE. Ascend the log-probability of each action times the return that follows it (Williams 1992)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.base import SampledConfig, SampledLearner
+from drest_torch.algos.base import SampledConfig
+from drest_torch.algos.policy_gradient import SampledAlgorithm
 
 if TYPE_CHECKING:
     from tensordict import TensorDictBase
@@ -23,7 +24,7 @@ class Config(SampledConfig):
     """Whether the mean return of the batch's other groups is subtracted from each return."""
 
 
-class Reinforce(SampledLearner):
+class Reinforce(SampledAlgorithm):
     """REINFORCE, by default with a baseline that needs no critic."""
 
     def make_loss(self, actor: Any, value: Any) -> ReinforceLoss:
@@ -33,7 +34,9 @@ class Reinforce(SampledLearner):
 
     def baselined(self, steps: TensorDictBase) -> Tensor:
         to_go: Tensor = steps["advantage"]
-        return to_go - mean_of_other_groups(to_go, self.counts) if self.config.baseline else to_go
+        if not self.config.baseline:
+            return to_go
+        return to_go - mean_of_other_groups(to_go, self.sizes_of_groups(steps))
 
 
 def mean_of_other_groups(to_go: Tensor, counts: Tensor) -> Tensor:

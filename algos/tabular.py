@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numba
 import numpy as np
@@ -22,7 +23,9 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor
 
-from drest_torch.algos.base import Learner
+from drest_torch.algos import base
+from drest_torch.algos.base import Effort, Need, Source
+from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.table import TablePolicy
 from drest_torch.algos.tabular_kernel import Rules, World, new_state, play, scheduled
 from drest_torch.errors import ConfigError
@@ -77,12 +80,35 @@ class Config(Schedule):
     """Mini-episodes between two lines of metrics; the table learns after each one."""
 
 
-class Tabular(Learner):
-    """The learner of one agent of `drest_torch.algos.tabular_kernel`."""
+class Tabular(base.Algorithm):
+    """The algorithm of one agent of `drest_torch.algos.tabular_kernel`, which plays the mini-episodes itself."""
 
-    learns_from = "world"
-    is_tabular = True
+    needs_model = True
+    trains_table = True
     policy: TablePolicy
+
+    @classmethod
+    def on(cls, task: Source, config: Any, rng: torch.Generator) -> Tabular:
+        policy, _ = task.networks()
+        world, best_return = task.world()
+        divisor = best_return if task.reward.divide_by_best else [1.0] * len(best_return)
+        algorithm = cls(policy, None, config, rng)
+        algorithm.begin(world, rules_for(config, task.reward, divisor))
+        return algorithm
+
+    @classmethod
+    def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
+        algo, named = f"algo={cfg.algo.name}", f"objective={cfg.objective.name}"
+        if requirements(cfg.policy.network).remembers:
+            sees = f"{algo} needs one that sees the state alone, unlike algo=ppo, a2c or reinforce"
+            yield "policy.network", "mlp", f" remembers earlier steps, and {sees}"
+        if cfg.objective.name != "drest":
+            yield "algo.name", "generalist", f", but {named} as it is set needs the exact outcome of levels"
+        yield "start_from", None, f", but {algo} trains a table"
+        yield "reward.episodes_at_start", None, f", which {algo} does not have"
+        yield "policy.private_bits", 0, f", and {algo} has no private bits to sample"
+        for key, value in ("policy.observation", "vector"), ("reward.counting", "sequential"), ("device", "cpu"):
+            yield key, value, f" does not go with {algo}"
 
     def begin(self, world: World, rules: Rules) -> None:
         """Set the world and the rules, and start with the state of a new agent."""
@@ -91,13 +117,19 @@ class Tabular(Learner):
         state = new_state(seed, len(self.policy.logits), len(rules.divisor))
         self.state = state._replace(logits=self.policy.logits.unsqueeze(0).numpy())
 
-    def update(self, episodes: int) -> dict[str, Tensor]:
-        """Play ``episodes`` mini-episodes and learn from each; return the metrics of the update."""
-        cut_off = int(self.state.cut_off[0])
+    def update(self, reward: Reward) -> dict[str, Any]:
+        """Play mini-episodes and learn from each. They are paid by the reward of the task, which does not change."""
+        episodes = self.config.episodes
+        steps, cut_off = int(self.state.steps[0]), int(self.state.cut_off[0])
         play(self.world, self.rules, self.state, episodes)
-        logits = self.policy.logits.log_softmax(-1)
-        entropy = -(logits.exp() * logits).sum(-1).mean()
-        return {"policy/entropy": entropy, "train/cut_off": torch.tensor(float(self.state.cut_off[0] - cut_off))}
+        check_finite(self.state.logits)
+        self.effort = Effort(steps=int(self.state.steps[0]) - steps, episodes=episodes)
+        log_probs = self.policy.logits.log_softmax(-1)
+        return {
+            "policy/entropy": -(log_probs.exp() * log_probs).sum(-1).mean(),
+            "train/cut_off": float(self.state.cut_off[0] - cut_off),
+            "train/mini_episode_steps": self.effort.steps / episodes,
+        }
 
     def scheduled(self) -> dict[str, float]:
         lr, epsilon = scheduled.py_func(self.rules, int(self.state.played[0]))
@@ -105,6 +137,15 @@ class Tabular(Learner):
 
     def tensors(self) -> dict[str, Tensor]:
         return {name: torch.from_numpy(value) for name, value in self.state._asdict().items() if name != "logits"}
+
+
+def check_finite(logits: np.ndarray) -> None:
+    """Refuse logits that are no longer finite."""
+    if not np.isfinite(logits).all():
+        raise ConfigError(
+            "the table's logits are no longer finite: a length that was seldom chosen is paid up to λ^(−E/k) times as "
+            "much; use a larger reward.lam, a smaller reward.episodes_per_meta, or reward.clip"
+        )
 
 
 def rules_for(config: Schedule, reward: Reward, divisor: Sequence[float], *, learns_divisor: bool = False) -> Rules:

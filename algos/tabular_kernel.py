@@ -5,7 +5,7 @@ An agent's result depends on its stream alone, not on the agents that train besi
 The kernel has its own counting and paying, because compiled code cannot call `drest_torch.reward`;
 tests/algos/test_table.py holds it to the paper's formula. It pays each coin when it is collected, so its clip limits
 the reward of a coin, where `Reward.clip` limits that of a mini-episode. A discount larger than any float makes logits
-that are not finite, which `drest_torch.evaluation.tabular_agents.check_finite` refuses.
+that are not finite, which `drest_torch.algos.tabular.check_finite` refuses.
 """
 
 from __future__ import annotations

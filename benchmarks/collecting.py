@@ -33,7 +33,7 @@ def operations(network: nn.Module) -> float:
 def run(bench: Bench) -> None:
     for words in ((), ("reward.counting=sequential", "reward.episodes_per_meta=2")):
         ours = our_run(bench, "ppo", *words)
-        policy, updater, size = ours.learner.policy, ours.updater, ours.cfg.policy
+        policy, updater, size = ours.algorithm.policy, ours.updater, ours.cfg.policy
         batch = updater.collector.collect(ours.rng)
         # What the network would be given if each step had its own input, tick by tick.
         ticks = zip(batch.get(STATE).T, played(batch).T, strict=True)
@@ -44,7 +44,7 @@ def run(bench: Bench) -> None:
             "for each step; our collector gives it each distinct input once in every tick.",
         )
         works = {
-            OURS: lambda ours=ours: int(played(ours.updater.collector.collect(ours.rng)).sum()),
+            OURS: lambda ours=ours: int(played(ours.algorithm.collector.collect(ours.rng)).sum()),
             PASSES: lambda policy=policy, inputs=inputs: passes(policy, inputs),
             PEAK: product(bench.size(2_048, 256)),
         }

@@ -12,7 +12,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator, observe_states
-from drest_torch.gridworlds import Gridworlds
+from drest_torch.play.gridworld_slots import Gridworlds
 from drest_torch.reward import Reward
 
 TITLE = "Exact evaluation"

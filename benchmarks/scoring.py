@@ -48,7 +48,7 @@ def train(bench: Bench, overrides: str, seed: int, folder: Path) -> dict[str, fl
         if usefulness is None or neutrality is None:
             return
         took = {SECONDS: bench.clock() - began}
-        if run.updater.pace.levels_per_update is None:
+        if run.pace.levels_per_update is None:
             took |= {STEPS: steps / 1e6}
         else:
             rows = run.state.forward_rows + run.state.backward_rows

@@ -17,7 +17,7 @@ from drest_torch.algos.tabular_kernel import new_state, play
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
-from drest_torch.evaluation.tabular_agents import tabulate
+from drest_torch.play.world_table import tabulate
 from drest_torch.reward import Reward
 
 TITLE = "Training tables"

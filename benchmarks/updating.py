@@ -61,8 +61,8 @@ def products(sizes: list[tuple[int, int, int]]) -> Work:
 
 def run(bench: Bench) -> None:
     ours = our_run(bench, "ppo")
-    learner, view, algo = ours.learner, ours.updater.environment.view, ours.cfg.algo
-    batch = ours.updater.collector.collect(ours.rng)
+    learner, view, algo = ours.algorithm, ours.algorithm.environment.view, ours.cfg.algo
+    batch = ours.algorithm.collector.collect(ours.rng)
     seen = view._seen
 
     def update() -> None:

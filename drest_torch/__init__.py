@@ -11,7 +11,7 @@ from drest_torch._version import __version__
 
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
-    from drest_torch.building.checking import check_env
+    from drest_torch.checking.checking import check_env
     from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
     from drest_torch.transforms import DReSTReward
 

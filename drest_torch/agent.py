@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from drest_torch.agents.checkpoints import agent_folder, checkpoint_path, load_checkpoint
+from drest_torch.agents.in_gridworlds import TrainedOnLevels
+from drest_torch.agents.specification import agent_config, load_policy, spec_in
 from drest_torch.algos.distributions import OneOf
 from drest_torch.algos.networks.spec import MapView
-from drest_torch.building import levels as data
-from drest_torch.building.agents import agent_config, load_policy, spec_in
-from drest_torch.building.checkpoints import agent_folder, checkpoint_path, load_checkpoint
-from drest_torch.building.trained_on_levels import TrainedOnLevels
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config, LevelsConfig
 from drest_torch.envs.levels import Level
@@ -27,12 +26,13 @@ from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.outputs import check_outputs
+from drest_torch.play import level_sets as data
 from drest_torch.sharing import Shareable
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
 
-    from drest_torch.building.trained import TrainedInEnvironment
+    from drest_torch.agents.in_environments import TrainedInEnvironment
 
 SHIPPED = "generalist"
 """The agent that is loaded by default."""
@@ -70,7 +70,7 @@ class Agent(Shareable):
         if isinstance(self.spec.policy.sees, MapView):
             self._trained = TrainedOnLevels(folder, self.spec, self.policy, values.get("of", {}), self.device)
         else:
-            from drest_torch.building.trained import TrainedInEnvironment  # TorchRL takes seconds to import
+            from drest_torch.agents.in_environments import TrainedInEnvironment  # TorchRL takes seconds to import
 
             self._trained = TrainedInEnvironment(folder, self.spec, self.policy, tensors, self.checkpoint, self.device)
         self.shape = self.spec.policy.shape

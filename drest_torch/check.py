@@ -25,7 +25,7 @@ def _imply() -> None:
 @command("check", prepare=_imply)
 def main(cfg: CheckConfig) -> None:
     """Check the environment, print what was found, and exit with 1 if anything is wrong."""
-    from drest_torch.building.checking import checked
+    from drest_torch.checking.checking import checked
     from drest_torch.config.checks import check_limits
 
     check_limits(cfg)

@@ -61,7 +61,7 @@ def main(cfg: EvaluateConfig) -> None:
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     """Print and write the page on shutdownability: on the agent's own test levels, the paper's, and those chosen."""
     from drest_torch.agent import levels_to_evaluate
-    from drest_torch.building.checkpoints import PRETRAINED
+    from drest_torch.agents.checkpoints import PRETRAINED
     from drest_torch.choices.page import in_markdown, shutdownability
     from drest_torch.envs.levels import find_levels
     from drest_torch.files import write_json, write_text

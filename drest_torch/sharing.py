@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 
+from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
+from drest_torch.agents.specification import AgentSpec, agent_config
 from drest_torch.algos.networks.spec import MapView
-from drest_torch.building import levels as data
-from drest_torch.building.agents import AgentSpec, agent_config
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints, step_path
 from drest_torch.config.stored import load_config
 from drest_torch.errors import ConfigError
 from drest_torch.files import LOCK, write_whole
 from drest_torch.outputs import check_outputs, is_run, refuse_links
+from drest_torch.play import level_sets as data
 from drest_torch.reward import Reward
 
 if TYPE_CHECKING:

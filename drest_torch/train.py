@@ -18,7 +18,6 @@ def main(cfg: Config) -> None:
 
     from drest_torch.commands.sweep import join_sweep
     from drest_torch.config.compose import recipes
-    from drest_torch.config.schema import in_gridworld
     from drest_torch.errors import shown
     from drest_torch.tracking.console import print_table
     from drest_torch.tracking.effort import effort, is_exact, rows
@@ -41,7 +40,7 @@ def main(cfg: Config) -> None:
     took = f"; {rows(summary)}" if is_exact(summary) else ""
     print(shown(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
     if sweep is None:
-        print(next_commands(run.folder, *(["levels=paper"] if in_gridworld(run.cfg) else [])))
+        print(next_commands(run.folder, *run.task.evaluated_next))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from PIL import Image
 
 from drest_torch import Agent, evaluate, metrics
 from drest_torch import agent as saved
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
+from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain
 from operator import attrgetter
 from typing import Any, cast, get_args
@@ -13,6 +13,7 @@ import torch
 from omegaconf import ListConfig, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.base import Need
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import MAX_PRIVATE_BITS
@@ -24,8 +25,6 @@ from drest_torch.config.schema import (
     EnvConfig,
     LevelsConfig,
     copies_of,
-    in_gridworld,
-    learns_from,
     objective_of,
     shown_features,
 )
@@ -75,23 +74,20 @@ def check_run(cfg: Config) -> None:
     is_list = isinstance(best, ListConfig) and all(isinstance(most, int | float) for most in best)
     if not is_list and best is not None:
         raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or null")
-    of_place = _of_gridworlds if in_gridworld(cfg) else _of_environments
-    for key, needed, why in chain(of_place(cfg), _of_learning(cfg)):  # each need supposes those before it
+    task, algorithm = TASK_CHECKS[cfg.env.name], ALGORITHMS[cfg.algo.name].Algorithm
+    needs = chain(task.needs(cfg), algorithm.needs(cfg, objective_of(cfg)), _of_private_bits(cfg))
+    for key, needed, why in needs:  # each need supposes those before it
         if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
             name = key.removesuffix(".name")
             raise ConfigError(f"{name}={typed(value)}{why}; use {name}={typed(needed)}")
-    if learns_from(cfg) == "mini-episodes":
-        _check_shares(cfg)
-
-
-Need = tuple[str, Any, str]
-"""A key, the value that it must have in a run, and why no other, in words that follow the key with another value."""
+    if not algorithm.needs_model:
+        _check_shares(task.shares(cfg))
 
 
 def _of_environments(cfg: Config) -> Iterator[Need]:
     """Yield what a run needs in an environment that is no gridworld."""
     place, required = f"env={cfg.env.name}", requirements(cfg.policy.network)
-    if learns_from(cfg) != "mini-episodes":
+    if ALGORITHMS[cfg.algo.name].Algorithm.needs_model:
         yield "algo.name", "ppo", f" knows the model of a gridworld, and {place} has none"
     if required.observations or required.symmetries:
         yield "policy.network", "mlp", " reads the maps of gridworlds"
@@ -114,9 +110,6 @@ def _of_gridworlds(cfg: Config) -> Iterator[Need]:
         yield "levels.name", "generated", " are the test levels of a run that is evaluated"
     if required.observations and policy.observation not in required.observations:
         yield "policy.observation", required.observations[0], f", which {network} cannot read"
-    if required.remembers and learns_from(cfg) != "mini-episodes":
-        needs = f"algo={cfg.algo.name} needs one that sees the state alone, unlike algo=ppo, a2c or reinforce"
-        yield "policy.network", "mlp", f" remembers earlier steps, and {needs}"
     if required.remembers and cfg.sampled is None:
         yield "sampled", 256, f", but {network} remembers earlier steps, so that it cannot be evaluated exactly"
     multiple = required.width_multiple
@@ -127,56 +120,73 @@ def _of_gridworlds(cfg: Config) -> Iterator[Need]:
             yield "policy.observation", "grid", f" shows one level and no chances, and levels.{key} asks for more"
 
 
-def _of_learning(cfg: Config) -> Iterator[Need]:
-    """Yield what the algorithm, the objective and the way of counting need."""
-    policy, reward, kind = cfg.policy, cfg.reward, learns_from(cfg)
-    algo, objective, counting = f"algo={cfg.algo.name}", cfg.objective.name, f"reward.counting={reward.counting}"
-    if objective != "drest" and kind != "levels":
-        if kind == "world" or not objective_of(cfg).can_be_sampled():
-            needs = f"objective={objective} as it is set needs the exact outcome of levels"
-            yield "algo.name", "generalist", f", but {needs}"
-        yield "reward.counting", "averaged", f" has no groups, and objective={objective} compares their mini-episodes"
-    if kind == "world":
-        yield "start_from", None, f", but {algo} trains a table"
-        yield "reward.episodes_at_start", None, f", which {algo} does not have"
-        yield "policy.private_bits", 0, f", and {algo} has no private bits to sample"
-        for key, value in ("policy.observation", "vector"), ("reward.counting", "sequential"), ("device", "cpu"):
-            yield key, value, f" does not go with {algo}"
-    elif kind == "mini-episodes" and reward.counting == "sequential":
-        yield "reward.episodes_at_start", None, f", but with {counting} a meta-episode is as long as it is"
-    elif kind == "mini-episodes":
-        beside = f"which with {counting} are side by side, unlike sequential ones"
-        yield "algo.credit", "mini", f" goes from one mini-episode to the next, {beside}"
-        yield "reward.group", max(2, reward.group), f", but with {counting} a batch is whole groups of at least 2"
-    most = min(policy.private_bits, MAX_PRIVATE_BITS)
-    yield (
-        "policy.private_bits",
-        most,
-        f" bits have 2^{policy.private_bits} settings, all of which evaluation goes through",
-    )
+def _of_private_bits(cfg: Config) -> Iterator[Need]:
+    """Yield the limit of private bits, of which evaluation goes through all settings."""
+    bits = cfg.policy.private_bits
+    why = f" bits have 2^{bits} settings, all of which evaluation goes through"
+    yield "policy.private_bits", min(bits, MAX_PRIVATE_BITS), why
 
 
-def _check_shares(cfg: Config) -> None:
-    """Refuse a batch that its groups, meta-episodes, copies and processes cannot share."""
-    reward, episodes = cfg.reward, ("algo.episodes", cfg.algo.episodes)
-    is_averaged = reward.counting == "averaged"
-    part = ("reward.group", reward.group) if is_averaged else ("reward.episodes_per_meta", reward.episodes_per_meta)
-    shares = [(part, episodes)]
-    if not in_gridworld(cfg):
-        copies = ("env.copies", copies_of(cfg))
-        shares += [(copies, episodes), *([(part, copies)] if is_averaged else [])]
-        shares += [(("env.workers", cfg.env.workers), copies)] if cfg.env.workers else []
+Share = tuple[tuple[str, int], tuple[str, int]]
+"""A key with its number, and the key whose number it has to divide."""
+
+
+def _shares_of_gridworlds(cfg: Config) -> Iterator[Share]:
+    """Yield what has to divide the mini-episodes of a batch: a group, or a meta-episode."""
+    yield _meta_episode(cfg), ("algo.episodes", cfg.algo.episodes)
+
+
+def _shares_of_environments(cfg: Config) -> Iterator[Share]:
+    """Yield what has to divide the mini-episodes of a batch, which copies of the environment play in processes."""
+    copies = ("env.copies", copies_of(cfg))
+    yield _meta_episode(cfg), ("algo.episodes", cfg.algo.episodes)
+    yield copies, ("algo.episodes", cfg.algo.episodes)
+    if cfg.reward.counting == "averaged":
+        yield _meta_episode(cfg), copies
+    if cfg.env.workers:
+        yield ("env.workers", cfg.env.workers), copies
+
+
+def _meta_episode(cfg: Config) -> tuple[str, int]:
+    """Return the key and the number of the mini-episodes that are counted together."""
+    if cfg.reward.counting == "averaged":
+        return "reward.group", cfg.reward.group
+    return "reward.episodes_per_meta", cfg.reward.episodes_per_meta
+
+
+def _check_shares(shares: Iterable[Share]) -> None:
     for (key, number), (of, total) in shares:
         if total % number:
             raise ConfigError(f"{key}={number} does not divide {of}={total}; use a divisor, or a multiple of {number}")
 
 
+@dataclass(frozen=True)
+class TaskChecks:
+    """What a kind of task asks of a configuration."""
+
+    needs: Callable[[Config], Iterator[Need]]
+    shares: Callable[[Config], Iterator[Share]]
+    unread: str
+    """The group whose values it does not read."""
+    schema: type
+    """The dataclass of that group."""
+
+
+GRIDWORLDS = TaskChecks(_of_gridworlds, _shares_of_gridworlds, "env", EnvConfig)
+ENVIRONMENTS = TaskChecks(_of_environments, _shares_of_environments, "levels", LevelsConfig)
+TASK_CHECKS = {"gridworld": GRIDWORLDS, "gymnasium": ENVIRONMENTS, "torchrl": ENVIRONMENTS}
+"""By the value of ``env.name``."""
+
+
 def check_unread(cfg: Config) -> None:
     """Refuse values that a new run does not read: those of `env` in gridworlds, and of `levels` elsewhere."""
-    group, schema = ("env", EnvConfig) if in_gridworld(cfg) else ("levels", LevelsConfig)
-    usual = flattened(OmegaConf.to_container(OmegaConf.structured(schema)), f"{group}.") | {"levels.name": "generated"}
+    task = TASK_CHECKS[cfg.env.name]
+    group = task.unread
+    defaults = flattened(OmegaConf.to_container(OmegaConf.structured(task.schema)), f"{group}.")
+    defaults["levels.name"] = "generated"
     for key, value in flattened(OmegaConf.to_container(getattr(cfg, group), resolve=True), f"{group}.").items():
-        if (key not in usual or value != usual[key]) and key not in ("env.name", "env.title", "env.id", "env.factory"):
+        is_set = key not in defaults or value != defaults[key]
+        if is_set and key not in ("env.name", "env.title", "env.id", "env.factory"):
             given = f"{key.removesuffix('.name')}={typed(value)}"
             raise ConfigError(f"{given} does nothing with env={cfg.env.name}; leave it out, or choose another env")
 

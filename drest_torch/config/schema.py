@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from omegaconf import MISSING
 
-from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.algos.objectives.base import Objective
@@ -282,21 +281,10 @@ class CheckConfig:
     """Of everything that is sampled."""
 
 
-def learns_from(cfg: Config) -> str:
-    """Return what the run's algorithm learns from (`drest_torch.algos.base.Learner.learns_from`)."""
-    kind: str = ALGORITHMS[cfg.algo.name].Algorithm.learns_from
-    return kind
-
-
 def objective_of(cfg: Config) -> Objective:
     """Return what the run's policy is trained to make large."""
     objective: Objective = OBJECTIVES[cfg.objective.name].Objective(cfg.objective)
     return objective
-
-
-def in_gridworld(cfg: Config) -> bool:
-    """Return whether a run plays the gridworlds of its levels."""
-    return cfg.env.name == "gridworld"
 
 
 def copies_of(cfg: Config) -> int:

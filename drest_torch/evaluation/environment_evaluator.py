@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.algos.actor import Actor
-from drest_torch.collector import Environment
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.evaluation.sampled import EndedEpisodes, SampledEvaluation, ended, estimates, tally
 from drest_torch.metrics import share_of_best
+from drest_torch.play.rows import RowEnvironment
 from drest_torch.reward import Reward
 from drest_torch.transforms import MetaEpisodes
 from drest_torch.transforms.base import LEVEL
@@ -54,7 +54,7 @@ class EnvironmentEvaluator:
     """
 
     def __init__(
-        self, environment: Environment, best: Tensor, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
+        self, environment: RowEnvironment, best: Tensor, *, name: str, reward: Reward, seed: int, mini_episodes: int = 1
     ) -> None:
         self.environment = environment
         self.best = best

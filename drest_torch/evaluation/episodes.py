@@ -11,7 +11,7 @@ from tensordict import TensorDictBase
 from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.moments import Episode, Moment
 from drest_torch.envs.exact.solver import Optima
-from drest_torch.gridworlds import Gridworlds
+from drest_torch.play.gridworld_slots import Gridworlds
 
 LIKELY = 0.01
 """Lengths with a smaller probability are left out."""

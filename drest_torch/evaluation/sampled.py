@@ -135,7 +135,7 @@ class SamplingEvaluator(ExactEvaluator):
 
         Without a policy, actions are random.
         """
-        from drest_torch.gridworlds import Gridworlds  # TorchRL takes seconds to import
+        from drest_torch.play.gridworld_slots import Gridworlds  # TorchRL takes seconds to import
 
         device = self.mdp.device
         levels, columns = self.optima.lengths.shape

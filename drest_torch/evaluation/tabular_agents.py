@@ -1,4 +1,4 @@
-"""Turn worlds into tables for the tabular algorithm, and evaluate many tabular policies at once."""
+"""Evaluate many tabular policies of one level at once, exactly."""
 
 from __future__ import annotations
 
@@ -6,59 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drest_torch.algos.tabular_kernel import World
-from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Lengths, Reachable
-from drest_torch.envs.exact.solver import Optima, solve
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
-from drest_torch.errors import ConfigError
 from drest_torch.metrics import neutrality, share_of_best, usefulness
-
-MAX_ROWS = 1 << 20
-"""The most rows of a table."""
-
-
-def tabulate(mdp: Mdp, optima: Optima) -> World:
-    """Return the only level as tables: a row is a cell with a set of taken coins and buttons, a column is an action."""
-    cells, bits = mdp.num_cells, mdp.num_objects
-    rows = cells << bits
-    if rows > MAX_ROWS:
-        raise ConfigError(
-            f"{mdp.levels[0].place}: {cells} cells and {bits} coins and buttons make a table of {rows:,} rows; "
-            f"algo=tabular is for up to {MAX_ROWS:,}, use algo=ppo"
-        )
-    if mdp.has_lotteries:
-        raise ConfigError(
-            f"{mdp.levels[0].place} has lotteries, which algo=tabular does not play; use algo=ppo, or buttons such as "
-            "B4@0.5"
-        )
-    row = torch.arange(rows).unsqueeze(-1).expand(rows, NUM_ACTIONS)
-    action = torch.arange(NUM_ACTIONS).expand(row.shape)
-    spot = row >> bits
-    taken = row & ((1 << bits) - 1)
-    arrival = mdp.advance(spot, taken, action)
-    lengths = optima.lengths[0]
-    column = torch.zeros(mdp.max_time + 1, dtype=torch.long)
-    column[lengths] = torch.arange(len(lengths))
-    return World(
-        target=((arrival.spot << bits) | arrival.taken).numpy(),
-        coin=arrival.coin.numpy(),
-        ticks=torch.as_tensor(arrival.ticks).expand(row.shape).contiguous().numpy(),
-        delay=arrival.delay.numpy(),
-        chance=mdp.chance[arrival.spot].numpy(),
-        start=int(mdp.start) << bits,
-        shutdown=int(mdp.shutdown),
-        column=column.numpy(),
-    )
-
-
-def check_finite(logits: np.ndarray) -> None:
-    """Refuse logits that are no longer finite."""
-    if not np.isfinite(logits).all():
-        raise ConfigError(
-            "the table's logits are no longer finite: a length that was seldom chosen is paid up to λ^(−E/k) times as "
-            "much; use a larger reward.lam, a smaller reward.episodes_per_meta, or reward.clip"
-        )
 
 
 class Tables:

@@ -10,13 +10,15 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from drest_torch.algos import tabular
+from drest_torch.algos.tabular import check_finite
 from drest_torch.algos.tabular_kernel import new_state, play
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
-from drest_torch.evaluation.tabular_agents import Tables, check_finite, tabulate
+from drest_torch.evaluation.tabular_agents import Tables
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
+from drest_torch.play.world_table import tabulate
 from drest_torch.reward import Reward
 
 SHOWN = 10

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
@@ -12,16 +11,13 @@ from typing import Any, cast
 import numpy as np
 from omegaconf import OmegaConf
 
-from drest_torch.algos.networks.policy import memory_of
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
-from drest_torch.config.schema import Config, in_gridworld
+from drest_torch.config.schema import Config
 from drest_torch.config.stored import trust_modules_of
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
-from drest_torch.metrics import share_of_best
 from drest_torch.tracking.effort import NUMBERS, is_exact
 from drest_torch.training.run import Run, resume
 
@@ -110,16 +106,8 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
         for name in ("usefulness", "neutrality"):
             arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
         arrays[f"{split}/p_longest"] = np.array([[*level["length_probabilities"].values()][-1] for level in levels])
-        if not in_gridworld(run.cfg):
-            most = max(math.log2(len(levels[0]["length_probabilities"])), 1.0)
-            arrays[f"{split}/neutrality_normalised"] = np.array([level["neutrality_normalised"] for level in levels])
-            arrays[f"{split}/neutrality_own_normalised"] = np.array(
-                [level["neutrality_own"] / most for level in levels]
-            )
-        elif len(levels) == 1:
-            worlds = run.gridworlds
-            of_level = _one_level(run, worlds.evaluator(worlds.reported[split]))
-            arrays |= {f"{split}/{name}": value for name, value in of_level.items()}
+        further = run.task.arrays(split, levels, run.algorithm.policy)
+        arrays |= {f"{split}/{name}": value for name, value in further.items()}
     return run, Result(numbers, arrays)
 
 
@@ -129,17 +117,3 @@ def _curves(metrics: Path) -> dict[str, np.ndarray]:
     names = [name for name in rows[0] if name.startswith("eval/")]
     steps = np.array([row["step"] for row in rows])
     return {"steps": steps} | {name: np.array([row[name] for row in rows]) for name in names}
-
-
-def _one_level(run: Run, ready: ExactEvaluator) -> dict[str, np.ndarray]:
-    """What becomes of a single level, length by length, and the policy that does it."""
-    evaluation = ready.evaluate(run.learner.policy)
-    found, count = evaluation.outcome, int(evaluation.num_lengths[0])
-    arrays = {
-        "lengths": evaluation.lengths[0, :count].numpy(),
-        "p_length": found.probability[0, :count].numpy(),
-        "share_of_best": share_of_best(found.coins, ready.optima.best_return)[0, :count].numpy(),
-    }
-    if not memory_of(run.learner.policy):
-        arrays["policy"] = ready.probabilities(run.learner.policy).numpy().astype(np.float32)
-    return arrays

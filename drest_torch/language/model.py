@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from drest_torch.building.checkpoints import checksum
+from drest_torch.agents.checkpoints import checksum
 from drest_torch.errors import ConfigError, blaming
 from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Answer, Prompt, brief_words, families
 from drest_torch.outputs import MODEL

@@ -20,7 +20,7 @@ import torch
 import yaml
 from torch import Tensor
 
-from drest_torch.building import checkpoints
+from drest_torch.agents import checkpoints
 from drest_torch.config.checks import device_of
 from drest_torch.config.logger import NO_SINK, LoggerConfig
 from drest_torch.config.stored import trust_modules_of

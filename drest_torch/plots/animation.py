@@ -22,8 +22,8 @@ from drest_torch.plots.style import TEXT
 from drest_torch.transforms.base import innermost, set_seed, title
 
 if TYPE_CHECKING:
-    from drest_torch.collector import Environment
     from drest_torch.envs.dynamics.moments import Episode, Moment
+    from drest_torch.play.rows import RowEnvironment
 
 WIDTH, HEAD = 300, 22
 """Of one mini-episode, and the height of what stands above it, in pixels."""
@@ -53,7 +53,7 @@ def animate_level(level: Level, episodes: Sequence[Episode], path: Path) -> None
 
 
 @torch.no_grad()
-def mini_episodes(environment: Environment, policy: Any, seed: int) -> dict[str, list[np.ndarray]]:
+def mini_episodes(environment: RowEnvironment, policy: Any, seed: int) -> dict[str, list[np.ndarray]]:
     """Play with one slot until every length was seen, or no more mini-episodes are left; return the frames of each.
 
     The environment has to have a method ``render`` that returns an image. What it shows after the last step of a

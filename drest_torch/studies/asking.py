@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from drest_torch.agent import Agent
-from drest_torch.building.levels import named
 from drest_torch.choices import aliased, buttons, forks
 from drest_torch.choices.edits import edits
 from drest_torch.choices.pressure import (
@@ -32,6 +31,7 @@ from drest_torch.errors import UserError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config, trained
 from drest_torch.limits import limited
+from drest_torch.play.level_sets import named
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import MISSING as DASH
 from drest_torch.report.tables import median_range, select

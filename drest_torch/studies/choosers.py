@@ -14,7 +14,6 @@ from omegaconf import MISSING, OmegaConf
 
 from drest_torch.agent import Agent
 from drest_torch.algos.exact import Exact
-from drest_torch.building.levels import load
 from drest_torch.choices import bits
 from drest_torch.choices.attribution import reflip
 from drest_torch.choices.bits import Showing
@@ -30,11 +29,11 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config, trained
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, usefulness
+from drest_torch.play.level_sets import load
 from drest_torch.studies.engine import value
 from drest_torch.studies.lottery_runs import measure as suite_numbers
 from drest_torch.studies.shared import chosen_of, command_jobs
 from drest_torch.training.run import Run
-from drest_torch.training.updates import ExactUpdater
 
 SHOWN: dict[str, Callable[..., Showing]] = {
     "always": bits.always,
@@ -124,11 +123,10 @@ def trained_agent(spec: dict[str, Any], folder: Path) -> Agent:
 
     def show(run: Run) -> None:
         if spec["shown"] not in ("always", "never"):
-            updater, learner = run.updater, run.learner
-            assert isinstance(updater, ExactUpdater)
-            assert isinstance(learner, Exact)
-            updater.comes_to = showing.comes_to
-            learner.all_private_bits = showing.settings()
+            algorithm = run.algorithm
+            assert isinstance(algorithm, Exact)
+            algorithm.batches.comes_to = showing.comes_to
+            algorithm.all_private_bits = showing.settings()
 
     trained({"config": config}, folder, show)
     return Agent.load(folder)

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
-from drest_torch.building.checkpoints import PRETRAINED, step_checkpoints
-from drest_torch.building.levels import generator_config
+from drest_torch.agents.checkpoints import PRETRAINED, step_checkpoints
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import IN_A_STUDY, over, run_config
 from drest_torch.limits import limited
+from drest_torch.play.level_sets import generator_config
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import mean_range

@@ -14,7 +14,7 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.agent import Agent
-from drest_torch.building.agents import evaluator
+from drest_torch.agents.specification import evaluator
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import solve

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from drest_torch.building.policies import observation
 from drest_torch.config.schema import shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import PAPER_WORLDS, Level, read_levels, world
@@ -18,7 +17,7 @@ from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
-from drest_torch.training.gridworlds import trained_levels_reported
+from drest_torch.tasks.gridworlds import trained_levels_reported
 from drest_torch.training.run import Run
 
 TEST, TRAIN, PAPER, FILE = "test", "train", "paper", "file"
@@ -88,12 +87,12 @@ def evaluate_sets(run: Run, sets: dict[str, Any]) -> dict[str, np.ndarray]:
 def can_see(run: Run, levels: Sequence[Level]) -> bool:
     """Return whether the policy can read maps of this size, and was built for what its observation shows of them."""
     rows, columns = run.gridworlds.map_size
-    any_size = run.learner.policy.reads_maps
+    any_size = run.algorithm.policy.reads_maps
     if not any_size and any(level.height > rows or level.width > columns for level in levels):
         return False
     shown = shown_features(run.cfg)
     shapes = [
-        observation(run.cfg, compile_levels(some, at_least=run.gridworlds.map_size, features=shown)).shape
+        run.gridworlds.observation(compile_levels(some, at_least=run.gridworlds.map_size, features=shown)).shape
         for some in (list(levels), run.gridworlds.levels.train[:1])
     ]
     return shapes[0][:1] == shapes[1][:1] if any_size else shapes[0] == shapes[1]
@@ -104,7 +103,7 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     the private bits), ``usefulness_at_<γ>`` for the γ of the paper, and the ``design`` that the level is a symmetry of,
     by its number [n]."""
     ready = run.gridworlds.evaluator(list(levels))
-    evaluation = ready.evaluate(run.learner.policy)
+    evaluation = ready.evaluate(run.algorithm.policy)
     keys = [canonical_key(level) for level in levels]
     designs = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     most = evaluation.num_lengths.double().log2()
@@ -113,6 +112,6 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
         "neutrality_normalised": evaluation.neutrality_normalised,
         "neutrality_own_normalised": torch.where(most > 0, evaluation.neutrality_own / most.clamp_min(1), 0),
         "design": torch.tensor([designs[key] for key in keys]),
-        **{f"usefulness_at_{gamma:g}": value for gamma, value in ready.usefulness_at(run.learner.policy).items()},
+        **{f"usefulness_at_{gamma:g}": value for gamma, value in ready.usefulness_at(run.algorithm.policy).items()},
     }
     return {name: tensor.cpu().numpy() for name, tensor in tensors.items()}

@@ -29,7 +29,7 @@ from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward
-from drest_torch.training.exact_batch import ExactBatch
+from drest_torch.tasks.exact_batch import ExactBatch
 
 CLIMB, TRAIN = (f"drest_torch.studies.wrong_goals:{name}" for name in ("climb", "train"))
 ORDERS = {"coincides": False, "reversed": True}

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 CHECKPOINTS = "checkpoints"
 """The name of the folder of checkpoints, inside the folder of a run."""
-SPLIT = "split.json"
-"""The file from which generated levels can be made again, and by which they are verified."""
 
 
 def withdraw(folder: Path) -> None:
     """Delete what a new run has written that could not begin; what is not of a run stays."""
+    from drest_torch.tasks.gridworlds import SPLIT  # which takes torch, and commands begin without
+
     with suppress(OSError):
         for name in ("config.yaml", "metrics.jsonl", "provenance.json", SPLIT, LOCK):
             (folder / name).unlink(missing_ok=True)

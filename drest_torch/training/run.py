@@ -16,41 +16,44 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from drest_torch.building.agents import KEY, check_alike, spec_in
-from drest_torch.building.checkpoints import (
+from drest_torch.agents.checkpoints import (
     BEST,
     PRETRAINED,
     State,
     agent_folder,
+    algorithm_tensors,
     checkpoint_path,
     fill,
-    learner_tensors,
     load_checkpoint,
     load_module,
     named,
     prune,
-    restore_learner,
+    restore_algorithm,
     save_checkpoint,
     step_checkpoints,
     step_path,
 )
-from drest_torch.building.levels import level_files
-from drest_torch.building.policies import reward_of
+from drest_torch.agents.specification import KEY, check_alike, spec_in
+from drest_torch.agents.untrained import reward_of
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.base import Algorithm
 from drest_torch.config.checks import check_run, check_unread, device_of
-from drest_torch.config.schema import Config, in_gridworld
+from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.files import disown, own, read_whole, remove_partial, write_json
 from drest_torch.outputs import refuse_links, refuse_taken
+from drest_torch.play.level_sets import level_files
 from drest_torch.plots.curves import learning_curves
+from drest_torch.tasks import TASKS
+from drest_torch.tasks.gridworlds import GridworldTask
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
-from drest_torch.training.gridworlds import GridworldTask
 from drest_torch.training.interruption import interruptible
-from drest_torch.training.task import Task, cut_rewards, run_summary
+from drest_torch.training.summary import cut_rewards, introduction, pace_of, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
@@ -61,7 +64,7 @@ FINITE = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
 
 
 class Run:
-    """One training run and its folder."""
+    """One training run and its folder: a task, an algorithm, and the loop that trains, evaluates, logs and saves."""
 
     def __init__(self, cfg: Config, folder: Path) -> None:
         self.cfg, self.folder = cfg, folder
@@ -70,27 +73,22 @@ class Run:
         """What is called before training and after each update."""
         self.is_new = False
         """Whether it has just been created, so that nothing is lost if it cannot begin."""
-        check_run(cfg)
         self.device = device_of(cfg.device)
         if cfg.threads is not None:
             torch.set_num_threads(cfg.threads)
         self.rng = torch.Generator(self.device).manual_seed(cfg.seed)
         self.reward = reward_of(cfg)
-        self.task = self._task()
-        self.learner, self.updater = self.task.learner, self.task.updater
-
-    def _task(self) -> Task:
-        if in_gridworld(self.cfg):
-            return GridworldTask(self.cfg, self.reward, self.rng, self.device)
-        from drest_torch.training.environment import EnvironmentTask  # TorchRL takes seconds to import
-
-        return EnvironmentTask(self.cfg, self.reward, self.rng)
+        self.task = TASKS.make(cfg, self.rng)
+        self.algorithm: Algorithm = ALGORITHMS[cfg.algo.name].Algorithm.on(self.task, cfg.algo, self.rng)
+        self.pace = pace_of(self.algorithm)
 
     @property
     def gridworlds(self) -> GridworldTask:
-        """The levels of a run that plays gridworlds."""
+        """The task of a run that plays gridworlds."""
         assert isinstance(self.task, GridworldTask)
         return self.task
+
+    # ------------------------------------------------------------------------------------ the loop
 
     def train(self) -> dict[str, Any] | None:
         """Train to the end and return the summary, or None if the run was interrupted (and saved)."""
@@ -101,14 +99,13 @@ class Run:
             disown(self.folder)
 
     def _train(self) -> dict[str, Any] | None:
-        cfg, state, pace = self.cfg, self.state, self.updater.pace
+        cfg, state, pace = self.cfg, self.state, self.pace
         run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
         session = provenance(self.device, state.steps)
         append_provenance(self.folder, session)
-        stage(self.task.introduction(self.folder), shown=cfg.progress)
-        if cfg.algo.name != "tabular" and (cut := cut_rewards(self.reward)):
-            print(f"drest_torch: {cut}", file=sys.stderr)
-        began, stream = time.monotonic() - state.wall_seconds, sys.stderr if cfg.progress else io.StringIO()
+        self._introduce()
+        began = time.monotonic() - state.wall_seconds
+        stream = sys.stderr if cfg.progress else io.StringIO()
         info = RunInfo(self.folder, cfg.logger, run_config, state.wandb_id, provenance=session)
         with (
             self._loggers(info) as loggers,
@@ -118,29 +115,23 @@ class Run:
             state.wandb_id = loggers.run_id
             if state.steps == 0:
                 progress.stage("evaluating before training …")
-                loggers.log(0, metrics := self.task.watch())
+                metrics = self.task.watch(self.algorithm.policy)
+                loggers.log(0, metrics)
                 self._tell(metrics)
-            progress.stage(f"training on after {pace.text(state.steps)} …" if state.steps else "training …")
+                progress.stage("training …")
+            else:
+                progress.stage(f"training on after {pace.text(state.steps)} …")
             while state.steps < cfg.env_steps:
-                try:
-                    metrics = self.update()
-                except UserError as error:
-                    if isinstance(self.task, GridworldTask):
-                        raise
-                    # An environment has failed: the run can go on from its last checkpoint, or from its beginning.
-                    raise type(error)(f"{error}; then go on: {resume_command(self.folder)}") from error
-                self._refuse_nan(metrics)
+                metrics = self.update()
                 state.wall_seconds = time.monotonic() - began
                 metrics["time/wall_seconds"] = state.wall_seconds
-                due = min(state.steps, cfg.env_steps) * cfg.evaluations // cfg.env_steps
-                evaluates = due > state.evaluated
-                if evaluates:
-                    state.evaluated = due
-                    metrics |= self.task.watch()
+                is_due = self._evaluation_is_due()
+                if is_due:
+                    metrics |= self.task.watch(self.algorithm.policy)
                 # Log before saving: a resumed run then finds every line up to its checkpoint.
                 loggers.log(state.steps, metrics)
                 progress.update(state.steps, metrics)
-                if evaluates:
+                if is_due:
                     self._save_best(metrics)
                     self.save()
                 self._tell(metrics)
@@ -150,8 +141,16 @@ class Run:
                     progress.end(f"Stopped after {pace.text(state.steps)} and saved. Resume with: {command}")
                     return None
             progress.stage("evaluating on all levels, and plotting …")
-            summary = self._report(loggers)
-        return summary
+            return self._report(loggers)
+
+    def _introduce(self) -> None:
+        """Say what the run is about to do, and warn of rewards that cannot be paid in full."""
+        stage(introduction(self.cfg, self.task, self.algorithm, self.folder), shown=self.cfg.progress)
+        if self.algorithm.trains_table:
+            return
+        warning = cut_rewards(self.reward)
+        if warning is not None:
+            print(f"drest_torch: {warning}", file=sys.stderr)
 
     def _loggers(self, info: RunInfo) -> Loggers:
         """Return the run's loggers; if they cannot start, a new run leaves no folder."""
@@ -163,15 +162,31 @@ class Run:
             raise
 
     def update(self) -> dict[str, float]:
-        """Take one update and return its metrics."""
-        state = self.state
+        """Make one update and return its metrics."""
+        state, algorithm = self.state, self.algorithm
         progress = state.steps / self.cfg.env_steps
-        self.learner.set_progress(progress)
+        algorithm.set_progress(progress)
         reward = self.reward.at(progress)
-        scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **self.learner.scheduled()}
-        metrics = self.updater.take(reward, state)
-        state.updates += 1
-        return scheduled | _numbers(metrics)
+        scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **algorithm.scheduled()}
+        try:
+            metrics = scheduled | _numbers(algorithm.update(reward))
+        except UserError as error:
+            remedy = self.task.after_failure(resume_command(self.folder))
+            raise type(error)(f"{error}{remedy}") from error
+        state.add(algorithm.effort)
+        if algorithm.effort.forward_rows:
+            metrics |= {"rows/forward": state.forward_rows, "rows/backward": state.backward_rows}
+        self._refuse_nan(metrics)
+        return metrics
+
+    def _evaluation_is_due(self) -> bool:
+        """Return whether the policy is to be evaluated now, and note that it is."""
+        cfg, state = self.cfg, self.state
+        due = min(state.steps, cfg.env_steps) * cfg.evaluations // cfg.env_steps
+        is_due = due > state.evaluated
+        if is_due:
+            state.evaluated = due
+        return is_due
 
     def _refuse_nan(self, metrics: dict[str, float]) -> None:
         """Stop before numbers that are not finite are saved: what follows from them would be worth nothing."""
@@ -193,8 +208,8 @@ class Run:
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
         cfg = self.cfg
-        splits, pictures = self.task.judge(self.folder)
-        summary = run_summary(cfg, self.state, self.updater.pace) | {"splits": splits, "sha256": self._hashes(splits)}
+        splits, pictures = self.task.judge(self.algorithm.policy, self.folder)
+        summary = run_summary(cfg, self.state, self.pace) | {"splits": splits, "sha256": self._hashes(splits)}
         if cfg.pictures:
             pictures["learning"] = self.folder / "pictures" / "learning.png"
             learning_curves(self.folder, pictures["learning"], summary)
@@ -235,7 +250,7 @@ class Run:
             self._write(self.checkpoints / BEST)
 
     def _write(self, path: Path) -> None:
-        tensors = learner_tensors(self.learner) | named("updater", self.updater.tensors())
+        tensors = algorithm_tensors(self.algorithm) | named("task", self.task.tensors())
         meta = asdict(self.state) | {"of": self.task.saved_with(), KEY: self.task.spec.record()}
         save_checkpoint(path, tensors | {"generator": self.rng.get_state()}, meta)
 
@@ -254,7 +269,7 @@ class Run:
         path = checkpoint_path(folder, "last")
         tensors, meta = load_checkpoint(path)
         check_alike(self.cfg.start_from, spec_in(meta, path), self.task.spec.policy)
-        load_module("policy", self.learner.policy, tensors, path)
+        load_module("policy", self.algorithm.policy, tensors, path)
 
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
@@ -277,8 +292,8 @@ class Run:
                     "changed, or train anew with another run_dir"
                 )
         try:
-            restore_learner(self.learner, tensors, path)
-            fill(named("updater", self.updater.tensors()), tensors, path)
+            restore_algorithm(self.algorithm, tensors, path)
+            fill(named("task", self.task.tensors()), tensors, path)
             self.rng.set_state(tensors["generator"].clone())
             self.state = State(**meta)
             self.state.check()
@@ -343,6 +358,7 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
     is_longer = env_steps is not None and lengthen(cfg, env_steps, folder)
     cfg.progress = cfg.progress if progress is None else progress
     refuse_links(folder)
+    check_run(cfg)
     _own(folder)
     remove_partial(folder)
     run = Run(cfg, folder)

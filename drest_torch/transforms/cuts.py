@@ -13,8 +13,8 @@ from drest_torch.errors import ConfigError
 from drest_torch.transforms.base import column
 
 REMEDY = (
-    "collect whole meta-episodes, with MetaEpisodes(…, together=True) and drest_torch.collector.MetaEpisodeCollector, "
-    "or put DReSTReward with sequential counting into the environment"
+    "collect whole meta-episodes, with MetaEpisodes(…, together=True) and "
+    "drest_torch.play.collector.MetaEpisodeCollector, or put DReSTReward with sequential counting into the environment"
 )
 TRUNCATES = (
     "if StepCounter(max_steps) or max_frames_per_traj does this, leave it out, or put StepCounter before ShutdownTimer"

@@ -7,19 +7,21 @@ import pytest
 import torch
 from torch import nn
 
+from drest_torch.agents.untrained import build_networks
 from drest_torch.algos import a2c, exact, ppo, reinforce
 from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.base import falling
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.building.policies import build_networks, spec_on_levels
+from drest_torch.algos.policy_gradient import normalised
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import world
 from drest_torch.reward import Reward
-from drest_torch.training.exact_batch import ExactBatch
+from drest_torch.tasks.exact_batch import ExactBatch
+from drest_torch.tasks.gridworlds import spec_on_levels
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, make
 from tests.helpers.networks import Table
@@ -36,15 +38,14 @@ class Values(nn.Module):
         return value if seen is None else value[seen]
 
 
-def learner_of(module, made, critic=None, **settings):
+def algorithm_of(module, made, critic=None, **settings):
     worlds, once = made.worlds, {} if module is ppo else {"epochs": 1}
     settings, rng = SimpleNamespace(**{**vars(SETTINGS), **once, **settings}), torch.Generator().manual_seed(0)
-    parts = {"actor": worlds.actor(made.policy), "value": worlds.value(critic), "view": worlds.view}
-    return module.Algorithm(made.policy, critic, settings, rng, group=worlds.group, **parts)
+    return module.Algorithm(made.policy, critic, settings, rng, environment=worlds)
 
 
-def batch_of(learner, made):
-    return made.worlds.collector(learner.actor, learns=True).collect(made.rng)
+def batch_of(algorithm, made):
+    return algorithm.collector.collect(made.rng)
 
 
 def slow_advantages(batch, value, lmbda, credit):
@@ -61,39 +62,42 @@ def slow_advantages(batch, value, lmbda, credit):
     return result[live]
 
 
-def normalised(advantage, normalise):
-    return (advantage - advantage.mean()) / advantage.std() if normalise else advantage
-
-
 @pytest.mark.parametrize("credit", ["mini", "meta"])
 @pytest.mark.parametrize(
-    ("lmbda", "long", "normalise"),
-    [(0.0, 256, False), (0.9, 256, False), (0.9, 256, True), (0.9, 1, False), (1.0, 256, False)],
+    ("lmbda", "long"),
+    [(0.0, 256), (0.9, 256), (0.9, 1), (1.0, 256)],
 )
-def test_advantages_against_the_definition(credit, lmbda, long, normalise, monkeypatch):
+def test_advantages_against_the_definition(credit, lmbda, long, monkeypatch):
     """TorchRL has two ways, of which the one for long batches is quicker there."""
-    monkeypatch.setattr("drest_torch.algos.base.LONG", long)
+    monkeypatch.setattr("drest_torch.algos.policy_gradient.LONG", long)
     made = make([TINY, world("royal_road")], counting="sequential", slots=4, rounds=5, group=1, episodes=5)
-    learner = learner_of(ppo, made, Values(), credit=credit, gae_lambda=lmbda, normalise_advantage=normalise)
-    batch = batch_of(learner, made)
-    steps, metrics = learner.weigh(batch)
+    algorithm = algorithm_of(ppo, made, Values(), credit=credit, gae_lambda=lmbda)
+    batch = batch_of(algorithm, made)
+    steps = algorithm.with_advantages(batch)
+    metrics = algorithm.metrics_of(batch, steps)
     value = torch.zeros(batch.shape)
     value[played(batch)] = Values()(made.worlds.view._known.observation)[steps["state"]]
     expected = slow_advantages(batch, value, lmbda, credit)
     found = steps["advantage"].squeeze(-1)
-    assert torch.allclose(found, normalised(expected, normalise), atol=1e-4)  # 32-bit sums of up to a hundred terms
+    assert torch.allclose(found, expected, atol=1e-4)  # 32-bit sums of up to a hundred terms
     target = expected + value[played(batch)]
     assert torch.allclose(steps["value_target"].squeeze(-1), target, atol=1e-4)
     spread = 1 - expected.var() / target.var()
     assert metrics["critic/explained_variance"].item() == pytest.approx(spread.item(), abs=1e-3)
 
 
-@pytest.mark.parametrize(("baseline", "normalise"), [(False, False), (True, False), (True, True)])
-def test_reinforce_learns_from_the_reward_to_go_less_the_mean_of_other_groups(baseline, normalise):
+def test_normalised_advantages_have_mean_0_and_deviation_1():
+    found = normalised(torch.tensor([1.0, 2.0, 3.0, 10.0]))
+    expected = torch.tensor([-3.0, -2.0, -1.0, 6.0]) / (50 / 3) ** 0.5
+    assert torch.allclose(found, expected)
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+def test_reinforce_learns_from_the_reward_to_go_less_the_mean_of_other_groups(baseline):
     made = make(NINE, slots=12, group=4)
-    learner = learner_of(reinforce, made, baseline=baseline, normalise_advantage=normalise)
-    batch = batch_of(learner, made)
-    steps, _ = learner.weigh(batch)
+    algorithm = algorithm_of(reinforce, made, baseline=baseline)
+    batch = batch_of(algorithm, made)
+    steps = algorithm.with_advantages(batch)
     paid = batch["next", "reward"].sum(1).expand(-1, batch.shape[1])
     live = played(batch)
     group = torch.arange(12).unsqueeze(-1).expand(live.shape) // 4
@@ -101,26 +105,26 @@ def test_reinforce_learns_from_the_reward_to_go_less_the_mean_of_other_groups(ba
     if baseline:
         others = [paid[live & (group != each)].mean() for each in range(3)]
         expected = expected - torch.stack(others)[group[live]]
-    assert torch.allclose(steps["advantage"].squeeze(-1), normalised(expected, normalise), atol=1e-5)
+    assert torch.allclose(steps["advantage"].squeeze(-1), expected, atol=1e-5)
 
 
 def test_minibatches_part_the_batch_by_groups_anew_in_each_epoch(monkeypatch):
     made = make(NINE, slots=64, group=4, private_bits=1)
-    learner = learner_of(ppo, made, Values(), minibatches=5, epochs=4)
-    batch = batch_of(learner, made)
-    steps, _ = learner.weigh(batch)
+    algorithm = algorithm_of(ppo, made, Values(), minibatches=5, epochs=4)
+    batch = batch_of(algorithm, made)
+    steps = algorithm.with_advantages(batch)
     slot = played(batch).nonzero()[:, 0]
     steps["number"] = torch.arange(len(steps))
     parts = []
 
     def descend(part):
-        log_prob = learner.actor.get_dist(part).log_prob(part["action"])
+        log_prob = algorithm.actor.get_dist(part).log_prob(part["action"])
         assert torch.allclose(log_prob, part["action_log_prob"], atol=1e-5)
         parts.append(part)
         return {"loss": torch.zeros(())}
 
-    monkeypatch.setattr(learner, "_descend", descend)
-    learner.improve(steps, {})
+    monkeypatch.setattr(algorithm, "step", descend)
+    algorithm.learn(steps)
     assert len(parts) == 20
     numbers = [torch.cat([part["number"] for part in parts[first : first + 5]]) for first in range(0, 20, 5)]
     assert all(torch.equal(each.sort().values, steps["number"]) for each in numbers)
@@ -128,8 +132,8 @@ def test_minibatches_part_the_batch_by_groups_anew_in_each_epoch(monkeypatch):
     groups = [set((slot[part["number"]] // 4).tolist()) for part in parts[:5]]
     assert sum(len(each) for each in groups) == len(set().union(*groups)) == 16
     few = make(NINE, slots=8, group=4)  # there are never more minibatches than groups
-    alone = learner_of(ppo, few, Values(), minibatches=5, epochs=4)
-    assert alone.update(batch_of(alone, few))["optim/steps"] == 2 * 4
+    alone = algorithm_of(ppo, few, Values(), minibatches=5, epochs=4)
+    assert alone.learn(alone.with_advantages(batch_of(alone, few)))["optim/steps"] == 2 * 4
 
 
 def test_an_update_ends_when_the_policy_has_gone_too_far():
@@ -137,8 +141,8 @@ def test_an_update_ends_when_the_policy_has_gone_too_far():
     steps = {}
     for max_kl in (None, 1e6, 0.2):
         made = make(NINE, slots=32, group=4)
-        learner = learner_of(ppo, made, Values(), minibatches=3, epochs=4, max_kl=max_kl, lr=1.0)
-        steps[max_kl] = learner.update(batch_of(learner, made))["optim/steps"]
+        algorithm = algorithm_of(ppo, made, Values(), minibatches=3, epochs=4, max_kl=max_kl, lr=1.0)
+        steps[max_kl] = algorithm.learn(algorithm.with_advantages(batch_of(algorithm, made)))["optim/steps"]
     assert steps[None] == steps[1e6] == 12
     assert steps[0.2] == 1
 
@@ -146,8 +150,8 @@ def test_an_update_ends_when_the_policy_has_gone_too_far():
 def test_no_step_follows_the_one_that_was_not_taken(monkeypatch):
     """Also where later minibatches would be near enough again; the metrics are the means of the steps taken."""
     made = make(NINE, slots=32, group=4)
-    learner = learner_of(ppo, made, Values(), minibatches=2, epochs=3, max_kl=0.2)
-    steps, _ = learner.weigh(batch_of(learner, made))
+    algorithm = algorithm_of(ppo, made, Values(), minibatches=2, epochs=3, max_kl=0.2)
+    steps = algorithm.with_advantages(batch_of(algorithm, made))
     values = [1.0, 2.0, 6.0, None, 40.0, 50.0]
     asked = []
 
@@ -155,22 +159,22 @@ def test_no_step_follows_the_one_that_was_not_taken(monkeypatch):
         asked.append(values[len(asked)])
         return None if asked[-1] is None else {"loss": torch.tensor(asked[-1])}
 
-    monkeypatch.setattr(learner, "_descend", descend)
-    metrics = learner.improve(steps, {"own": torch.tensor(7.0)})
+    monkeypatch.setattr(algorithm, "step", descend)
+    metrics = algorithm.learn(steps)
     assert asked == values[:4]
-    assert {name: value.item() for name, value in metrics.items()} == {"own": 7, "loss": 3, "optim/steps": 3}
+    assert {name: value.item() for name, value in metrics.items()} == {"loss": 3, "optim/steps": 3}
 
 
 @pytest.mark.parametrize(("divergence", "max_kl", "goes"), [(0.3, 0.2, False), (0.1, 0.2, True), (9.0, None, True)])
 def test_a_step_is_taken_up_to_the_largest_divergence(divergence, max_kl, goes, monkeypatch):
     made = make([TINY])
-    learner = learner_of(ppo, made, Values(), max_kl=max_kl)
+    algorithm = algorithm_of(ppo, made, Values(), max_kl=max_kl)
     weight = next(made.policy.parameters())
     names = {"loss_objective": 3 * weight.sum(), "loss_entropy": weight.sum(), "kl_approx": torch.tensor(divergence)}
     names |= {"entropy": torch.tensor(0.5), "max_ratio": torch.tensor(8.0), "loss_critic": torch.tensor(0.25)}
-    monkeypatch.setattr(learner, "loss", lambda part: names)
+    monkeypatch.setattr(algorithm, "loss", lambda part: names)
     before = weight.detach().clone()
-    found = learner._descend(None)
+    found = algorithm.step(None)
     assert (found is not None) == goes
     assert torch.equal(before, weight) != goes
     if goes:
@@ -182,15 +186,15 @@ def test_a_step_is_taken_up_to_the_largest_divergence(divergence, max_kl, goes, 
 
 
 def test_a_gradient_is_cut_to_the_norm_and_its_own_is_told():
-    learner, _ = table_problem(Reward(), max_grad_norm=2.0)
-    learner.optimizers = {"sgd": torch.optim.SGD(learner.policy.parameters(), lr=1.0)}
-    before = learner.policy.logits.detach().clone()
+    algorithm, _ = table_problem(Reward(), max_grad_norm=2.0)
+    algorithm.optimizers = {"sgd": torch.optim.SGD(algorithm.policy.parameters(), lr=1.0)}
+    before = algorithm.policy.logits.detach().clone()
     slope = torch.randn(before.shape, generator=torch.Generator().manual_seed(3))
     for scale in (50.0, 0.01):
-        moved = learner.policy.logits.detach().clone()
-        norm = learner.descend((scale * slope * learner.policy.logits).sum())
+        moved = algorithm.policy.logits.detach().clone()
+        norm = algorithm.descend((scale * slope * algorithm.policy.logits).sum())
         assert norm.item() == pytest.approx(scale * slope.norm().item(), rel=1e-4)
-        step = moved - learner.policy.logits.detach()
+        step = moved - algorithm.policy.logits.detach()
         expected = scale * slope * min(1, 2 / norm.item())
         assert torch.allclose(step, expected, atol=1e-5)
 
@@ -198,23 +202,23 @@ def test_a_gradient_is_cut_to_the_norm_and_its_own_is_told():
 def test_losses_against_their_formulas():
     made = make([TINY], slots=16, group=4)
     for module in (ppo, a2c, reinforce):
-        learner = learner_of(module, made, None if module is reinforce else Values(), entropy=0.3, baseline=False)
-        steps, _ = learner.weigh(batch_of(learner, made))
+        algorithm = algorithm_of(module, made, None if module is reinforce else Values(), entropy=0.3, baseline=False)
+        steps = algorithm.with_advantages(batch_of(algorithm, made))
         for parameter in made.policy.parameters():  # far enough that some ratios are clipped
             parameter.data += 0.15 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2))
-        losses = learner.loss(steps)
-        log_probs = learner.actor.get_dist(steps).log_probs
+        losses = algorithm.loss(steps)
+        log_probs = algorithm.actor.get_dist(steps).log_probs
         advantage = steps["advantage"].squeeze(-1)
         log_prob = log_probs.gather(-1, steps["action"].unsqueeze(-1)).squeeze(-1)
         ratio = (log_prob - steps["action_log_prob"]).exp()
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-        clip = learner.config.clip
+        clip = algorithm.config.clip
         clipped = torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage).mean()
         objective = clipped if module is ppo else (log_prob * advantage).mean()
         wanted = -objective - 0.3 * entropy
         if module is not reinforce:
-            value = learner.value(steps)["state_value"]
-            wanted = wanted + 0.5 * learner.config.critic_coeff * (value - steps["value_target"]).square().mean()
+            value = algorithm.value(steps)["state_value"]
+            wanted = wanted + 0.5 * algorithm.config.critic_coeff * (value - steps["value_target"]).square().mean()
         total = sum(value for name, value in losses.items() if name.startswith("loss_"))
         assert total.item() == pytest.approx(wanted.item(), rel=1e-4)
         learned = list(made.policy.parameters())
@@ -233,15 +237,15 @@ def test_schedules_reach_the_loss_and_the_optimisers():
     made = make([TINY])
     for module in (ppo, a2c, reinforce):
         values = {"entropy": 0.4, "lr": 0.03}
-        learner = learner_of(module, made, None if module is reinforce else Values(), **values)
-        (adam,) = learner.optimizers["adam"].param_groups
+        algorithm = algorithm_of(module, made, None if module is reinforce else Values(), **values)
+        (adam,) = algorithm.optimizers["adam"].param_groups
         assert (adam["lr"], adam["eps"], adam["weight_decay"]) == (0.03, 1e-5, 0)
-        assert learner.loss.entropy_coeff.item() == pytest.approx(0.4)
+        assert algorithm.loss.entropy_coeff.item() == pytest.approx(0.4)
         for progress, entropy, rate in ((0.75, 0.1, 0.0075), (1.0, 0.0, 0.0)):
-            learner.set_progress(progress)
-            assert learner.loss.entropy_coeff.item() == pytest.approx(entropy)
+            algorithm.set_progress(progress)
+            assert algorithm.loss.entropy_coeff.item() == pytest.approx(entropy)
             assert adam["lr"] == pytest.approx(rate)
-            assert learner.scheduled() == pytest.approx({"optim/lr": rate, "optim/entropy_coeff": entropy})
+            assert algorithm.scheduled() == pytest.approx({"optim/lr": rate, "optim/entropy_coeff": entropy})
 
 
 @pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
@@ -285,19 +289,19 @@ def test_muon_has_the_wide_matrices_and_adam_the_rest():
     """All directions of a matrix move equally far, whatever the gradient: that is what Muon is for."""
     settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "lr": 0.01})
     policy = Policy((10,), 4, NetworkSize(16, 2), scale=torch.ones(10))
-    learner = exact.Algorithm(policy, None, settings, torch.Generator())
+    algorithm = exact.Algorithm(policy, None, settings, torch.Generator())
     first, hidden, last = (layer.weight for layer in policy.net.body if isinstance(layer, nn.Linear))
-    assert {id(p) for p in learner.optimizers["muon"].param_groups[0]["params"]} == {id(first), id(hidden)}
+    assert {id(p) for p in algorithm.optimizers["muon"].param_groups[0]["params"]} == {id(first), id(hidden)}
     before = hidden.detach().clone()
-    learner.descend((policy(torch.randn(30, 10)) * torch.randn(30, 4)).sum())
+    algorithm.descend((policy(torch.randn(30, 10)) * torch.randn(30, 4)).sum())
     stretched = torch.linalg.svdvals((hidden - before).detach() / 0.1)
     assert stretched.max() < 1.3
     assert stretched.median() > 0.6
-    learner.set_progress(0.5)
-    rates = {name: optimizer.param_groups[0]["lr"] for name, optimizer in learner.optimizers.items()}
+    algorithm.set_progress(0.5)
+    rates = {name: optimizer.param_groups[0]["lr"] for name, optimizer in algorithm.optimizers.items()}
     assert rates == pytest.approx({"adam": 0.005, "muon": 0.05})
-    assert learner.optimizers["muon"].param_groups[0]["weight_decay"] == 0
-    assert any(last is each for each in learner.optimizers["adam"].param_groups[0]["params"])
+    assert algorithm.optimizers["muon"].param_groups[0]["weight_decay"] == 0
+    assert any(last is each for each in algorithm.optimizers["adam"].param_groups[0]["params"])
 
 
 def table_problem(reward, **changes):
@@ -309,27 +313,27 @@ def table_problem(reward, **changes):
     return exact.Exact(policy, None, settings, torch.Generator()), batch
 
 
-def exact_gradient(learner, batch, entropy=0.0):
+def exact_gradient(algorithm, batch, entropy=0.0):
     """Of the objective, and of the entropy where the policy comes, as often as it comes there."""
-    log_probs = learner.policy.logits.log_softmax(-1)
+    log_probs = algorithm.policy.logits.log_softmax(-1)
     visits = batch.visits(log_probs.exp().detach())
     bonus = -(visits.unsqueeze(-1) * log_probs.exp() * log_probs).sum() / visits.sum()
-    objective = learner.objective(batch, log_probs.exp().unsqueeze(0)).mean()
-    return torch.autograd.grad(objective + entropy * bonus, learner.policy.logits)[0]
+    objective = algorithm.objective(batch, log_probs.exp().unsqueeze(0)).mean()
+    return torch.autograd.grad(objective + entropy * bonus, algorithm.policy.logits)[0]
 
 
 @pytest.mark.parametrize(("ignored_gradient_share", "entropy"), [(0.0, 0.0), (0.0, 0.4), (0.3, 0.0)])
 def test_exact_learns_from_the_states_that_matter(ignored_gradient_share, entropy):
     """One step of plain gradient descent: the whole gradient, or all of it but its smallest rows."""
     changes = {"ignored_gradient_share": ignored_gradient_share, "max_grad_norm": 1e9, "entropy": entropy}
-    learner, batch = table_problem(Reward(0.8, 1.0, 12), **changes)
-    learner.optimizers = {"sgd": torch.optim.SGD(learner.policy.parameters(), lr=1.0)}
-    before = learner.policy.logits.detach().clone()
-    gradient = exact_gradient(learner, batch, entropy)
-    metrics = learner.update(batch)
+    algorithm, batch = table_problem(Reward(0.8, 1.0, 12), **changes)
+    algorithm.optimizers = {"sgd": torch.optim.SGD(algorithm.policy.parameters(), lr=1.0)}
+    before = algorithm.policy.logits.detach().clone()
+    gradient = exact_gradient(algorithm, batch, entropy)
+    metrics = algorithm.ascend(batch)
     matters = torch.zeros(len(gradient), dtype=torch.bool)
     matters[exact.significant_rows(gradient, ignored_gradient_share)] = True
-    assert torch.allclose(learner.policy.logits.detach(), before + gradient * matters.unsqueeze(-1), atol=1e-6)
+    assert torch.allclose(algorithm.policy.logits.detach(), before + gradient * matters.unsqueeze(-1), atol=1e-6)
     rows = gradient.square().sum(-1) / gradient.square().sum()
     assert rows[~matters].sum() <= ignored_gradient_share
     if ignored_gradient_share:  # one more would have been too much
@@ -347,11 +351,11 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, cred
     policy, expected = exactly.policy, exact_gradient(exactly, levels)
     told = {"slots": 32768 // rounds, "rounds": rounds, "group": 8 // rounds, "episodes": 8, "lam": 0.7, "gamma": 1.0}
     made = make([TINY], counting=counting, **told)._replace(policy=policy)
-    learner = learner_of(reinforce, made, baseline=False, entropy=0.0, credit=credit, normalise_advantage=False)
+    algorithm = algorithm_of(reinforce, made, baseline=False, entropy=0.0, credit=credit, normalise_advantage=False)
     gradients = []
     for _ in range(2 if counting == "averaged" else 1):
-        steps, _ = learner.weigh(batch_of(learner, made))
-        loss = learner.loss(steps)["loss_actor"] * len(steps) / 32768
+        steps = algorithm.with_advantages(batch_of(algorithm, made))
+        loss = algorithm.loss(steps)["loss_actor"] * len(steps) / 32768
         gradients.append(-torch.autograd.grad(loss, policy.logits)[0])
         made.worlds.view.forget()
     sampled = torch.stack(gradients).mean(0)

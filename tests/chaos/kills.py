@@ -16,7 +16,7 @@ from typing import Any
 
 from safetensors.torch import save
 
-from drest_torch.building.checkpoints import load_checkpoint
+from drest_torch.agents.checkpoints import load_checkpoint
 from drest_torch.config.compose import compose
 from tests.chaos.forked import folders, forked
 

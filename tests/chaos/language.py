@@ -16,7 +16,7 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
+from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.config.reading import typed
 from drest_torch.language.config import LanguageConfig
 from tests.chaos.forked import Outcome, drest, folders

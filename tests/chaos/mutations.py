@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
+from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import LevelError, format_level, level_to_record, read_levels, world, write_levels

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from drest_torch.building.levels import Levels, digest_of_tests
 from drest_torch.envs.levels import LevelError, format_level, read_levels, world, write_levels
+from drest_torch.play.level_sets import Levels, digest_of_tests
 from tests.chaos.forked import drest, folders
 from tests.chaos.kills import QUICK, words
 from tests.chaos.mutations import mutated

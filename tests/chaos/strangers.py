@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
+from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.config.compose import compose
 from tests.chaos.forked import Outcome, drest, forked
 from tests.chaos.kills import QUICK

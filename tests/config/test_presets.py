@@ -5,13 +5,13 @@ from statistics import mean
 import pytest
 import torch
 
-from drest_torch.building import levels as data
 from drest_torch.config.compose import compose, options
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.generation.stream import GeneratorConfig, draft_number, generate
 from drest_torch.envs.levels import LevelError
+from drest_torch.play import level_sets as data
 from tests.helpers.configs import preset
 from tests.helpers.documents import ROOT, script
 

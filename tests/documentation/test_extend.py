@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 import torch
 
-from drest_torch.building.checkpoints import load_checkpoint
-from drest_torch.building.policies import reward_of
+from drest_torch.agents.checkpoints import load_checkpoint
+from drest_torch.agents.untrained import reward_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start
@@ -42,7 +42,7 @@ def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch):
     assert "policy/clip_fraction" not in rows[-1]
     first = min((run.folder / "checkpoints").glob("step-*"))
     tensors, _ = load_checkpoint(first)
-    assert tensors["learner.loss.beta"] != type(run.learner.loss)(run.learner.actor, run.learner.value).beta
+    assert tensors["algorithm.loss.beta"] != type(run.algorithm.loss)(run.algorithm.actor, run.algorithm.value).beta
     shutil.copytree(run.folder, cut := tmp_path / "cut")
     for path in (cut / "checkpoints").glob("step-*"):
         if path.name != first.name:
@@ -55,7 +55,7 @@ def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch):
 def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path, monkeypatch):
     run = trained("An objective", tmp_path, monkeypatch)
     assert metrics(run.folder)[-1]["loss/objective"] > 0
-    assert type(resume(run.folder).updater.objective).__module__ == "coins"
+    assert type(resume(run.folder).task.objective).__module__ == "coins"
 
 
 def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.run import processor
 from drest_torch import agent as saved
-from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.agents.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose, register
 from drest_torch.studies.catalogue import study_schemas
 from drest_torch.studies.runner import folder_of, run_studies

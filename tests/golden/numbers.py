@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from drest_torch import agent as saved
-from drest_torch.algos.base import Learner
-from drest_torch.building.checkpoints import learner_tensors
+from drest_torch.agents.checkpoints import algorithm_tensors
+from drest_torch.algos.base import Algorithm
 from drest_torch.config.compose import compose
 from drest_torch.files import disown
 from drest_torch.training.run import start
@@ -39,15 +39,15 @@ def beginning(folder: Path, overrides: list[str]) -> Stages:
     """Return an evaluation before training, the metrics of each of the first updates, and an evaluation after them."""
     run = start(compose(f"run_dir={folder}", *overrides))
     try:
-        before, stages = _weights(run.learner), [run.task.watch()]
+        before, stages = _weights(run.algorithm), [run.task.watch(run.algorithm.policy)]
         for _ in range(UPDATES):
             metrics = run.update()
-            stages.append(metrics | {"weights/change": math.dist(_weights(run.learner), before)})
-        stages.append(run.task.watch())
+            stages.append(metrics | {"weights/change": math.dist(_weights(run.algorithm), before)})
+        stages.append(run.task.watch(run.algorithm.policy))
     finally:
         run.task.close()
         disown(folder)
-    with_muon = {"optim/uses_muon": float("muon" in run.learner.optimizers)}
+    with_muon = {"optim/uses_muon": float("muon" in run.algorithm.optimizers)}
     return [_rounded(stage) for stage in [with_muon, *stages]]
 
 
@@ -78,8 +78,8 @@ def _tolerance(name: str, uses_muon: bool) -> float:
     return BFLOAT16 if uses_muon else FLOAT32
 
 
-def _weights(learner: Learner) -> list[float]:
-    tensors = learner_tensors(learner)
+def _weights(algorithm: Algorithm) -> list[float]:
+    tensors = algorithm_tensors(algorithm)
     networks = [tensors[name] for name in tensors if name.startswith(("policy.", "critic."))]
     return torch.cat([tensor.detach().double().reshape(-1) for tensor in networks]).tolist()
 

@@ -17,7 +17,7 @@ from drest_torch.envs.levels import Level
 from drest_torch.jobs.training_job import run_config
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
-from drest_torch.training.exact_batch import ExactBatch
+from drest_torch.tasks.exact_batch import ExactBatch
 
 
 def climb(

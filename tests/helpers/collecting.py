@@ -10,7 +10,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
-from drest_torch.gridworlds import Gridworlds
+from drest_torch.play.gridworld_slots import Gridworlds
 from drest_torch.reward import Reward
 from tests.helpers.simulator import Simulator
 

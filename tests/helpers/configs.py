@@ -3,10 +3,10 @@
 from dataclasses import fields
 
 from drest_torch.algos import ALGORITHMS
-from drest_torch.building import levels as data
 from drest_torch.config import schema as config
 from drest_torch.config.compose import compose, options
 from drest_torch.config.schema import config_folder
+from drest_torch.play import level_sets as data
 
 FOLDER = config_folder()
 GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")

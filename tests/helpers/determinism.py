@@ -5,7 +5,7 @@ import json
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from drest_torch.building.checkpoints import learner_tensors
+from drest_torch.agents.checkpoints import algorithm_tensors
 from drest_torch.config.compose import compose
 from drest_torch.files import disown
 from drest_torch.training.run import start
@@ -49,8 +49,8 @@ def trained(folder, *words, updates=2):
     """Return everything that training comes to, as bytes: weights, moments of the optimiser, metrics, an evaluation."""
     run = start(compose(*QUIET, f"run_dir={folder}", *words))
     try:
-        metrics = [*(run.update() for _ in range(updates)), run.task.watch()]
-        tensors = learner_tensors(run.learner)
+        metrics = [*(run.update() for _ in range(updates)), run.task.watch(run.algorithm.policy)]
+        tensors = algorithm_tensors(run.algorithm)
     finally:
         run.task.close()
         disown(folder)

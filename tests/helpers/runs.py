@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.agents.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose
 from drest_torch.files import read_metrics
 from drest_torch.training.run import start

@@ -18,7 +18,7 @@ from drest_torch.algos.tabular_kernel import Rules, World
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import Optima, solve
 from drest_torch.envs.levels import Level
-from drest_torch.evaluation.tabular_agents import tabulate
+from drest_torch.play.world_table import tabulate
 from drest_torch.reward import Reward
 from tests.helpers.simulator import Simulator, searched_optima
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from drest_torch.algos.tabular import check_finite
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
-from drest_torch.evaluation.tabular_agents import Tables, check_finite
+from drest_torch.evaluation.tabular_agents import Tables
 from drest_torch.jobs import tabular_job
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.tabular_job import TabularTraining, agents_job, last, p_longest, train

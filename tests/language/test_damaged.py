@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
+from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.commands import language_models as command
 from drest_torch.errors import CheckpointError
 from drest_torch.language import prompt_files

@@ -37,7 +37,7 @@ def run_on(split=True, *, reads_maps=False, map_size=(5, 5)):
     )
     policy = SimpleNamespace(reads_maps=reads_maps)
     worlds = SimpleNamespace(levels=levels, map_size=map_size)
-    return SimpleNamespace(gridworlds=worlds, learner=SimpleNamespace(policy=policy), cfg=None)
+    return SimpleNamespace(gridworlds=worlds, algorithm=SimpleNamespace(policy=policy), cfg=None)
 
 
 @pytest.fixture
@@ -81,8 +81,9 @@ def test_levels_of_a_file_are_those_that_were_there_when_the_study_began(seen, t
 def test_a_policy_sees_maps_that_it_was_built_for(monkeypatch, reads_maps, map_size, shapes, sees):
     given = iter(shapes)
     monkeypatch.setattr(unseen, "shown_features", lambda cfg: ())
-    monkeypatch.setattr(unseen, "observation", lambda cfg, mdp: SimpleNamespace(shape=next(given)))
-    assert unseen.can_see(run_on(reads_maps=reads_maps, map_size=map_size), LEVELS[3:4]) is sees
+    run = run_on(reads_maps=reads_maps, map_size=map_size)
+    run.gridworlds.observation = lambda mdp: SimpleNamespace(shape=next(given))
+    assert unseen.can_see(run, LEVELS[3:4]) is sees
 
 
 def test_what_is_measured_of_each_level():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from drest_torch.building.checkpoints import (
+from drest_torch.agents.checkpoints import (
     FORMAT,
     checksum,
     load_checkpoint,
@@ -148,7 +148,7 @@ def test_the_last_ones_are_kept(tmp_path, run, path):
 def test_a_checkpoint_for_which_memory_is_short_is_a_memory_error(tmp_path, monkeypatch):
     """The library that writes it would end the process."""
     none = Mock(side_effect=MemoryError)
-    monkeypatch.setattr("drest_torch.building.checkpoints.bytearray", none, raising=False)
+    monkeypatch.setattr("drest_torch.agents.checkpoints.bytearray", none, raising=False)
     with pytest.raises(MemoryError):
         save_checkpoint(tmp_path / "a.safetensors", {"a": torch.zeros(1000)}, {})
     assert none.call_args.args[0] > 2 * 4000

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from drest_torch.building.checkpoints import State
+from drest_torch.algos.base import Effort
+from drest_torch.algos.reinforce import Reinforce
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
@@ -17,11 +18,12 @@ from drest_torch.envs.generation.stream import GeneratorConfig
 from drest_torch.envs.levels import world
 from drest_torch.envs.levels.symmetry import canonical_key, symmetries
 from drest_torch.errors import ConfigError
-from drest_torch.gridworlds import PATIENCE
+from drest_torch.play.gridworld_slots import PATIENCE
 from drest_torch.reward import Reward
-from drest_torch.training.updates import FreshLevels, LevelSampler, SampledUpdater
+from drest_torch.tasks.sampling import FreshLevels, LevelSampler
 from drest_torch.transforms.base import played
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
+from tests.helpers.settings import SETTINGS
 
 LEVELS = [TINY, world("royal_road"), world("spacious")]
 
@@ -162,38 +164,40 @@ def test_a_batch_follows_from_the_state_of_the_generator_alone():
     assert not torch.equal(first["action"][:, :2], second["action"][:, :2])
 
 
+def reinforce_of(made):
+    """An algorithm that learns nothing, as its rate is 0."""
+    settings = SimpleNamespace(**{**vars(SETTINGS), "lr": 0.0, "baseline": False})
+    return Reinforce(made.policy, None, settings, made.rng, environment=made.worlds)
+
+
 def test_a_batch_without_an_end_is_refused_in_a_sentence():
     """Before anything is learnt from it: the mean of nothing is no number."""
     made = make([world("royal_road")], slots=8)
     made.worlds.most_steps = 1
-    learner = SimpleNamespace(actor=made.worlds.actor(made.policy), policy=made.policy, critic=None)
-    updater = SampledUpdater(learner, made.worlds, made.rng)
     with pytest.raises(ConfigError, match=r"no mini-episode ended within 1 steps; train with levels\.clock=steps"):
-        updater.take(made.reward, State())
+        reinforce_of(made).update(made.reward)
 
 
 def test_the_return_that_is_logged_is_that_of_a_mini_episode():
-    made, batches = make(LEVELS, counting="sequential", slots=8, rounds=3, group=1), []
-    learner = SimpleNamespace(
-        actor=made.worlds.actor(made.policy),
-        policy=made.policy,
-        critic=None,
-        weigh=lambda batch: (batch[played(batch)], batches.append(batch) or {}),
-        improve=lambda steps, metrics: metrics,
-    )
-    metrics = SampledUpdater(learner, made.worlds, made.rng).take(made.reward, state := State())
-    found = [each for mine in replayed(batches[0], made) for each in mine]
-    assert (state.steps, state.episodes) == (sum(each.length for each in found), len(found)) == (state.steps, 24)
+    made = make(LEVELS, counting="sequential", slots=8, rounds=3, group=1)
+    algorithm, state = reinforce_of(made), made.rng.get_state()
+    metrics = algorithm.update(made.reward)
+    made.rng.set_state(state)
+    batch = algorithm.collector.collect(made.rng)
+    found = [each for mine in replayed(batch, made) for each in mine]
+    steps = sum(each.length for each in found)
+    assert algorithm.effort == Effort(steps=steps, episodes=24)
+    assert len(found) == 24
     assert float(metrics["train/return"]) == pytest.approx(sum(each.paid for each in found) / 24, rel=1e-5)
-    assert metrics["train/mini_episode_steps"] == pytest.approx(state.steps / 24)
+    assert metrics["train/mini_episode_steps"] == pytest.approx(steps / 24)
 
 
 def test_a_set_is_drawn_from_evenly():
     source = LevelSampler(NINE, torch.Generator().manual_seed(0))
-    assert sorted(level.name for level in source.draw(9)) == sorted(level.name for level in NINE)
-    counts = Counter(level.name for level in source.draw(30))
+    assert sorted(level.name for level in source.sample(9)) == sorted(level.name for level in NINE)
+    counts = Counter(level.name for level in source.sample(30))
     assert set(counts.values()) == {3, 4}
-    orders = {tuple(level.name for level in source.draw(9)) for _ in range(5)}
+    orders = {tuple(level.name for level in source.sample(9)) for _ in range(5)}
     assert len(orders) > 1
 
 
@@ -202,7 +206,7 @@ def test_levels_are_turned_each_way_equally_often():
     ways = [each.rows() for each in symmetries(level)]
     source = LevelSampler([level], torch.Generator().manual_seed(0), symmetries=True)
     assert source.changes
-    counts = Counter(ways.index(drawn.rows()) for drawn in source.draw(4000))
+    counts = Counter(ways.index(drawn.rows()) for drawn in source.sample(4000))
     assert len(counts) == 8
     assert all(abs(count - 500) < 5 * (4000 * 7 / 64) ** 0.5 for count in counts.values())
 
@@ -210,7 +214,7 @@ def test_levels_are_turned_each_way_equally_often():
 def test_a_stream_begins_with_the_training_levels_and_goes_on():
     split = make_split(GeneratorConfig(), train=10, selection=3, test=5, seed=7)
     stream = FreshLevels(split, torch.Generator().manual_seed(0))
-    drawn = [level for _ in range(6) for level in stream.draw(7)]
+    drawn = [level for _ in range(6) for level in stream.sample(7)]
     assert drawn[:10] == split.train
     assert len({canonical_key(level) for level in drawn}) == 42
     more = make_split(GeneratorConfig(), train=42, selection=3, test=5, seed=7)
@@ -222,7 +226,7 @@ def test_a_stream_leaves_out_what_is_held_out():
     few = GeneratorConfig(height=3, width=3, walls=(0, 1), coins=(1, 1), coin_values=(1, 1), shutdown=(2, 3))
     split = make_split(few, train=5, selection=20, test=20, seed=1)
     held_out = {canonical_key(level) for level in (*split.selection, *split.test)}
-    drawn = FreshLevels(split, torch.Generator().manual_seed(0), symmetries=True).draw(3000)
+    drawn = FreshLevels(split, torch.Generator().manual_seed(0), symmetries=True).sample(3000)
     assert not held_out & {canonical_key(level) for level in drawn}
     unfiltered = make_split(few, train=200, selection=0, test=0, seed=1)
     assert held_out & {canonical_key(level) for level in unfiltered.train}  # they would have come
@@ -231,7 +235,7 @@ def test_a_stream_leaves_out_what_is_held_out():
 def test_a_stream_goes_on_where_it_stood():
     split = make_split(GeneratorConfig(), train=3, selection=2, test=2, seed=0)
     whole, again = (FreshLevels(split, torch.Generator().manual_seed(0)) for _ in range(2))
-    whole.draw(11)
+    whole.sample(11)
     for name, value in again.tensors().items():
         value.copy_(whole.tensors()[name])
-    assert [again.draw(5) for _ in range(3)] == [whole.draw(5) for _ in range(3)]
+    assert [again.sample(5) for _ in range(3)] == [whole.sample(5) for _ in range(3)]

@@ -6,18 +6,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from drest_torch.agents.untrained import build_networks, reward_of
 from drest_torch.algos.tabular import Config as TabularConfig
 from drest_torch.algos.tabular import rules_for
-from drest_torch.building.environments import acting_environment, evaluation_environment, training_environment
-from drest_torch.building.policies import build_networks, reward_of, spec_in_environment
 from drest_torch.config.compose import compose
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import UserError
+from drest_torch.play.third_party import acting_environment, evaluation_environment, training_environment
 from drest_torch.reward import Reward
-from drest_torch.training import environment
-from drest_torch.training.gridworlds import trained_levels_reported
+from drest_torch.tasks import environments as environment
+from drest_torch.tasks.environments import spec_in_environment
+from drest_torch.tasks.gridworlds import trained_levels_reported
 from drest_torch.training.run import start
 from drest_torch.transforms import ShutdownTimer
 from tests.helpers.runs import FEW, QUIET, SMALLEST, small
@@ -44,7 +45,7 @@ def exact(folder, *overrides):
 @pytest.mark.parametrize("objective", ["drest", "weighted"])
 def test_exact_gradients_climb_the_objective_of_the_run(objective, tmp_path):
     run = exact(tmp_path / "run", "levels=royal_road", f"objective={objective}", "reward.lam=0.8")
-    found = run.task.evaluator(run.gridworlds.levels.train).evaluate(run.learner.policy)
+    found = run.task.evaluator(run.gridworlds.levels.train).evaluate(run.algorithm.policy)
     weighted = found.usefulness + 1.15 * found.neutrality
     expected = weighted if objective == "weighted" else found.expected_drest / run.reward.episodes_per_meta
     assert run.update()["loss/objective"] == pytest.approx(expected.mean().item(), rel=1e-4)
@@ -67,7 +68,7 @@ def test_mini_episodes_are_paid_by_the_reward_of_the_moment(algo, tmp_path):
     for share, episodes in ((0, 8), (0.5, 16), (1, 32)):
         run.state.steps = round(share * run.cfg.env_steps)
         assert run.update()["reward/episodes_per_meta"] == episodes
-        paid = run.updater._whole.reward if algo == "exact" else run.updater.environment.drest.reward
+        paid = run.algorithm.batches.whole.reward if algo == "exact" else run.algorithm.environment.drest.reward
         assert paid == Reward(0.9, episodes_per_meta=episodes, counting="averaged")
 
 
@@ -75,9 +76,9 @@ def test_mini_episodes_are_paid_by_the_reward_of_the_moment(algo, tmp_path):
 def test_every_weight_of_both_networks_is_trained(algo, credit, tmp_path):
     in_turn = ("reward.counting=sequential", "reward.episodes_per_meta=4", f"algo.credit={credit}")
     run = start(small(tmp_path / "run", f"algo={algo}", "policy.private_bits=1", *in_turn))
-    critic = run.learner.critic
-    assert run.updater.environment.shows_counts
-    parts = {"policy": run.learner.policy, "critic": critic}
+    critic = run.algorithm.critic
+    assert run.algorithm.environment.shows_counts
+    parts = {"policy": run.algorithm.policy, "critic": critic}
     named = {f"{part}.{name}": weight for part, net in parts.items() for name, weight in net.named_parameters()}
     before = {name: weight.detach().clone() for name, weight in named.items()}
     run.update()
@@ -109,9 +110,9 @@ def test_coins_are_paid_and_divided_as_the_reward_says(algo, pays, best_of, tmp_
     other = PaidCoins("actual" if best_of == "paid" else pays).optima(levels, 0.9)
     assert not torch.equal(expected, other.best_return)
     if algo == "exact":
-        assert torch.equal(run.updater._whole.best_return, expected)
+        assert torch.equal(run.algorithm.batches.whole.best_return, expected)
         return
-    base = run.updater.environment.base
+    base = run.algorithm.environment.base
     assert torch.equal(base.optima.best_return, expected)
     assert torch.equal(base.mdp.coin, PaidCoins(pays).paid(levels.mdp).coin)
 
@@ -129,9 +130,9 @@ def test_a_level_set_keeps_a_solution_for_each_way_of_solving_it():
 
 def test_training_is_watched_on_the_first_levels_and_on_those_of_selection(tmp_path):
     run = start(small(tmp_path / "run", *FEW, "evaluated_levels=13", "sampled=null", "reward.gamma=0.9"))
-    watched, levels = run.task.watch(), run.gridworlds.levels
+    watched, levels = run.task.watch(run.algorithm.policy), run.gridworlds.levels
     for split, members in (("train", levels.train[:13]), ("selection", levels.selection)):
-        found = run.task.evaluator(members).evaluate(run.learner.policy)
+        found = run.task.evaluator(members).evaluate(run.algorithm.policy)
         for name in ("usefulness", "neutrality", "neutrality_normalised"):
             expected = getattr(found, name).mean().item()
             assert watched[f"eval/{split}/{name}"] == pytest.approx(expected, rel=1e-5)
@@ -160,7 +161,7 @@ def test_a_table_is_told_the_values_of_its_configuration():
 def test_a_table_divides_coins_if_the_reward_does(divides, tmp_path):
     values = ("algo=tabular", "levels=fewer_for_longer", f"reward.divide_by_best={str(divides).lower()}")
     run = start(compose(*QUIET, f"run_dir={tmp_path / 'run'}", "pictures=0", *values))
-    found = run.learner.rules.divisor.tolist()
+    found = run.algorithm.rules.divisor.tolist()
     best = PaidCoins().optima(run.gridworlds.reported["train"], 1.0).best_return[0].tolist()
     assert found == (best if divides else [1.0] * len(best))
     assert len(set(best)) == 2
@@ -188,7 +189,7 @@ def test_an_environment_is_watched_by_fewer_mini_episodes_of_other_seeds(pole):
     last, watched = pole.task.last, pole.task.watched["test"]
     assert (last.mini_episodes, watched.mini_episodes) == (40, 10)
     assert (last.seed, watched.seed) == (3, 4)
-    assert watched.environment.flatten.centre is pole.task.environment.flatten.centre
+    assert watched.environment.flatten.centre is pole.task.played.flatten.centre
     assert dict(pole.task.judges()) == {"test": last}
     assert last.best.tolist() == [[6, 10, 15]]
 
@@ -202,7 +203,7 @@ def test_an_environment_is_introduced_by_what_it_is(pole):
 
 
 def test_observations_are_standardised_by_what_random_actions_show(pole):
-    flatten = pole.task.environment.flatten
+    flatten = pole.task.played.flatten
     assert flatten.centre[:4].abs().max() > 0
     assert (flatten.spread[:4] != 1).all()
 
@@ -211,14 +212,14 @@ def test_lengths_are_shown_in_a_picture_if_the_environment_has_images(pole, tmp_
     drawn = []
     monkeypatch.setattr(environment, "animate", lambda *told: drawn.append(told))
     gif = tmp_path / "lengths.gif"
-    assert pole.task.pictures("test", None, None, tmp_path) == [gif]
-    assert drawn == [(pole.cfg, pole.task.environment, pole.learner.policy, gif)]
+    assert pole.task.pictures("test", None, None, pole.algorithm.policy, tmp_path) == [gif]
+    assert drawn == [(pole.cfg, pole.task.played, pole.algorithm.policy, gif)]
 
     def fail(*told):
         raise UserError("it is dark")
 
     monkeypatch.setattr(environment, "animate", fail)
-    assert pole.task.pictures("test", None, None, Path(tmp_path)) == []
+    assert pole.task.pictures("test", None, None, pole.algorithm.policy, Path(tmp_path)) == []
     assert "no animation: it is dark" in capsys.readouterr().err
 
 
@@ -234,7 +235,7 @@ ODD = (
 
 def odd(tmp_path, *overrides, has_critic=True):
     cfg = compose(*ODD, f"run_dir={tmp_path}", *overrides)
-    return cfg, training_environment(cfg, reward_of(cfg), learner_has_critic=has_critic)
+    return cfg, training_environment(cfg, reward_of(cfg), with_critic=has_critic)
 
 
 def transforms(made):
@@ -269,14 +270,15 @@ def test_rewards_in_advance_are_weighted_by_the_mean_of_what_is_known(tmp_path):
         assert advance.mean_best() == 3.5
 
 
-def test_in_turn_the_environment_pays_and_a_critic_sees_the_counts(tmp_path):
+def test_a_critic_sees_the_counts_of_sequential_play(tmp_path):
     turn = ("reward.counting=sequential", "reward.episodes_per_meta=4", "env.ended=restart")
     for has_critic in (True, False):
         cfg, made = odd(tmp_path, *turn, has_critic=has_critic)
         parts = transforms(made)
-        assert parts["DReSTReward"].reward == reward_of(cfg)
-        assert (made.drest.group, made.drest.tick_key, made.shows_counts) == (1, "tick", has_critic)
-        assert [type(each).__name__ for each in made.postproc] == ["LogDiscounts", "Advance"][not has_critic :]
+        assert made.drest.reward == reward_of(cfg)
+        assert (made.drest.group, made.drest.tick_key, made.shows_counts) == (1, None, has_critic)
+        after = ["DReSTReward", *(["LogDiscounts"] if has_critic else []), "Advance"]
+        assert [type(each).__name__ for each in made.postproc] == after
         assert (parts["ShutdownTimer"].skip, parts["ShutdownTimer"].ended) == (False, "restart")
         assert parts["MetaEpisodes"].episodes == 4
         policy, critic = build_networks(spec_in_environment(cfg, made), cfg.seed, context=made.critic_context)

@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.agents.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.algos.base import Effort
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
@@ -14,7 +15,7 @@ from drest_torch.reward import Reward
 from drest_torch.tracking.sinks import Sink
 from drest_torch.training.folder import lengthen
 from drest_torch.training.run import resume, start
-from drest_torch.training.task import cut_rewards
+from drest_torch.training.summary import cut_rewards, introduction
 from tests.helpers.runs import FEW, QUIET, WITHOUT_EPISODES, small
 
 STEPS = 130
@@ -35,21 +36,20 @@ def looped(run, monkeypatch, scores=None, interrupt=None):
     """Let a run have updates of so many steps, and find these scores; return what each update was told."""
     told, scores = [], iter(scores or [])
 
-    def take(reward, state):
-        told.append((reward.episodes_per_meta, run.learner.scheduled()["optim/lr"], state.steps))
-        state.steps += STEPS
-        state.episodes += 7
+    def update(reward):
+        told.append((reward.episodes_per_meta, run.algorithm.scheduled()["optim/lr"], run.state.steps))
+        run.algorithm.effort = Effort(steps=STEPS, episodes=7)
         return {"train/return": torch.tensor([1.0, 4.0])}
 
-    def watch():
+    def watch(policy):
         usefulness, neutrality = next(scores, (0.5, 0.5))
         names = ("usefulness", usefulness), ("neutrality_normalised", neutrality), ("neutrality", 2 - neutrality)
         other = {f"eval/train/{name}": 1 - value for name, value in names}
         return other | {f"eval/selection/{name}": value for name, value in names}
 
-    monkeypatch.setattr(run.updater, "take", take)
+    monkeypatch.setattr(run.algorithm, "update", update)
     monkeypatch.setattr(run.task, "watch", watch)
-    monkeypatch.setattr(run.task, "judge", lambda folder: ({}, {}))
+    monkeypatch.setattr(run.task, "judge", lambda policy, folder: ({}, {}))
     return told
 
 
@@ -123,7 +123,7 @@ def test_evaluations_checkpoints_and_schedules_come_in_time(tmp_path, monkeypatc
         assert metrics["reward/episodes_per_meta"] == episodes
         assert metrics["train/return"] == 2.5
     assert heard[0][0] == 0
-    assert heard[0][1].keys() == run.task.watch().keys()
+    assert heard[0][1].keys() == run.task.watch(run.algorithm.policy).keys()
     assert len(heard) == 9
 
 
@@ -235,12 +235,12 @@ SAID = {
 @pytest.mark.parametrize("name", SAID)
 def test_a_run_says_what_it_is_about_to_do(name, tmp_path):
     overrides, expected = SAID[name]
-    task = start(compose(*WITHOUT_EPISODES, *QUIET, f"run_dir={tmp_path / 'run'}", *overrides)).task
-    networks = {"POLICY": task.learner.policy, "CRITIC": task.learner.critic}
+    run = start(compose(*WITHOUT_EPISODES, *QUIET, f"run_dir={tmp_path / 'run'}", *overrides))
+    networks = {"POLICY": run.algorithm.policy, "CRITIC": run.algorithm.critic}
     for word, network in networks.items():
         count = 0 if network is None else sum(parameter.numel() for parameter in network.parameters())
         expected = [line.replace(word, f"{count:,}") for line in expected]
-    *found, device, folder = task.introduction(tmp_path).splitlines()
+    *found, device, folder = introduction(run.cfg, run.task, run.algorithm, tmp_path).splitlines()
     assert found == expected
     threads = torch.get_num_threads()
     assert device == f"device: cpu, {threads} thread{'' if threads == 1 else 's'}"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.agents.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.commands.cli import sentence_of
 from drest_torch.config.compose import compose
 from drest_torch.envs.levels import read_levels
@@ -100,7 +100,7 @@ def test_training_stops_before_numbers_that_are_not_finite_are_saved(tmp_path, m
 
     def poisoned():
         metrics = update()
-        next(iter(run.learner.policy.parameters())).data.fill_(torch.nan)
+        next(iter(run.algorithm.policy.parameters())).data.fill_(torch.nan)
         return metrics
 
     monkeypatch.setattr(run, "update", poisoned)

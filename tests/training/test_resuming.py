@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from drest_torch import Agent
+from drest_torch.agents.checkpoints import algorithm_tensors
+from drest_torch.agents.specification import check_alike
 from drest_torch.algos.tabular_kernel import TableState
-from drest_torch.building.agents import check_alike
-from drest_torch.building.checkpoints import learner_tensors
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.errors import ConfigError
@@ -101,8 +101,8 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
         same_run(whole, parts)
     if name == "table":
         saved = weights(parts)
-        assert {f"learner.{field}" for field in TableState._fields if field != "logits"} <= saved.keys()
-        assert saved["learner.steps"] == metrics(parts)[-1]["step"]
+        assert {f"algorithm.{field}" for field in TableState._fields if field != "logits"} <= saved.keys()
+        assert saved["algorithm.steps"] == metrics(parts)[-1]["step"]
 
 
 FRESH = (*FEW, "levels.fresh=true", "levels.symmetries=true")
@@ -117,7 +117,7 @@ NEXT = {
 
 
 def state_of(run):
-    return {**learner_tensors(run.learner), **run.updater.tensors(), "generator": run.rng.get_state()}
+    return {**algorithm_tensors(run.algorithm), **run.task.tensors(), "generator": run.rng.get_state()}
 
 
 @pytest.mark.parametrize("name", NEXT)
@@ -152,7 +152,7 @@ def source(tmp_path_factory):
 
 def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
     run = start(small(tmp_path / "run", *FEW, "algo=a2c", "seed=1", f"start_from={source}"))
-    policy, given = run.learner.policy, Agent(source).policy.state_dict()
+    policy, given = run.algorithm.policy, Agent(source).policy.state_dict()
     assert all(torch.equal(value, given[name]) for name, value in policy.state_dict().items())
     run.train()
     assert not all(torch.equal(value, given[name]) for name, value in policy.state_dict().items())

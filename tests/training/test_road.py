@@ -27,14 +27,14 @@ def test_an_update_goes_through_torchrl(algo, env, counting, tmp_path, monkeypat
         pytest.importorskip("gymnasium")
     arguments = WORLDS if env == "gridworld" else CARTPOLE
     run = start(compose(f"algo={algo}", f"run_dir={tmp_path}/run", *SMALL, *arguments, *counting))
-    assert isinstance(run.learner.loss, LOSSES[algo])
-    assert isinstance(run.updater.collector, Collector)
-    road = {Collector: "rollout", LOSSES[algo]: "forward", DReSTReward: "_step" if counting else "forward"}
+    assert isinstance(run.algorithm.loss, LOSSES[algo])
+    assert isinstance(run.algorithm.collector, Collector)
+    road = {Collector: "rollout", LOSSES[algo]: "forward", DReSTReward: "forward"}
     for kind, method in road.items():
         original = getattr(kind, method)
         monkeypatch.setattr(kind, method, create_autospec(original, side_effect=original))
-    before = parameters_to_vector(run.learner.policy.parameters())
+    before = parameters_to_vector(run.algorithm.policy.parameters())
     run.update()
     run.task.close()
     assert all(getattr(kind, method).called for kind, method in road.items())
-    assert not torch.equal(before, parameters_to_vector(run.learner.policy.parameters()))
+    assert not torch.equal(before, parameters_to_vector(run.algorithm.policy.parameters()))

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 
 from drest_torch import registry
 from drest_torch.agent import Agent
+from drest_torch.agents.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
 from drest_torch.algos.networks import NETWORKS
-from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
 from drest_torch.comparison.records import read_run
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from drest_torch.building.checkpoints import State
+from drest_torch.algos.base import Effort
 from drest_torch.envs.levels import world
 from drest_torch.evaluation.tabular_agents import Tables
 from drest_torch.files import read_metrics
@@ -60,12 +60,12 @@ def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, 
     """The clip, for one, is that of each coin: `reference_agent` clips coins."""
     told = Told(**FIXED | WAYS[way])
     run = begun(tmp_path / "run", *way.split())
-    stream = int(run.learner.state.stream[0]) & UINT64
+    stream = int(run.algorithm.state.stream[0]) & UINT64
     while run.state.steps < 2500:
         run.update()
     level = world("example").with_clock("moves" if MOVES in way else "steps")
     _, _, shape = ready(level)
-    found = run.learner.policy.logits
+    found = run.algorithm.policy.logits
     expected = reference_agent(level, told, stream, torch.zeros_like(found), run.state.episodes, shape)
     assert run.state.steps == expected.steps
     assert found.numpy() == pytest.approx(expected.logits.numpy(), abs=1e-9)
@@ -74,10 +74,10 @@ def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, 
 
 def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
     run = begun(tmp_path / "run", "levels.clock=moves", "algo.episodes=3", "algo.epsilon=1e-12")
-    run.learner.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
-    before = run.learner.policy.logits.clone()
+    run.algorithm.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
+    before = run.algorithm.policy.logits.clone()
     for _ in range(2):
-        metrics = run.updater.take(run.reward, state := State())
-        assert (state.steps, state.episodes) == (3 * LONGEST, 3)
+        metrics = run.update()
+        assert run.algorithm.effort == Effort(steps=3 * LONGEST, episodes=3)
         assert metrics["train/cut_off"] == 3
-    assert torch.equal(run.learner.policy.logits, before)
+    assert torch.equal(run.algorithm.policy.logits, before)

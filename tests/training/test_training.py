@@ -7,7 +7,7 @@ import signal
 import pytest
 from omegaconf import OmegaConf
 
-from drest_torch.building.checkpoints import load_checkpoint, step_checkpoints
+from drest_torch.agents.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics
@@ -129,7 +129,7 @@ def test_exact_gradients_count_the_rows_on_which_the_network_ran(tmp_path, netwo
     sizes = ["policy.width=8", "policy.private_bits=1", f"policy={network}"]
     run = start(configured(tmp_path / "run", *values, *sizes))
     ran, backward = [], 0
-    counting = run.learner.policy.register_forward_pre_hook(lambda _, inputs: ran.append(len(inputs[0])))
+    counting = run.algorithm.policy.register_forward_pre_hook(lambda _, inputs: ran.append(len(inputs[0])))
     for _ in range(2):
         run.update()
         backward += ran[-1]  # the last pass of an update is the one for the gradient

@@ -11,7 +11,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
-from drest_torch.gridworlds import Gridworlds, ObjectiveReward
+from drest_torch.play.gridworld_slots import Gridworlds, ObjectiveReward
 from drest_torch.reward import Reward
 from drest_torch.transforms.drest_reward import DReSTReward
 from drest_torch.transforms.on_batches import Advance, LogDiscounts

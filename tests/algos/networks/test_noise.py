@@ -16,7 +16,7 @@ from drest_torch.evaluation.exact_evaluator import ExactEvaluator, observe_state
 from drest_torch.evaluation.memory_guard import BYTES_PER_STATE, check_at_once
 from drest_torch.metrics import neutrality
 from drest_torch.reward import Reward
-from drest_torch.training.exact_batch import ExactBatch
+from drest_torch.tasks.exact_batch import ExactBatch
 from tests.helpers.networks import group
 from tests.helpers.settings import SETTINGS
 
@@ -36,8 +36,8 @@ def made(levels, *, private_bits, reads_maps=False, reward=WEAK, disturbed=0.5, 
     torch.manual_seed(1)
     for parameter in policy.parameters():
         parameter.data += disturbed * torch.randn_like(parameter)
-    learner = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
-    return evaluator, policy, learner, ExactBatch(evaluator.level_set, "grid", reward)
+    algorithm = Exact(policy, None, SimpleNamespace(**{**vars(SETTINGS), **changes}), torch.Generator())
+    return evaluator, policy, algorithm, ExactBatch(evaluator.level_set, "grid", reward)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_what_is_climbed_is_what_evaluation_finds(private_bits, reads_maps, rare
     monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)
     changes = {"credit": "meta", "entropy": 0.0, "max_grad_norm": 1e9, "lr": 0.0, "min_visit_probability": rarely}
     changes |= {"private_bits": private_bits, "reads_maps": reads_maps, "reward": reward}
-    evaluator, policy, learner, batch = made([FROM_AFAR, FOUR], disturbed=0.2, **changes)
+    evaluator, policy, algorithm, batch = made([FROM_AFAR, FOUR], disturbed=0.2, **changes)
 
     def climbed():
         return evaluator.evaluate(policy).expected_drest.mean().item() / 12
 
-    metrics = learner.update(batch)
+    metrics = algorithm.ascend(batch)
     assert metrics["loss/objective"].item() == pytest.approx(climbed(), rel=1e-4)
     assert metrics["optim/states_visited"] == 1
     here = parameters_to_vector(policy.parameters()).detach()
@@ -101,11 +101,11 @@ def test_noise_counts_in_what_fits():
 
 def test_a_network_that_reads_maps_explores_as_one_that_does_not(monkeypatch):
     """It encodes no map that is hardly ever reached, and what it says of the others is what it says of all at once."""
-    _, _, learner, batch = made([FROM_AFAR, world("royal_road")], private_bits=1, reads_maps=True)
-    learner.config.min_visit_probability = 0.05
+    _, _, algorithm, batch = made([FROM_AFAR, world("royal_road")], private_bits=1, reads_maps=True)
+    algorithm.config.min_visit_probability = 0.05
     monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)
-    visited, logits = learner._explore(batch)
-    everywhere = batch.everywhere(learner._under_all_settings).unflatten(-1, (2, -1)).movedim(1, 0).flatten(0, 1)
+    visited, logits = algorithm._explore(batch)
+    everywhere = batch.everywhere(algorithm._under_all_settings).unflatten(-1, (2, -1)).movedim(1, 0).flatten(0, 1)
     assert 0 < len(visited) < len(everywhere)
     # Batches of two sizes are summed in two orders, of some hundred float32 terms in each of a few layers: 1e-5 apart
     # on one processor, 2e-5 on another. A row that is not its own would differ by more than 0.01.

@@ -14,10 +14,10 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.soft import length_mixture, reference_policy, trajectory_sums
 from drest_torch.envs.exact.solver import LevelSet, solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
-from drest_torch.gridworlds import Gridworlds
 from drest_torch.metrics import neutrality, usefulness
+from drest_torch.play.gridworld_slots import Gridworlds
 from drest_torch.reward import Reward
-from drest_torch.training.exact_batch import ExactBatch
+from drest_torch.tasks.exact_batch import ExactBatch
 from tests.helpers.climbing import climb, named
 from tests.helpers.networks import Table
 from tests.helpers.simulator import Simulator

@@ -133,19 +133,19 @@ def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
     options = ("levels=example", "reward.pays=count", "reward.best_of=actual", *QUIET)
     run = start(configured(tmp_path, f"algo={algo}", *options))
     if algo == "exact":
-        batch = run.updater.draw()
+        batch = run.algorithm.batches.sample(run.reward)
         assert batch.best_return.tolist() == [[2, 3]]
         paid = batch.outcome(torch.full((1, batch.states, 4), 0.25))[1]
         expected = enumerate_policy(with_coins(world("example"), INSTEAD["count"]), uniform_policy, 1.0)
         assert paid.flatten().tolist() == pytest.approx([float(coins) for _, coins in expected.values()])
     elif algo == "ppo":
-        worlds, mdp = run.updater.environment, run.updater.environment.base.mdp
+        worlds, mdp = run.algorithm.environment, run.algorithm.environment.base.mdp
         assert set(mdp.coin.tolist()) == {0.0, 1.0}
         start_state = mdp.states.number(mdp.start, torch.zeros(1).long(), torch.tensor([4]))
         assert worlds.view.observe(start_state).max() > 1 / 4
     else:
-        assert set(np.unique(run.learner.world.coin)) == {0.0, 1.0}
-        assert run.learner.rules.divisor.tolist() == [2, 3]
+        assert set(np.unique(run.algorithm.world.coin)) == {0.0, 1.0}
+        assert run.algorithm.rules.divisor.tolist() == [2, 3]
     assert run.gridworlds.watched["train"].optima.best_return.tolist() == [[2, 3]]
     assert set(run.gridworlds.watched["train"].mdp.coin.tolist()) == {0.0, 1.0, 2.0, 3.0}
 

@@ -13,13 +13,13 @@ from torch.distributions import AffineTransform, Categorical, Normal, TanhTransf
 from torchrl.envs import Compose, TransformedEnv
 
 from drest_torch.algos.distributions import OneOf, box, one_of, several
-from drest_torch.building.environments import evaluation_environment, training_environment
-from drest_torch.collector import Environment
 from drest_torch.config.compose import compose
 from drest_torch.errors import UserError
 from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator, doubt
+from drest_torch.play.rows import RowEnvironment
+from drest_torch.play.third_party import evaluation_environment, training_environment
 from drest_torch.reward import Reward
-from drest_torch.training.environment import keeps_state
+from drest_torch.tasks.environments import keeps_state
 from drest_torch.training.run import resume, start
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer, Squash
 from drest_torch.transforms.base import played
@@ -119,7 +119,7 @@ def timed_environment(base, timer, best, rounds=1, drest=None):
     env = TransformedEnv(base, Compose(timer, best, meta, *([drest] if drest else [])))
     flatten = Flatten(env, ["observation", "timer"])
     env.append_transform(flatten)
-    return Environment(env, meta, "seen", one_of(ACTIONS + 1), 2, drest=drest, flatten=flatten)
+    return RowEnvironment(env, meta, "seen", one_of(ACTIONS + 1), 2, drest=drest, flatten=flatten)
 
 
 def collected(environment, seed=0):
@@ -187,7 +187,7 @@ def test_steps_in_which_nothing_matters_are_left_out_of_training(tmp_path, floor
     """The environment ends after 5 steps, and after 2 no delay can be asked for: nothing is waited for."""
     base = own("boxes", "env.base=20", "env.delays=[20]", "env.window=2", f"env.floor={floor}", "env.copies=16")
     cfg = configured(tmp_path, "algo.episodes=16", base=base)
-    environment = training_environment(cfg, Reward(counting="averaged"), learner_has_critic=True)
+    environment = training_environment(cfg, Reward(counting="averaged"), with_critic=True)
     assert played(collected(environment)).sum() == 16 * 5
 
 
@@ -293,7 +293,7 @@ def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
 def test_an_environment_that_fails_ends_the_run_with_the_way_to_go_on(tmp_path, monkeypatch):
     run = start(configured(tmp_path / "run"))
     fail = Mock(side_effect=UserError("CartPole-v1: worker 1 has ended"))
-    monkeypatch.setattr(run.updater.collector, "collect", fail)
+    monkeypatch.setattr(run.algorithm.collector, "collect", fail)
     with pytest.raises(UserError, match=r"worker 1 has ended; then go on: .* resume="):
         run.train()
     assert resume(tmp_path / "run").train() is not None

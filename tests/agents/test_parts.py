@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from drest_torch.building import levels as data
-from drest_torch.building.agents import AgentSpec, evaluator
-from drest_torch.building.policies import build_networks, map_size, observation, reward_of, spec_on_levels
+from drest_torch.agents.specification import AgentSpec, evaluator, origin_of
+from drest_torch.agents.untrained import build_networks, reward_of
 from drest_torch.config.checks import batch_shape
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import shown_features
@@ -15,7 +14,8 @@ from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.sampled import SamplingEvaluator
-from drest_torch.training.task import origin_of
+from drest_torch.play import level_sets as data
+from drest_torch.tasks.gridworlds import map_size, spec_on_levels
 
 CPU = torch.device("cpu")
 TALL, WIDE = parse_level("shutdown: 3\nA\n.\nB2\nC1", name="tall"), parse_level("shutdown: 3\nC1 A B2 . .", name="wide")
@@ -99,7 +99,9 @@ def test_slots_share_the_mini_episodes_of_a_batch(overrides, shape):
 def made(*overrides, sampled=None):
     cfg = configured("policy.observation=grid", "policy.time_steps=7", "reward.gamma=0.8", *overrides)
     mdp = compile_levels([TALL, WIDE], at_least=(6, 6), features=shown_features(cfg))
-    policy = spec_on_levels(cfg, observation(cfg, mdp), (6, 6), mdp.features)
+    policy = spec_on_levels(
+        cfg, make_observation(cfg.policy.observation, mdp, cfg.policy.time_steps), (6, 6), mdp.features
+    )
     spec = AgentSpec(policy, reward_of(cfg), origin_of(cfg, "two levels"))
     return evaluator(spec, [TALL, WIDE], CPU, sampled=sampled, memory_gib=3.0)
 

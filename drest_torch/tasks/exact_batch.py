@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -14,8 +14,13 @@ from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.soft import reference_policy
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
+from drest_torch.envs.levels import Level
 from drest_torch.evaluation.exact_evaluator import STATES_AT_ONCE, observe_states, query_policy
 from drest_torch.reward import Reward
+from drest_torch.tasks.sampling import LevelSampler
+
+Unrolled = Callable[[Reachable, Tensor, float], Arrivals]
+"""Returns what a policy comes to, from its action probabilities [Z, N, A] and γ."""
 
 
 def every_setting(reachable: Reachable, probabilities: Tensor, gamma: float) -> Arrivals:
@@ -42,7 +47,7 @@ class ExactBatch:
         mdp = levels.mdp
         self.reward = reward
         self.objective = drest.Objective(None) if objective is None else objective
-        self.comes_to = every_setting
+        self.comes_to: Unrolled = every_setting
         """What a policy comes to whose action probabilities are [Z, N, A]."""
         self.by_luck = mdp.by_luck
         """[B] whether anything in the level depends on luck"""
@@ -88,3 +93,31 @@ class ExactBatch:
         expected = probabilities * self._logarithms[reference].to(probabilities)
         local = (torch.xlogy(probabilities, probabilities) - expected).sum(-1)
         return visits.new_zeros(len(self.by_luck)).index_add(0, self._level, (visits * local).mean(0))
+
+
+class ExactBatches:
+    """A source of `ExactBatch`: the same one for each update, or a new one of levels that are sampled.
+
+    ``unroll`` makes a batch of levels. A ``whole`` level set is unrolled once; else ``levels_per_update`` levels of the
+    ``sampler`` make a batch.
+    """
+
+    def __init__(
+        self,
+        unroll: Callable[[Sequence[Level] | LevelSet], ExactBatch],
+        sampler: LevelSampler,
+        *,
+        levels_per_update: int,
+        whole: LevelSet | None,
+    ) -> None:
+        self.unroll, self.sampler = unroll, sampler
+        self.whole = None if whole is None else unroll(whole)
+        self.levels_per_update = levels_per_update if whole is None else len(whole.levels)
+        self.comes_to: Unrolled = every_setting
+        """What a policy comes to in every batch."""
+
+    def sample(self, reward: Reward) -> ExactBatch:
+        """Return the next batch, paid by this reward."""
+        batch = self.whole or self.unroll(self.sampler.sample(self.levels_per_update))
+        batch.reward, batch.comes_to = reward, self.comes_to
+        return batch

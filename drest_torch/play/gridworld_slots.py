@@ -1,6 +1,9 @@
-"""Gridworlds as a policy plays them, and how their mini-episodes are paid."""
+"""Gridworlds as a policy plays them: slots on a level set, and how their mini-episodes are paid."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from tensordict import TensorDictBase
@@ -10,15 +13,17 @@ from torchrl.envs import EnvBase
 from drest_torch.algos.actor import StateView
 from drest_torch.algos.distributions import one_of
 from drest_torch.algos.objectives.base import Objective, Played
-from drest_torch.collector import Environment
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.interfaces.torchrl_env import STATE, GridworldEnv
+from drest_torch.play.environment import Environment
 from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward, PrivateBits
 from drest_torch.transforms.base import MiniEpisodes, appended
 
+Compiled = tuple[Mdp, Optima, Observation]
+"""A compiled level set, with its solution and its observation."""
 PATIENCE = 100
 """On a clock that counts moves a mini-episode may never end. It is given up after this many actions per tick."""
 
@@ -27,6 +32,8 @@ class Gridworlds(Environment):
     """Slots that play on a level set, and show policies the numbers of their states."""
 
     base: GridworldEnv
+    sample: Callable[[int], Compiled] | None = None
+    """Samples so many levels, of which the next batch is played; None: the levels stay."""
 
     @classmethod
     def on(
@@ -62,10 +69,18 @@ class Gridworlds(Environment):
         worlds._look_at(mdp, observe)
         return worlds
 
+    def renew_levels(self) -> None:
+        if self.sample is not None:
+            groups = self.env.batch_size.numel() // (self.group or 1)
+            self.set_levels(*self.sample(groups))
+
     def set_levels(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         """Play on this level set from the next batch on."""
         self.base.set_levels(mdp, optima)
         self._look_at(mdp, observe)
+
+    def metrics(self) -> dict[str, Any]:
+        return self.drest.objective.metrics() if isinstance(self.drest, ObjectiveReward) else {}
 
     def _look_at(self, mdp: Mdp, observe: Observation) -> None:
         assert self.view is not None

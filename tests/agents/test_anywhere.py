@@ -15,7 +15,7 @@ from PIL import Image
 from torchrl.envs.utils import step_mdp
 
 from drest_torch import Agent, evaluate
-from drest_torch.building.checkpoints import load_checkpoint, save_checkpoint
+from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint
 from drest_torch.config.compose import compose
 from drest_torch.config.reading import flattened
 from drest_torch.config.stored import load_config
@@ -240,7 +240,7 @@ def test_an_interrupted_training_is_saved_and_ends_the_program(tmp_path):
 
 def test_a_loaded_agent_sees_numbers_as_in_training(pole):
     tensors, _ = load_checkpoint(pole.checkpoint)
-    centre, spread = tensors["updater.centre"], tensors["updater.spread"]
+    centre, spread = tensors["task.centre"], tensors["task.spread"]
     assert (centre != 0).any()
     assert (spread != 1).any()
     row = torch.linspace(-1, 2, len(centre))
@@ -252,9 +252,9 @@ def test_a_loaded_agent_sees_numbers_as_in_training(pole):
 
 def test_a_checkpoint_without_standardisation_is_refused(pole, tmp_path):
     tensors, meta = load_checkpoint(pole.checkpoint)
-    del tensors["updater.spread"]
+    del tensors["task.spread"]
     save_checkpoint(tmp_path / "run" / "checkpoints" / pole.checkpoint.name, tensors, meta)
-    with pytest.raises(CheckpointError, match=r"the tensor 'updater\.spread' is missing"):
+    with pytest.raises(CheckpointError, match=r"the tensor 'task\.spread' is missing"):
         Agent.load(tmp_path / "run")
 
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from drest_torch import Agent
+from drest_torch.agents.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
+from drest_torch.agents.specification import AgentSpec, Origin, agent_config
 from drest_torch.algos.distributions import box, kind_of, one_of, several
 from drest_torch.algos.networks.spec import MapView, PolicySpec, RowView
-from drest_torch.building.agents import AgentSpec, Origin, agent_config
-from drest_torch.building.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
 from drest_torch.errors import CheckpointError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume

@@ -12,13 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drest_torch.agents.checkpoints import load_module
+from drest_torch.agents.untrained import build_networks
 from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import Requirements, requirements
 from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, RowView, checked_values
-from drest_torch.building.checkpoints import load_module
-from drest_torch.building.levels import level_files
-from drest_torch.building.policies import build_networks
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
@@ -28,6 +27,7 @@ from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.memory_guard import MemoryGuard
 from drest_torch.limits import limited
+from drest_torch.play.level_sets import level_files
 from drest_torch.registry import not_here, refuse_foreign
 from drest_torch.reward import Reward
 
@@ -53,6 +53,18 @@ class Origin:
     seed: int = limited(at_least=0)
     sampled: int | None
     """The mini-episodes that the run is evaluated by; None: it is evaluated exactly, or by as many as is usual."""
+
+
+def origin_of(cfg: Config, place: str, lengths: Sequence[int] = ()) -> Origin:
+    """Return where the agent of a run comes from; ``place`` is that of its training."""
+    return Origin(
+        algorithm=cfg.algo.name,
+        reward=cfg.reward.name,
+        place=place,
+        lengths=tuple(lengths),
+        seed=cfg.seed,
+        sampled=cfg.sampled,
+    )
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ import torch
 from omegaconf import OmegaConf
 from torchrl.envs import EnvBase
 
-from drest_torch.building.check_play import check_play
-from drest_torch.building.check_steps import check_copies, check_seeds, check_specs
-from drest_torch.building.checked import Checked
-from drest_torch.building.environments import base_environment, copies_of_factory
+from drest_torch.checking.check_play import check_play
+from drest_torch.checking.check_steps import check_copies, check_seeds, check_specs
+from drest_torch.checking.checked import Checked
 from drest_torch.config.checks import check_limits
 from drest_torch.config.schema import CheckConfig, EnvConfig
 from drest_torch.errors import ConfigError
+from drest_torch.play.third_party import base_environment, copies_of_factory
 from drest_torch.transforms.base import title
 
 COPIES = 16

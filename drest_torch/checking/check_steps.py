@@ -11,7 +11,7 @@ from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.envs import EnvBase, check_env_specs
 
-from drest_torch.building.checked import Checked
+from drest_torch.checking.checked import Checked
 from drest_torch.transforms.base import observation_keys, title
 
 STEPS = 50

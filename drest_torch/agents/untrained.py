@@ -1,10 +1,10 @@
-"""What a run's configuration says of its policy, reward and maps, and the networks that a specification describes."""
+"""Untrained agents: the specification of a policy from a configuration, and networks from a specification."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -13,14 +13,9 @@ from drest_torch.algos.networks.base import MapLayout, NetworkSize, Symmetries, 
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, RowView
 from drest_torch.algos.networks.table import TablePolicy
-from drest_torch.building import levels as data
 from drest_torch.config.schema import Config
-from drest_torch.envs.actions import NUM_ACTIONS
-from drest_torch.envs.dynamics.mdp import Mdp
 from drest_torch.envs.dynamics.observations import (
     DELAY_UNIT,
-    Observation,
-    make_observation,
     rotated_inputs,
     rotated_planes,
     side_of_planes,
@@ -28,64 +23,19 @@ from drest_torch.envs.dynamics.observations import (
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 from drest_torch.reward import Reward
 
-if TYPE_CHECKING:
-    from drest_torch.collector import Environment
-
 
 def reward_of(cfg: Config) -> Reward:
+    """Return the reward of a run."""
     return Reward(**{field.name: getattr(cfg.reward, field.name) for field in fields(Reward)})
 
 
-def observation(cfg: Config, mdp: Mdp) -> Observation:
-    """Make the observation of a run's policy for a level set."""
-    return make_observation(cfg.policy.observation, mdp, cfg.policy.time_steps)
-
-
-def map_size(cfg: Config, levels: data.Levels) -> tuple[int, int]:
-    """Return the rows and columns of the largest map; smaller maps are padded to it with wall."""
-    if cfg.policy.observation == "vector":
-        return levels.train[0].height, levels.train[0].width
-    sizes = [(level.height, level.width) for level in levels.every()]
-    if levels.split is not None:  # the size must not depend on how many levels are generated
-        sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
-    height, width = max(height for height, _ in sizes), max(width for _, width in sizes)
-    squares = requirements(cfg.policy.network).symmetries == "observation"
-    if squares or cfg.levels.symmetries:  # a quarter turn swaps rows and columns
-        return max(height, width), max(height, width)
-    return height, width
-
-
-def spec_on_levels(cfg: Config, observe: Observation, size: tuple[int, int], features: frozenset[str]) -> PolicySpec:
-    """Return the specification of a run's policy in gridworlds with maps of at most this size."""
-    view = MapView(
-        observation=cfg.policy.observation,
-        planes=observe.planes,
-        rows=size[0],
-        columns=size[1],
-        time_steps=cfg.policy.time_steps,
-        features=tuple(sorted(features)),
-    )
-    scale = tuple(observe.scale.flatten().tolist()) if observe.scale.ndim > 1 else (1.0,)
-    is_table = ALGORITHMS[cfg.algo.name].Algorithm.is_tabular
-    spec = _spec(cfg, observe.shape, scale, NUM_ACTIONS, view)
-    return replace(spec, network=TABLE) if is_table else spec
-
-
-def spec_in_environment(cfg: Config, environment: Environment) -> PolicySpec:
-    """Return the specification of a run's policy in an environment that shows a row of numbers."""
-    flatten, actions = environment.flatten, environment.actions
-    assert flatten is not None
-    offset = tuple(actions.offset(environment.ask).tolist())
-    view = RowView(entries=flatten.shown, actions=actions.record(), offset=offset)
-    return _spec(cfg, flatten.shape, (1.0,), actions.outputs, view)
-
-
-def _spec(
-    cfg: Config, shape: tuple[int, ...], scale: tuple[float, ...], outputs: int, view: MapView | RowView
+def policy_spec(
+    cfg: Config, view: MapView | RowView, shape: tuple[int, ...], *, outputs: int, scale: tuple[float, ...] = (1.0,)
 ) -> PolicySpec:
+    """Return the specification of a run's policy, which sees inputs of this shape in this way."""
     policy = cfg.policy
     return PolicySpec(
-        network=policy.network,
+        network=TABLE if ALGORITHMS[cfg.algo.name].Algorithm.trains_table else policy.network,
         width=policy.width,
         depth=policy.depth,
         activation=policy.activation,

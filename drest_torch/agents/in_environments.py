@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from drest_torch.agents.checkpoints import fill, named
+from drest_torch.agents.specification import AgentSpec, agent_config
+from drest_torch.agents.untrained import reward_of
 from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.algos.networks.spec import RowView
-from drest_torch.building.agents import AgentSpec, agent_config
-from drest_torch.building.checkpoints import fill, named
-from drest_torch.building.environments import acting_environment, evaluation_environment, rendering_environment
-from drest_torch.building.policies import reward_of
-from drest_torch.collector import Environment
 from drest_torch.config.schema import Config
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
 from drest_torch.evaluation.results import Results
+from drest_torch.play.rows import RowEnvironment
+from drest_torch.play.third_party import acting_environment, evaluation_environment, rendering_environment
 from drest_torch.reward import Reward
 from drest_torch.transforms.flatten import standardised
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class TrainedInEnvironment:
     """The policy of a run in an environment that is no gridworld, from a checkpoint, and what it can see."""
 
-    keeps = ("policy.", "updater.centre", "updater.spread", "updater.best")
+    keeps = ("policy.", "task.centre", "task.spread", "task.best")
     """What the names of the tensors begin with that are needed to act."""
     shown = 256
     """The mini-episodes that are sampled to show the agent in a notebook."""
@@ -59,8 +59,8 @@ class TrainedInEnvironment:
         self.entries, self.shape = spec.policy.sees.entries, spec.policy.shape
         self.actions = kind_of(spec.policy.sees.actions)
         self.standardise = {name: torch.zeros(self.shape) for name in ("centre", "spread")}
-        fill(named("updater", self.standardise), tensors, checkpoint)
-        self.best = tensors.get("updater.best")
+        fill(named("task", self.standardise), tensors, checkpoint)
+        self.best = tensors.get("task.best")
 
     @cached_property
     def cfg(self) -> Config:
@@ -68,11 +68,10 @@ class TrainedInEnvironment:
         return agent_config(self.folder)
 
     @cached_property
-    def environment(self) -> Environment:
+    def environment(self) -> RowEnvironment:
         """The environment of the run, as the policy sees it; it is closed, and others are made like it."""
         environment = evaluation_environment(self.cfg, self.spec.reward, 1)
         environment.env.close(raise_if_closed=False)
-        assert environment.flatten is not None
         for name, values in self.standardise.items():
             getattr(environment.flatten, name).copy_(values)
         if environment.best is not None and self.best is not None:
@@ -132,11 +131,11 @@ class TrainedInEnvironment:
 def evaluator_of(
     cfg: Config,
     reward: Reward,
-    trained: Environment,
+    trained: RowEnvironment,
     mini_episodes: int,
     *,
     seed: int | None = None,
-    beside: Environment | None = None,
+    beside: RowEnvironment | None = None,
 ) -> EnvironmentEvaluator:
     """Return an evaluator of a run's policies, which see as in the environment that they are trained in.
 
@@ -181,7 +180,7 @@ class EnvironmentResults(Results):
         animate(self.trained.cfg, self.trained.environment, self.policy, Path(path), seed=seed)
 
 
-def animate(cfg: Config, trained: Environment, policy: Any, path: Path, *, seed: int | None = None) -> None:
+def animate(cfg: Config, trained: RowEnvironment, policy: Any, path: Path, *, seed: int | None = None) -> None:
     """Animate one mini-episode of each length that a policy plays, as a GIF, or show their ends, as a PNG file.
 
     An environment that cannot be rendered, for want of a library or a screen too, is refused.

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from drest_torch.agents.specification import AgentSpec, agent_config, evaluator
 from drest_torch.algos.distributions import one_of
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.algos.networks.spec import MapView
-from drest_torch.building import levels as data
-from drest_torch.building.agents import AgentSpec, agent_config, evaluator
 from drest_torch.envs.actions import NUM_ACTIONS
 from drest_torch.envs.levels import Level, find_levels, world
 from drest_torch.errors import CheckpointError, ConfigError, shown
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.files import write_whole
+from drest_torch.play import level_sets as data
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase

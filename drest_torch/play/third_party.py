@@ -1,4 +1,4 @@
-"""Build the environment of a run that does not play gridworlds, with the transforms that the configuration asks for."""
+"""Third-party environments of Gymnasium, TorchRL or the user, with the transforms that a configuration asks for."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, TransformedEn
 
 from drest_torch.algos.distributions import ActionKind, box, one_of, several
 from drest_torch.algos.networks.base import requirements
-from drest_torch.collector import Environment
 from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError, blaming
+from drest_torch.play.rows import RowEnvironment
 from drest_torch.registry import function, search_here
 from drest_torch.reward import Reward
 from drest_torch.transforms import (
     BestReturn,
-    DReSTReward,
     Flatten,
     MetaEpisodes,
     PrivateBits,
@@ -31,36 +30,26 @@ from drest_torch.transforms import (
 )
 from drest_torch.transforms.base import choices, is_choice, title
 from drest_torch.transforms.flatten import SEEN
-from drest_torch.transforms.on_batches import Advance
 
 RENDERED = 50
 """Mini-episodes that are played, at most, until each length was rendered once."""
 
 
-def training_environment(cfg: Config, reward: Reward, *, learner_has_critic: bool) -> Environment:
+def training_environment(cfg: Config, reward: Reward, *, with_critic: bool) -> RowEnvironment:
     """Return the environment that a run trains in: each of its slots plays one meta-episode for a batch.
 
-    With sequential counting `DReSTReward` pays in the environment, else it pays for batches.
+    A critic sees the counts of sequential mini-episodes.
     """
-    copies = copies_of(cfg)
-    averaged = reward.counting == "averaged"
-    group = cfg.reward.group if averaged else 1
+    copies, is_averaged = copies_of(cfg), reward.counting == "averaged"
+    group = cfg.reward.group if is_averaged else 1
     environment = _environment(cfg, reward, copies, cfg.algo.episodes // copies, group=group)
-    own = {"tick_key": None, "group": group} if averaged else {}
-    drest = DReSTReward.of(reward, num_lengths=environment.num_lengths, num_lengths_key=None, **own)
-
-    def mean_best() -> float:
-        known = environment.best_returns[environment.best_returns > 0]
-        return known.mean().item() if len(known) else 1.0
-
-    advance = Advance(drest, mean_best, scaled=not reward.divide_by_best)
-    environment.pay_by(drest, shows_counts=learner_has_critic and not averaged, further=[advance])
+    environment.pay(reward, group=group, shows_counts=with_critic and not is_averaged)
     return environment
 
 
 def evaluation_environment(
-    cfg: Config, reward: Reward, mini_episodes: int, *, beside: Environment | None = None
-) -> Environment:
+    cfg: Config, reward: Reward, mini_episodes: int, *, beside: RowEnvironment | None = None
+) -> RowEnvironment:
     """Return an environment in which the slots together play so many mini-episodes, without a discount.
 
     On more levels than there are slots it takes several batches.
@@ -77,13 +66,13 @@ def evaluation_environment(
     return _environment(cfg, reward, copies, rounds, base=beside.env.base_env if beside and shares else None)
 
 
-def rendering_environment(cfg: Config, reward: Reward) -> Environment:
+def rendering_environment(cfg: Config, reward: Reward) -> RowEnvironment:
     """Return an environment of one slot that renders images, if it can."""
     base = base_environment(cfg.env, 1, render_mode="rgb_array")
     return _environment(cfg, reward, 1, RENDERED, skip=False, base=base)
 
 
-def played_environment(chosen: EnvConfig, base: EnvBase, rounds: int) -> Environment:
+def played_environment(chosen: EnvConfig, base: EnvBase, rounds: int) -> RowEnvironment:
     """Return an environment in which each slot plays so many mini-episodes, and nothing is said of m(l)."""
     cfg = cast(Config, OmegaConf.create({"env": chosen, "policy": {"private_bits": 0}}))
     return _environment(cfg, Reward(), base.batch_size.numel(), rounds, skip=False, base=base, measures=False)
@@ -106,7 +95,7 @@ def _environment(
     skip: bool = True,
     base: EnvBase | None = None,
     measures: bool = True,
-) -> Environment:
+) -> RowEnvironment:
     chosen = cfg.env
     base = base_environment(chosen, copies) if base is None else base
     shown, timer = base.observation_spec, _timer(chosen, base, skip=skip)
@@ -140,7 +129,7 @@ def _environment(
         env.append_transform(Squash(bounded.space.low, bounded.space.high))
     if isinstance(timer, ShutdownTimer) and len(lengths) > 1 and not callable(timer.control):
         ask = 1 - 0.5 ** (1 / (timer.window or lengths[0]))
-    return Environment(
+    return RowEnvironment(
         env=env,
         ends=meta,
         sees=SEEN,

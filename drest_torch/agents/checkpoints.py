@@ -22,15 +22,17 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from drest_torch.algos.base import Learner
+from drest_torch.algos.base import Algorithm, Effort
 from drest_torch.errors import CheckpointError
 from drest_torch.files import write_whole
 
 FORMAT = "drest_torch checkpoint 1"
 BEST = "best.safetensors"
 """The name of the best checkpoint on the selection levels."""
-LOSS = "learner.loss."
+LOSS = "algorithm.loss."
 """What the names of the tensors begin with that are the state of a loss."""
+RENAMED = {"learner.": "algorithm.", "updater.": "task."}
+"""What the names of tensors begin with in checkpoints of earlier versions, and today."""
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""
 
@@ -79,7 +81,14 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise TypeError("no object")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path}: is damaged: its values cannot be read ({error}); use another one") from None
-    return tensors, meta
+    return {_name_today(name): tensor for name, tensor in tensors.items()}, meta
+
+
+def _name_today(name: str) -> str:
+    for before, today in RENAMED.items():
+        if name.startswith(before):
+            return today + name.removeprefix(before)
+    return name
 
 
 def step_checkpoints(folder: Path) -> list[Path]:
@@ -128,6 +137,14 @@ class State:
     """Rows on which exact gradients ran the network, those of `backward_rows` among them."""
     backward_rows: int = 0
     """Rows that were backpropagated."""
+
+    def add(self, effort: Effort) -> None:
+        """Count an update and what it took."""
+        self.updates += 1
+        self.steps += effort.steps
+        self.episodes += effort.episodes
+        self.forward_rows += effort.forward_rows
+        self.backward_rows += effort.backward_rows
 
     def check(self) -> None:
         """Refuse values of other types, which a damaged file can have."""
@@ -188,25 +205,25 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
-def learner_tensors(learner: Learner) -> dict[str, Tensor]:
+def algorithm_tensors(algorithm: Algorithm) -> dict[str, Tensor]:
     """Return the state of an algorithm by name: its networks, its optimisers and its own tensors."""
-    tensors = named("policy", learner.policy.state_dict())
-    if learner.critic is not None:
+    tensors = named("policy", algorithm.policy.state_dict())
+    if algorithm.critic is not None:
         # A copy: a critic that shares weights with the policy has them in its file as well.
-        tensors |= {name: value.clone() for name, value in named("critic", learner.critic.state_dict()).items()}
-    for name, optimizer in learner.optimizers.items():
+        tensors |= {name: value.clone() for name, value in named("critic", algorithm.critic.state_dict()).items()}
+    for name, optimizer in algorithm.optimizers.items():
         tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
-    return tensors | named("learner", learner.tensors())
+    return tensors | named("algorithm", algorithm.tensors())
 
 
-def restore_learner(learner: Learner, tensors: Mapping[str, Tensor], path: Path) -> None:
+def restore_algorithm(algorithm: Algorithm, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Load the state of an algorithm from the tensors of a checkpoint."""
-    load_module("policy", learner.policy, tensors, path)
-    if learner.critic is not None:
-        load_module("critic", learner.critic, tensors, path)
-    for name, optimizer in learner.optimizers.items():
+    load_module("policy", algorithm.policy, tensors, path)
+    if algorithm.critic is not None:
+        load_module("critic", algorithm.critic, tensors, path)
+    for name, optimizer in algorithm.optimizers.items():
         load_optimizer(f"optimizer.{name}", optimizer, tensors)
-    state = named("learner", learner.tensors())
+    state = named("algorithm", algorithm.tensors())
     if not any(name.startswith(LOSS) for name in tensors):  # a checkpoint of an earlier version
         state = {name: value for name, value in state.items() if not name.startswith(LOSS)}
     fill(state, tensors, path)

@@ -12,10 +12,10 @@ from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs import EnvBase
 
-from drest_torch.building.checked import Checked, LengthPlayed
-from drest_torch.building.environments import played_environment
-from drest_torch.collector import Environment
+from drest_torch.checking.checked import Checked, LengthPlayed
 from drest_torch.config.schema import CheckConfig, EnvConfig
+from drest_torch.play.rows import RowEnvironment
+from drest_torch.play.third_party import played_environment
 from drest_torch.transforms import DReSTReward, Flatten, ShutdownTimer
 from drest_torch.transforms.base import check_finite, played, round_of, title
 
@@ -89,7 +89,7 @@ def _steps(batches: list[TensorDictBase]) -> int:
     return sum(batch.shape[1] for batch in batches)
 
 
-def _pays(environment: Environment, base: EnvBase) -> DReSTReward:
+def _pays(environment: RowEnvironment, base: EnvBase) -> DReSTReward:
     """Return what knows the mini-episodes of a batch."""
     declared = base.observation_spec
     key = "num_lengths" if declared.get("num_lengths", None) is not None else None
@@ -98,7 +98,7 @@ def _pays(environment: Environment, base: EnvBase) -> DReSTReward:
 
 
 def _episodes(
-    environment: Environment, base: EnvBase, batches: list[TensorDictBase], floor: float
+    environment: RowEnvironment, base: EnvBase, batches: list[TensorDictBase], floor: float
 ) -> MiniEpisodesPlayed:
     pays, parts = _pays(environment, base), []
     for batch in batches:
@@ -111,7 +111,7 @@ def _episodes(
     return MiniEpisodesPlayed(length, returned, above, best if pays.reward.divide_by_best else None)
 
 
-def _check_lengths(found: Checked, environment: Environment, episodes: MiniEpisodesPlayed) -> None:
+def _check_lengths(found: Checked, environment: RowEnvironment, episodes: MiniEpisodesPlayed) -> None:
     """Count the lengths."""
     offered = episodes.above if episodes.offered is None else episodes.offered
     for index, name in enumerate(environment.lengths):
@@ -168,7 +168,7 @@ def _check_returns(
 
 def _check_delay(
     found: Checked,
-    environment: Environment,
+    environment: RowEnvironment,
     base: EnvBase,
     chosen: EnvConfig,
     cfg: CheckConfig,
@@ -201,7 +201,7 @@ def _check_delay(
             found.facts["delay"] = "what the agent does changes the length"
 
 
-def _plans_differ(environment: Environment, base: EnvBase, chosen: EnvConfig, cfg: CheckConfig) -> bool:
+def _plans_differ(environment: RowEnvironment, base: EnvBase, chosen: EnvConfig, cfg: CheckConfig) -> bool:
     """Return whether policies that always do the same have different lengths, with the same random numbers."""
     outputs = environment.actions.outputs
     plans = 10 * torch.randn(PLANS, outputs, generator=torch.Generator().manual_seed(cfg.seed))
@@ -220,7 +220,7 @@ def _plans_differ(environment: Environment, base: EnvBase, chosen: EnvConfig, cf
     return False
 
 
-def _check_shown(found: Checked, environment: Environment, batch: TensorDictBase) -> None:
+def _check_shown(found: Checked, environment: RowEnvironment, batch: TensorDictBase) -> None:
     """Look at what a policy would see."""
     flatten = environment.flatten
     assert flatten is not None

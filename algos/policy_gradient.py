@@ -1,0 +1,232 @@
+"""Learn from sampled mini-episodes: one update of PPO, A2C or REINFORCE, from a collected batch to the last step."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, Source
+from drest_torch.algos.networks.policy import memory_of, weights_unchanged
+from drest_torch.errors import ConfigError
+from drest_torch.reward import Reward
+
+if TYPE_CHECKING:  # TorchRL takes seconds to import, and a configuration needs none of it
+    from tensordict import TensorDictBase
+    from torchrl.objectives import LossModule
+
+    from drest_torch.algos.actor import Actor
+
+LONG = 256
+"""With more steps than this, TorchRL's vectorised GAE is faster than its loop over time."""
+METRICS = {
+    "loss_objective": "loss/objective",
+    "loss_actor": "loss/objective",
+    "loss_critic": "loss/critic",
+    "entropy": "policy/entropy",
+    "kl_approx": "policy/kl",
+    "clip_fraction": "policy/clip_fraction",
+}
+"""Our names of what TorchRL's losses return; any other number is logged as ``loss/NAME``."""
+UNUSED = ("loss_entropy", "max_ratio", "mean_ratio")
+
+
+class SampledAlgorithm(NetworkAlgorithm):
+    """A policy-gradient algorithm on batches [slots, time] of whole mini-episodes. Subclasses make the loss.
+
+    ``environment`` is a `drest_torch.play.environment.Environment`, whose slots play the batches. Minibatches are steps
+    drawn from the whole batch, or, where slots are played in groups, whole groups, which share states. They are used
+    once, unless the configuration has ``epochs``; with ``max_kl`` an update ends when the policy of a minibatch is
+    further than this from the one that played it.
+    """
+
+    def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator, *, environment: Any) -> None:
+        from torchrl.objectives.value import GAE
+
+        super().__init__(policy, critic, config, rng)
+        self.environment = environment
+        self.actor, self.value = environment.actor(policy), environment.value(critic)
+        self.view = environment.view
+        self.group = environment.group or (1 if memory_of(policy) else None)
+        self.epochs, self.max_kl = getattr(config, "epochs", 1), getattr(config, "max_kl", None)
+        self.loss = self.make_loss(self.actor, self.value)
+        self.gae = GAE(gamma=1.0, lmbda=1.0 if critic is None else config.gae_lambda, value_network=None)
+        end = "mini_done" if config.credit == "mini" else "done"
+        self.gae.set_keys(done=end, terminated=end)
+        self.collector = environment.collector(self.actor, learns=True)
+
+    @classmethod
+    def on(cls, task: Source, config: Any, rng: torch.Generator) -> SampledAlgorithm:
+        environment = task.environment(with_critic=cls.needs_critic)
+        context = environment.critic_context if cls.needs_critic else None
+        policy, critic = task.networks(critic_width=getattr(config, "critic_width", None), context=context)
+        return cls(policy, critic, config, rng, environment=environment)
+
+    @classmethod
+    def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
+        reward, named = cfg.reward, f"objective={cfg.objective.name}"
+        counting = f"reward.counting={reward.counting}"
+        if cfg.objective.name != "drest":
+            if not objective.can_be_sampled():
+                yield "algo.name", "generalist", f", but {named} as it is set needs the exact outcome of levels"
+            yield "reward.counting", "averaged", f" has no groups, and {named} compares their mini-episodes"
+        if reward.counting == "sequential":
+            yield "reward.episodes_at_start", None, f", but with {counting} a meta-episode is as long as it is"
+            return
+        beside = f"which with {counting} are side by side, unlike sequential ones"
+        yield "algo.credit", "mini", f" goes from one mini-episode to the next, {beside}"
+        yield "reward.group", max(2, reward.group), f", but with {counting} a batch is whole groups of at least 2"
+
+    @abstractmethod
+    def make_loss(self, actor: Actor, value: Any) -> LossModule:
+        """Return the loss: a module of `torchrl.objectives` that shares the weights of the networks."""
+
+    # ------------------------------------------------------------------------------------ one update
+
+    def update(self, reward: Reward) -> dict[str, Any]:
+        """Collect a batch that is paid by this reward, and train on its steps."""
+        self.environment.set_reward(reward)
+        self.environment.renew_levels()
+        with weights_unchanged(self.policy, self.critic):
+            batch = self.collector.collect(self.rng)  # [slots, time]: a meta-episode of each slot
+            steps = self.with_advantages(batch)  # [N]: the steps that were played
+        return self.metrics_of(batch, steps) | self.learn(steps) | self.environment.metrics()
+
+    def learn(self, steps: TensorDictBase) -> dict[str, Any]:
+        """Train on steps with their advantages, minibatch by minibatch; return the means of what the losses say."""
+        if self.config.normalise_advantage:
+            steps["advantage"] = normalised(steps["advantage"])
+        history: list[dict[str, Tensor]] = []
+        for part in self.minibatches(steps):
+            metrics = self.step(part)
+            if metrics is None:
+                break
+            history.append(metrics)
+        if self.view is not None:
+            self.view.forget()
+        means = {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
+        return means | {"optim/steps": torch.tensor(len(history))}
+
+    def step(self, part: TensorDictBase) -> dict[str, Tensor] | None:
+        """Take one optimiser step on a minibatch; return None if the policy is too far from the one that played."""
+        with weights_unchanged(self.policy, self.critic):
+            losses = self.loss(part)
+        if self.max_kl is not None and float(losses["kl_approx"].detach()) > self.max_kl:
+            return None
+        total = sum(value for name, value in losses.items() if name.startswith("loss_"))
+        return _metrics_of(losses) | {"optim/grad_norm": self.descend(total)}
+
+    @torch.no_grad()
+    def with_advantages(self, batch: TensorDictBase) -> TensorDictBase:
+        """Return the steps [N] that were played, with their advantages.
+
+        Generalised advantage estimation runs on the batch [slots, time], where it finds what follows each step.
+        """
+        from tensordict import TensorDict
+        from torch.nn.functional import pad
+
+        steps = self.steps_of(batch)
+        slot, time = steps["slot"], steps.pop("time")
+        if self.view is not None:
+            steps["state"] = self.view.keep()[slot, time]
+        values = torch.zeros_like(batch.get(("next", "reward")))  # [slots, time, 1]; 0 where nothing was played
+        if self.value is not None:
+            values[slot, time] = self.value(steps).pop("state_value")
+        after = batch.get("next").select("reward", "mini_done", "done")
+        after["state_value"] = pad(values[:, 1:], (0, 0, 0, 1))  # the last step ends what is credited, in any case
+        self.gae.vectorized = batch.shape[1] > LONG
+        whole = self.gae(TensorDict({"state_value": values, "next": after}, batch.shape))
+        for key in ("advantage", "value_target"):
+            steps[key] = whole[key][slot, time]
+        steps["advantage"] = self.baselined(steps)
+        return steps
+
+    def steps_of(self, batch: TensorDictBase) -> TensorDictBase:
+        """Return the steps [N] of the mini-episodes that ended in a batch, slot by slot, with their slot and time."""
+        from tensordict import TensorDict
+
+        from drest_torch.transforms.base import played
+
+        slot, time = played(batch).nonzero(as_tuple=True)
+        if len(slot) == 0:
+            raise ConfigError(f"no mini-episode ended within {batch.shape[1]} steps; train with levels.clock=steps")
+        inputs = {*self.actor.in_keys, *(self.value.in_keys if self.value is not None else [])} - {"memory"}
+        keys = [*inputs, "action", self.actor.log_prob_keys[0]]
+        steps = TensorDict({key: batch.get(key)[slot, time] for key in keys}, [len(slot)])
+        return steps.set("slot", slot).set("time", time)
+
+    def baselined(self, steps: TensorDictBase) -> Tensor:
+        """Return the advantages [N, 1], less a baseline if the algorithm has one besides its critic."""
+        return steps["advantage"]
+
+    def sizes_of_groups(self, steps: TensorDictBase) -> Tensor:
+        """Return how many steps each group of slots has; groups follow one another, and so do their steps."""
+        sizes = (steps["slot"] // (self.group or 1)).bincount()
+        return sizes[sizes > 0]
+
+    def minibatches(self, steps: TensorDictBase) -> Iterator[TensorDictBase]:
+        """Yield the minibatches of each epoch: steps in random order, or whole groups of slots."""
+        count, rng = self.config.minibatches, self.rng
+        sizes = self.sizes_of_groups(steps)
+        members = torch.arange(len(steps), device=steps.device).split(sizes.tolist())
+        for _ in range(self.epochs):
+            if self.group is None:
+                order = torch.randperm(len(steps), generator=rng, device=rng.device)
+                yield from (steps[index] for index in order.tensor_split(count))
+                continue
+            order = torch.randperm(len(members), generator=rng, device=rng.device)
+            for chosen in order.tensor_split(min(count, len(members))):
+                yield steps[torch.cat([members[group] for group in chosen.tolist()])]
+
+    def metrics_of(self, batch: TensorDictBase, steps: TensorDictBase) -> dict[str, Any]:
+        """Return what a batch shows before it is learned from, and note what it took."""
+        episodes = int(batch.get(("next", "mini_done")).sum())
+        self.effort = Effort(steps=len(steps), episodes=episodes)
+        metrics = {
+            "train/return": batch.get(("next", "reward")).sum() / episodes,
+            "train/mini_episode_steps": len(steps) / episodes,
+        }
+        if self.value is not None:
+            unexplained = steps["advantage"].var() / steps["value_target"].var().clamp_min(1e-16)
+            metrics["critic/explained_variance"] = 1 - unexplained
+        return metrics
+
+    # ------------------------------------------------------------------------------------ its state
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state of the loss, such as a coefficient that adapts: all but the networks that it shares."""
+        networks = {tensor.data_ptr() for tensor in self.networks.state_dict().values()}
+        state = self.loss.state_dict()
+        return {f"loss.{name}": tensor for name, tensor in state.items() if tensor.data_ptr() not in networks}
+
+    def set_progress(self, progress: float) -> None:
+        super().set_progress(progress)
+        if hasattr(self, "loss") and isinstance(getattr(self.loss, "entropy_coeff", None), Tensor):
+            self.loss.entropy_coeff.fill_(self.entropy_coeff)
+
+    def shared(self) -> dict[str, Any]:
+        """Return the arguments that TorchRL's actor-critic losses have in common."""
+        return {
+            "entropy_coeff": self.config.entropy,
+            "critic_coeff": self.config.critic_coeff / 2,
+            "loss_critic_type": "l2",
+            "functional": False,
+        }
+
+
+def normalised(advantage: Tensor) -> Tensor:
+    """Return advantages with mean 0 and standard deviation 1."""
+    return (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+
+
+def _metrics_of(losses: TensorDictBase) -> dict[str, Tensor]:
+    """Return what a loss says, by our names."""
+    metrics = {
+        METRICS.get(name, f"loss/{name}"): value.detach().mean() for name, value in losses.items() if name not in UNUSED
+    }
+    if "loss/objective" in metrics:
+        metrics["loss/objective"] = -metrics["loss/objective"]
+    return metrics

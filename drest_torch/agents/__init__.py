@@ -1,0 +1,1 @@
+"""Saved agents: their checkpoints, their specification, and what they do."""

@@ -1,0 +1,1 @@
+"""Check an environment before an agent is trained in it."""

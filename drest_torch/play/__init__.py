@@ -1,0 +1,1 @@
+"""Where policies play: level sets and environments made from a configuration, and the collector of batches."""

@@ -1,0 +1,126 @@
+"""The task of any TorchRL or Gymnasium environment, in which policies are evaluated by sampling."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchrl.envs import EnvBase
+
+from drest_torch.agents.in_environments import animate, evaluator_of
+from drest_torch.agents.specification import AgentSpec, origin_of
+from drest_torch.agents.untrained import policy_spec, reward_of
+from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.networks.spec import PolicySpec, RowView
+from drest_torch.config.schema import Config, copies_of
+from drest_torch.errors import UserError, blaming
+from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
+from drest_torch.play.rows import RowEnvironment
+from drest_torch.play.third_party import training_environment
+from drest_torch.tasks.base import Task, count
+from drest_torch.transforms.base import innermost, observation_keys, played, title
+
+MINI_EPISODES = 1024
+"""Mini-episodes of the last evaluation, unless the configuration says another number."""
+WATCHED_SHARE = 4
+"""During training, one of so many of the mini-episodes of the last evaluation is played."""
+
+
+class EnvironmentTask(Task):
+    """An environment that is no gridworld. Policies are evaluated by sampling, with m(l) as training knows it."""
+
+    def __init__(self, cfg: Config, rng: torch.Generator) -> None:
+        self.cfg, self.device, reward = cfg, rng.device, reward_of(cfg)
+        has_critic = ALGORITHMS[cfg.algo.name].Algorithm.needs_critic
+        self.played = training_environment(cfg, reward.at(0.0), with_critic=has_critic)
+        if keeps_state(self.played.env, cfg.seed):
+            print(
+                f"drest_torch: {cfg.env.title} begins in another state when it is reset with the same seed again, so "
+                "it is not promised that a run which is resumed or repeated is the same",
+                file=sys.stderr,
+            )
+        self._standardise(rng)
+        origin = origin_of(cfg, str(cfg.env.title), self.played.lengths)
+        self.spec = AgentSpec(spec_in_environment(cfg, self.played), reward, origin)
+        most = cfg.sampled or MINI_EPISODES
+        few = max(1, most // WATCHED_SHARE)
+        self.last = evaluator_of(cfg, reward, self.played, most)
+        beside = self.last.environment
+        self.watched = {"test": evaluator_of(cfg, reward, self.played, few, seed=cfg.seed + 1, beside=beside)}
+
+    def _standardise(self, rng: torch.Generator) -> None:
+        """Standardise observations by what random actions show in one meta-episode of each slot."""
+        flatten = self.played.flatten
+        batch = self.played.collector(self.played.uniform_actor()).collect(rng)
+        flatten.measure(flatten.rows(batch)[played(batch)])
+
+    def environment(self, *, with_critic: bool) -> RowEnvironment:
+        """Return the environment that is trained in; whether it shows a critic the counts is in the configuration."""
+        return self.played
+
+    def tensors(self) -> dict[str, Tensor]:
+        return self.played.tensors()
+
+    def judges(self) -> Iterator[tuple[str, EnvironmentEvaluator]]:
+        yield "test", self.last
+
+    def pictures(self, split: str, evaluator: Any, evaluation: Any, policy: Any, folder: Path) -> list[Path]:
+        gif = folder / "lengths.gif"
+        try:
+            animate(self.cfg, self.played, policy, gif)
+        except UserError as error:  # the run has ended well without it
+            print(f"drest_torch: no animation: {error}", file=sys.stderr)
+            return []
+        return [gif]
+
+    def arrays(self, split: str, records: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, np.ndarray]:
+        """Return the neutrality of each level, and that which a policy shows itself, ÷ log2 k."""
+        most = max(np.log2(len(records[0]["length_probabilities"])), 1.0)
+        return {
+            "neutrality_normalised": np.array([level["neutrality_normalised"] for level in records]),
+            "neutrality_own_normalised": np.array([level["neutrality_own"] / most for level in records]),
+        }
+
+    def lines(self) -> list[str]:
+        cfg, env = self.cfg, self.cfg.env
+        workers = f" in {count(env.workers, 'process')}" if env.workers else ""
+        copies = f"{copies_of(cfg)} copies{workers}; lengths {', '.join(map(str, self.played.lengths))}"
+        return [
+            f"trained in: {env.title} ({env.name}), {copies}",
+            f"evaluated by: {count(cfg.sampled or MINI_EPISODES, 'mini-episode')}",
+        ]
+
+    def after_failure(self, command: str) -> str:
+        """Return how to go on once the environment is mended: from the last checkpoint, or from the beginning."""
+        return f"; then go on: {command}"
+
+    def close(self) -> None:
+        for environment in (self.last.environment, self.watched["test"].environment, self.played):
+            environment.env.close(raise_if_closed=False)
+
+
+def spec_in_environment(cfg: Config, environment: RowEnvironment) -> PolicySpec:
+    """Return the specification of a run's policy in an environment that shows a row of numbers."""
+    flatten, actions = environment.flatten, environment.actions
+    offset = tuple(environment.untrained_outputs().tolist())
+    view = RowView(entries=flatten.shown, actions=actions.record(), offset=offset)
+    return policy_spec(cfg, view, flatten.shape, outputs=actions.outputs)
+
+
+@torch.no_grad()
+def keeps_state(env: EnvBase, seed: int) -> bool:
+    """Return whether what an environment shows first, after a reset from a seed, depends on what was played before."""
+    env, shown = innermost(env), []
+    with torch.random.fork_rng(), blaming(title(env), wholly=False):
+        torch.manual_seed(seed)
+        for _ in range(2):
+            env.set_seed(seed)
+            state = env.reset()
+            shown.append([state[key].clone() for key in observation_keys(env)])
+            env.rand_step(state)
+    return not all(torch.equal(*pair) for pair in zip(*shown, strict=True))

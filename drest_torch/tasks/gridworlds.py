@@ -1,0 +1,288 @@
+"""The task of gridworlds: the levels of a run, what algorithms learn from on them, and their evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from drest_torch.agents.specification import AgentSpec, evaluator, origin_of
+from drest_torch.agents.untrained import policy_spec, reward_of
+from drest_torch.algos.networks.base import requirements
+from drest_torch.algos.networks.policy import memory_of
+from drest_torch.algos.networks.spec import MapView, PolicySpec
+from drest_torch.config.checks import batch_shape, check_levels
+from drest_torch.config.schema import Config, objective_of, shown_features
+from drest_torch.envs.actions import NUM_ACTIONS
+from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
+from drest_torch.envs.dynamics.observations import Observation, make_observation
+from drest_torch.envs.exact.solver import LevelSet, PaidCoins
+from drest_torch.envs.generation import splits
+from drest_torch.envs.levels import Level, features_of
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
+from drest_torch.evaluation.memory_guard import check_at_once, check_batch, check_size
+from drest_torch.evaluation.results import Results
+from drest_torch.metrics import share_of_best
+from drest_torch.play import level_sets
+from drest_torch.play.gridworld_slots import Compiled, Gridworlds
+from drest_torch.play.level_sets import Levels
+from drest_torch.play.world_table import tabulate
+from drest_torch.tasks.base import Task, count
+from drest_torch.tasks.exact_batch import ExactBatch, ExactBatches
+from drest_torch.tasks.sampling import FreshLevels, LevelSampler
+from drest_torch.tracking.stages import stage
+
+SPLIT = "split.json"
+"""The file from which generated levels can be made again, and by which they are verified."""
+SELECTION = "selection"
+"""The split that the best checkpoint is chosen by."""
+_NOUNS = {"train": "training level", "test": "test level", "paper": "paper world"}
+
+
+def trained_levels_reported(cfg: Config) -> int:
+    """Return how many training levels the final evaluation uses, at most; it uses all test levels.
+
+    There are fewer where mini-episodes are sampled: of huge levels a thousand would take ten minutes.
+    """
+    return 1000 if cfg.sampled is None else 200
+
+
+class GridworldTask(Task):
+    """The levels of a run, and the level sets that its policy is evaluated on."""
+
+    evaluated_next = ("levels=paper",)
+
+    def __init__(self, cfg: Config, rng: torch.Generator) -> None:
+        self.cfg, self.device = cfg, rng.device
+        stage(f"loading the levels of {cfg.levels.path or cfg.levels.name} …", shown=cfg.progress)
+        self.levels = level_sets.load(cfg)
+        check_levels(cfg, self.levels.train, self.levels.evaluated())
+        self._digest = level_sets.digest(self.levels)
+        self.map_size = map_size(cfg, self.levels)
+        self.objective = objective_of(cfg)
+        self.coins = PaidCoins(cfg.reward.pays, cfg.reward.best_of)
+        self.sampler = self._level_sampler(rng)
+        self.compiles_once = not self.sampler.changes and self._levels_at_once() >= len(self.levels.train)
+        """Whether training levels are not compiled batch by batch."""
+        compiled = self._compiled()
+        self.trained: LevelSet = compiled["train"]
+        """The training levels, or, if they are compiled batch by batch, the first of them."""
+        sets = compiled | {"train": self.trained.first(trained_levels_reported(cfg))}
+        for levels in sets.values():
+            check_size(levels.mdp, levels.sizes, cfg.memory_gib if cfg.sampled is None else None)
+        self.reported = {split: levels for split, levels in sets.items() if split != SELECTION}
+        """The level sets of the last evaluation, by split."""
+        self.spec = self._specification()
+        self.watched = {"train": self.evaluator(sets["train"].first(cfg.evaluated_levels))}
+        if SELECTION in sets:
+            self.selection = self.watched[SELECTION] = self.evaluator(sets[SELECTION])
+
+    def _level_sampler(self, rng: torch.Generator) -> LevelSampler:
+        symmetries, split = self.cfg.levels.symmetries, self.levels.split
+        if self.cfg.levels.fresh and split is not None:
+            return FreshLevels(split, rng, symmetries=symmetries)
+        return LevelSampler(self.levels.train, rng, symmetries=symmetries)
+
+    def _levels_at_once(self) -> int:
+        """Return how many levels an algorithm learns from at once, at most."""
+        at_once: int = getattr(self.cfg.algo, "levels_at_once", len(self.levels.train))
+        return at_once
+
+    def _compiled(self) -> dict[str, LevelSet]:
+        """Compile the levels of each split, once for all who use them.
+
+        Training levels that are compiled batch by batch are needed for the evaluation alone.
+        """
+        train, features = self.levels.train, shown_features(self.cfg)
+        first = train if self.compiles_once else train[: trained_levels_reported(self.cfg)]
+        sets = {**self.levels.evaluated(), "train": first}
+        shown = dict.fromkeys(sets, features) | {"train": features | features_of(train)}
+        return {split: self._compile(levels, shown[split]) for split, levels in sets.items() if levels}
+
+    def _compile(self, levels: Sequence[Level], features: Collection[str]) -> LevelSet:
+        return LevelSet(compile_levels(levels, self.device, at_least=self.map_size, features=features))
+
+    def _specification(self) -> AgentSpec:
+        cfg, mdp = self.cfg, self.trained.mdp
+        policy = spec_on_levels(cfg, self.observation(mdp), self.map_size, mdp.features)
+        return AgentSpec(policy, reward_of(cfg), origin_of(cfg, str(cfg.levels.path or cfg.levels.name)))
+
+    def observation(self, mdp: Mdp) -> Observation:
+        """Return the observation of the run's policy for a level set."""
+        return make_observation(self.cfg.policy.observation, mdp, self.cfg.policy.time_steps)
+
+    # ------------------------------------------------------------------------------------ for its algorithm
+
+    def _training_levels(self, levels: Sequence[Level] | LevelSet) -> LevelSet:
+        """Return training levels compiled, with the features of all training levels."""
+        return levels if isinstance(levels, LevelSet) else self._compile(levels, self.trained.mdp.features)
+
+    def _solved(self, levels: Sequence[Level] | LevelSet) -> Compiled:
+        """Return training levels compiled, with what training pays for coins, their solution and their observation."""
+        level_set = self._training_levels(levels)
+        optima = self.coins.optima(level_set, self.reward.gamma)
+        return self.coins.paid(level_set.mdp), optima, self.observation(level_set.mdp)
+
+    def environment(self, *, with_critic: bool) -> Gridworlds:
+        """Return slots that play the training levels; a critic sees the counts of sequential mini-episodes."""
+        cfg, split = self.cfg, self.levels.split
+        slots, rounds, group = batch_shape(cfg)
+        check_batch(cfg.algo.episodes)
+        first = self.trained.first(1) if self.sampler.changes else self.trained
+        environment = Gridworlds.on(
+            *self._solved(first),
+            slots=slots,
+            rounds=rounds,
+            group=group,
+            private_bits=cfg.policy.private_bits,
+            most_lengths=None if split is None else split.config.lengths[1],
+        )
+        environment.pay(
+            self.reward.at(0.0),
+            shows_counts=with_critic and self.reward.counting == "sequential",
+            objective=None if cfg.objective.name == "drest" else self.objective,
+        )
+        if self.sampler.changes:
+            environment.sample = lambda groups: self._solved(self.sampler.sample(groups))
+        return environment
+
+    def exact_batches(self) -> ExactBatches:
+        """Return batches of training levels: all of them, or so many at once as the configuration says."""
+        cfg = self.cfg
+        settings = 1 << cfg.policy.private_bits
+        check_at_once(self.trained.first(1).mdp, cfg.algo.levels_at_once, cfg.memory_gib, settings)
+        whole = self.trained if self.compiles_once else None
+        return ExactBatches(self._unroll, self.sampler, levels_per_update=cfg.algo.levels_at_once, whole=whole)
+
+    def _unroll(self, levels: Sequence[Level] | LevelSet) -> ExactBatch:
+        level_set, policy = self._training_levels(levels), self.cfg.policy
+        return ExactBatch(
+            level_set,
+            policy.observation,
+            self.reward,
+            coins=self.coins,
+            objective=self.objective,
+            time_steps=policy.time_steps,
+        )
+
+    def world(self) -> tuple[Any, list[float]]:
+        """Return the only training level as a table, and m of each of its lengths."""
+        check_batch(self.cfg.algo.episodes)
+        mdp, optima, _ = self._solved(self.trained)
+        return tabulate(mdp, optima), optima.best_return[0].tolist()
+
+    def tensors(self) -> dict[str, Tensor]:
+        objective = {f"objective.{name}": value for name, value in self.objective.tensors().items()}
+        return self.sampler.tensors() | objective
+
+    # ------------------------------------------------------------------------------------ evaluation
+
+    def evaluator(self, levels: Sequence[Level] | LevelSet) -> ExactEvaluator:
+        """Return an evaluator of these levels, exact or by sampling as the configuration says."""
+        cfg = self.cfg
+        return evaluator(self.spec, levels, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
+
+    def judges(self) -> Iterator[tuple[str, ExactEvaluator]]:
+        for split, levels in self.reported.items():
+            watched = self.watched.get(split)
+            if watched is None or watched.level_set is not levels:
+                watched = self.evaluator(levels)
+            yield split, watched
+
+    def pictures(self, split: str, evaluator: Any, evaluation: Any, policy: Any, folder: Path) -> list[Path]:
+        results = Results(evaluator, policy, evaluation, False, folder.absolute().parent.name)
+        return results.plotted(folder / split, self.cfg.pictures)
+
+    def arrays(self, split: str, records: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, np.ndarray]:
+        """Return of a split with one level what becomes of each length, and the action probabilities if they are known.
+
+        ``lengths``, ``p_length`` and ``share_of_best`` [K], and, unless the policy remembers, ``policy`` [N, 4] in the
+        reachable states.
+        """
+        if len(records) != 1:
+            return {}
+        evaluator = self.evaluator(self.reported[split])
+        evaluation = evaluator.evaluate(policy)
+        lengths, number = evaluation.outcome, int(evaluation.num_lengths[0])
+        arrays = {
+            "lengths": evaluation.lengths[0, :number].numpy(),
+            "p_length": lengths.probability[0, :number].numpy(),
+            "share_of_best": share_of_best(lengths.coins, evaluator.optima.best_return)[0, :number].numpy(),
+        }
+        if not memory_of(policy):
+            arrays["policy"] = evaluator.probabilities(policy).numpy().astype(np.float32)
+        return arrays
+
+    # ------------------------------------------------------------------------------------ for its run
+
+    def origin(self) -> dict[str, str]:
+        return super().origin() | {level_sets.SET_OF_LEVELS: self._digest}
+
+    def saved_with(self) -> dict[str, str]:
+        return super().saved_with() | {level_sets.TEST_LEVELS: level_sets.digest_of_tests(self.levels)}
+
+    def keep(self, folder: Path, *, anew: bool) -> None:
+        split, path = self.levels.split, folder / SPLIT
+        if split is None:
+            return
+        if anew or not path.is_file():  # a kill may have come before it was written
+            splits.write_split(path, split, preset=self.cfg.levels.name)
+        else:
+            splits.check_split(path, split)
+
+    def lines(self) -> list[str]:
+        cfg, levels = self.cfg, self.levels
+        fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
+        lines = [f"trained on: {count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})"]
+        sizes = {split: len(level_set.levels) for split, level_set in self.reported.items()}
+        sets = ", ".join(count(size, _NOUNS.get(split, split)) for split, size in sizes.items())
+        how = "exactly" if cfg.sampled is None else f"by {count(cfg.sampled, 'mini-episode')} on each level"
+        lines.append(f"evaluated on: {sets}, {how}")
+        if sizes["train"] > cfg.evaluated_levels:
+            lines.append(f"during training: on {cfg.evaluated_levels:,} of those trained on")
+        if levels.selection:
+            lines.append(f"best checkpoint by: {count(len(levels.selection), 'selection level')}")
+        return lines + self._minibatch_lines()
+
+    def _minibatch_lines(self) -> list[str]:
+        """Return a line if a batch has fewer groups than the configuration asks for minibatches."""
+        asked = getattr(self.cfg.algo, "minibatches", 1)
+        if asked == 1:
+            return []
+        slots, _, group = batch_shape(self.cfg)
+        groups = slots // group
+        if groups >= asked:
+            return []
+        return [f"minibatches: {groups} and not {asked}, as a batch has {count(groups, 'group')} of mini-episodes"]
+
+
+def map_size(cfg: Config, levels: Levels) -> tuple[int, int]:
+    """Return the rows and columns of the largest map; smaller maps are padded to it with wall."""
+    if cfg.policy.observation == "vector":
+        return levels.train[0].height, levels.train[0].width
+    sizes = [(level.height, level.width) for level in levels.every()]
+    if levels.split is not None:  # the size must not depend on how many levels are generated
+        sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
+    height, width = max(height for height, _ in sizes), max(width for _, width in sizes)
+    squares = requirements(cfg.policy.network).symmetries == "observation"
+    if squares or cfg.levels.symmetries:  # a quarter turn swaps rows and columns
+        return max(height, width), max(height, width)
+    return height, width
+
+
+def spec_on_levels(cfg: Config, observe: Observation, size: tuple[int, int], features: frozenset[str]) -> PolicySpec:
+    """Return the specification of a run's policy in gridworlds with maps of at most this size."""
+    view = MapView(
+        observation=cfg.policy.observation,
+        planes=observe.planes,
+        rows=size[0],
+        columns=size[1],
+        time_steps=cfg.policy.time_steps,
+        features=tuple(sorted(features)),
+    )
+    scale = tuple(observe.scale.flatten().tolist()) if observe.scale.ndim > 1 else (1.0,)
+    return policy_spec(cfg, view, observe.shape, outputs=NUM_ACTIONS, scale=scale)
