@@ -20,7 +20,8 @@ STEPS = 50
 
 def check_specs(found: Checked, env: EnvBase, seed: int) -> bool:
     """Compare what steps return with the specs, by TorchRL's `check_env_specs`; return whether it is the same."""
-    logger, before = logging.getLogger("torchrl"), len(found.problems)
+    problems_before = len(found.problems)
+    logger = logging.getLogger("torchrl")
     level = logger.level
     logger.setLevel(logging.ERROR)  # it says that all is well
     try:
@@ -29,8 +30,11 @@ def check_specs(found: Checked, env: EnvBase, seed: int) -> bool:
             check_env_specs(env)
     finally:
         logger.setLevel(level)
-    is_same = len(found.problems) == before
-    found.facts["specs"] = "those of what it returns" if is_same else "what it returns is something else"
+    is_same = len(found.problems) == problems_before
+    if is_same:
+        found.facts["specs"] = "those of what it returns"
+    else:
+        found.facts["specs"] = "what it returns is something else"
     return is_same
 
 
@@ -39,22 +43,28 @@ def check_seeds(found: Checked, env: EnvBase, seed: int) -> bool:
     is_random = True
     with found.noting(title(env)):
         actions = _actions(env, STEPS, seed)
-        first, again, other = (_rollout(env, number, actions) for number in (seed, seed, seed + 1))
+        first = _rollout(env, seed, actions)
+        again = _rollout(env, seed, actions)
+        other = _rollout(env, seed + 1, actions)
         is_random = _difference(env, first, other) is not None
-        if differs := _difference(env, first, again):
+        differs = _difference(env, first, again)
+        copies = len(first[0])
+        if differs is not None:
             found.wrong(
                 f"the same seed and actions give another {differs}, so that no run can be repeated or resumed; seed "
                 "all random numbers in _set_seed (in reset(seed=…) of Gymnasium), and begin anew in a reset"
             )
-        elif is_random and len(first[0]) > 1 and _is_alike(env, first):
+        elif is_random and copies > 1 and _is_alike(env, first):
             found.wrong(
                 "all copies have the same random numbers, so that a batch tells no more than one of them; give each "
                 "slot numbers of its own in _set_seed"
             )
-        found.facts["seeds"] = "the same seed gives other steps" if differs else "the same seed gives the same steps"
-        found.facts["luck"] = (
-            "another seed gives other steps" if is_random else "none: another seed gives the same steps"
-        )
+        found.facts["seeds"] = "the same seed gives the same steps"
+        if differs is not None:
+            found.facts["seeds"] = "the same seed gives other steps"
+        found.facts["luck"] = "none: another seed gives the same steps"
+        if is_random:
+            found.facts["luck"] = "another seed gives other steps"
     return is_random
 
 
@@ -63,8 +73,9 @@ def check_copies(found: Checked, env: EnvBase, seed: int) -> None:
     if env.batch_size.numel() == 1:
         return
     with found.noting(title(env)):
-        if sentence := _wrong_reset(env, seed):
-            found.wrong(sentence)
+        problem = _wrong_reset(env, seed)
+        if problem is not None:
+            found.wrong(problem)
         else:
             found.facts["copies"] = "a reset of one leaves the others alone"
 
@@ -76,7 +87,7 @@ def _wrong_reset(env: EnvBase, seed: int) -> str | None:
     begun = env.reset().clone()
     state = begun.clone()
     for action in actions:
-        state = env.step_and_maybe_reset(state.set("action", action.clone()))[1]
+        _, state = env.step_and_maybe_reset(state.set("action", action.clone()))
     chosen = torch.zeros(*env.batch_size, 1, dtype=torch.bool)
     chosen[0] = True
     after = env.reset(state.clone().set("_reset", chosen))
@@ -88,8 +99,8 @@ def _wrong_reset(env: EnvBase, seed: int) -> str | None:
                 "apart; begin anew in a reset"
             )
     step = env.step(after.set("action", last.clone()))["next"]
-    plain = _rollout(env, seed, [*actions, last])[-1]["next"]
-    if all(_equal(step[key][1:], plain[key][1:]) for key in [*keys, "reward"]):
+    without_reset = _rollout(env, seed, [*actions, last])[-1]["next"]
+    if all(_equal(step[key][1:], without_reset[key][1:]) for key in [*keys, "reward"]):
         return None
     return "a reset of one copy changes the steps of others; reset the slots of '_reset' alone, and keep each one apart"
 
@@ -103,13 +114,18 @@ def _actions(env: EnvBase, steps: int, seed: int) -> list[Tensor]:
     """Return random actions, the same in all copies."""
     torch.manual_seed(seed)
     spec = env.full_action_spec["action"]
-    return [action[:1].expand_as(action).clone() for action in (spec.rand() for _ in range(steps))]
+    actions = []
+    for _ in range(steps):
+        action = spec.rand()
+        actions.append(action[:1].expand_as(action).clone())
+    return actions
 
 
 def _rollout(env: EnvBase, seed: int, actions: Sequence[Tensor]) -> list[TensorDictBase]:
     """Return the steps of these actions from a seed; what has ended is reset."""
     _seed(env, seed)
-    state, steps = env.reset(), []
+    steps = []
+    state = env.reset()
     for action in actions:
         step, state = env.step_and_maybe_reset(state.set("action", action.clone()))
         steps.append(step.clone())
@@ -118,22 +134,27 @@ def _rollout(env: EnvBase, seed: int, actions: Sequence[Tensor]) -> list[TensorD
 
 def _difference(env: EnvBase, one: Sequence[TensorDictBase], other: Sequence[TensorDictBase]) -> str | None:
     """Return in what two rollouts differ first."""
-    keys: list[NestedKey] = [*observation_keys(env), "reward", "done"]
-    for key in keys[:-2]:
+    observations = observation_keys(env)
+    for key in observations:
         if not _equal(one[0][key], other[0][key]):
             return f"{key!r} after a reset"
-    for number, (step, again) in enumerate(zip(one, other, strict=True), start=1):
+    keys: list[NestedKey] = [*observations, "reward", "done"]
+    for number in range(len(one)):
         for key in keys:
-            if not _equal(step["next"][key], again["next"][key]):
-                return f"{key!r} in step {number}"
+            if not _equal(one[number]["next"][key], other[number]["next"][key]):
+                return f"{key!r} in step {number + 1}"
     return None
 
 
 def _is_alike(env: EnvBase, steps: Sequence[TensorDictBase]) -> bool:
     """Return whether all copies had the same."""
     keys: list[NestedKey] = [*observation_keys(env), "reward"]
-    values = (step["next"][key] for step in steps for key in keys)
-    return all(_equal(value, value[:1].expand_as(value)) for value in values)
+    for step in steps:
+        for key in keys:
+            value = step["next"][key]
+            if not _equal(value, value[:1].expand_as(value)):
+                return False
+    return True
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

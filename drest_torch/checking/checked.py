@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 from drest_torch.errors import UserError, blaming
 
+MOST_CHARACTERS = 300
+"""The most characters of an error that are printed."""
+
 
 class LengthPlayed(NamedTuple):
     """What was seen of a length."""
@@ -54,14 +57,22 @@ class Checked:
             self.wrong(str(error))
         except (AssertionError, RuntimeError, LookupError, TypeError, ValueError) as error:  # TorchRL's own
             text = " ".join(str(error).split())
-            self.wrong(f"TorchRL says: {text if len(text) <= 300 else f'{text[:300]} …'}")
+            if len(text) > MOST_CHARACTERS:
+                text = f"{text[:MOST_CHARACTERS]} …"
+            self.wrong(f"TorchRL says: {text}")
 
     def __str__(self) -> str:
-        lines = [self.title, *self._table(), "", *(f"{name:12} {text}" for name, text in self.facts.items()), ""]
-        if self.ok:
-            return "\n".join([*lines, "Nothing is wrong."])
-        things = "1 thing is" if len(self.problems) == 1 else f"{len(self.problems)} things are"
-        return "\n".join([*lines, f"{things} wrong:", *(f"- {problem}" for problem in self.problems)])
+        facts = [f"{name:12} {text}" for name, text in self.facts.items()]
+        lines = [self.title, *self._table(), "", *facts, ""]
+        count = len(self.problems)
+        if count == 0:
+            lines.append("Nothing is wrong.")
+        elif count == 1:
+            lines.append("1 thing is wrong:")
+        else:
+            lines.append(f"{count} things are wrong:")
+        lines += [f"- {problem}" for problem in self.problems]
+        return "\n".join(lines)
 
     def _table(self) -> list[str]:
         if not self.lengths:
@@ -69,6 +80,9 @@ class Checked:
         total = sum(row.played for row in self.lengths) or 1
         lines = ["", f"{'length':>8} {'share':>7} {'m':>10} {'mean return':>12}"]
         for row in self.lengths:
-            numbers = f"{row.best:10.4g} {row.mean:12.4g}" if row.played else f"{'–':>10} {'–':>12}"
-            lines.append(f"{row.length:8} {row.played / total:7.3f} {numbers}")
+            best, mean = "–", "–"
+            if row.played:
+                best, mean = f"{row.best:.4g}", f"{row.mean:.4g}"
+            share = row.played / total
+            lines.append(f"{row.length:8} {share:7.3f} {best:>10} {mean:>12}")
         return lines

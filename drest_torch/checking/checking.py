@@ -48,41 +48,52 @@ def check_env(
         >>> [row.length for row in checked.lengths]
         [5, 10]
     """
-    name: str = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
-    made = None if isinstance(env, str) else env
-    is_id = made is None and (":" not in name or re.search(r"-v\d+$", name) is not None)
-    place: dict[Any, Any] = {"name": "gymnasium", "id": name} if is_id else {"name": "torchrl", "factory": name}
-    given: dict[Any, Any] = {**values, **place, "title": name}
-    chosen = OmegaConf.merge(OmegaConf.structured(EnvConfig), given)
-    cfg: Any = OmegaConf.structured(CheckConfig)
-    cfg = OmegaConf.merge(cfg, {"env": chosen, "episodes": episodes, "steps": steps, "seed": seed})
+    name = env if isinstance(env, str) else getattr(env, "__name__", type(env).__name__)
+    chosen: dict[Any, Any] = {**values, **_place_of(env, name), "title": name}
+    env_cfg = OmegaConf.merge(OmegaConf.structured(EnvConfig), chosen)
+    cfg: Any = OmegaConf.merge(
+        OmegaConf.structured(CheckConfig),
+        {"env": env_cfg, "episodes": episodes, "steps": steps, "seed": seed},
+    )
     check_limits(cfg)
-    if isinstance(made, EnvBase) and len(made.batch_size) != 1:
+    if isinstance(env, str):
+        return checked(cfg)
+    if not isinstance(env, EnvBase):
+        return checked(cfg, copies_of_factory(env, cfg.env, cfg.env.copies or COPIES, {}))
+    if len(env.batch_size) != 1:
         raise ConfigError(
-            f"check_env with a {title(made)} of batch size {tuple(made.batch_size)}; give a function that makes one, "
+            f"check_env with a {title(env)} of batch size {tuple(env.batch_size)}; give a function that makes one, "
             "so that copies can be compared"
         )
-    if made is None or isinstance(made, EnvBase):
-        return checked(cfg, made)
-    return checked(cfg, copies_of_factory(made, cfg.env, cfg.env.copies or COPIES, {}))
+    return checked(cfg, env)
+
+
+def _place_of(env: Any, name: str) -> dict[str, str]:
+    """Return the values of `env` that say where an environment comes from."""
+    has_version = re.search(r"-v\d+$", name) is not None
+    if isinstance(env, str) and (has_version or ":" not in name):
+        return {"name": "gymnasium", "id": name}
+    return {"name": "torchrl", "factory": name}
 
 
 def checked(cfg: CheckConfig, base: EnvBase | None = None) -> Checked:
     """Check the environment of a configuration, or this one."""
-    made = base_environment(cfg.env, cfg.env.copies or COPIES) if base is None else base
-    chosen = copy.deepcopy(cfg.env)
-    if made.observation_spec.get("mini_len", None) is not None:
-        chosen.base = None  # it has lengths of its own
-    name, slots = title(made), made.batch_size.numel()
-    found = Checked(f"{name}: {slots} copies, {cfg.episodes:,} mini-episodes of random play, seed {cfg.seed}")
+    env = base
+    if env is None:
+        env = base_environment(cfg.env, cfg.env.copies or COPIES)
+    env_cfg = copy.deepcopy(cfg.env)
+    if env.observation_spec.get("mini_len", None) is not None:
+        env_cfg.base = None  # it has lengths of its own
+    copies = env.batch_size.numel()
+    found = Checked(f"{title(env)}: {copies} copies, {cfg.episodes:,} mini-episodes of random play, seed {cfg.seed}")
     try:
         with torch.random.fork_rng():
-            if check_specs(found, made, cfg.seed):
-                is_random = check_seeds(found, made, cfg.seed)
+            if check_specs(found, env, cfg.seed):
+                is_random = check_seeds(found, env, cfg.seed)
                 if not is_random:
-                    check_copies(found, made, cfg.seed)
-                check_play(found, made, chosen, cfg, is_random=is_random)
+                    check_copies(found, env, cfg.seed)
+                check_play(found, env, env_cfg, cfg, is_random=is_random)
     finally:
         if base is None:
-            made.close(raise_if_closed=False)
+            env.close(raise_if_closed=False)
     return found

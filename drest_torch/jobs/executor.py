@@ -89,7 +89,8 @@ def run_jobs(
     failed: dict[str, Failure] = {}
     missing: dict[str, Job] = {}
     for job in jobs:
-        if (result := store.get(job)) is None:
+        result = store.get(job)
+        if result is None:
             missing.setdefault(job.digest(), job)
         else:
             say(Finished(job, result, None, 0.0, existed=True))
@@ -133,8 +134,11 @@ def run_job(job: Job, folder: Path) -> Finished:
 
 def reason_of(error: BaseException) -> str:
     """Return the text of an error as one line."""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return text if len(text) <= _REASON_LENGTH else text[: _REASON_LENGTH - 1] + "…"
+    words = str(error).split()
+    text = f"{type(error).__name__}: {' '.join(words)}"
+    if len(text) <= _REASON_LENGTH:
+        return text
+    return text[: _REASON_LENGTH - 1] + "…"
 
 
 @contextmanager

@@ -83,9 +83,10 @@ class Result:
     def checked(self) -> Result:
         """Return the result as the store will return it; refuse a result that cannot be stored."""
         for name, array in self.arrays.items():
-            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                kind = f"an array of {array.dtype}" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
-                raise JobError(f"arrays[{name!r}] is {kind}; expected a numpy array of numbers")
+            if not isinstance(array, np.ndarray):
+                raise JobError(f"arrays[{name!r}] is a {type(array).__name__}; expected a numpy array of numbers")
+            if array.dtype.hasobject:
+                raise JobError(f"arrays[{name!r}] is an array of {array.dtype}; expected a numpy array of numbers")
         arrays = {name: np.array(array, subok=False) for name, array in self.arrays.items()}
         return Result(_plain(self.numbers, "numbers"), arrays)
 

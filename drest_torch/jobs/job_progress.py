@@ -43,8 +43,16 @@ class JobProgress(LiveLines):
             parts.append(f"{self.done_before} from before")
         if self.failed:
             parts.append(f"{self.failed} failed")
-        if rate := self.rate:
-            per, unit = (rate, "s") if rate >= 1 else (60 * rate, "min")
-            parts += [f"{per:.3g} runs/{unit}", f"{self.time_left()} left"]
-        running = [f"running {', '.join(self.running)}"] if self.running else []
-        return ["   ".join(parts), *running]
+        rate = self.rate
+        if rate:
+            parts += [_rate_text(rate), f"{self.time_left()} left"]
+        lines = ["   ".join(parts)]
+        if self.running:
+            lines.append(f"running {', '.join(self.running)}")
+        return lines
+
+
+def _rate_text(per_second: float) -> str:
+    if per_second >= 1:
+        return f"{per_second:.3g} runs/s"
+    return f"{60 * per_second:.3g} runs/min"

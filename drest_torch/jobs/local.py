@@ -45,7 +45,8 @@ class Local:
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         """Execute the runs, in at most as many workers as there are runs; stop all workers at the end."""
         waiting = deque(tasks)
-        workers, idle = list[_Worker](), list[_Worker]()
+        workers: list[_Worker] = []
+        idle: list[_Worker] = []
         running: dict[Future[Finished], tuple[_Worker, Task]] = {}
         try:
             while waiting or running:
@@ -54,12 +55,14 @@ class Local:
                         workers.append(_Worker())
                         idle.append(workers[-1])
                     worker = idle.pop()
+                    job, folder = waiting[0]
                     try:
-                        future = worker.pool.submit(run_job, *waiting[0])
+                        future = worker.pool.submit(run_job, job, folder)
                     except BrokenProcessPool:  # it died after its last run
                         continue
-                    running[future] = worker, waiting.popleft()
-                    yield Started(running[future][1][0])
+                    waiting.popleft()
+                    running[future] = worker, (job, folder)
+                    yield Started(job)
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     worker, task = running.pop(future)
                     if future.exception() is not None:
@@ -101,8 +104,10 @@ class _Worker:
 def _cause(exit_code: int) -> str:
     if exit_code >= 0:
         return f"ended with exit status {exit_code}"
-    memory = ", as the system does when memory is short" if exit_code == -signal.SIGKILL else ""
-    return f"was killed by signal {-exit_code} ({signal.strsignal(-exit_code)}){memory}"
+    text = f"was killed by signal {-exit_code} ({signal.strsignal(-exit_code)})"
+    if exit_code == -signal.SIGKILL:
+        text += ", as the system does when memory is short"
+    return text
 
 
 def _stop(workers: Sequence[_Worker]) -> None:

@@ -52,7 +52,10 @@ class RayCluster:
     def __init__(
         self, address: str | None = None, workers: int | None = None, *, runs_per_gpu: int = 1, retries: int = 5
     ) -> None:
-        self.address, self.workers, self.runs_per_gpu, self.retries = address, workers, runs_per_gpu, retries
+        self.address = address
+        self.workers = workers
+        self.runs_per_gpu = runs_per_gpu
+        self.retries = retries
 
     def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         """Execute the runs on the cluster; disconnect at the end if this call has connected."""
@@ -72,7 +75,9 @@ class RayCluster:
     def _connect(self, ray: Any) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics are sent
         address = self.address or os.environ.get("RAY_ADDRESS") or "local"
-        local = {"num_cpus": self.workers, "include_dashboard": False} if address == "local" else {}
+        local: dict[str, Any] = {}
+        if address == "local":
+            local = {"num_cpus": self.workers, "include_dashboard": False}
         try:
             _check_address(address)
             # Ray sets a handler of its own.
@@ -101,15 +106,19 @@ class RayCluster:
                 limit = self.workers or max(int(ray.cluster_resources().get("CPU", 0)), 1)
                 while waiting and len(running) < limit:
                     job, folder = waiting.popleft()
-                    options = remote.options(num_gpus=gpu if _is_on_gpu(job) else 0)
-                    running[options.remote(job, folder, __version__)] = job, folder
+                    on_node = remote.options(num_gpus=0)
+                    if _is_on_gpu(job):
+                        on_node = remote.options(num_gpus=gpu)
+                    reference = on_node.remote(job, folder, __version__)
+                    running[reference] = job, folder
                     tries[folder] += 1
                     yield Started(job)
-                for reference in ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)[0]:
-                    task = running.pop(reference)
-                    event = self._end(ray, reference, *task, tries[task[1]])
+                ended, _ = ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)
+                for reference in ended:
+                    job, folder = running.pop(reference)
+                    event = self._end(ray, reference, job, folder, tries[folder])
                     if isinstance(event, Again):
-                        waiting.appendleft(task)
+                        waiting.appendleft((job, folder))
                     yield event
         finally:
             _stop(ray, list(running))
@@ -122,14 +131,18 @@ class RayCluster:
         except errors.RayError as error:
             # An error of the run itself is in its `Finished`; a cancelled run is one whose node was shut down.
             if isinstance(error, errors.RayTaskError) and not isinstance(error, errors.TaskCancelledError):
-                cause = error.cause if isinstance(error.cause, ExecutorError) else reason_of(error.cause)
+                cause = reason_of(error.cause)
+                if isinstance(error.cause, ExecutorError):
+                    cause = str(error.cause)
                 raise ExecutorError(f"the Ray cluster cannot do these runs: {cause}") from None
-            process_died = isinstance(error, errors.WorkerCrashedError | errors.OutOfMemoryError)
-            reason = "its process died" if process_died else "its node died or was shut down"
+            reason = "its node died or was shut down"
+            if isinstance(error, errors.WorkerCrashedError | errors.OutOfMemoryError):
+                reason = "its process died"
             if tries <= self.retries:
                 return Again(job, reason)
             reason = f"{reason}, the last of {tries} times ({reason_of(error)})"
-            return Finished(job, None, Failure(job, reason, f"{error}\n{last_output(folder)}"), 0.0)
+            failure = Failure(job, reason, f"{error}\n{last_output(folder)}")
+            return Finished(job, None, failure, 0.0)
 
 
 def _is_on_gpu(job: Job) -> bool:

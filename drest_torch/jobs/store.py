@@ -43,11 +43,12 @@ class Store:
 
     def folder_of(self, job: Job) -> Path:
         """Return the folder of the run's files, which need not exist yet."""
-        digest = job.digest()
+        ending = f"-{job.digest()}"
         names: list[str] = []
         with suppress(FileNotFoundError):
-            names = sorted(name for name in os.listdir(self.folder) if name.endswith(f"-{digest}"))
-        return self.folder / (names[0] if names else f"{_readable(job.name)}-{digest}")
+            names = [name for name in os.listdir(self.folder) if name.endswith(ending)]
+        new_name = _readable(job.name) + ending
+        return self.folder / min(names, default=new_name)
 
     def get(self, job: Job) -> Result | None:
         """Return the run's result, or None if it has no usable one."""
@@ -56,18 +57,22 @@ class Store:
             return None
         try:
             record = _read_record(folder / _RESULT, job)
-            return Result(record["numbers"], _read_arrays(folder / _ARRAYS, record["arrays"]))
+            arrays = _read_arrays(folder / _ARRAYS, record["arrays"])
+            return Result(record["numbers"], arrays)
         except _Damaged as error:
             print(f"{error}; the run counts as not done", file=sys.stderr)
             return None
 
     def put(self, job: Job, result: Result, seconds: float) -> None:
         """Store a finished run, whose result is ``checked``; ``seconds`` is the duration of its last session."""
-        folder, checksum = self.folder_of(job), None
+        folder = self.folder_of(job)
+        checksum = None
         if result.arrays:
-            np.savez_compressed(buffer := io.BytesIO(), **result.arrays)  # type: ignore[arg-type]
-            checksum = hashlib.sha256(buffer.getvalue()).hexdigest()
-            write_whole(folder / _ARRAYS, buffer.getvalue())
+            buffer = io.BytesIO()
+            np.savez_compressed(buffer, **result.arrays)  # type: ignore[arg-type]
+            data = buffer.getvalue()
+            checksum = _checksum(data)
+            write_whole(folder / _ARRAYS, data)
         record = _describe(job) | {"seconds": seconds, "numbers": result.numbers, "arrays": checksum}
         record["content"] = _content(record)
         write_json(folder / _RESULT, record)  # written last: it marks the run as complete
@@ -75,7 +80,8 @@ class Store:
 
     def seconds(self, job: Job) -> float:
         """Return the duration of the session that finished a run."""
-        return float(_read_record(self.folder_of(job) / _RESULT, job)["seconds"])
+        record = _read_record(self.folder_of(job) / _RESULT, job)
+        return float(record["seconds"])
 
     def record_failure(self, failure: Failure) -> None:
         """Store the reason for which a run failed, until it succeeds."""
@@ -92,7 +98,8 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / ".lock", "ab") as file:
             for job in jobs:
-                if not _lock_byte(file.fileno(), int(job.digest(), 16) >> 2):  # within the 63 bits of a file's size
+                offset = int(job.digest(), 16) >> 2  # within the 63 bits of a file's size
+                if not _lock_byte(file.fileno(), offset):
                     raise JobError(f"{self.folder}: run '{job.name}' is running in another process; wait for its end")
             yield
 
@@ -125,8 +132,12 @@ def _describe(job: Job) -> dict[str, Any]:
 
 def _content(record: dict[str, Any]) -> str:
     """Return the checksum of what a run found, by which a change of its file is noticed."""
-    found = [record[key] for key in ("numbers", "seconds", "arrays")]
-    return hashlib.sha256(canonical(found).encode()).hexdigest()
+    content = [record["numbers"], record["seconds"], record["arrays"]]
+    return _checksum(canonical(content).encode())
+
+
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _read_record(path: Path, job: Job) -> dict[str, Any]:
@@ -146,10 +157,13 @@ def _checked(record: Any, path: Path, job: Job) -> dict[str, Any]:
             pass
         case _:
             raise _Damaged(path, "it is not the result of a run")
-    identity = [record.get("format"), first_name(str(record.get("runner"))), canonical(record.get("spec"))]
+    runner = first_name(str(record.get("runner")))
+    spec = canonical(record.get("spec"))
+    identity = [record.get("format"), runner, spec]
     if identity != [FORMAT, first_name(job.runner), canonical(job.spec)]:
         raise _Damaged(path, "it is the result of another run")
-    if record.get("content", content := _content(record)) != content:  # those of earlier versions have no checksum
+    content = _content(record)
+    if record.get("content", content) != content:  # those of earlier versions have no checksum
         raise _Damaged(path, "its content is not what was stored")
     return dict(record)
 
@@ -164,11 +178,12 @@ def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
         raise _Damaged(path, "it is missing") from None
     except FileError as error:
         raise _Damaged(path, f"it cannot be read ({error})") from None
-    if hashlib.sha256(data).hexdigest() != checksum:
+    if _checksum(data) != checksum:
         raise _Damaged(path, "its content is not what was stored")
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            if (size := sum(info.file_size for info in arrays.zip.infolist())) > MOST_BYTES:
+            size = sum(info.file_size for info in arrays.zip.infolist())
+            if size > MOST_BYTES:
                 raise _Damaged(path, f"it unpacks to {size:,} bytes, and at most {MOST_BYTES:,} are read")
             return dict(arrays)
     except (ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:

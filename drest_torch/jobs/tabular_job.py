@@ -58,10 +58,14 @@ def agents_job(
     DReST: best (m), seen (the largest return so far) or none. ``factors`` multiply it, one per length. ``changes``
     override values of ``training``.
     """
-    training = OmegaConf.to_container(training) if OmegaConf.is_config(training) else asdict(training)
-    training = training | changes
+    if OmegaConf.is_config(training):
+        values: Any = OmegaConf.to_container(training)
+    else:
+        values = asdict(training)
+    values |= changes
     if reward == "default":
-        training["lam"], divisor = 1.0, "none"
+        values["lam"] = 1.0
+        divisor = "none"
     spec = {
         "world": world,
         "x": x,
@@ -70,7 +74,7 @@ def agents_job(
         "divisor": divisor,
         "factors": None if factors is None else list(factors),
         "agents": agents,
-        "training": training,
+        "training": values,
     }
     return Job(label, "drest_torch.jobs.tabular_job:train", spec)
 
@@ -83,7 +87,10 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     optima = solve(mdp, training.gamma)
     compiled = tabulate(mdp, optima)
     best = optima.best_return[0].numpy()
-    divisor = (best if spec["divisor"] == "best" else np.ones_like(best)) * (spec["factors"] or 1.0)
+    divisor = np.ones_like(best)
+    if spec["divisor"] == "best":
+        divisor = best
+    divisor = divisor * (spec["factors"] or 1.0)
     rules = tabular.rules_for(
         training,
         Reward(training.lam, training.gamma, training.episodes_per_meta, clip=training.clip),
@@ -91,9 +98,9 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
         learns_divisor=spec["divisor"] == "seen",
     )
     state = new_state(np.arange(spec["agents"]), len(compiled.target), len(best))
-    tables_by_clock = {
-        clock: Tables(level.with_clock(clock), training.gamma, spec["agents"]) for clock in spec["evaluated_on"]
-    }
+    tables_by_clock = {}
+    for clock in spec["evaluated_on"]:
+        tables_by_clock[clock] = Tables(level.with_clock(clock), training.gamma, spec["agents"])
     total = training.random_episodes + training.meta_episodes * training.episodes_per_meta
     every = training.evaluate_every * training.episodes_per_meta
     history: dict[str, list[np.ndarray]] = {}
