@@ -20,7 +20,7 @@ __all__ = ["Agent", "DReSTReward", "__version__", "check_env", "neutrality", "ne
 _WHERE = {
     "Agent": "agent",
     "DReSTReward": "transforms",
-    "check_env": "building.checking",
+    "check_env": "checking.checking",
     "neutrality": "metrics",
     "neutrality_normalised": "metrics",
     "usefulness": "metrics",
