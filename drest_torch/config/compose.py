@@ -7,7 +7,7 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +17,6 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException, ValidationError
@@ -55,7 +54,9 @@ def compose(*overrides: str, name: str = "config", values: Any = None) -> Any:
     """
     try:
         with _initialised() as loader:
-            cfg = _composed(loader, name, tuple(implied(overrides) if name == "config" else overrides))
+            register(of_training=name == "config")
+            arguments = implied(overrides) if name == "config" else overrides
+            cfg = copy.deepcopy(_composed(loader, name, tuple(arguments)))
         return OmegaConf.merge(cfg, values) if values else cfg
     except (HydraException, OmegaConfBaseException, AssertionError, ValueError) as error:
         raise ConfigError(explain(error, overrides)) from None
@@ -80,7 +81,7 @@ def register(
     store = ConfigStore.instance()
     for (group, name), schema in {**_schemas(of_training), **_recipes(), **further}.items():
         if _registered.get((group, name)) != schema:  # to tell Hydra takes a fifth of the time to compose
-            _with_options.cache_clear()  # what is kept was composed of the values before
+            _composed.cache_clear()  # what is kept was composed of the values before
             package = "_global_" if str(group).startswith("recipe/") else "levels" if group == "levels/kind" else None
             store.store(group=group, name=name, node=schema, package=package)
             _registered[group, name] = schema
@@ -135,30 +136,13 @@ def _files(group: str) -> dict[str, Path]:
     return {path.stem: path for path in (config_folder() / group).glob("*.yaml")}
 
 
-def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
-    """Compose with the options among the arguments, and set the values in a copy.
-
-    Hydra takes a fifth of a second to compose, and a study has many runs that differ by values alone. What it would not
-    simply set is left to it, and to its words.
-    """
-    register(of_training=name == "config")
-    with suppress(HydraException, OmegaConfBaseException, AssertionError):
-        if all(re.match(r"[\w./]+=", word) for word in overrides):
-            given = OverridesParser.create().parse_overrides(list(overrides))
-            if any(each.is_sweep_override() for each in given):
-                return hydra.compose(name, list(overrides))  # which refuses it
-            options = [each for each in given if each.key_or_group.partition("/")[0] in (*GROUPS, "study")]
-            cfg = copy.deepcopy(_with_options(loader, name, tuple(str(each.input_line) for each in options)))
-            for each in given:
-                if each not in options:
-                    OmegaConf.update(cfg, each.key_or_group, each.value(), merge=True)
-            return cfg
-    return hydra.compose(name, list(overrides))
-
-
 @lru_cache(maxsize=256)
-def _with_options(loader: Any, name: str, options: tuple[str, ...]) -> DictConfig:
-    return hydra.compose(name, list(options))
+def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
+    """Compose once for the same arguments: Hydra takes a tenth of a second, and a study has many runs.
+
+    What it composes depends on the search path that ``loader`` stands for, too.
+    """
+    return hydra.compose(name, list(overrides))
 
 
 @contextmanager

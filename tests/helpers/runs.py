@@ -21,11 +21,17 @@ FEW = ["levels=generated", "levels.train=40", "levels.selection=10", "levels.tes
 
 
 def small(folder: Path, *overrides: str):
-    return compose("levels=example", *SMALLEST, *QUIET, f"run_dir={folder}", *overrides)
+    return compose("levels=example", *SMALLEST, *QUIET, *overrides, values=in_folder(folder))
 
 
 def configured(folder, *overrides):
-    return compose(*arguments(folder, *overrides))
+    _, *others = arguments(folder, *overrides)
+    return compose(*others, values=in_folder(folder))
+
+
+def in_folder(folder):
+    """The folder of a run as a value: what is composed of the same arguments is kept, whatever folder follows."""
+    return {"run_dir": str(folder)}
 
 
 def weights(folder):
@@ -60,7 +66,7 @@ def stop_after(run, updates, monkeypatch):
 
 def train(folder: Path, *overrides: str) -> Path:
     smallest = WITHOUT_EPISODES if "algo=exact" in overrides else SMALLEST
-    start(compose(*smallest, *QUIET, f"run_dir={folder}", *overrides)).train()
+    start(compose(*smallest, *QUIET, *overrides, values=in_folder(folder))).train()
     return folder
 
 
