@@ -13,7 +13,7 @@ from torch import Tensor
 from torchrl.envs import EnvBase
 
 from drest_torch.checking.checked import Checked, LengthPlayed
-from drest_torch.config.schema import CheckConfig, EnvConfig
+from drest_torch.config.schema import CheckConfig
 from drest_torch.play.rows import RowEnvironment
 from drest_torch.play.third_party import played_environment
 from drest_torch.transforms import DReSTReward, Flatten, ShutdownTimer
@@ -21,6 +21,8 @@ from drest_torch.transforms.base import check_finite, played, round_of, title
 
 PLANS = 16
 """Policies that always do the same: they show whether what an agent does changes the length."""
+ROUNDING = 1e-4
+"""The share by which a return may exceed what the environment says that the length offers."""
 TELLING = (
     "mini_idx",
     "mini_len",
@@ -48,21 +50,33 @@ class MiniEpisodesPlayed:
     """[n] the most that the length offers, if the environment says it"""
 
 
-def check_play(found: Checked, base: EnvBase, chosen: EnvConfig, cfg: CheckConfig, *, is_random: bool) -> None:
+@dataclass(frozen=True)
+class RandomPlay:
+    """Random play of an environment, with the mini-episodes that have ended."""
+
+    base: EnvBase
+    environment: RowEnvironment
+    cfg: CheckConfig
+    batches: list[TensorDictBase]
+    episodes: MiniEpisodesPlayed
+    is_random: bool
+    """Whether anything depends on the seed."""
+
+
+def check_play(found: Checked, base: EnvBase, cfg: CheckConfig, *, is_random: bool) -> None:
     """Play mini-episodes at random, and look at them."""
-    name, slots, problems = title(base), base.batch_size.numel(), len(found.problems)
+    name, problems_before = title(base), len(found.problems)
+    copies = base.batch_size.numel()
+    rounds = max(2, math.ceil(cfg.episodes / copies))
     with found.noting(name):
-        environment = played_environment(chosen, base, max(2, -(-cfg.episodes // slots)))
+        environment = played_environment(cfg.env, base, rounds)
         environment.most_steps = cfg.steps
-    if len(found.problems) > problems:
+    if len(found.problems) > problems_before:
         return
     with found.noting(name):
-        began, rng = perf_counter(), torch.Generator().manual_seed(cfg.seed)
-        collector = environment.collector(environment.uniform_actor())
-        batches = [collector.collect(rng)]
-        while _ended(batches) < cfg.episodes and _ended(batches[:1]) and _steps(batches) < cfg.steps:
-            batches.append(collector.collect(rng))
-        speed = sum(batch.numel() for batch in batches) / (perf_counter() - began)
+        began = perf_counter()
+        batches = _play(environment, cfg)
+        seconds = perf_counter() - began
         for batch in batches:
             check_finite(batch["next", "reward"], base)
         if not _ended(batches):
@@ -71,12 +85,27 @@ def check_play(found: Checked, base: EnvBase, chosen: EnvConfig, cfg: CheckConfi
                 "with a timer (env.base and env.delays)"
             )
             return
-        episodes = _episodes(environment, base, batches, chosen.floor)
-        _check_lengths(found, environment, episodes)
-        _check_returns(found, base, batches, episodes, chosen.floor, is_random=is_random)
-        _check_delay(found, environment, base, chosen, cfg, batches, is_random=is_random)
+        episodes = _episodes(environment, base, batches, cfg.env.floor)
+        play = RandomPlay(base, environment, cfg, batches, episodes, is_random)
+        _check_lengths(found, play)
+        _check_rewards(found, play)
+        _check_returns(found, play)
+        _check_delay(found, play)
         _check_shown(found, environment, batches[0])
-        found.facts["speed"] = f"{speed:,.0f} steps a second, of all copies together"
+        steps = sum(batch.numel() for batch in batches)
+        found.facts["speed"] = f"{steps / seconds:,.0f} steps a second, of all copies together"
+
+
+def _play(environment: RowEnvironment, cfg: CheckConfig) -> list[TensorDictBase]:
+    """Return batches of random play, until there are enough mini-episodes or steps."""
+    rng = torch.Generator().manual_seed(cfg.seed)
+    collector = environment.collector(environment.uniform_actor())
+    batches = [collector.collect(rng)]
+    if not _ended(batches):
+        return batches
+    while _ended(batches) < cfg.episodes and _steps(batches) < cfg.steps:
+        batches.append(collector.collect(rng))
+    return batches
 
 
 def _ended(batches: list[TensorDictBase]) -> int:
@@ -92,32 +121,48 @@ def _steps(batches: list[TensorDictBase]) -> int:
 def _pays(environment: RowEnvironment, base: EnvBase) -> DReSTReward:
     """Return what knows the mini-episodes of a batch."""
     declared = base.observation_spec
-    key = "num_lengths" if declared.get("num_lengths", None) is not None else None
-    offered = declared.get("best_return", None) is not None
-    return DReSTReward(num_lengths=environment.num_lengths, num_lengths_key=key, divide_by_best=offered)
+    has_best = declared.get("best_return", None) is not None
+    key = None
+    if declared.get("num_lengths", None) is not None:
+        key = "num_lengths"
+    return DReSTReward(num_lengths=environment.num_lengths, num_lengths_key=key, divide_by_best=has_best)
 
 
 def _episodes(
     environment: RowEnvironment, base: EnvBase, batches: list[TensorDictBase], floor: float
 ) -> MiniEpisodesPlayed:
-    pays, parts = _pays(environment, base), []
+    pays = _pays(environment, base)
+    lengths, returns, above_floor, offered = [], [], [], []
     for batch in batches:
-        episodes = pays.mini_episodes(batch)
+        episodes = pays.mini_episodes(batch)  # [slots, rounds]
+        has_ended = episodes.length >= 0
         steps = episodes.total(torch.ones_like(batch["next", "reward"].squeeze(-1)))
-        best = torch.zeros_like(steps) if episodes.best_return is None else episodes.best_return
-        entries = (episodes.length, episodes.coins, episodes.coins - floor * steps, best)
-        parts.append([entry[episodes.length >= 0] for entry in entries])
-    length, returned, above, best = (torch.cat(entries) for entries in zip(*parts, strict=True))
-    return MiniEpisodesPlayed(length, returned, above, best if pays.reward.divide_by_best else None)
+        above = episodes.coins - floor * steps
+        lengths.append(episodes.length[has_ended])
+        returns.append(episodes.coins[has_ended])
+        above_floor.append(above[has_ended])
+        if episodes.best_return is not None:
+            offered.append(episodes.best_return[has_ended])
+    return MiniEpisodesPlayed(
+        length=torch.cat(lengths),
+        returned=torch.cat(returns),
+        above=torch.cat(above_floor),
+        offered=torch.cat(offered) if offered else None,
+    )
 
 
-def _check_lengths(found: Checked, environment: RowEnvironment, episodes: MiniEpisodesPlayed) -> None:
+def _check_lengths(found: Checked, play: RandomPlay) -> None:
     """Count the lengths."""
+    episodes = play.episodes
     offered = episodes.above if episodes.offered is None else episodes.offered
-    for index, name in enumerate(environment.lengths):
+    for index, name in enumerate(play.environment.lengths):
         here = episodes.length == index
-        numbers = (offered[here].max().item(), episodes.above[here].mean().item()) if here.any() else (0.0, 0.0)
-        found.lengths.append(LengthPlayed(name, int(here.sum()), *numbers))
+        count = int(here.sum())
+        best = mean = 0.0
+        if count:
+            best = offered[here].max().item()
+            mean = episodes.above[here].mean().item()
+        found.lengths.append(LengthPlayed(name, count, best, mean))
     absent = [str(row.length) for row in found.lengths if not row.played]
     if len(found.lengths) == 1:
         found.wrong("there is a single length, so that DReST does nothing; let shutdown be delayed (env.delays)")
@@ -131,124 +176,146 @@ def _check_lengths(found: Checked, environment: RowEnvironment, episodes: MiniEp
         )
 
 
-def _check_returns(
-    found: Checked,
-    base: EnvBase,
-    batches: list[TensorDictBase],
-    episodes: MiniEpisodesPlayed,
-    floor: float,
-    *,
-    is_random: bool,
-) -> None:
-    """Look at what mini-episodes pay."""
-    rewards = torch.cat([batch["next", "reward"].squeeze(-1)[played(batch)] for batch in batches])
-    lowest = rewards.min().item()
-    found.facts["rewards"] = f"{lowest:.4g} to {rewards.max().item():.4g} a step"
-    if (least := episodes.above.min().item()) < 0 and episodes.offered is None:
+def _check_rewards(found: Checked, play: RandomPlay) -> None:
+    """Look at the rewards of steps, and at whether m can be known from them."""
+    floor, episodes = play.cfg.env.floor, play.episodes
+    rewards = torch.cat([batch["next", "reward"].squeeze(-1)[played(batch)] for batch in play.batches])
+    lowest, highest = rewards.min().item(), rewards.max().item()
+    found.facts["rewards"] = f"{lowest:.4g} to {highest:.4g} a step"
+    least = episodes.above.min().item()
+    if least < 0 and episodes.offered is None:
         found.wrong(
             f"a mini-episode returned {least:.4g} above a floor of {floor:g} a step, and a negative return cannot be "
             f"discounted; give a lower bound of the rewards (env.floor={lowest:.4g} or less)"
         )
-    else:
-        for row in found.lengths:
-            if row.played and row.best <= 0:
-                found.wrong(
-                    f"m is 0 for length {row.length}: none of its {row.played} mini-episodes returned more than 0, so "
-                    "that C/m is not defined; let it offer rewards that random play can find, or give env.best"
-                )
-    if episodes.offered is not None and not is_random:
-        over = episodes.returned > episodes.offered * (1 + 1e-4)
-        if over.any():
-            returned, offered = episodes.returned[over][0].item(), episodes.offered[over][0].item()
+        return
+    for row in found.lengths:
+        if row.played and row.best <= 0:
             found.wrong(
-                f"a mini-episode returned {returned:.4g}, and 'best_return' says that its length offers {offered:.4g} "
-                "at most; let it say the largest return of the length"
+                f"m is 0 for length {row.length}: none of its {row.played} mini-episodes returned more than 0, so "
+                "that C/m is not defined; let it offer rewards that random play can find, or give env.best"
             )
 
 
-def _check_delay(
-    found: Checked,
-    environment: RowEnvironment,
-    base: EnvBase,
-    chosen: EnvConfig,
-    cfg: CheckConfig,
-    batches: list[TensorDictBase],
-    *,
-    is_random: bool,
-) -> None:
+def _check_returns(found: Checked, play: RandomPlay) -> None:
+    """See whether mini-episodes return no more than the environment says that their length offers."""
+    returned, offered = play.episodes.returned, play.episodes.offered
+    if offered is None or play.is_random:
+        return
+    over = returned > offered * (1 + ROUNDING)
+    if over.any():
+        found.wrong(
+            f"a mini-episode returned {returned[over][0].item():.4g}, and 'best_return' says that its length offers "
+            f"{offered[over][0].item():.4g} at most; let it say the largest return of the length"
+        )
+
+
+def _check_delay(found: Checked, play: RandomPlay) -> None:
     """See whether what the agent does decides the length."""
-    timer: Any = next((each for each in environment.env.transform if isinstance(each, ShutdownTimer)), None)
-    if timer is not None:
-        if timer.control == "action":
-            number = base.full_action_spec["action"].space.n
-            found.facts["delay"] = f"action {number} asks for it; those of the environment are 0 to {number - 1}"
-        else:
-            found.facts["delay"] = (
-                f"{chosen.control} asks for it" if callable(timer.control) else "a dimension asks for it"
-            )
-        if timer.ended == "absorb":
-            ends = [batch["timer_waits"][batch["next", "mini_done"]] for batch in batches]
-            found.facts["own end"] = (
-                f"before shutdown in {torch.cat(ends).float().mean().item():.0%} of the mini-episodes"
-            )
-    elif sum(row.played > 0 for row in found.lengths) > 1:
-        if is_random and not _plans_differ(environment, base, chosen, cfg):
-            found.wrong(
-                "no action changes the length of a mini-episode: luck decides it, and the agent cannot delay its "
-                "shutdown; let an action delay it, or leave shutdown to a timer (env.base and env.delays)"
-            )
-        else:
-            found.facts["delay"] = "what the agent does changes the length"
+    for transform in play.environment.env.transform:
+        if isinstance(transform, ShutdownTimer):
+            _note_timer(found, play, transform)
+            return
+    lengths_played = sum(row.played > 0 for row in found.lengths)
+    if lengths_played < 2:
+        return
+    if play.is_random and not _plans_differ(play):
+        found.wrong(
+            "no action changes the length of a mini-episode: luck decides it, and the agent cannot delay its "
+            "shutdown; let an action delay it, or leave shutdown to a timer (env.base and env.delays)"
+        )
+    else:
+        found.facts["delay"] = "what the agent does changes the length"
 
 
-def _plans_differ(environment: RowEnvironment, base: EnvBase, chosen: EnvConfig, cfg: CheckConfig) -> bool:
+def _note_timer(found: Checked, play: RandomPlay, timer: ShutdownTimer) -> None:
+    """Note how an agent asks the timer for a delay, and how often the environment ends before shutdown."""
+    if timer.control == "action":
+        number = play.base.full_action_spec["action"].space.n
+        found.facts["delay"] = f"action {number} asks for it; those of the environment are 0 to {number - 1}"
+    elif callable(timer.control):
+        found.facts["delay"] = f"{play.cfg.env.control} asks for it"
+    else:
+        found.facts["delay"] = "a dimension asks for it"
+    if timer.ended == "absorb":
+        waited = torch.cat([batch["timer_waits"][batch["next", "mini_done"]] for batch in play.batches])
+        share = waited.float().mean().item()
+        found.facts["own end"] = f"before shutdown in {share:.0%} of the mini-episodes"
+
+
+def _plans_differ(play: RandomPlay) -> bool:
     """Return whether policies that always do the same have different lengths, with the same random numbers."""
-    outputs = environment.actions.outputs
-    plans = 10 * torch.randn(PLANS, outputs, generator=torch.Generator().manual_seed(cfg.seed))
-    count = min(outputs, PLANS)
-    plans[:count] = 100 * torch.eye(outputs)[:count]
-    once = played_environment(chosen, base, 1)
-    once.most_steps = cfg.steps
-    first: Tensor | None = None
-    for plan in plans:
-        actor = once.actor(lambda seen, *others, plan=plan: plan.expand(len(seen), -1))
-        batch = once.collector(actor).collect(torch.Generator().manual_seed(cfg.seed))
-        length = _pays(once, base).mini_episodes(batch).length[:, 0]
-        if first is not None and not torch.equal(length, first):
-            return True
-        first = length
-    return False
+    outputs = play.environment.actions.outputs
+    rng = torch.Generator().manual_seed(play.cfg.seed)
+    plans = 10 * torch.randn(PLANS, outputs, generator=rng)
+    pure = min(outputs, PLANS)
+    plans[:pure] = 100 * torch.eye(outputs)[:pure]
+    environment = played_environment(play.cfg.env, play.base, 1)
+    environment.most_steps = play.cfg.steps
+    first = _lengths_of(plans[0], environment, play)
+    return any(not torch.equal(_lengths_of(plan, environment, play), first) for plan in plans[1:])
+
+
+def _lengths_of(plan: Tensor, environment: RowEnvironment, play: RandomPlay) -> Tensor:
+    """Return the length of the mini-episode in each slot of a policy that always has these logits."""
+
+    def act(seen: Tensor, *others: Any) -> Tensor:
+        return plan.expand(len(seen), -1)
+
+    rng = torch.Generator().manual_seed(play.cfg.seed)
+    batch = environment.collector(environment.actor(act)).collect(rng)
+    episodes = _pays(environment, play.base).mini_episodes(batch)
+    return episodes.length[:, 0]
 
 
 def _check_shown(found: Checked, environment: RowEnvironment, batch: TensorDictBase) -> None:
     """Look at what a policy would see."""
     flatten = environment.flatten
     assert flatten is not None
-    if telling := [key for key in flatten.shown if key in TELLING]:
+    shown = list(flatten.shown)
+    telling = [key for key in shown if key in TELLING]
+    if telling:
         found.wrong(
             f"the policy would see {telling[0]!r}, which tells the mini-episodes of a meta-episode apart; name what it "
             "may see (env.observed)"
         )
-    rows, is_played, ended = flatten.rows(batch), played(batch), batch["next", "mini_done"].squeeze(-1)
-    begins = torch.nn.functional.pad(ended, (1, 0), value=True)[:, :-1] & is_played
+    else:
+        _check_beginnings(found, flatten, batch)
+    found.facts["shown"] = ", ".join(shown)
+    rows = flatten.rows(batch)[played(batch)]
+    sizes = [math.prod(shape) for key, shape in flatten.shown.items() if key != "timer"]
+    seen = rows[:, : sum(sizes)]
+    if not (seen != seen[:1]).any():
+        found.facts["shown"] += ", of which only the timer changes"
+
+
+def _check_beginnings(found: Checked, flatten: Flatten, batch: TensorDictBase) -> None:
+    """See that nothing at the beginning of a mini-episode tells the first of a meta-episode from later ones."""
+    rows = flatten.rows(batch)  # [slots, time, numbers]
+    ended = batch["next", "mini_done"].squeeze(-1)
+    after_an_end = torch.nn.functional.pad(ended, (1, 0), value=True)[:, :-1]
+    begins = after_an_end & played(batch)
     number = round_of(ended)
-    first, later = rows[begins & (number == 0)], rows[begins & (number > 0)]
-    if len(first) and len(later) and not telling:
-        apart = (first.amin(0) > later.amax(0)) | (first.amax(0) < later.amin(0))
-        if apart.any():
-            found.wrong(
-                f"when a mini-episode begins, {_entry(flatten, int(apart.nonzero()[0]))!r} tells the first of a "
-                "meta-episode from later ones, and DReST needs an agent that cannot; begin anew in a reset"
-            )
-    shown = [key for key in flatten.shown if key != "timer"]
-    seen = rows[is_played][:, : sum(math.prod(flatten.shown[key]) for key in shown)]
-    varies = bool((seen != seen[:1]).any())
-    found.facts["shown"] = (
-        ", ".join(flatten.shown) if varies else f"{', '.join(flatten.shown)}, of which only the timer changes"
-    )
+    first = rows[begins & (number == 0)]
+    later = rows[begins & (number > 0)]
+    if not len(first) or not len(later):
+        return
+    lower = first.amax(0) < later.amin(0)
+    higher = first.amin(0) > later.amax(0)
+    apart = (lower | higher).nonzero()
+    if len(apart):
+        entry = _entry(flatten, int(apart[0]))
+        found.wrong(
+            f"when a mini-episode begins, {entry!r} tells the first of a meta-episode from later ones, and DReST needs "
+            "an agent that cannot; begin anew in a reset"
+        )
 
 
 def _entry(flatten: Flatten, place: int) -> str:
     """Return the entry of the observation that a number of the row belongs to."""
-    ends = torch.tensor([math.prod(shape) for shape in flatten.shown.values()]).cumsum(0)
-    return list(flatten.shown)[int(torch.searchsorted(ends, place, right=True))]
+    end = 0
+    for key, shape in flatten.shown.items():
+        end += math.prod(shape)
+        if place < end:
+            return key
+    raise IndexError(place)

@@ -81,9 +81,9 @@ def checked(cfg: CheckConfig, base: EnvBase | None = None) -> Checked:
     env = base
     if env is None:
         env = base_environment(cfg.env, cfg.env.copies or COPIES)
-    env_cfg = copy.deepcopy(cfg.env)
+    cfg = copy.deepcopy(cfg)
     if env.observation_spec.get("mini_len", None) is not None:
-        env_cfg.base = None  # it has lengths of its own
+        cfg.env.base = None  # it has lengths of its own
     copies = env.batch_size.numel()
     found = Checked(f"{title(env)}: {copies} copies, {cfg.episodes:,} mini-episodes of random play, seed {cfg.seed}")
     try:
@@ -92,7 +92,7 @@ def checked(cfg: CheckConfig, base: EnvBase | None = None) -> Checked:
                 is_random = check_seeds(found, env, cfg.seed)
                 if not is_random:
                     check_copies(found, env, cfg.seed)
-                check_play(found, env, env_cfg, cfg, is_random=is_random)
+                check_play(found, env, cfg, is_random=is_random)
     finally:
         if base is None:
             env.close(raise_if_closed=False)

@@ -33,7 +33,8 @@ def run_config(values: Any = None, arguments: Iterable[str] = (), **options: str
 
     ``options`` choose from groups (``algo="ppo"``), and are over those among the arguments. ``values`` are set last.
     """
-    cfg: Config = compose(*over(arguments, (f"{group}={name}" for group, name in options.items())), values=values)
+    choices = [f"{group}={name}" for group, name in options.items()]
+    cfg: Config = compose(*over(arguments, choices), values=values)
     return cfg
 
 
@@ -62,14 +63,15 @@ def training_jobs(
     for later in ("rule", "count"):  # keys of later: without them a run is what it was before, and has its digest
         if config["reward"][later] is None:
             del config["reward"][later]
-    return [
-        Job(f"{label}-{seed}", "drest_torch.jobs.training_job:train", {"config": config | {"seed": seed}})
-        for seed in seeds
-    ]
+    jobs = []
+    for seed in seeds:
+        spec = {"config": config | {"seed": seed}}
+        jobs.append(Job(f"{label}-{seed}", "drest_torch.jobs.training_job:train", spec))
+    return jobs
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """The run of a spec that `training_jobs` made.
+    """Execute the run of a spec that `training_jobs` made.
 
     numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes``, ``wall_seconds``; of exact gradients
     also what they took (`drest_torch.tracking.effort.NUMBERS`).
@@ -82,11 +84,12 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     in the reachable states. Of an environment that is no gridworld ``neutrality_normalised`` and
     ``neutrality_own_normalised`` [n], ÷ log2 k.
     """
-    return trained(spec, folder)[1]
+    _, result = trained(spec, folder)
+    return result
 
 
 def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = lambda run: None) -> tuple[Run, Result]:
-    """The same, with the run itself, for a study that looks at more of what it has learned.
+    """Execute the run, and return it with its result, for a study that looks at more of what it has learned.
 
     ``before`` may change the run before it trains, in the same way whenever it begins or goes on.
     """
@@ -98,22 +101,37 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
     summary = run.train()
     if summary is None:
         raise KeyboardInterrupt  # it was asked to stop, and has saved
-    names = ("splits", "env_steps", "mini_episodes", "wall_seconds", *(NUMBERS if is_exact(summary) else ()))
+    names = ["splits", "env_steps", "mini_episodes", "wall_seconds"]
+    if is_exact(summary):
+        names += NUMBERS
     numbers = {name: summary[name] for name in names}
     arrays = _curves(folder / "metrics.jsonl")
-    for split, found in summary["splits"].items():
-        levels = json.loads((folder / found["file"]).read_text(encoding="utf-8"))
-        for name in ("usefulness", "neutrality"):
-            arrays[f"{split}/{name}"] = np.array([level[name] for level in levels])
-        arrays[f"{split}/p_longest"] = np.array([[*level["length_probabilities"].values()][-1] for level in levels])
-        further = run.task.arrays(split, levels, run.algorithm.policy)
-        arrays |= {f"{split}/{name}": value for name, value in further.items()}
+    for split, summarised in summary["splits"].items():
+        levels = json.loads((folder / summarised["file"]).read_text(encoding="utf-8"))
+        of_split = {
+            "usefulness": np.array([level["usefulness"] for level in levels]),
+            "neutrality": np.array([level["neutrality"] for level in levels]),
+            "p_longest": np.array([_p_longest(level) for level in levels]),
+            **run.task.arrays(split, levels, run.algorithm.policy),
+        }
+        arrays |= {f"{split}/{name}": values for name, values in of_split.items()}
     return run, Result(numbers, arrays)
 
 
+def _p_longest(level: dict[str, Any]) -> float:
+    """Return the probability of the longest length of a level."""
+    *_, longest = level["length_probabilities"].values()
+    return float(longest)
+
+
 def _curves(metrics: Path) -> dict[str, np.ndarray]:
-    """The exact evaluations over training."""
-    rows = [row for row in read_metrics(metrics) if any(name.startswith("eval/") for name in row)]
-    names = [name for name in rows[0] if name.startswith("eval/")]
-    steps = np.array([row["step"] for row in rows])
-    return {"steps": steps} | {name: np.array([row[name] for row in rows]) for name in names}
+    """Return the evaluations over training."""
+    rows = []
+    for row in read_metrics(metrics):
+        if any(name.startswith("eval/") for name in row):
+            rows.append(row)
+    curves = {"steps": np.array([row["step"] for row in rows])}
+    for name in rows[0]:
+        if name.startswith("eval/"):
+            curves[name] = np.array([row[name] for row in rows])
+    return curves
