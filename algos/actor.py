@@ -18,6 +18,8 @@ from drest_torch.algos.distributions import ActionKind
 from drest_torch.algos.networks.base import rows_of
 from drest_torch.algos.networks.policy import memory_of, number_of, settings_of
 
+STATE, ROW = "state", "row"
+"""The keys of the number of a state, and of its row in `SeenStates`."""
 PRIVATE = "private_bits"
 """The key of the private bits of a mini-episode."""
 COUNTS = "drest_log_discounts"
@@ -27,61 +29,70 @@ INIT, MEMORY = "is_init", "memory"
 
 
 class StateView:
-    """What policies see of the states of a batch: the observation of each distinct state, by its number.
+    """The observations of states that an environment shows as numbers: one for each distinct state of some steps.
 
-    ``observe`` returns the observations [u, …] of states with these numbers [u]. An actor and a critic share a view, so
-    that the distinct states of the same steps are found once.
-
-    From `begin` to `keep`, while a batch is collected, the view keeps what it has seen. From then to `forget` learning
-    gives the rows of this in the place of states.
+    ``observe`` returns the observations [u, …] of states with these numbers [u].
     """
 
+    key = STATE
+
     def __init__(self, observe: Callable[[Tensor], Tensor] | None = None) -> None:
-        self.set(observe)
+        self.observe: Any = observe
+        self.records: list[Distinct] | None = None
+        """What was seen in each step of a batch that is collected to learn from; None: it is not kept."""
 
-    def set(self, observe: Any) -> None:
-        """Look at the states of another level set from now on."""
-        self.observe = observe
-        self.forget()
-
-    def forget(self) -> None:
-        """Keep nothing any more."""
-        self._seen: list[Distinct] | None = None
-        self._known: Distinct | None = None
-        self._last: tuple[Tensor, Tensor | None, Distinct] | None = None
-
-    def begin(self) -> None:
-        """Keep what is seen from now on."""
-        self.forget()
-        self._seen = []
-
-    def keep(self) -> Tensor:
-        """End a batch; return the row of each step [slots, time], which `distinct` takes from now on."""
-        assert self._seen is not None
-        observation = torch.cat([found.observation for found in self._seen])
-        settings = [found.private for found in self._seen if found.private is not None]
-        first = torch.tensor([0, *(len(found.observation) for found in self._seen)]).cumsum(0)[:-1]
-        row = torch.stack([found.index for found in self._seen], 1) + first.to(observation.device)
-        self.forget()
-        private = torch.cat(settings) if settings else None
-        self._known = Distinct(observation, private, torch.arange(len(observation), device=observation.device))
-        return row
+    def record(self) -> None:
+        """Keep what is seen from now on, for `SeenStates`."""
+        self.records = []
 
     def distinct(self, state: Tensor, private: Tensor | None) -> Distinct:
         """Return the distinct inputs of steps with these states [n] and private bits [n, bits]."""
-        if self._seen is not None:
-            self._seen.append(self._look(state, private))
-            return self._seen[-1]
-        if self._last is None or self._last[0] is not state or self._last[1] is not private:
-            self._last = state, private, self._look(state, private) if self._known is None else self._known.part(state)
-        return self._last[2]
-
-    def _look(self, state: Tensor, private: Tensor | None) -> Distinct:
         bits = 0 if private is None else private.shape[-1]
-        key = state if private is None else (state << bits) | number_of(private)
-        key, index = torch.unique(key, return_inverse=True)
-        setting = None if private is None else settings_of(key & ((1 << bits) - 1), bits)
-        return Distinct(self.observe(key >> bits), setting, index)
+        number = state if private is None else (state << bits) | number_of(private)
+        number, index = torch.unique(number, return_inverse=True)
+        setting = None if private is None else settings_of(number & ((1 << bits) - 1), bits)
+        found = Distinct(self.observe(number >> bits), setting, index)
+        if self.records is not None:
+            self.records.append(found)
+        return found
+
+
+class SeenStates:
+    """What a batch has shown, as a table: learning looks observations up by their row, and makes none.
+
+    An actor and a critic share it, so that the distinct rows of the same steps are found once.
+    """
+
+    key = ROW
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Keep nothing any more."""
+        self.table: Distinct | None = None
+        self._last: tuple[Tensor, Distinct] | None = None
+
+    def fill(self, view: StateView, batch: TensorDictBase) -> None:
+        """Take what a view has recorded while a batch [slots, time] was collected; add the row of each step to it."""
+        records, view.records = view.records, None
+        assert records is not None
+        sizes = torch.tensor([0, *(len(seen.observation) for seen in records)])
+        first = sizes.cumsum(0)[:-1]  # [time]
+        index = torch.stack([seen.index for seen in records], 1)  # [slots, time]
+        settings = [seen.private for seen in records if seen.private is not None]
+        observation = torch.cat([seen.observation for seen in records])
+        every_row = torch.arange(len(observation), device=observation.device)
+        self.clear()
+        self.table = Distinct(observation, torch.cat(settings) if settings else None, every_row)
+        batch.set(ROW, index + first.to(index.device))
+
+    def distinct(self, row: Tensor, private: Tensor | None) -> Distinct:
+        """Return the distinct inputs of steps with these rows [n], which hold the private bits too."""
+        assert self.table is not None
+        if self._last is None or self._last[0] is not row:
+            self._last = row, self.table.part(row)
+        return self._last[1]
 
 
 @dataclass(frozen=True)
@@ -110,9 +121,9 @@ class Once(TensorDictModuleBase):
     """A policy or a critic as TorchRL's modules are: it runs its network once for each distinct state of a batch.
 
     Many steps of a batch are taken in the same state, above all where many slots play on few levels. An environment
-    therefore shows the number of its state. This module makes the observations of the distinct numbers (``view``), runs
-    the network on those, and hands each row back to the steps of its state. Private bits are part of what is distinct.
-    Without a view, ``sees`` is the key of observations, and each step has its own row.
+    therefore shows the number of its state. This module gets the observations of the distinct states from a ``view``,
+    runs the network on those, and hands each row back to the steps of its state. Private bits are part of what is
+    distinct. Without a view, ``sees`` is the key of observations, and each step has its own row.
 
     A policy ``acts``: its outputs are normalised once for each state. ``has_bits`` says whether it sees private bits;
     only a critic sees counts. A network with a memory goes on from it with what it reads of each step. While a batch is
@@ -123,7 +134,7 @@ class Once(TensorDictModuleBase):
         self,
         network: Callable[..., Tensor],
         sees: str,
-        view: StateView | None = None,
+        view: StateView | SeenStates | None = None,
         *,
         has_bits: bool = False,
         counts: bool = False,
@@ -131,10 +142,11 @@ class Once(TensorDictModuleBase):
     ) -> None:
         super().__init__()
         self.network: Any = network
-        self.sees, self.view, self.has_bits, self.counts, self.acts = sees, view, has_bits, counts, acts
+        self.sees = sees if view is None else view.key
+        self.view, self.has_bits, self.counts, self.acts = view, has_bits, counts, acts
         self.remembers = memory_of(network) > 0
         keys = {PRIVATE: has_bits, COUNTS: counts, INIT: self.remembers, MEMORY: self.remembers and acts}
-        self.in_keys = [sees, *(key for key, is_read in keys.items() if is_read)]
+        self.in_keys = [self.sees, *(key for key, is_read in keys.items() if is_read)]
         self.out_keys: list[NestedKey] = ["outputs" if acts else "state_value"]
         if self.remembers and acts:
             self.out_keys.append(("next", MEMORY))

@@ -131,7 +131,10 @@ class Algorithm(ABC):
 
     @classmethod
     def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
-        """Yield the values that a run with this algorithm and objective must have; each supposes those before it."""
+        """Yield the values that a run with this algorithm must have; each need supposes those before it.
+
+        ``objective`` is None for the return of the reward.
+        """
         yield from ()
 
     @abstractmethod

@@ -46,17 +46,19 @@ class SampledAlgorithm(NetworkAlgorithm):
     def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator, *, environment: Any) -> None:
         from torchrl.objectives.value import GAE
 
+        from drest_torch.algos.actor import SeenStates
+
         super().__init__(policy, critic, config, rng)
         self.environment = environment
-        self.actor, self.value = environment.actor(policy), environment.value(critic)
-        self.view = environment.view
+        self.view, self.seen = environment.view, SeenStates()
+        self.actor, self.value = environment.actor(policy, self.seen), environment.value(critic, self.seen)
         self.group = environment.group or (1 if memory_of(policy) else None)
         self.epochs, self.max_kl = getattr(config, "epochs", 1), getattr(config, "max_kl", None)
         self.loss = self.make_loss(self.actor, self.value)
         self.gae = GAE(gamma=1.0, lmbda=1.0 if critic is None else config.gae_lambda, value_network=None)
         end = "mini_done" if config.credit == "mini" else "done"
         self.gae.set_keys(done=end, terminated=end)
-        self.collector = environment.collector(self.actor, learns=True)
+        self.collector = environment.collector(environment.actor(policy), learns=True)
 
     @classmethod
     def on(cls, task: Source, config: Any, rng: torch.Generator) -> SampledAlgorithm:
@@ -69,7 +71,7 @@ class SampledAlgorithm(NetworkAlgorithm):
     def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
         reward, named = cfg.reward, f"objective={cfg.objective.name}"
         counting = f"reward.counting={reward.counting}"
-        if cfg.objective.name != "drest":
+        if objective is not None:
             if not objective.can_be_sampled():
                 yield "algo.name", "generalist", f", but {named} as it is set needs the exact outcome of levels"
             yield "reward.counting", "averaged", f" has no groups, and {named} compares their mini-episodes"
@@ -105,8 +107,7 @@ class SampledAlgorithm(NetworkAlgorithm):
             if metrics is None:
                 break
             history.append(metrics)
-        if self.view is not None:
-            self.view.forget()
+        self.seen.clear()
         means = {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
         return means | {"optim/steps": torch.tensor(len(history))}
 
@@ -128,10 +129,10 @@ class SampledAlgorithm(NetworkAlgorithm):
         from tensordict import TensorDict
         from torch.nn.functional import pad
 
+        if self.view is not None:
+            self.seen.fill(self.view, batch)
         steps = self.steps_of(batch)
         slot, time = steps["slot"], steps.pop("time")
-        if self.view is not None:
-            steps["state"] = self.view.keep()[slot, time]
         values = torch.zeros_like(batch.get(("next", "reward")))  # [slots, time, 1]; 0 where nothing was played
         if self.value is not None:
             values[slot, time] = self.value(steps).pop("state_value")

@@ -102,7 +102,7 @@ class Tabular(base.Algorithm):
         if requirements(cfg.policy.network).remembers:
             sees = f"{algo} needs one that sees the state alone, unlike algo=ppo, a2c or reinforce"
             yield "policy.network", "mlp", f" remembers earlier steps, and {sees}"
-        if cfg.objective.name != "drest":
+        if objective is not None:
             yield "algo.name", "generalist", f", but {named} as it is set needs the exact outcome of levels"
         yield "start_from", None, f", but {algo} trains a table"
         yield "reward.episodes_at_start", None, f", which {algo} does not have"

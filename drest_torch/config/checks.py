@@ -75,7 +75,8 @@ def check_run(cfg: Config) -> None:
     if not is_list and best is not None:
         raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or null")
     task, algorithm = TASK_CHECKS[cfg.env.name], ALGORITHMS[cfg.algo.name].Algorithm
-    needs = chain(task.needs(cfg), algorithm.needs(cfg, objective_of(cfg)), _of_private_bits(cfg))
+    objective = None if cfg.objective.name == "drest" else objective_of(cfg)
+    needs = chain(task.needs(cfg), algorithm.needs(cfg, objective), _of_private_bits(cfg))
     for key, needed, why in needs:  # each need supposes those before it
         if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
             name = key.removesuffix(".name")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torchrl.data import Unbounded
 from torchrl.envs import Compose, EnvBase, InitTracker, TensorDictPrimer, Transform
 
-from drest_torch.algos.actor import MEMORY, Actor, Once, StateView
+from drest_torch.algos.actor import MEMORY, Actor, Once, SeenStates, StateView
 from drest_torch.algos.distributions import ActionKind, one_of
 from drest_torch.algos.networks.policy import memory_of
 from drest_torch.play.collector import ENDLESS, Ends, MetaEpisodeCollector
@@ -68,8 +68,11 @@ class Environment:
 
     # ------------------------------------------------------------------------------------ who plays
 
-    def actor(self, policy: Callable[..., Tensor]) -> Actor:
-        """Return a policy as TorchRL's actor in this environment, which carries its memory if it has one."""
+    def actor(self, policy: Callable[..., Tensor], seen: SeenStates | None = None) -> Actor:
+        """Return a policy as TorchRL's actor in this environment, which carries its memory if it has one.
+
+        To learn it reads what a batch has ``seen``, if the environment shows the numbers of states.
+        """
         actions = self.actions
         if memory := memory_of(policy):
             if MEMORY not in self.env.observation_spec:
@@ -77,7 +80,7 @@ class Environment:
                 self.env = appended(self.env, InitTracker(), carried)
             if self.view is not None:
                 actions = one_of(actions.outputs)
-        return Actor(self._once(policy, acts=True), actions)
+        return Actor(self._once(policy, seen, acts=True), actions)
 
     def uniform_actor(self) -> Actor:
         """Return an actor that acts at random, and asks for a delay, if it can, in about half of the mini-episodes."""
@@ -88,12 +91,13 @@ class Environment:
         """Return the outputs of an untrained policy [A]."""
         return self.actions.offset(None)
 
-    def value(self, critic: Callable[..., Tensor] | None) -> Once | None:
-        """Return a critic as TorchRL's value network in this environment."""
-        return None if critic is None else self._once(critic, counts=self.shows_counts)
+    def value(self, critic: Callable[..., Tensor] | None, seen: SeenStates | None = None) -> Once | None:
+        """Return a critic as TorchRL's value network in this environment, as `actor` does."""
+        return None if critic is None else self._once(critic, seen, counts=self.shows_counts)
 
-    def _once(self, network: Callable[..., Tensor], **how: bool) -> Once:
-        return Once(network, self.sees, self.view, has_bits=self.private_bits > 0, **how)
+    def _once(self, network: Callable[..., Tensor], seen: SeenStates | None, **how: bool) -> Once:
+        view = seen if self.view is not None and seen is not None else self.view
+        return Once(network, self.sees, view, has_bits=self.private_bits > 0, **how)
 
     def collector(self, actor: Any, *, greedy: bool = False, learns: bool = False) -> MetaEpisodeCollector:
         """Return a collector of batches; those that are learnt from keep what was seen of their states."""
@@ -103,7 +107,7 @@ class Environment:
             self.ends,
             most_steps=lambda: self.most_steps,
             postproc=self.postproc,
-            begin=self.view.begin if learns and self.view is not None else None,
+            begin=self.view.record if learns and self.view is not None else None,
             unread=[MEMORY, ("next", MEMORY)] if MEMORY in actor.in_keys else [],
             greedy=greedy,
         )

@@ -84,7 +84,7 @@ class Gridworlds(Environment):
 
     def _look_at(self, mdp: Mdp, observe: Observation) -> None:
         assert self.view is not None
-        self.view.set(lambda number: observe(*mdp.states.of(number)))
+        self.view.observe = lambda number: observe(*mdp.states.of(number))
         patience = PATIENCE if mdp.any_free_bumps else 1
         self.most_steps = self.base.episodes_per_meta * mdp.max_time * patience
 

@@ -63,7 +63,8 @@ class GridworldTask(Task):
         check_levels(cfg, self.levels.train, self.levels.evaluated())
         self._digest = level_sets.digest(self.levels)
         self.map_size = map_size(cfg, self.levels)
-        self.objective = objective_of(cfg)
+        self.objective = None if cfg.objective.name == "drest" else objective_of(cfg)
+        """What is maximised in place of the return of the reward."""
         self.coins = PaidCoins(cfg.reward.pays, cfg.reward.best_of)
         self.sampler = self._level_sampler(rng)
         self.compiles_once = not self.sampler.changes and self._levels_at_once() >= len(self.levels.train)
@@ -144,7 +145,7 @@ class GridworldTask(Task):
         environment.pay(
             self.reward.at(0.0),
             shows_counts=with_critic and self.reward.counting == "sequential",
-            objective=None if cfg.objective.name == "drest" else self.objective,
+            objective=self.objective,
         )
         if self.sampler.changes:
             environment.sample = lambda groups: self._solved(self.sampler.sample(groups))
@@ -176,8 +177,10 @@ class GridworldTask(Task):
         return tabulate(mdp, optima), optima.best_return[0].tolist()
 
     def tensors(self) -> dict[str, Tensor]:
-        objective = {f"objective.{name}": value for name, value in self.objective.tensors().items()}
-        return self.sampler.tensors() | objective
+        tensors = self.sampler.tensors()
+        if self.objective is not None:
+            tensors |= {f"objective.{name}": value for name, value in self.objective.tensors().items()}
+        return tensors
 
     # ------------------------------------------------------------------------------------ evaluation
 

@@ -286,7 +286,8 @@ def assembled(
     """Return the level set with these walls [B, H, W] and the other tensors of `Mdp`."""
     goto = _goto(wall)
     for kind in kinds_in(layers):
-        goto = kind.redirect(goto, layers, wall.shape)
+        if kind.is_on(layers).any():
+            goto = kind.redirect(goto, layers, wall.shape)
     return Mdp(
         levels=tuple(levels),
         height=wall.shape[1],

@@ -9,7 +9,7 @@ from torch import nn
 
 from drest_torch.agents.untrained import build_networks
 from drest_torch.algos import a2c, exact, ppo, reinforce
-from drest_torch.algos.actor import Once, StateView
+from drest_torch.algos.actor import Once, SeenStates, StateView
 from drest_torch.algos.base import falling
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
@@ -76,7 +76,7 @@ def test_advantages_against_the_definition(credit, lmbda, long, monkeypatch):
     steps = algorithm.with_advantages(batch)
     metrics = algorithm.metrics_of(batch, steps)
     value = torch.zeros(batch.shape)
-    value[played(batch)] = Values()(made.worlds.view._known.observation)[steps["state"]]
+    value[played(batch)] = Values()(algorithm.seen.table.observation)[steps["row"]]
     expected = slow_advantages(batch, value, lmbda, credit)
     found = steps["advantage"].squeeze(-1)
     assert torch.allclose(found, expected, atol=1e-4)  # 32-bit sums of up to a hundred terms
@@ -229,7 +229,6 @@ def test_losses_against_their_formulas():
             assert 0 < outside < 1
             assert losses["clip_fraction"].item() == pytest.approx(outside.item())
             assert losses["kl_approx"].item() == pytest.approx(-ratio.log().mean().item(), abs=1e-6)
-        made.worlds.view.forget()
 
 
 def test_schedules_reach_the_loss_and_the_optimisers():
@@ -279,10 +278,13 @@ def test_once_is_the_network_in_each_step(network, private_bits):
     value = Once(critic, "state", view, **how, counts=True)
     compare(value(steps)["state_value"].squeeze(-1), critic(*seen, steps["drest_log_discounts"]), critic)
     acts = Once(policy, "state", view, **how, acts=True)
-    view.begin()
+    view.record()
     compare(acts(steps)["outputs"], policy(*seen).log_softmax(-1), policy)
-    steps["state"] = view.keep().squeeze(-1)
-    compare(acts(steps)["outputs"], policy(*seen).log_softmax(-1), policy)
+    table, one_step = SeenStates(), steps.unsqueeze(-1)
+    table.fill(view, one_step)
+    steps["row"] = one_step["row"].squeeze(-1)
+    learns = Once(policy, "state", table, **how, acts=True)
+    compare(learns(steps)["outputs"], policy(*seen).log_softmax(-1), policy)
 
 
 def test_muon_has_the_wide_matrices_and_adam_the_rest():
@@ -357,7 +359,6 @@ def test_the_sampled_gradient_is_the_exact_one_on_average(counting, rounds, cred
         steps = algorithm.with_advantages(batch_of(algorithm, made))
         loss = algorithm.loss(steps)["loss_actor"] * len(steps) / 32768
         gradients.append(-torch.autograd.grad(loss, policy.logits)[0])
-        made.worlds.view.forget()
     sampled = torch.stack(gradients).mean(0)
     assert torch.cosine_similarity(sampled.flatten(), expected.flatten(), dim=0) > 0.995
     assert sampled.norm().item() == pytest.approx(expected.norm().item(), rel=0.06)
