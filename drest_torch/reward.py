@@ -125,14 +125,14 @@ def averaged_over_orders(discounts: Tensor, key: str) -> Tensor:
     episodes = len(discounts)
     if episodes > MOST_RULED:
         raise ConfigError(f"reward.episodes_per_meta={episodes} with {key}; expected at most {MOST_RULED}")
-    others = episodes - 1
     number = torch.arange(episodes, dtype=torch.float64)
-    alike, chosen = number.unsqueeze(-1), number  # [n, N]
+    ways = _log_choose(number.unsqueeze(-1), number)  # [n, N] of N among n
+    ways_of_others = ways.flip(0)  # [n, N] of N among the E − 1 − n others
     total = torch.zeros_like(number)
     for index, of_index in enumerate(discounts):
-        ways = _log_choose(alike, chosen) + _log_choose(others - alike, index - chosen)
-        chance = (ways - _log_choose(number * 0 + others, number * 0 + index)).exp()
-        total += torch.where(chance > 0, chance * of_index, 0).sum(-1)
+        some = slice(0, index + 1)  # N = 0 … i − 1
+        chance = (ways[:, some] + ways_of_others[:, some].flip(1) - ways[-1, index]).exp()
+        total += torch.where(chance > 0, chance * of_index[some], 0).sum(-1)
     return total / episodes
 
 
