@@ -133,8 +133,8 @@ class WorldObject(ABC):
         """Return the features that this object has."""
         return frozenset(self.features)
 
-    def check(self, walls: Sequence[Sequence[bool]], place: str) -> None:
-        """Refuse an object that cannot be at its place."""
+    def check(self, walls: Sequence[Sequence[bool]], others: Sequence[WorldObject], place: str) -> None:
+        """Refuse an object that cannot be at its place, among these walls and ``others`` on the map."""
         return
 
     def moved(self, row: int, column: int, actions: Sequence[int]) -> Self:
@@ -145,7 +145,8 @@ class WorldObject(ABC):
     def redirect(cls, goto: Tensor, layers: Layers, shape: torch.Size) -> Tensor:
         """Return the spots that actions lead to [S, 4] with the effect of these objects, given the layers [S].
 
-        Spots number the cells of all maps of a set, whose ``shape`` is [levels, height, width].
+        Spots number the cells of all maps of a set, whose ``shape`` is [levels, height, width]. The effect must be the
+        same on a map that is rotated or reflected, so it cannot follow from the order of the spots.
         """
         return goto
 
