@@ -1,6 +1,12 @@
-"""The examples of docs/howto/extend.md: what each page says of code of one's own is written, found and run."""
+"""The examples of docs/howto/extend.md: what each page says of code of one's own is written, found and run.
+
+Five standard changes are made so: a loss of TorchRL with state, a world object, a rule of counting, an environment and
+a network. After each, what was there before is as it was: the shipped agent and a run of before are evaluated to the
+same usefulness and neutrality. A run with the change that is killed and resumed is the one that was not.
+"""
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -9,47 +15,74 @@ from functools import partial
 import pytest
 import torch
 
+from drest_torch.agent import Agent
 from drest_torch.agents.checkpoints import load_checkpoint
 from drest_torch.agents.untrained import reward_of
+from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start
 from tests.helpers.commands import python
 from tests.helpers.documents import ROOT, blocks, follow
-from tests.helpers.runs import configured, metrics, same_run, weights
+from tests.helpers.runs import configured, metrics, train, weights
+from tests.helpers.standing import check_goes_on, scores
 
 SMALL = ("policy.width=16", "policy.depth=2", "progress=false", "test.paper=false", "env_steps=6000", "evaluations=2")
 
 
-def trained(heading, folder, monkeypatch):
-    """Do what a section says for a few steps, in a folder with its modules."""
-    _, *words = follow("howto/extend", heading, folder)
+@pytest.fixture(scope="module")
+def before(tmp_path_factory):
+    """A run of before a change, and what it and the shipped agent come to."""
+    run = train(tmp_path_factory.mktemp("before") / "run", "levels=example", "algo=exact")
+    return run, scores(run)
+
+
+def trained(heading, folder, monkeypatch, *, page="howto/extend", further=()):
+    """Do what a section says for a few steps, in a folder with its modules; what is ``further`` is for no gridworld."""
+    _, *words = follow(page, heading, folder)
     for path in folder.glob("*.py"):
         monkeypatch.delitem(sys.modules, path.stem, raising=False)
     monkeypatch.syspath_prepend(folder)
     quiet = [] if any("logger" in word for word in words) else ["logger=none"]
-    run = start(configured(folder / "run", *words, *quiet, *SMALL))
+    made = partial(compose, f"run_dir={folder / 'run'}") if further else partial(configured, folder / "run")
+    run = start(made(*words, *quiet, *SMALL, *further))
     assert run.train() is not None
     return run
 
 
-@pytest.mark.slow
-def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch):
+def check_standing(run, before):
+    """Nothing of before has changed, and what is new can be killed."""
+    assert scores(before[0]) == before[1]
+    check_goes_on(run.folder, lambda cut: resume(cut).train())
+
+
+def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch, before):
     """The penalty's coefficient adapts, and is a buffer of the loss alone."""
     run = trained("An algorithm", tmp_path, monkeypatch)
     rows = metrics(run.folder)
     assert any(name.startswith("loss/kl") for name in rows[-1])
     assert "policy/clip_fraction" not in rows[-1]
-    first = min((run.folder / "checkpoints").glob("step-*"))
-    tensors, _ = load_checkpoint(first)
+    tensors, _ = load_checkpoint(min((run.folder / "checkpoints").glob("step-*")))
     assert tensors["algorithm.loss.beta"] != type(run.algorithm.loss)(run.algorithm.actor, run.algorithm.value).beta
-    shutil.copytree(run.folder, cut := tmp_path / "cut")
-    for path in (cut / "checkpoints").glob("step-*"):
-        if path.name != first.name:
-            path.unlink()
-    (cut / "summary.json").unlink()
-    assert resume(cut).train() is not None
-    same_run(run.folder, cut)
+    check_standing(run, before)
+
+
+def test_an_environment_of_ones_own_is_trained_in_and_resumed(tmp_path, monkeypatch, before):
+    pytest.importorskip("gymnasium")
+    few = (
+        "env.copies=4",
+        "algo.episodes=16",
+        "reward.group=4",
+        "sampled=8",
+        "env_steps=600",
+        "env.base=5",
+        "env.delays=[5]",
+        "pictures=0",
+    )
+    heading, page = "TorchRL, by a factory", "environments/torchrl"
+    run = trained(heading, tmp_path, monkeypatch, page=page, further=few)
+    assert Agent.load(run.folder).environment(copies=1) is not None
+    check_standing(run, before)
 
 
 def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path, monkeypatch):
@@ -66,20 +99,23 @@ def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, mon
         start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.rule=linear:discount"))
 
 
-def test_a_rule_of_counting_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch):
+def test_a_rule_of_counting_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch, before):
     run = trained("A rule of counting", tmp_path, monkeypatch)
+    check_standing(run, before)
     p = torch.tensor([0.1, 0.5], dtype=torch.float64)
     assert not torch.allclose(reward_of(run.cfg).expected_discount(p, 2), Reward().expected_discount(p, 2), rtol=0.01)
     with pytest.raises(ConfigError, match=r"reward\.count=waning:count, and a table"):
         start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.count=waning:count"))
 
 
-def test_a_network_of_ones_own_is_trained(tmp_path, monkeypatch):
-    tensors = weights(trained("A network", tmp_path, monkeypatch).folder)
+def test_a_network_of_ones_own_is_trained(tmp_path, monkeypatch, before):
+    run = trained("A network", tmp_path, monkeypatch)
+    tensors = weights(run.folder)
     gains = [tensors[f"policy.net.body.{block}.layers.0.weight"] for block in (1, 2)]
     assert [len(gain) for gain in gains] == [16, 16]
     assert not any(torch.equal(gain, torch.ones(16)) for gain in gains)
     assert "policy.net.body.3.layers.0.weight" not in tensors
+    check_standing(run, before)
 
 
 @pytest.mark.slow
@@ -91,27 +127,56 @@ def test_a_logger_of_ones_own_is_told_of_every_evaluation(tmp_path, monkeypatch,
     assert capsys.readouterr().out.splitlines() == lines
 
 
-@pytest.mark.slow
-def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(tmp_path):
-    """In a copy of the project: the coin of 5 behind the wall is one step beyond the other teleporter."""
+@pytest.fixture(scope="module")
+def with_teleporters(tmp_path_factory):
+    """A copy of the project with the two files of the page."""
+    copy = tmp_path_factory.mktemp("copy")
     for folder in ("drest_torch", "envs", "algos", "configs"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, copy / folder, symlinks=True)  # with what is compiled
     (block,) = [each for each in blocks(ROOT / "docs" / "howto" / "extend.md", "A world object") if each.file]
     assert len(block.text.splitlines()) <= 60
-    block.write(tmp_path)
-    kinds = tmp_path / "envs" / "objects" / "__init__.py"
+    block.write(copy)
+    kinds = copy / "envs" / "objects" / "__init__.py"
     text = kinds.read_text("utf-8").replace("Door, Lottery)\nKIND_OF", "Door, Lottery, Teleporter)\nKIND_OF")
     before, line, after = text.partition("from drest_torch.envs.objects.lottery import Lottery\n")
     kinds.write_text(f"{before}{line}from drest_torch.envs.objects.teleporter import Teleporter\n{after}", "utf-8")
-    (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA T # C5\n. . # T\nB3 . # .\n")
+    return copy
 
-    drest = partial(python, "-m", "drest_torch", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+
+def in_copy(copy):
+    """Return what runs Python with the copy's project and these tests."""
+    return partial(python, cwd=copy, PYTHONPATH=f"{copy}{os.pathsep}{ROOT}")
+
+
+def test_teleporters_leave_alone_what_was_there_before(with_teleporters, before):
+    """They are the same on maps that are rotated or reflected."""
+    lines = [
+        "import json, pathlib",
+        "from tests.helpers import kinds, standing",
+        "kinds.check_symmetries(kinds.KINDS[-1])",
+        f"print(kinds.KINDS[-1].noun, json.dumps(standing.scores(pathlib.Path({str(before[0])!r}))))",
+    ]
+    noun, _, found = in_copy(with_teleporters)("-c", "\n".join(lines)).partition(" ")
+    assert noun == "teleporter"
+    assert json.loads(found) == before[1]
+
+
+@pytest.mark.slow
+def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(with_teleporters):
+    """In a copy of the project: the coin of 5 behind the wall is one step beyond the other teleporter."""
+    copy = with_teleporters
+    (copy / "mine.txt").write_text("shutdown: 4\n\nA T1 # C5\n. . # T1\nB3 . # .\n")
+    (copy / "three.txt").write_text("shutdown: 4\n\nA T1 # C5\n. T1 # T1\n")
+
+    drest = partial(in_copy(copy), "-m", "drest_torch")
     assert drest("evaluate", "levels=paper") == python("-m", "drest_torch", "evaluate", "levels=paper")
+    assert "'T1' leads nowhere; expected two of them" in drest("show", "three.txt", status=2)
     shown = drest("show", "mine.txt", "--picture", "mine.png")
     assert "2 teleporters" in shown
     assert re.search(r"\b4\b.*\b5\b", shown)
-    assert (tmp_path / "mine.png").is_file()
-    few = ["evaluations=1", "pictures=0", "logger=none", "test.paper=false", "run_dir=run"]
+    assert (copy / "mine.png").is_file()
+    few = ["env_steps=800_000", "evaluations=2", "pictures=0", "logger=none", "test.paper=false", "run_dir=run"]
     drest("train", "algo=exact", "levels.path=mine.txt", *few)
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    summary = json.loads((copy / "run" / "summary.json").read_text())
     assert min(summary["splits"]["train"][name] for name in ("usefulness", "neutrality")) > 0.9
+    check_goes_on(copy / "run", lambda cut: drest("train", f"resume={cut}"))

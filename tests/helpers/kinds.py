@@ -8,7 +8,9 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level, LevelError, parse_level
 from drest_torch.envs.levels.symmetry import canonical_key, symmetries
-from drest_torch.envs.objects import WorldObject
+from drest_torch.envs.objects import KINDS, WorldObject
+
+__all__ = ["KINDS", "check_symmetries"]
 
 LOTTERY = "lottery a: 1/2 C3 +1 | 1/2 C1 +0"
 MOST = 4
