@@ -73,7 +73,7 @@ def _stands(level: Level, walls: list[list[bool]]) -> bool:
     """Return whether fixtures, such as doors, can be where they are with these walls."""
     try:
         for thing in level.fixtures:
-            thing.check(walls, level.place)
+            thing.check(walls, (*level.objects, *level.fixtures), level.place)
     except LevelError:
         return False
     return True

@@ -185,8 +185,7 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
     walls = tuple(tuple(cell == "#" for cell in row) for row in rows)
     start, objects = _on_map(rows, _lotteries(record.get("lotteries", {}), rows, here), here)
     for thing in objects:
-        others = [other for other in objects if other is not thing]
-        thing.check(walls, others, _place(here, thing.row, thing.column))
+        thing.check(walls, objects, _place(here, thing.row, thing.column))
     by_kind = [thing for kind in KINDS for thing in objects if type(thing) is kind]
     level = Level(
         name=record["name"],

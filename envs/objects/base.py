@@ -133,8 +133,8 @@ class WorldObject(ABC):
         """Return the features that this object has."""
         return frozenset(self.features)
 
-    def check(self, walls: Sequence[Sequence[bool]], others: Sequence[WorldObject], place: str) -> None:
-        """Refuse an object that cannot be at its place, among these walls and ``others`` on the map."""
+    def check(self, walls: Sequence[Sequence[bool]], objects: Sequence[WorldObject], place: str) -> None:
+        """Refuse an object that cannot be at its place, among the walls and ``objects`` of the map."""
         return
 
     def moved(self, row: int, column: int, actions: Sequence[int]) -> Self:

@@ -67,7 +67,7 @@ class Door(WorldObject):
     def of_numbers(cls, row: int, column: int, *numbers: float) -> Self:
         return cls(row, column, int(numbers[0]) - 1)
 
-    def check(self, walls: Sequence[Sequence[bool]], others: Sequence[WorldObject], place: str) -> None:
+    def check(self, walls: Sequence[Sequence[bool]], objects: Sequence[WorldObject], place: str) -> None:
         down, right = STEPS[self.direction]
         row, column = self.row + down, self.column + right
         if not (0 <= row < len(walls) and 0 <= column < len(walls[0])) or walls[row][column]:
