@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection
-from dataclasses import Field, dataclass, field
+from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 _KEY = "limits"
@@ -54,6 +54,14 @@ def limited(*, kind: str = "", default: Any = "???", **bounds: Any) -> Any:
     if isinstance(default, list | dict):
         return field(default_factory=lambda: copy.deepcopy(default), metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def same_as(kind: type, name: str) -> Any:
+    """Return a field with the default and the limits that a field of another dataclass has, a list for a pair."""
+    (other,) = [entry for entry in fields(kind) if entry.name == name]
+    if isinstance(other.default, tuple):
+        return limited(default=list(other.default))
+    return field(default=other.default, metadata=other.metadata)
 
 
 def limits_of(value: Field[Any]) -> Limits | None:

@@ -22,7 +22,6 @@ from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import flattened, settings, typed
 from drest_torch.config.schema import (
     Config,
-    EnvConfig,
     LevelsConfig,
     copies_of,
     objective_of,
@@ -70,10 +69,6 @@ def check_run(cfg: Config) -> None:
     for name in cfg.logger.sinks:
         SINKS.check(name)
     device_of(cfg.device, here=False)  # whether there is such a device is known where the run is done
-    best = cfg.env.best
-    is_list = isinstance(best, ListConfig) and all(isinstance(most, int | float) for most in best)
-    if not is_list and best is not None:
-        raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or null")
     task, algorithm = TASK_CHECKS[cfg.env.name], ALGORITHMS[cfg.algo.name].Algorithm
     objective = None if cfg.objective.name == "drest" else objective_of(cfg)
     needs = chain(task.needs(cfg), algorithm.needs(cfg, objective), _of_private_bits(cfg))
@@ -88,6 +83,7 @@ def check_run(cfg: Config) -> None:
 def _of_environments(cfg: Config) -> Iterator[Need]:
     """Yield what a run needs in an environment that is no gridworld."""
     place, required = f"env={cfg.env.name}", requirements(cfg.policy.network)
+    _check_best(cfg.env.best)
     if ALGORITHMS[cfg.algo.name].Algorithm.needs_model:
         yield "algo.name", "ppo", f" knows the model of a gridworld, and {place} has none"
     if required.observations or required.symmetries:
@@ -101,12 +97,16 @@ def _of_environments(cfg: Config) -> Iterator[Need]:
         yield "algo.episodes", played, f" with env.copies={copies_of(cfg)}, which play a meta-episode each"
 
 
+def _check_best(best: Any) -> None:
+    """Refuse an m of each length that is no list of numbers."""
+    is_list = isinstance(best, ListConfig) and all(isinstance(most, int | float) for most in best)
+    if not is_list and best is not None:
+        raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or null")
+
+
 def _of_gridworlds(cfg: Config) -> Iterator[Need]:
     """Yield what a run needs in gridworlds, where networks read maps and are evaluated exactly."""
     policy, required, network = cfg.policy, requirements(cfg.policy.network), f"policy.network={cfg.policy.network}"
-    for key, other in ("id", "gymnasium"), ("factory", "torchrl"):
-        if (value := getattr(cfg.env, key)) is not None:
-            yield "env.name", other, f" has no env.{key}={value}"
     if cfg.levels.path is None and cfg.levels.name == "own":
         yield "levels.name", "generated", " are the test levels of a run that is evaluated"
     if required.observations and policy.observation not in required.observations:
@@ -167,27 +167,23 @@ class TaskChecks:
 
     needs: Callable[[Config], Iterator[Need]]
     shares: Callable[[Config], Iterator[Share]]
-    unread: str
-    """The group whose values it does not read."""
-    schema: type
-    """The dataclass of that group."""
+    reads_levels: bool
 
 
-GRIDWORLDS = TaskChecks(_of_gridworlds, _shares_of_gridworlds, "env", EnvConfig)
-ENVIRONMENTS = TaskChecks(_of_environments, _shares_of_environments, "levels", LevelsConfig)
+GRIDWORLDS = TaskChecks(_of_gridworlds, _shares_of_gridworlds, reads_levels=True)
+ENVIRONMENTS = TaskChecks(_of_environments, _shares_of_environments, reads_levels=False)
 TASK_CHECKS = {"gridworld": GRIDWORLDS, "gymnasium": ENVIRONMENTS, "torchrl": ENVIRONMENTS}
 """By the value of ``env.name``."""
 
 
 def check_unread(cfg: Config) -> None:
-    """Refuse values that a new run does not read: those of `env` in gridworlds, and of `levels` elsewhere."""
-    task = TASK_CHECKS[cfg.env.name]
-    group = task.unread
-    defaults = flattened(OmegaConf.to_container(OmegaConf.structured(task.schema)), f"{group}.")
+    """Refuse values of `levels` in a new run that does not read them."""
+    if TASK_CHECKS[cfg.env.name].reads_levels:
+        return
+    defaults = flattened(OmegaConf.to_container(OmegaConf.structured(LevelsConfig)), "levels.")
     defaults["levels.name"] = "generated"
-    for key, value in flattened(OmegaConf.to_container(getattr(cfg, group), resolve=True), f"{group}.").items():
-        is_set = key not in defaults or value != defaults[key]
-        if is_set and key not in ("env.name", "env.title", "env.id", "env.factory"):
+    for key, value in flattened(OmegaConf.to_container(cfg.levels, resolve=True), "levels.").items():
+        if key not in defaults or value != defaults[key]:
             given = f"{key.removesuffix('.name')}={typed(value)}"
             raise ConfigError(f"{given} does nothing with env={cfg.env.name}; leave it out, or choose another env")
 

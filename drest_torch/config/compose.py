@@ -26,7 +26,7 @@ from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import GROUPS, flattened, quoted, unreadable
-from drest_torch.config.schema import CheckConfig, Config, EvaluateConfig, config_folder
+from drest_torch.config.schema import PLACES, CheckConfig, Config, EnvConfig, EvaluateConfig, config_folder
 from drest_torch.config.suggestions import nearest_keys
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
@@ -98,6 +98,7 @@ def _schemas(of_training: bool) -> dict[tuple[str | None, str], Any]:
         (None, "base_evaluate"): EvaluateConfig,
         (None, "base_check"): CheckConfig,
     }
+    found |= {("env", f"base_{name}"): schema for name, schema in PLACES.items()}
     found["levels/kind", "generated"] = {}
     found["levels/kind", "worlds"] = {"generator": None, "train": 0, "selection": 0, "test": 0}
     found |= {("levels", name): {"defaults": [{"override kind": "worlds"}], "name": name} for name in WORLDS}
@@ -244,6 +245,10 @@ def _wrong_key(key: str, configuration: Any, arguments: Sequence[str]) -> str:
     ]
     written = (argument.lstrip("+~").partition("=")[0] for argument in arguments)
     whole = next((name for name in written if f"{name}.".startswith(f"{key}.")), key)
+    group, _, name = whole.partition(".")
+    if group == "env" and name in EnvConfig.__dataclass_fields__:
+        other = "torchrl" if name == "factory" else "gymnasium"
+        return f"{whole}: no key of env=gridworld; choose another environment, as env={other}"
     return f"{whole}: no such key{_did_you_mean(nearest_keys(whole, known))}; --cfg job prints all keys"
 
 

@@ -24,5 +24,3 @@ class LoggerConfig:
     """offline (to <run>/wandb; no account or network; `wandb sync` uploads it later), online, or disabled."""
     group: str | None = None
     """Runs of one group are shown together; null: none."""
-    name: str | None = None
-    """Name of the run; null: that of its folder."""

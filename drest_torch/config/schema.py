@@ -6,9 +6,9 @@ of another type, is refused with its name; `drest_torch.config.checks` holds val
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, ClassVar
 
 from omegaconf import MISSING
 
@@ -18,10 +18,10 @@ from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.envs.exact.solver import BEST_OF, VALUES
-from drest_torch.envs.generation import config as generation
+from drest_torch.envs.generation.config import GeneratorConfig as Generator
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
-from drest_torch.limits import limited
-from drest_torch.reward import Reward
+from drest_torch.limits import limited, same_as
+from drest_torch.reward import COUNTINGS, Reward
 from drest_torch.timer import MOST_STEPS
 
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
@@ -34,8 +34,8 @@ RANGE = "whole number, or [lowest,highest]"
 
 
 @dataclass
-class _Paid:
-    """What a run says of a reward besides its formula."""
+class RewardConfig:
+    """The fields of `Reward`, whose texts say what they mean, and what a run says of a reward besides."""
 
     name: str = MISSING
     """What it is called in the summary and in the name of the run's folder."""
@@ -46,38 +46,53 @@ class _Paid:
     agent sees the actual values, and evaluation reports them."""
     best_of: str = limited(choices=BEST_OF, default="paid")
     """The values by which m is the most that a length offers: those that are paid, or the actual ones."""
+    lam: float = same_as(Reward, "lam")
+    gamma: float = same_as(Reward, "gamma")
+    episodes_per_meta: int = same_as(Reward, "episodes_per_meta")
+    counting: str = limited(choices=COUNTINGS, default="averaged")
+    divide_by_best: bool = same_as(Reward, "divide_by_best")
+    normalise: bool = same_as(Reward, "normalise")
+    clip: float | None = same_as(Reward, "clip")
+    episodes_at_start: int | None = same_as(Reward, "episodes_at_start")
+    rule: str | None = same_as(Reward, "rule")
+    count: str | None = same_as(Reward, "count")
+
+    documented_by: ClassVar[type] = Reward
 
 
-if TYPE_CHECKING:
-    GeneratorConfig = generation.GeneratorConfig
+@dataclass
+class GeneratorConfig:
+    """The fields of the generator's own dataclass, whose texts say what they mean, as yaml has them: lists, not pairs.
 
-    class RewardConfig(_Paid, Reward):
-        """The fields of `Reward`, so that a new one is written there alone, and those of `_Paid`."""
-else:
+    Its clock is a key of `levels`.
+    """
 
-    def _of_reward(entry: Any) -> tuple[str, Any, Any]:
-        default = "averaged" if entry.name == "counting" else entry.default  # a transform has sequential counting
-        return entry.name, get_type_hints(Reward)[entry.name], field(default=default, metadata=entry.metadata)
+    height: Any = limited(kind=RANGE, default=5)
+    width: Any = limited(kind=RANGE, default=5)
+    walls: list[int] = same_as(Generator, "walls")
+    wall_share: list[float] | None = same_as(Generator, "wall_share")
+    wall_shape: str = same_as(Generator, "wall_shape")
+    wall_length: list[int] = same_as(Generator, "wall_length")
+    coins: list[int] = same_as(Generator, "coins")
+    coin_values: list[int] = same_as(Generator, "coin_values")
+    buttons: list[int] = same_as(Generator, "buttons")
+    chance: list[float] = same_as(Generator, "chance")
+    doors: list[int] = same_as(Generator, "doors")
+    lotteries: list[int] = same_as(Generator, "lotteries")
+    lottery_outcomes: list[int] = same_as(Generator, "lottery_outcomes")
+    lottery_coins: list[int] = same_as(Generator, "lottery_coins")
+    lottery_delay: list[int] = same_as(Generator, "lottery_delay")
+    shutdown: list[int] = same_as(Generator, "shutdown")
+    delay: list[int] = same_as(Generator, "delay")
+    lengths: Any = limited(kind=RANGE, default=2)
+    coin_in_every_length: bool = same_as(Generator, "coin_in_every_length")
+    ratio: list[float] | None = same_as(Generator, "ratio")
+    distance: list[int] | None = same_as(Generator, "distance")
+    spare: list[int] | None = same_as(Generator, "spare")
+    slack: list[int] | None = same_as(Generator, "slack")
+    weights: dict[str, list[int]] | None = same_as(Generator, "weights")
 
-    RewardConfig = make_dataclass("RewardConfig", map(_of_reward, fields(Reward)), bases=(_Paid,))
-    RewardConfig.__module__, RewardConfig.documented_by = __name__, Reward
-
-    def _of_generator(name: str, kind: Any, default: Any) -> tuple[str, Any, Any]:
-        """Return a field of a generator as yaml has it: a pair is a list, or a number where the usual one is."""
-        if name in ("height", "width", "lengths"):
-            return name, Any, limited(kind=RANGE, default=default[0])
-        listed = {generation.Range: list[int], generation.RealRange: list[float]}
-        listed |= {each | None: one | None for each, one in listed.items()}
-        listed[get_type_hints(generation.GeneratorConfig)["weights"]] = dict[str, list[int]] | None
-        return name, listed.get(kind, kind), limited(default=[*default] if isinstance(default, tuple) else default)
-
-    _RANGES = [
-        _of_generator(entry.name, get_type_hints(generation.GeneratorConfig)[entry.name], entry.default)
-        for entry in fields(generation.GeneratorConfig)
-        if entry.name != "clock"  # which is a key of `levels`
-    ]
-    GeneratorConfig = make_dataclass("GeneratorConfig", _RANGES)
-    GeneratorConfig.__module__, GeneratorConfig.documented_by = __name__, generation.GeneratorConfig
+    documented_by: ClassVar[type] = Generator
 
 
 @dataclass
@@ -111,11 +126,19 @@ class LevelsConfig:
 
 
 @dataclass
-class EnvConfig:
+class PlaceConfig:
+    """Where a run plays: all that is to say of gridworlds, besides their `levels`."""
+
     name: str = limited(choices=ENVIRONMENTS)
     """gridworld (the levels of `levels`), gymnasium, or torchrl."""
     title: str | None = MISSING
     """What it is called in the summary and in the name of the run's folder."""
+
+
+@dataclass
+class EnvConfig(PlaceConfig):
+    """An environment that is no gridworld, and the timer that ends its mini-episodes."""
+
     id: str | None = None
     """gymnasium: the id of the environment."""
     options: dict[str, Any] = limited(default={})
@@ -152,6 +175,10 @@ class EnvConfig:
     """A lower bound of the rewards, subtracted from each: the return of a mini-episode must not be negative."""
     observed: list[str] | None = None
     """Entries of the observation that the policy sees; null: all of Gymnasium's, or `observation`, and the timer."""
+
+
+PLACES: dict[str, type[PlaceConfig]] = {"gridworld": PlaceConfig, "gymnasium": EnvConfig, "torchrl": EnvConfig}
+"""The keys of `env`, by its name."""
 
 
 @dataclass
@@ -197,7 +224,8 @@ class Config:
     """`algos.objectives.<name>.Config`"""
     reward: RewardConfig = field(default_factory=RewardConfig)
     levels: LevelsConfig = field(default_factory=LevelsConfig)
-    env: EnvConfig = field(default_factory=EnvConfig)
+    env: Any = MISSING
+    """`PlaceConfig` for gridworlds, `EnvConfig` for any other environment."""
     test: TestConfig = field(default_factory=TestConfig)
     """Levels that are not trained on."""
     policy: PolicyConfig = field(default_factory=PolicyConfig)

@@ -17,7 +17,7 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.reading import read_config, settings
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import PLACES, Config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 from drest_torch.registry import not_here, refuse_foreign, trust
@@ -43,8 +43,12 @@ def load_config(folder: Path, *, whole: bool = True) -> Config:
 def _schema_of_run(loaded: Any) -> Config:
     if "language" in loaded:
         raise ConfigError("it is that of a language model, which `drest language` reads")
-    algo, objective = ALGORITHMS[loaded.algo.name].Config(), OBJECTIVES[loaded.objective.name].Config()
-    return Config(algo, objective, run_dir="runs/earlier")  # its default is a text that only a command fills in
+    return Config(
+        algo=ALGORITHMS[loaded.algo.name].Config(),
+        objective=OBJECTIVES[loaded.objective.name].Config(),
+        env=PLACES[loaded.env.name](),
+        run_dir="runs/earlier",  # its default is a text that only a command fills in
+    )
 
 
 @not_here()

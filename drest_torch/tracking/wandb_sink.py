@@ -72,7 +72,7 @@ def _start(run: RunInfo) -> Any:
     options: dict[str, Any] = {
         "project": config.project,
         "group": config.group,
-        "name": config.name or run.folder.name,
+        "name": os.environ.get("WANDB_NAME", run.folder.name),
         "mode": config.mode,
         "dir": str(run.folder),
         "config": dict(run.values),

@@ -1,8 +1,9 @@
 """Each key of a schema stands once with its value and its meaning, is read, and is held to its limits."""
 
 import re
+from dataclasses import fields
 from itertools import pairwise
-from typing import get_args, get_origin
+from typing import get_args, get_origin, get_type_hints
 
 import pytest
 import yaml
@@ -17,9 +18,12 @@ from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose, options
 from drest_torch.config.reading import flattened, settings
 from drest_torch.config.stored import load_config, write_config
+from drest_torch.envs.generation.config import GeneratorConfig as Generator
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.limits import limits_of
+from drest_torch.play.level_sets import generator_config
+from drest_torch.reward import Reward
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys
 from tests.helpers.documents import ROOT
 
@@ -157,10 +161,33 @@ def test_options_of_ones_own_go_by_what_they_begin_with(tmp_path, call):
 
 EVERY_LIMIT = {
     key: (hint, limits_of(field))
-    for schema, prefix in ((config.Config, ""), *((ALGORITHMS[name].Config, "algo.") for name in ALGORITHMS))
+    for schema, prefix in (
+        (config.Config, ""),
+        (config.EnvConfig, "env."),
+        *((ALGORITHMS[name].Config, "algo.") for name in ALGORITHMS),
+    )
     for key, field, hint, _ in settings(OmegaConf.structured(schema), prefix)
 }
 CHOICES = [key for key, (_, limits) in EVERY_LIMIT.items() if limits and limits.choices]
+
+
+def test_a_run_has_at_most_100_keys():
+    """Each key is one more that a newcomer reads past: one that no study, recipe or page sets has to go."""
+    keys = flattened(OmegaConf.to_container(compose("algo=ppo")))
+    assert len(keys) <= 100
+
+
+def test_the_keys_of_a_reward_are_those_of_its_formula():
+    ours, formula = (get_type_hints(kind) for kind in (config.RewardConfig, Reward))
+    assert formula.items() <= ours.items()
+    changed = {field.name for field in fields(Reward) if field.default != getattr(config.RewardConfig(), field.name)}
+    assert changed == {"counting"}
+
+
+def test_the_keys_of_generated_levels_are_those_of_the_generator():
+    names = {field.name for field in fields(config.GeneratorConfig)}
+    assert names == {field.name for field in fields(Generator)} - {"clock"}
+    assert generator_config(config.GeneratorConfig(), None) == Generator()
 
 
 def test_every_number_has_limits():
@@ -181,9 +208,10 @@ def test_every_number_has_limits():
 )
 def test_a_value_that_nothing_can_be_done_with_is_refused_by_its_key(wrong):
     key = wrong.partition("=")[0]
-    algo = "tabular" if key in ("algo.gradient", "algo.epsilon", "algo.decay_episodes") else "ppo"
+    algo = "tabular" if key in ("algo.epsilon", "algo.decay_episodes") else "ppo"
+    env = "cartpole" if key.startswith("env.") else "gridworld"
     with pytest.raises(ConfigError, match=rf"^{key}=.*(expected|use {key}=10$)"):
-        check_run(compose(f"algo={algo}", wrong, "run_dir=x"))
+        check_run(compose(f"algo={algo}", f"env={env}", wrong, "run_dir=x"))
 
 
 def test_a_stored_configuration_comes_back_with_its_types(tmp_path):

@@ -26,7 +26,7 @@ def keys():
         "reward": [config.RewardConfig],
         "levels": [config.LevelsConfig],
         "policy": [config.PolicyConfig],
-        "env": [config.EnvConfig],
+        "env": [config.PlaceConfig, config.EnvConfig],
         "logger": [config.LoggerConfig],
         "test": [config.TestConfig],
     }

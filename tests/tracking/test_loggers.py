@@ -168,10 +168,11 @@ def test_a_run_that_is_resumed_after_an_error_keeps_its_id_and_its_newest_file_i
 def test_a_resumed_run_is_begun_under_its_id(mode, resume, tmp_path, monkeypatch):
     """Online the server goes on with it; offline the rows so far are logged again."""
     monkeypatch.setattr("wandb.init", init := Mock())
-    config, earlier = LoggerConfig(mode=mode, project="p", name="n"), [{"step": 5, "a": 1.0}]
+    monkeypatch.setenv("WANDB_NAME", "mine")
+    config, earlier = LoggerConfig(mode=mode, project="p"), [{"step": 5, "a": 1.0}]
     sink = WandbSink(RunInfo(tmp_path, config, RUN_CONFIG, "known", earlier), {})
     told = init.call_args.kwargs
-    expected = {"id": "known", "resume": resume, "mode": mode, "project": "p", "name": "n", "config": RUN_CONFIG}
+    expected = {"id": "known", "resume": resume, "mode": mode, "project": "p", "name": "mine", "config": RUN_CONFIG}
     assert {name: told[name] for name in expected} == expected
     assert sink._run.log.call_count == (0 if mode == "online" else 1)
     sink.close(failed=True)
