@@ -11,6 +11,8 @@ from tensordict import TensorDictBase
 from tensordict.nn import TensorDictModuleBase
 from tensordict.utils import NestedKey
 from torch import Tensor
+from torchrl.data import Unbounded
+from torchrl.envs import InitTracker, TensorDictPrimer, Transform
 from torchrl.envs.utils import ExplorationType, exploration_type
 from torchrl.modules import ProbabilisticActor
 
@@ -126,8 +128,7 @@ class Once(TensorDictModuleBase):
     distinct. Without a view, ``sees`` is the key of observations, and each step has its own row.
 
     A policy ``acts``: its outputs are normalised once for each state. ``has_bits`` says whether it sees private bits;
-    only a critic sees counts. A network with a memory goes on from it with what it reads of each step. While a batch is
-    collected the memory is that of each slot. Learning gives whole sequences of steps and no memory.
+    only a critic sees counts.
     """
 
     def __init__(
@@ -144,12 +145,16 @@ class Once(TensorDictModuleBase):
         self.network: Any = network
         self.sees = sees if view is None else view.key
         self.view, self.has_bits, self.counts, self.acts = view, has_bits, counts, acts
-        self.remembers = memory_of(network) > 0
-        keys = {PRIVATE: has_bits, COUNTS: counts, INIT: self.remembers, MEMORY: self.remembers and acts}
-        self.in_keys = [self.sees, *(key for key, is_read in keys.items() if is_read)]
+        keys = {PRIVATE: has_bits, COUNTS: counts}
+        self.in_keys: list[NestedKey] = [self.sees, *(key for key, is_read in keys.items() if is_read)]
         self.out_keys: list[NestedKey] = ["outputs" if acts else "state_value"]
-        if self.remembers and acts:
-            self.out_keys.append(("next", MEMORY))
+
+    slots_together: int | None = None
+    """The slots whose steps are not parted in minibatches; None: any steps can be."""
+
+    def transforms(self) -> list[Transform]:
+        """Return the transforms without which an environment does not show what is read."""
+        return []
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Write the outputs [n, …] of a policy, and its memory, or the values [n, 1] of a critic."""
@@ -161,25 +166,55 @@ class Once(TensorDictModuleBase):
 
     def read(self, steps: TensorDictBase) -> tuple[Tensor, ...]:
         """Return the outputs for steps [n], and, of a network with a memory, the memory after them."""
-        outputs = self._once(steps)
-        if not self.remembers:
-            return (outputs,)
-        carried = [steps.get(MEMORY)] if self.acts else []
-        return self.network.recall(outputs, steps.get(INIT), *carried)
+        return (self.rows(steps),)
 
-    def _once(self, steps: TensorDictBase) -> Tensor:
+    def rows(self, steps: TensorDictBase) -> Tensor:
+        """Return what the network makes of each step [n, …]."""
         seen = steps.get(self.sees)
         private = steps.get(PRIVATE) if self.has_bits else None
         context = [steps.get(COUNTS)] if self.counts else []
         if self.view is None:
             return self.network(seen, private, *context)
-        found = self.view.distinct(seen, private)
+        distinct = self.view.distinct(seen, private)
         if context:
-            return self.network(found.observation, found.private, *context, found.index)
-        values = self.network(found.observation, found.private)
-        if self.acts and not self.remembers:
-            values = values.log_softmax(-1)
-        return rows_of(values, found.index)
+            return self.network(distinct.observation, distinct.private, *context, distinct.index)
+        values = self.network(distinct.observation, distinct.private)
+        return rows_of(self.finished(values), distinct.index)
+
+    def finished(self, values: Tensor) -> Tensor:
+        """Return the values of the network, of a policy normalised once for each state."""
+        return values.log_softmax(-1) if self.acts else values
+
+
+class RecurrentOnce(Once):
+    """A policy or a critic with a memory: it goes on from it with what it reads of each step.
+
+    While a batch is collected the memory is that of each slot. Learning gives whole sequences of steps and no memory.
+    """
+
+    slots_together = 1
+
+    def __init__(self, network: Callable[..., Tensor], *others: Any, **how: Any) -> None:
+        super().__init__(network, *others, **how)
+        self.in_keys.append(INIT)
+        if self.acts:
+            self.in_keys.append(MEMORY)
+            self.out_keys.append(("next", MEMORY))
+
+    def transforms(self) -> list[Transform]:
+        empty = TensorDictPrimer({MEMORY: Unbounded((1, memory_of(self.network)))}, expand_specs=True)
+        return [InitTracker(), empty]
+
+    def read(self, steps: TensorDictBase) -> tuple[Tensor, ...]:
+        carried = [steps.get(MEMORY)] if self.acts else []
+        outputs, memory = self.network.recall(self.rows(steps), steps.get(INIT), *carried)
+        if self.view is not None:
+            outputs = super().finished(outputs)
+        return outputs, memory
+
+    def finished(self, values: Tensor) -> Tensor:
+        """Return what was read as it is: the outputs follow from it and the memory."""
+        return values
 
 
 class Actor(ProbabilisticActor):
@@ -199,7 +234,7 @@ class Actor(ProbabilisticActor):
             return_log_prob=True,
         )
         self.select_out_keys("action", *self.log_prob_keys, *reads.out_keys[1:])
-        self.actions = actions
+        self.reads, self.actions = reads, actions
         self.dist: Any = None
 
     def get_dist(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> Any:
@@ -217,6 +252,6 @@ class Actor(ProbabilisticActor):
         return tensordict
 
     def _look(self, tensordict: TensorDictBase) -> tuple[Any, ...]:
-        outputs, *memory = self.module[0].read(tensordict)
+        outputs, *memory = self.reads.read(tensordict)
         self.dist = self.actions.of(outputs)
         return self.dist, *memory

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -11,8 +12,9 @@ import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
 
+from drest_torch.algos.networks.base import requirements
 from drest_torch.limits import limited
-from drest_torch.reward import Reward
+from drest_torch.reward import Reward, largest_reward
 
 CREDITS = ("mini", "meta")
 """``mini``: the return of a step is the reward of its own mini-episode, as in the paper. ``meta``: it extends to the
@@ -21,6 +23,8 @@ ADAM_EPSILON = 1e-5
 """Epsilon in Adam's denominator."""
 WIDE = 8
 """Muon trains weight matrices with at least this many rows and columns."""
+Share = tuple[tuple[str, int], tuple[str, int]]
+"""A key with its number, and the key whose number it has to divide."""
 Need = tuple[str, Any, str]
 """A key, the value that it must have in a run, and why no other, in words that follow the key with another value."""
 
@@ -111,10 +115,6 @@ class Algorithm(ABC):
     """How a policy is trained."""
 
     needs_critic: ClassVar[bool] = False
-    needs_model: ClassVar[bool] = False
-    """Whether it needs the model of a gridworld, which other environments do not have."""
-    trains_table: ClassVar[bool] = False
-    """Whether the policy is a table (`drest_torch.algos.networks.table`) and no network."""
     effort: Effort
     """What the last update took."""
     levels_per_update: int | None = None
@@ -136,6 +136,24 @@ class Algorithm(ABC):
         ``objective`` is None for the return of the reward.
         """
         yield from ()
+
+    @classmethod
+    def shares(cls, shares: Iterable[Share]) -> Iterable[Share]:
+        """Return which of the shares of a task's batch have to come out even."""
+        return ()
+
+    @classmethod
+    def network(cls, chosen: str) -> str:
+        """Return the network of the policy, of which a configuration has ``chosen`` this one."""
+        return chosen
+
+    @abstractmethod
+    def describe(self, network: str) -> str:
+        """Return the policy, and the critic if there is one, in words; a configuration names this ``network``."""
+
+    def warning(self, reward: Reward) -> str | None:
+        """Return a sentence if the algorithm cannot pay all that this reward can come to."""
+        return None
 
     @abstractmethod
     def update(self, reward: Reward) -> dict[str, Any]:
@@ -186,6 +204,13 @@ class NetworkAlgorithm(Algorithm):
     def scheduled(self) -> dict[str, float]:
         return {"optim/lr": self.lr, "optim/entropy_coeff": self.entropy_coeff}
 
+    def describe(self, network: str) -> str:
+        policy = f"{network} network, {_size(self.policy)} parameters"
+        return policy if self.critic is None else f"{policy}, and a critic of {_size(self.critic)}"
+
+    def warning(self, reward: Reward) -> str | None:
+        return cut_rewards(reward)
+
     def descend(self, loss: Tensor) -> Tensor:
         """Take one optimiser step; return the norm of the gradient before clipping."""
         self.networks.zero_grad()
@@ -194,6 +219,31 @@ class NetworkAlgorithm(Algorithm):
         for optimizer in self.optimizers.values():
             optimizer.step()
         return norm
+
+
+def needs_of_a_model(cfg: Any) -> Iterator[Need]:
+    """Yield the needs of algorithms that know the model of a gridworld, which has no place for a memory."""
+    algo = f"algo={cfg.algo.name}"
+    if cfg.env.name != "gridworld":
+        yield "algo.name", "ppo", f" knows the model of a gridworld, and env={cfg.env.name} has none"
+    if requirements(cfg.policy.network).remembers:
+        sees = f"{algo} needs one that sees the state alone, unlike algo=ppo, a2c or reinforce"
+        yield "policy.network", "mlp", f" remembers earlier steps, and {sees}"
+
+
+def cut_rewards(reward: Reward) -> str | None:
+    """Return a sentence if rewards can be so large that 32-bit numbers have to cut them."""
+    most = math.log10(largest_reward(torch.float32))
+    if reward.clip is not None or reward.log10_of_largest() <= most:
+        return None
+    return (
+        f"with reward.lam={reward.lam:g} and reward.episodes_per_meta={reward.episodes_per_meta} a length that is "
+        f"hardly ever chosen can be paid 10^{reward.log10_of_largest():.0f}; rewards are cut at 10^{most:.0f}"
+    )
+
+
+def _size(network: nn.Module) -> str:
+    return f"{sum(parameter.numel() for parameter in network.parameters()):,}"
 
 
 def _is_wide(parameter: Tensor) -> bool:

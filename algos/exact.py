@@ -23,8 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source
-from drest_torch.algos.networks.base import requirements
+from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source, needs_of_a_model
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
 from drest_torch.algos.objectives.base import PolicyOutcome
 from drest_torch.limits import limited
@@ -60,7 +59,6 @@ class Exact(NetworkAlgorithm):
     A batch is a `drest_torch.tasks.exact_batch.ExactBatch`.
     """
 
-    needs_model = True
     batches: Any
     """The level sets that it learns from: `drest_torch.tasks.exact_batch.ExactBatches`."""
 
@@ -80,9 +78,7 @@ class Exact(NetworkAlgorithm):
 
     @classmethod
     def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
-        if requirements(cfg.policy.network).remembers:
-            sees = f"algo={cfg.algo.name} needs one that sees the state alone, unlike algo=ppo, a2c or reinforce"
-            yield "policy.network", "mlp", f" remembers earlier steps, and {sees}"
+        yield from needs_of_a_model(cfg)
 
     def update(self, reward: Reward) -> dict[str, Any]:
         metrics = self.ascend(self.batches.sample(reward))

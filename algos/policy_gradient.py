@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, Source
-from drest_torch.algos.networks.policy import memory_of, weights_unchanged
+from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, Share, Source
+from drest_torch.algos.networks.policy import weights_unchanged
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 
@@ -52,7 +52,7 @@ class SampledAlgorithm(NetworkAlgorithm):
         self.environment = environment
         self.view, self.seen = environment.view, SeenStates()
         self.actor, self.value = environment.actor(policy, self.seen), environment.value(critic, self.seen)
-        self.group = environment.group or (1 if memory_of(policy) else None)
+        self.group = environment.group or self.actor.reads.slots_together
         self.epochs, self.max_kl = getattr(config, "epochs", 1), getattr(config, "max_kl", None)
         self.loss = self.make_loss(self.actor, self.value)
         self.gae = GAE(gamma=1.0, lmbda=1.0 if critic is None else config.gae_lambda, value_network=None)
@@ -81,6 +81,10 @@ class SampledAlgorithm(NetworkAlgorithm):
         beside = f"which with {counting} are side by side, unlike sequential ones"
         yield "algo.credit", "mini", f" goes from one mini-episode to the next, {beside}"
         yield "reward.group", max(2, reward.group), f", but with {counting} a batch is whole groups of at least 2"
+
+    @classmethod
+    def shares(cls, shares: Iterable[Share]) -> Iterable[Share]:
+        return shares
 
     @abstractmethod
     def make_loss(self, actor: Actor, value: Any) -> LossModule:

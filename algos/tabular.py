@@ -24,8 +24,8 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.algos import base
-from drest_torch.algos.base import Effort, Need, Source
-from drest_torch.algos.networks.base import requirements
+from drest_torch.algos.base import Effort, Need, Source, needs_of_a_model
+from drest_torch.algos.networks.spec import TABLE
 from drest_torch.algos.networks.table import TablePolicy
 from drest_torch.algos.tabular_kernel import Rules, World, new_state, play, scheduled
 from drest_torch.errors import ConfigError
@@ -83,8 +83,6 @@ class Config(Schedule):
 class Tabular(base.Algorithm):
     """The algorithm of one agent of `drest_torch.algos.tabular_kernel`, which plays the mini-episodes itself."""
 
-    needs_model = True
-    trains_table = True
     policy: TablePolicy
 
     @classmethod
@@ -99,9 +97,7 @@ class Tabular(base.Algorithm):
     @classmethod
     def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
         algo, named = f"algo={cfg.algo.name}", f"objective={cfg.objective.name}"
-        if requirements(cfg.policy.network).remembers:
-            sees = f"{algo} needs one that sees the state alone, unlike algo=ppo, a2c or reinforce"
-            yield "policy.network", "mlp", f" remembers earlier steps, and {sees}"
+        yield from needs_of_a_model(cfg)
         if objective is not None:
             yield "algo.name", "generalist", f", but {named} as it is set needs the exact outcome of levels"
         yield "start_from", None, f", but {algo} trains a table"
@@ -109,6 +105,13 @@ class Tabular(base.Algorithm):
         yield "policy.private_bits", 0, f", and {algo} has no private bits to sample"
         for key, value in ("policy.observation", "vector"), ("reward.counting", "sequential"), ("device", "cpu"):
             yield key, value, f" does not go with {algo}"
+
+    @classmethod
+    def network(cls, chosen: str) -> str:
+        return TABLE
+
+    def describe(self, network: str) -> str:
+        return "a table"
 
     def begin(self, world: World, rules: Rules) -> None:
         """Set the world and the rules, and start with the state of a new agent."""

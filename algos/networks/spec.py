@@ -28,6 +28,7 @@ class MapView:
     """What a policy sees of gridworlds."""
 
     kind: ClassVar[str] = "maps"
+    offset: ClassVar[tuple[float, ...]] = ()
 
     observation: str
     """A name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`."""

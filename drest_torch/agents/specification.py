@@ -16,7 +16,7 @@ from drest_torch.agents.checkpoints import load_module
 from drest_torch.agents.untrained import build_networks
 from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks import NETWORKS
-from drest_torch.algos.networks.base import Requirements, requirements
+from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, RowView, checked_values
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config
@@ -89,10 +89,7 @@ class AgentSpec:
             policy = PolicySpec.of(record["policy"])
             reward = Reward(**checked_values(Reward, asdict(Reward()) | record["reward"], former=FORMER_REWARD_KEYS))
             origin = Origin(**checked_values(Origin, record["origin"]))
-            if isinstance(policy.sees, MapView) and policy.sees.observation not in OBSERVATIONS:
-                raise ValueError(f"observation is {policy.sees.observation!r:.40}")
-            if isinstance(policy.sees, RowView):
-                _check_row(policy, policy.sees)
+            _CHECKS[type(policy.sees)](policy, policy.sees)
         except (ValueError, LookupError, TypeError, ConfigError) as error:
             raise CheckpointError(f"{path}: the specification of its agent cannot be used: {error}") from None
         if policy.network != TABLE and not NETWORKS.is_known(policy.network):
@@ -103,6 +100,12 @@ class AgentSpec:
         return cls(policy, reward, origin)
 
 
+def _check_map(policy: PolicySpec, view: MapView) -> None:
+    """Refuse an observation that there is not."""
+    if view.observation not in OBSERVATIONS:
+        raise ValueError(f"observation is {view.observation!r:.40}")
+
+
 def _check_row(policy: PolicySpec, view: RowView) -> None:
     """Refuse entries, actions and an offset that do not fit the numbers which a policy reads and returns."""
     numbers = sum(math.prod(shape) for shape in view.entries.values())
@@ -110,6 +113,9 @@ def _check_row(policy: PolicySpec, view: RowView) -> None:
         raise ValueError(f"entries have {numbers} numbers")
     if {kind_of(view.actions).outputs, len(view.offset)} != {policy.outputs}:
         raise ValueError(f"actions is {view.actions!r:.60}")
+
+
+_CHECKS: dict[type, Callable[[PolicySpec, Any], None]] = {MapView: _check_map, RowView: _check_row}
 
 
 @not_here()
@@ -167,14 +173,14 @@ def evaluator(
     """
     policy, reward, view = spec.policy, spec.reward, spec.policy.sees
     assert isinstance(view, MapView)
-    required = Requirements() if policy.network == TABLE else requirements(policy.network)
+    rounds = 1
+    if policy.network != TABLE and requirements(policy.network).remembers:
+        sampled = sampled or spec.origin.sampled
+        rounds = reward.episodes_per_meta if reward.counting == "sequential" else 1
     kind: Callable[..., ExactEvaluator] = ExactEvaluator
-    sampled = spec.origin.sampled if required.remembers and sampled is None else sampled
     if sampled is not None:
         from drest_torch.evaluation.sampled import SamplingEvaluator  # TorchRL takes seconds to import
 
-        is_sequence = required.remembers and reward.counting == "sequential"
-        rounds = reward.episodes_per_meta if is_sequence else 1
         kind = partial(SamplingEvaluator, mini_episodes=sampled, rounds=rounds, seed=spec.origin.seed)
     return kind(
         levels,

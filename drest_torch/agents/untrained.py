@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -35,7 +35,7 @@ def policy_spec(
     """Return the specification of a run's policy, which sees inputs of this shape in this way."""
     policy = cfg.policy
     return PolicySpec(
-        network=TABLE if ALGORITHMS[cfg.algo.name].Algorithm.trains_table else policy.network,
+        network=ALGORITHMS[cfg.algo.name].Algorithm.network(policy.network),
         width=policy.width,
         depth=policy.depth,
         activation=policy.activation,
@@ -52,7 +52,7 @@ def build_policy(spec: PolicySpec) -> Policy | TablePolicy:
     if spec.network == TABLE:
         assert isinstance(spec.sees, MapView)
         return TablePolicy(spec.sees.rows, spec.sees.columns, spec.shape[0] - 2, spec.outputs)
-    offset = torch.tensor(spec.sees.offset) if isinstance(spec.sees, RowView) else None
+    offset = torch.tensor(spec.sees.offset) if spec.sees.offset else None
     return Policy(spec.shape, spec.outputs, _size(spec), offset=offset, **_signature(spec))
 
 
@@ -81,9 +81,18 @@ def _signature(spec: PolicySpec) -> Mapping[str, Any]:
     """Return the arguments that a policy and its critic share."""
     planes = [-1, *[1] * (len(spec.shape) - 1)]
     shared: dict[str, Any] = {"private_bits": spec.private_bits, "scale": torch.tensor(spec.scale).reshape(planes)}
-    if isinstance(spec.sees, RowView):
-        return shared | {"entries": list(spec.sees.entries.values())}
-    return shared | {"symmetries": _symmetries(spec, spec.sees)}
+    return shared | _FURTHER[type(spec.sees)](spec, spec.sees)
+
+
+def _of_rows(spec: PolicySpec, view: RowView) -> dict[str, Any]:
+    return {"entries": list(view.entries.values())}
+
+
+def _of_maps(spec: PolicySpec, view: MapView) -> dict[str, Any]:
+    return {"symmetries": _symmetries(spec, view)}
+
+
+_FURTHER: dict[type, Callable[[PolicySpec, Any], dict[str, Any]]] = {RowView: _of_rows, MapView: _of_maps}
 
 
 def _symmetries(spec: PolicySpec, view: MapView) -> Symmetries | None:

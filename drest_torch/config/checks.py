@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import chain
 from operator import attrgetter
@@ -13,7 +13,7 @@ import torch
 from omegaconf import ListConfig, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
-from drest_torch.algos.base import Need
+from drest_torch.algos.base import Need, Share
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import MAX_PRIVATE_BITS
@@ -71,21 +71,20 @@ def check_run(cfg: Config) -> None:
     device_of(cfg.device, here=False)  # whether there is such a device is known where the run is done
     task, algorithm = TASK_CHECKS[cfg.env.name], ALGORITHMS[cfg.algo.name].Algorithm
     objective = None if cfg.objective.name == "drest" else objective_of(cfg)
-    needs = chain(task.needs(cfg), algorithm.needs(cfg, objective), _of_private_bits(cfg))
+    needs = chain(algorithm.needs(cfg, objective), task.needs(cfg), _of_private_bits(cfg))
     for key, needed, why in needs:  # each need supposes those before it
         if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
             name = key.removesuffix(".name")
             raise ConfigError(f"{name}={typed(value)}{why}; use {name}={typed(needed)}")
-    if not algorithm.needs_model:
-        _check_shares(task.shares(cfg))
+    for (key, number), (of, total) in algorithm.shares(task.shares(cfg)):
+        if total % number:
+            raise ConfigError(f"{key}={number} does not divide {of}={total}; use a divisor, or a multiple of {number}")
 
 
 def _of_environments(cfg: Config) -> Iterator[Need]:
     """Yield what a run needs in an environment that is no gridworld."""
     place, required = f"env={cfg.env.name}", requirements(cfg.policy.network)
     _check_best(cfg.env.best)
-    if ALGORITHMS[cfg.algo.name].Algorithm.needs_model:
-        yield "algo.name", "ppo", f" knows the model of a gridworld, and {place} has none"
     if required.observations or required.symmetries:
         yield "policy.network", "mlp", " reads the maps of gridworlds"
     yield "start_from", None, ", but only runs in gridworlds can begin with another agent"
@@ -128,10 +127,6 @@ def _of_private_bits(cfg: Config) -> Iterator[Need]:
     yield "policy.private_bits", min(bits, MAX_PRIVATE_BITS), why
 
 
-Share = tuple[tuple[str, int], tuple[str, int]]
-"""A key with its number, and the key whose number it has to divide."""
-
-
 def _shares_of_gridworlds(cfg: Config) -> Iterator[Share]:
     """Yield what has to divide the mini-episodes of a batch: a group, or a meta-episode."""
     yield _meta_episode(cfg), ("algo.episodes", cfg.algo.episodes)
@@ -153,12 +148,6 @@ def _meta_episode(cfg: Config) -> tuple[str, int]:
     if cfg.reward.counting == "averaged":
         return "reward.group", cfg.reward.group
     return "reward.episodes_per_meta", cfg.reward.episodes_per_meta
-
-
-def _check_shares(shares: Iterable[Share]) -> None:
-    for (key, number), (of, total) in shares:
-        if total % number:
-            raise ConfigError(f"{key}={number} does not divide {of}={total}; use a divisor, or a multiple of {number}")
 
 
 @dataclass(frozen=True)

@@ -281,8 +281,13 @@ class ExactEvaluator:
     def _all_unrolled(self) -> Reachable:
         return self.unrolled(range(len(self.levels)))
 
-    def room_for(self, most: int) -> range:
-        """Return the first levels, at most ``most``, that can be unrolled together."""
+    def room_for(self, most: int, policy: Policy | None = None) -> range:
+        """Return the first levels, at most ``most``, that can be unrolled together.
+
+        There are none for a ``policy`` that remembers: it has no table of probabilities.
+        """
+        if memory_of(policy):
+            return range(0)
         states_so_far = self.sizes.states[:most].cumsum(0)
         fits = states_so_far <= self.most_states
         return range(int(fits.sum()))

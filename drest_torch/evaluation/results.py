@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drest_torch.algos.networks.policy import Policy, memory_of, weights_unchanged
+from drest_torch.algos.networks.policy import Policy, weights_unchanged
 from drest_torch.envs.levels import files_of
 from drest_torch.evaluation.exact_evaluator import Evaluation
 from drest_torch.evaluation.sampled import SampledEvaluation
@@ -100,8 +100,8 @@ class Results:
         from drest_torch.plots.policy_maps import caption, policy_pictures  # an agent is evaluated without matplotlib
 
         level_set, evaluation = self.evaluator, self.evaluation
-        indices = level_set.room_for(most)
-        if not indices or memory_of(self.policy):
+        indices = level_set.room_for(most, self.policy)
+        if not indices:
             return []
         reachable = level_set.unrolled(indices)
         captions = [

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
-from torchrl.data import Unbounded
-from torchrl.envs import Compose, EnvBase, InitTracker, TensorDictPrimer, Transform
+from torchrl.envs import Compose, EnvBase, Transform
 
-from drest_torch.algos.actor import MEMORY, Actor, Once, SeenStates, StateView
-from drest_torch.algos.distributions import ActionKind, one_of
+from drest_torch.algos.actor import MEMORY, Actor, Once, RecurrentOnce, SeenStates, StateView
+from drest_torch.algos.distributions import ActionKind
 from drest_torch.algos.networks.policy import memory_of
 from drest_torch.play.collector import ENDLESS, Ends, MetaEpisodeCollector
 from drest_torch.reward import Reward
@@ -73,14 +72,10 @@ class Environment:
 
         To learn it reads what a batch has ``seen``, if the environment shows the numbers of states.
         """
-        actions = self.actions
-        if memory := memory_of(policy):
-            if MEMORY not in self.env.observation_spec:
-                carried = TensorDictPrimer({MEMORY: Unbounded((1, memory))}, expand_specs=True)
-                self.env = appended(self.env, InitTracker(), carried)
-            if self.view is not None:
-                actions = one_of(actions.outputs)
-        return Actor(self._once(policy, seen, acts=True), actions)
+        reads = self._once(policy, seen, acts=True)
+        if MEMORY not in self.env.observation_spec:
+            self.env = appended(self.env, *reads.transforms())
+        return Actor(reads, self.actions)
 
     def uniform_actor(self) -> Actor:
         """Return an actor that acts at random, and asks for a delay, if it can, in about half of the mini-episodes."""
@@ -97,7 +92,8 @@ class Environment:
 
     def _once(self, network: Callable[..., Tensor], seen: SeenStates | None, **how: bool) -> Once:
         view = seen if self.view is not None and seen is not None else self.view
-        return Once(network, self.sees, view, has_bits=self.private_bits > 0, **how)
+        kind = RecurrentOnce if memory_of(network) else Once
+        return kind(network, self.sees, view, has_bits=self.private_bits > 0, **how)
 
     def collector(self, actor: Any, *, greedy: bool = False, learns: bool = False) -> MetaEpisodeCollector:
         """Return a collector of batches; those that are learnt from keep what was seen of their states."""

@@ -13,7 +13,6 @@ from torch import Tensor
 from drest_torch.agents.specification import AgentSpec, evaluator, origin_of
 from drest_torch.agents.untrained import policy_spec, reward_of
 from drest_torch.algos.networks.base import requirements
-from drest_torch.algos.networks.policy import memory_of
 from drest_torch.algos.networks.spec import MapView, PolicySpec
 from drest_torch.config.checks import batch_shape, check_levels
 from drest_torch.config.schema import Config, objective_of, shown_features
@@ -216,7 +215,7 @@ class GridworldTask(Task):
             "p_length": lengths.probability[0, :number].numpy(),
             "share_of_best": share_of_best(lengths.coins, evaluator.optima.best_return)[0, :number].numpy(),
         }
-        if not memory_of(policy):
+        if evaluator.room_for(1, policy):
             arrays["policy"] = evaluator.probabilities(policy).numpy().astype(np.float32)
         return arrays
 

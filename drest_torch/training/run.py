@@ -53,7 +53,7 @@ from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
 from drest_torch.training.interruption import interruptible
-from drest_torch.training.summary import cut_rewards, introduction, pace_of, run_summary
+from drest_torch.training.summary import introduction, pace_of, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
@@ -146,9 +146,7 @@ class Run:
     def _introduce(self) -> None:
         """Say what the run is about to do, and warn of rewards that cannot be paid in full."""
         stage(introduction(self.cfg, self.task, self.algorithm, self.folder), shown=self.cfg.progress)
-        if self.algorithm.trains_table:
-            return
-        warning = cut_rewards(self.reward)
+        warning = self.algorithm.warning(self.reward)
         if warning is not None:
             print(f"drest_torch: {warning}", file=sys.stderr)
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from drest_torch.agents.checkpoints import State
 from drest_torch.algos.base import Algorithm
 from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config
-from drest_torch.reward import Reward, largest_reward
 from drest_torch.tasks.base import Task, count
 from drest_torch.tracking.effort import Pace, updates_of
 
@@ -32,24 +29,11 @@ def introduction(cfg: Config, task: Task, algorithm: Algorithm, folder: Path) ->
     lines = [
         f"algorithm: {cfg.algo.name}, reward {cfg.reward.name}, {steps}, seed {cfg.seed}",
         *task.lines(),
-        f"policy: {_networks(cfg, algorithm)}{start}",
+        f"policy: {algorithm.describe(cfg.policy.network)}{start}",
         f"device: {_device(cfg)}",
         f"folder: {folder}",
     ]
     return "\n".join(lines)
-
-
-def _networks(cfg: Config, algorithm: Algorithm) -> str:
-    if algorithm.trains_table:
-        return "a table"
-    policy = f"{cfg.policy.network} network, {_size(algorithm.policy)} parameters"
-    if algorithm.critic is None:
-        return policy
-    return f"{policy}, and a critic of {_size(algorithm.critic)}"
-
-
-def _size(network: nn.Module) -> str:
-    return f"{sum(parameter.numel() for parameter in network.parameters()):,}"
 
 
 def _device(cfg: Config) -> str:
@@ -83,14 +67,3 @@ def run_summary(cfg: Config, state: State, pace: Pace) -> dict[str, Any]:
         "forward_rows": state.forward_rows,
         "backward_rows": state.backward_rows,
     }
-
-
-def cut_rewards(reward: Reward) -> str | None:
-    """Return a sentence if rewards can be so large that 32-bit numbers have to cut them."""
-    most = math.log10(largest_reward(torch.float32))
-    if reward.clip is not None or reward.log10_of_largest() <= most:
-        return None
-    return (
-        f"with reward.lam={reward.lam:g} and reward.episodes_per_meta={reward.episodes_per_meta} a length that is "
-        f"hardly ever chosen can be paid 10^{reward.log10_of_largest():.0f}; rewards are cut at 10^{most:.0f}"
-    )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from drest_torch.agents.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.algos.base import Effort
+from drest_torch.algos.base import Effort, cut_rewards
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
@@ -15,7 +15,7 @@ from drest_torch.reward import Reward
 from drest_torch.tracking.sinks import Sink
 from drest_torch.training.folder import lengthen
 from drest_torch.training.run import resume, start
-from drest_torch.training.summary import cut_rewards, introduction
+from drest_torch.training.summary import introduction
 from tests.helpers.runs import FEW, QUIET, WITHOUT_EPISODES, small
 
 STEPS = 130
