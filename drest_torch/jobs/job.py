@@ -15,28 +15,7 @@ import numpy as np
 
 from drest_torch.errors import UserError
 
-FORMAT = 2
-"""The version of results, part of every digest: results of another version are not used. (1: before this package.)"""
 _DIGITS = 16
-MOVED: dict[str, str] = {
-    "drest_torch.studies.sizes:transfer": "drest_torch.studies.size.runs:transfer",
-    "drest_torch.studies.sizes:shipped": "drest_torch.studies.size.runs:shipped",
-    "drest_torch.studies.sizes:cost": "drest_torch.studies.size.runs:cost",
-    "drest_torch.studies.lottery_runs:climb_worlds": "drest_torch.studies.lotteries.runs:climb_worlds",
-    "drest_torch.studies.lottery_runs:train_arm": "drest_torch.studies.lotteries.runs:train_arm",
-    "drest_torch.studies.climbing:optimise": "drest_torch.studies.theorem.climbing:optimise",
-    "drest_torch.studies.memory:train": "drest_torch.studies.memory.agents:train",
-    "drest_torch.studies.wrong_goals:climb": "drest_torch.studies.misspecified.worlds:climb",
-    "drest_torch.studies.wrong_goals:train": "drest_torch.studies.misspecified.runs:train",
-    "drest_torch.studies.asking:existing": "drest_torch.studies.pressure.runs:existing",
-    "drest_torch.studies.asking:existing_in_forks": "drest_torch.studies.gap.runs:shipped",
-    "drest_torch.studies.asking:known": "drest_torch.studies.pressure.runs:known",
-    "drest_torch.studies.asking:train": "drest_torch.studies.pressure.runs:train",
-    "drest_torch.studies.asking:train_for_forks": "drest_torch.studies.gap.runs:train",
-    "drest_torch.studies.asking:train_on_menus": "drest_torch.studies.pressure.runs:train_on_menus",
-    "drest_torch.studies.histories:train": "drest_torch.studies.sight.runs:train",
-}
-"""The earlier names of runners that have moved, by their names now: digests know a runner by the first name it had."""
 
 
 class JobError(UserError):
@@ -69,7 +48,7 @@ class Job:
 
     def digest(self) -> str:
         """Return the identifier of the run, which is the same in every process and on every machine."""
-        text = f"{FORMAT}\n{first_name(self.runner)}\n{canonical(self.spec)}"
+        text = f"{self.runner}\n{canonical(self.spec)}"
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
@@ -98,11 +77,6 @@ class Failure:
     job: Job
     reason: str
     traceback: str
-
-
-def first_name(runner: str) -> str:
-    """Return the name by which digests and stored results know a runner."""
-    return MOVED.get(runner, runner)
 
 
 def canonical(value: Any) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 
 from drest_torch.errors import FileError
 from drest_torch.files import MOST_BYTES, read_whole, write_json, write_whole
-from drest_torch.jobs.job import FORMAT, Failure, Job, JobError, Result, canonical, first_name
+from drest_torch.jobs.job import Failure, Job, JobError, Result, canonical
 
 _NAME_LENGTH = 100
 """The most characters of a run's name in a folder's name; file systems allow 255 bytes."""
@@ -127,7 +127,7 @@ def _readable(name: str) -> str:
 
 def _describe(job: Job) -> dict[str, Any]:
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return {"format": FORMAT, "name": job.name, "runner": job.runner, "spec": job.spec, "when": now}
+    return {"name": job.name, "runner": job.runner, "spec": job.spec, "when": now}
 
 
 def _content(record: dict[str, Any]) -> str:
@@ -157,13 +157,10 @@ def _checked(record: Any, path: Path, job: Job) -> dict[str, Any]:
             pass
         case _:
             raise _Damaged(path, "it is not the result of a run")
-    runner = first_name(str(record.get("runner")))
-    spec = canonical(record.get("spec"))
-    identity = [record.get("format"), runner, spec]
-    if identity != [FORMAT, first_name(job.runner), canonical(job.spec)]:
+    identity = [record.get("runner"), canonical(record.get("spec"))]
+    if identity != [job.runner, canonical(job.spec)]:
         raise _Damaged(path, "it is the result of another run")
-    content = _content(record)
-    if record.get("content", content) != content:  # those of earlier versions have no checksum
+    if record.get("content") != _content(record):
         raise _Damaged(path, "its content is not what was stored")
     return dict(record)
 

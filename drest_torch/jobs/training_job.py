@@ -60,9 +60,6 @@ def training_jobs(
     cfg.run_dir = ""  # its folder is no part of what the run is
     check_run(cfg)
     config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
-    for later in ("rule", "count"):  # keys of later: without them a run is what it was before, and has its digest
-        if config["reward"][later] is None:
-            del config["reward"][later]
     jobs = []
     for seed in seeds:
         spec = {"config": config | {"seed": seed}}
