@@ -102,6 +102,17 @@ class Walk:
                 found[f"{code.co_filename.removeprefix(f'{ROOT}/')}: {name}"] = None
         return list(found)
 
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The functions in order, each as its module and its name with that of its class."""
+        found = []
+        for code in self._functions():
+            path = Path(code.co_filename).relative_to(PRODUCT).with_suffix("")
+            method_of = methods(code.co_filename).get((code.co_name, code.co_firstlineno))
+            name = code.co_name if method_of is None else f"{method_of}.{code.co_name}"
+            found.append((".".join(path.parts), name))
+        return found
+
     def _functions(self) -> Iterator[CodeType]:
         return (code for code in self.codes if not code.co_name.startswith("<"))
 
