@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -11,26 +9,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
+from drest_torch.agents.acting import Acting
 from drest_torch.agents.checkpoints import agent_folder, checkpoint_path, load_checkpoint
 from drest_torch.agents.in_gridworlds import TrainedOnLevels
+from drest_torch.agents.saving import files_of, save_agent
 from drest_torch.agents.specification import agent_config, load_policy, spec_in
 from drest_torch.algos.distributions import OneOf
 from drest_torch.algos.networks.spec import MapView
 from drest_torch.config.checks import device_of
-from drest_torch.config.schema import Config, LevelsConfig
+from drest_torch.config.schema import Config
 from drest_torch.envs.levels import Level
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.outputs import check_outputs
 from drest_torch.play import level_sets as data
-from drest_torch.sharing import Shareable
 
 if TYPE_CHECKING:
     from torchrl.envs import EnvBase
+    from typing_extensions import Self
 
     from drest_torch.agents.in_environments import TrainedInEnvironment
 
@@ -40,7 +39,7 @@ AnyLevels = Level | Sequence[Level] | str | Path
 """One level, several, the path of a level file, or a name."""
 
 
-class Agent(Shareable):
+class Agent:
     """A trained policy: it acts in the environment of its run, and can be evaluated and rendered there.
 
     `Agent.load` makes one from the folder of any run, or loads the agent that comes with the project; `Agent.train`
@@ -75,7 +74,7 @@ class Agent(Shareable):
             self._trained = TrainedInEnvironment(folder, self.spec, self.policy, tensors, self.checkpoint, self.device)
         self.shape = self.spec.policy.shape
         """The shape of one observation; outside gridworlds that of the row of its numbers."""
-        self._generator = torch.Generator(self.device)
+        self._acting = Acting(self.policy, self.device)
         self.seed(self.spec.origin.seed)
 
     @cached_property
@@ -101,6 +100,10 @@ class Agent(Shareable):
     def levels(self) -> data.Levels:
         """The levels of the agent's run, with one training level of those that are generated."""
         return self._on_levels("levels").levels
+
+    def test_levels(self) -> list[Level]:
+        """Return the levels that the agent's run reports on; a run without any is refused."""
+        return self._on_levels("levels").tested()
 
     @property
     def map_size(self) -> tuple[int, int]:
@@ -169,25 +172,20 @@ class Agent(Shareable):
         Example:
             >>> agent.seed(0)
         """
-        self._generator.manual_seed(seed)
-        self._private: Tensor | None = None
-        self._memory: Tensor | None = None
+        self._acting.seed(seed)
 
     def begin_episode(self) -> None:
         """Begin a mini-episode: `act` samples new private bits, and an agent with a memory forgets the steps before.
 
-        An agent that was trained to play the mini-episodes of a meta-episode in turn forgets at `seed` alone.
-
-        Call it when mini-episodes begin, and when the number of observations in a batch changes. A private bit is a
-        random bit that the policy sees throughout a mini-episode; with it, the policy can choose a length at random and
-        keep to its choice.
+        An agent that was trained to play the mini-episodes of a meta-episode in turn forgets at `seed` alone. Call it
+        when mini-episodes begin, and when the number of observations in a batch changes.
 
         Example:
             >>> agent.begin_episode()
         """
-        self._private = None
+        self._acting.private_bits = None
         if self.reward.counting == "averaged":
-            self._memory = None
+            self._acting.memory = None
 
     def environment(self, copies: int = 1) -> EnvBase:
         """Return copies of the environment of the run to act in, as one of TorchRL's; ``done`` is shutdown.
@@ -204,8 +202,7 @@ class Agent(Shareable):
     def act(self, observation: Any, *, greedy: bool = False) -> Any:
         """Sample an action for one observation, or one for each observation of a batch.
 
-        In gridworlds the actions are 0 up, 1 down, 2 left and 3 right. The private bits of the agent are kept until
-        `begin_episode`.
+        In gridworlds the actions are 0 up, 1 down, 2 left and 3 right. Private bits are kept until `begin_episode`.
 
         Args:
             observation: in gridworlds an array or tensor of shape ``agent.shape`` or [n, *agent.shape], as an
@@ -224,20 +221,19 @@ class Agent(Shareable):
             >>> agent.act(env.reset()["observation"]).shape
             torch.Size([3])
         """
-        outputs, self._memory, single = self._outputs(observation)
-        actions = self._trained.actions.choose(outputs, self._generator, greedy=greedy)
+        rows, single = self._trained.rows(observation)
+        outputs, self._acting.memory = self._acting.outputs(rows)
+        actions = self._trained.actions.choose(outputs, self._acting.generator, greedy=greedy)
         if not single:
             return actions
         return int(actions) if actions.ndim == 1 else actions[0]
 
     def action_probabilities(self, observation: Any) -> Tensor:
-        """Return the probabilities of the actions, given the private bits of the current mini-episode.
-
-        Args:
-            observation: as for `act`.
+        """Return the probabilities of the actions for an observation, or a batch, as of `act`.
 
         Returns:
-            a tensor [A] for one observation, [n, A] for a batch; in gridworlds there are four actions.
+            a tensor [A] for one observation, [n, A] for a batch, given the private bits of the mini-episode; in
+            gridworlds there are four actions.
 
         Example:
             >>> agent.action_probabilities(torch.zeros(agent.shape)).shape
@@ -247,30 +243,10 @@ class Agent(Shareable):
             raise ConfigError(
                 f"{self.spec.origin.place} has other actions than one of n, which have no table of probabilities"
             )
-        outputs, _, single = self._outputs(observation)
+        rows, single = self._trained.rows(observation)
+        outputs, _ = self._acting.outputs(rows)
         probabilities = outputs.softmax(-1)
         return probabilities[0] if single else probabilities
-
-    @torch.no_grad()
-    def _outputs(self, observation: Any) -> tuple[Tensor, Tensor | None, bool]:
-        """Return the outputs for observations, what is remembered after them, and whether there is a single one."""
-        batch, single = self._trained.rows(observation)
-        outputs, memory = self.policy(batch, self._private_bits(len(batch))), self._memory
-        if self.policy.memory:
-            begins = torch.zeros(len(batch), 1, dtype=torch.bool, device=self.device)
-            if memory is None or len(memory) != len(batch):
-                memory = outputs.new_zeros(len(batch), 1, self.policy.memory)
-            outputs, memory = self.policy.recall(outputs, begins, memory)
-        return outputs, memory, single
-
-    def _private_bits(self, count: int) -> Tensor | None:
-        """Return the private bits of each row [count, bits]; sample them if there are none yet."""
-        if not self.policy.private_bits:
-            return None
-        if self._private is None or len(self._private) != count:
-            sampled = torch.rand(count, self.policy.private_bits, generator=self._generator, device=self.device)
-            self._private = (sampled < 0.5).float()
-        return self._private
 
     # ---------------------------------------------------------------------------------- evaluation
 
@@ -332,18 +308,16 @@ class Agent(Shareable):
         return self._on_levels("levels").evaluator(levels, sampled=sampled, memory_gib=memory_gib)
 
     def render(self, path: str | Path, level: AnyLevels | None = None, *, seed: int = 0) -> Path:
-        """Write an animation of a mini-episode for each length (``.gif``), or a picture (``.png``).
+        """Write an animation of a mini-episode for each length (``.gif``), or a picture (``.png``); return the path.
 
-        A picture shows the policy on the level, or, outside gridworlds, how those mini-episodes end.
+        A picture shows the policy on the level, or, outside gridworlds, how those mini-episodes end. An environment
+        that returns no images is refused in a sentence.
 
         Args:
             path: the file; its ending says which of the two.
             level: in gridworlds the level; None: the first training level of the run, or the paper's example if the run
                 generated its levels.
             seed: of the mini-episodes.
-
-        Returns:
-            the path. An environment that returns no images is refused in a sentence.
 
         Example:
             >>> agent.render("agent.gif", "example")  # doctest: +SKIP
@@ -364,24 +338,63 @@ class Agent(Shareable):
 
     def _repr_html_(self) -> str:
         """Return the agent's name, usefulness and neutrality, and the picture, for notebooks."""
-        from drest_torch.tracking.console import of_agent  # an agent is loaded without rich
+        from drest_torch.agents import notebook  # an agent is loaded without rich
 
-        numbers = self.evaluate(self._trained.first, sampled=self._trained.shown).numbers()
-        agent = [of_agent(numbers, measure) for measure in ("usefulness", "neutrality")]
-        uniform = [f"{numbers['uniform'][measure]:.3f}" for measure in ("usefulness", "neutrality")]
-        where = html.escape(self.spec.origin.place if self._trained.first is None else self._trained.first.name)
-        picture = self._repr_png_()
-        image = f'<img src="data:image/png;base64,{base64.b64encode(picture).decode()}">' if picture else ""
-        return (
-            f"<p>{html.escape(repr(self))}</p><table><tr><th></th><th>usefulness</th><th>neutrality</th></tr>"
-            f"<tr><td>{where}</td><td>{'</td><td>'.join(agent)}</td></tr>"
-            f"<tr><td>uniform policy</td><td>{'</td><td>'.join(uniform)}</td></tr>"
-            f"</table>{image}"
-        )
+        first = self._trained.first
+        where = self.spec.origin.place if first is None else first.name
+        numbers = self.evaluate(first, sampled=self._trained.shown).numbers()
+        return notebook.page(repr(self), where, numbers, self._repr_png_())
 
+    # ---------------------------------------------------------------------------------- sharing
 
-def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
-    """Return the levels of a configuration. ``levels=own`` are the test levels of the agent's run."""
-    if chosen.path is None and chosen.name == "own":
-        return agent._on_levels("levels").tested()
-    return data.named(chosen)
+    @property
+    def files(self) -> list[Path]:
+        """The files that the agent is read from: its configuration, its checkpoint and its level files."""
+        return files_of(self.folder, self.checkpoint)
+
+    def save(self, path: str | Path) -> Path:
+        """Save the agent to a folder that `load` reads, and return the folder: what only training needs is left out.
+
+        Args:
+            path: the folder, which is made. An agent that was saved to it is replaced, and a run is refused.
+
+        Example:
+            >>> Agent.load("runs/my-run").save("my-agent")  # doctest: +SKIP
+        """
+        return save_agent(self.folder, self.checkpoint, self._trained.keeps, Path(path))
+
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
+        """Upload the agent to the Hugging Face Hub (``pip install 'drest_torch[hub]'``); return the commit's address.
+
+        Args:
+            repo_id: ``USER/NAME`` of a repository; it is made if there is none.
+            private: whether others cannot see a repository that is made.
+            token: of the user; None: that of ``hf auth login``.
+
+        Example:
+            >>> agent.push_to_hub("my-name/my-agent", private=True)  # doctest: +SKIP
+        """
+        from drest_torch import hub  # which the package huggingface_hub is needed for
+
+        levels = '"paper"' if isinstance(self.spec.policy.sees, MapView) else ""
+        card = {"description": f"{self!r}, trained with {self.reward}", "levels": levels}
+        with TemporaryDirectory() as folder:
+            return hub.upload(self.save(folder), repo_id, card, private=private, token=token)
+
+    @classmethod
+    def from_pretrained(cls, repo_id: str, *, checkpoint: str = "last", device: str = "cpu", **options: Any) -> Self:
+        """Load an agent from the Hugging Face Hub. No code of the repository is executed.
+
+        Args:
+            repo_id: ``USER/NAME`` of a repository.
+            checkpoint: as for `load`, as is ``device``.
+            options: those of ``huggingface_hub.snapshot_download``, such as ``revision`` or ``token``.
+
+        Example:
+            >>> agent = Agent.from_pretrained("my-name/my-agent")  # doctest: +SKIP
+        """
+        from drest_torch import hub  # which the package huggingface_hub is needed for
+
+        agent = cls(hub.download(repo_id, **options), checkpoint=checkpoint, device=device)
+        agent.name = repo_id
+        return agent

@@ -12,13 +12,14 @@ from drest_torch.tracking.stages import stage
 
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
-    from drest_torch.config.schema import EvaluateConfig
+    from drest_torch.config.schema import EvaluateConfig, LevelsConfig
+    from drest_torch.envs.levels import Level
 
 
 @command("evaluate")
 def main(cfg: EvaluateConfig) -> None:
     """Evaluate a run on the levels that were chosen, and print and write the results."""
-    from drest_torch.agent import SHIPPED, Agent, levels_to_evaluate
+    from drest_torch.agent import SHIPPED, Agent
     from drest_torch.algos.networks.spec import MapView
     from drest_torch.config.checks import check_limits
     from drest_torch.outputs import check_outputs
@@ -60,7 +61,6 @@ def main(cfg: EvaluateConfig) -> None:
 
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     """Print and write the page on shutdownability: on the agent's own test levels, the paper's, and those chosen."""
-    from drest_torch.agent import levels_to_evaluate
     from drest_torch.agents.checkpoints import PRETRAINED
     from drest_torch.choices.page import in_markdown, shutdownability
     from drest_torch.envs.levels import find_levels
@@ -87,6 +87,15 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     write_json(in_json, page)
     write_text(in_words, text)
     print(shown(f"The page is in {in_json} and {in_words}"))
+
+
+def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
+    """Return the levels of a configuration. ``levels=own`` are the test levels of the agent's run."""
+    from drest_torch.play import level_sets
+
+    if chosen.path is None and chosen.name == "own":
+        return agent.test_levels()
+    return level_sets.named(chosen)
 
 
 def _outputs(cfg: EvaluateConfig) -> list[Path]:

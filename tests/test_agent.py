@@ -23,6 +23,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError
+from drest_torch.evaluate import levels_to_evaluate
 from drest_torch.evaluation import results
 from drest_torch.evaluation.episodes import sample_episodes
 from tests.helpers.runs import train
@@ -83,7 +84,7 @@ def test_its_own_levels_give_what_the_run_itself_has_reported(folder_of, tmp_pat
     assert all(record["mean"][name] == reported[name] for name in ("usefulness", "neutrality", "neutrality_normalised"))
     if split == "test":  # which are those to evaluate on
         for chosen in ([], ["levels=own"]):
-            own = saved.levels_to_evaluate(agent, compose(*chosen, name="evaluate").levels)
+            own = levels_to_evaluate(agent, compose(*chosen, name="evaluate").levels)
             assert own == agent.levels.reported["test"]
     if "levels.by_chance=true" in overrides:
         # The observation of the deterministic level that it was trained on has the plane of chances as well, and the
@@ -227,7 +228,7 @@ def test_the_page_of_the_shipped_agents_says_what_they_do():
     assert len(rows) == 6
     agents = [saved.Agent.load(name) for name in (saved.SHIPPED, "generalist-buttons", "generalist-bit")]
     for name, count, stated in rows:
-        levels = saved.levels_to_evaluate(agents[0], compose(f"levels={name}", name="evaluate").levels)
+        levels = levels_to_evaluate(agents[0], compose(f"levels={name}", name="evaluate").levels)
         assert len(levels) == int(count)
         found = []
         for agent in agents:
@@ -350,19 +351,19 @@ def test_private_bits_are_kept_until_an_episode_begins():
     seen = torch.zeros(2000, *agent.shape)
     agent.seed(1)
     agent.act(seen)
-    first = agent._private.clone()
+    first = agent._acting.private_bits.clone()
     agent.act(seen)
-    assert torch.equal(agent._private, first)
+    assert torch.equal(agent._acting.private_bits, first)
     assert first.mean().item() == pytest.approx(0.5, abs=0.05)
     assert ((first == 0) | (first == 1)).all()
     agent.begin_episode()
     agent.act(seen)
-    assert (agent._private != first).any()
+    assert (agent._acting.private_bits != first).any()
     agent.act(seen[:7])
-    assert agent._private.shape == (7, 1)
+    assert agent._acting.private_bits.shape == (7, 1)
     agent.seed(1)
     agent.act(seen)
-    assert torch.equal(agent._private, first)
+    assert torch.equal(agent._acting.private_bits, first)
 
 
 def test_an_agent_acts_greedily_if_it_is_told_to():

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 
 from benchmarks.run import processor
-from drest_torch import agent as saved
+from drest_torch.agent import Agent
 from drest_torch.agents.checkpoints import load_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose, register
+from drest_torch.evaluate import levels_to_evaluate
 from drest_torch.studies.catalogue import study_schemas
 from drest_torch.studies.runner import folder_of, run_studies
 from drest_torch.training.run import start
@@ -148,8 +149,8 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
 def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
     """Evaluate an agent that comes with the project: the one with a private bit."""
     cfg = compose(*overrides, name="evaluate")
-    agent = saved.Agent.load("generalist-bit", device=cfg.device)
-    results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
+    agent = Agent.load("generalist-bit", device=cfg.device)
+    results = agent.evaluate(levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
     return {"weights": digest_arrays(agent.policy.state_dict().values()), "summary": digest_names(results.record())}
 
 

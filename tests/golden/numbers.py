@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
-from drest_torch import agent as saved
+from drest_torch.agent import Agent
 from drest_torch.agents.checkpoints import algorithm_tensors
 from drest_torch.algos.base import Algorithm
 from drest_torch.config.compose import compose
+from drest_torch.evaluate import levels_to_evaluate
 from drest_torch.files import disown
 from drest_torch.training.run import start
 
@@ -54,8 +55,8 @@ def beginning(folder: Path, overrides: list[str]) -> Stages:
 def means(_: Path, overrides: list[str]) -> Stages:
     """Return the means of an agent that comes with the project: the one with a private bit."""
     cfg = compose(*overrides, name="evaluate")
-    agent = saved.Agent.load("generalist-bit", device=cfg.device)
-    results = agent.evaluate(saved.levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
+    agent = Agent.load("generalist-bit", device=cfg.device)
+    results = agent.evaluate(levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
     return [_rounded(results.evaluation.means())]
 
 
