@@ -33,7 +33,10 @@ class Levels:
 
     def every(self) -> list[Level]:
         """Return all levels; the training levels appear twice, because they are also reported on."""
-        return [*self.train, *self.selection, *(level for levels in self.reported.values() for level in levels)]
+        levels = [*self.train, *self.selection]
+        for split in self.reported.values():
+            levels += split
+        return levels
 
     def evaluated(self) -> dict[str, list[Level]]:
         """Return by split the levels that the policy is evaluated on, during training or at its end."""
@@ -45,9 +48,10 @@ def load(cfg: Config) -> Levels:
     split = _split(cfg.levels, device_of(cfg.device))
     if cfg.levels.fresh and split is None:
         raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated, say")
-    train, selection, test = (
-        (named(cfg.levels), [], []) if split is None else (split.train, split.selection, split.test)
-    )
+    if split is not None:
+        train, selection, test = split.train, split.selection, split.test
+    else:
+        train, selection, test = named(cfg.levels), [], []
     if cfg.test.path is not None:
         test = _on_clock(read_levels(cfg.test.path), cfg.levels.clock)
     if cfg.test.selection_path is not None:
@@ -89,12 +93,16 @@ SET_OF_LEVELS = "set of levels"
 
 def digest(levels: Levels) -> str:
     """Return a short text that changes with any level of a run but those of its split, which has its own hashes."""
-    split = levels.split
-    hashed = () if split is None else (split.train, split.selection, split.test)
+    of_split: list[list[Level]] = []
+    if levels.split is not None:
+        of_split = [levels.split.train, levels.split.selection, levels.split.test]
     found = hashlib.sha256()
-    for members in (levels.train, levels.selection, *levels.reported.values()):
-        if not any(members is one for one in hashed):
-            found.update("".join(f"{json.dumps(level_to_record(level))}\n" for level in members).encode())
+    for several in (levels.train, levels.selection, *levels.reported.values()):
+        if any(several is other for other in of_split):
+            continue
+        for level in several:
+            line = json.dumps(level_to_record(level)) + "\n"
+            found.update(line.encode())
     return found.hexdigest()[:16]
 
 
@@ -123,11 +131,16 @@ def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.Gener
 
 
 def _on_clock(levels: list[Level], clock: str | None) -> list[Level]:
-    return levels if clock is None else [level.with_clock(clock) for level in levels]
+    if clock is None:
+        return levels
+    return [level.with_clock(clock) for level in levels]
 
 
 def level_files(cfg: Config) -> list[tuple[str, str, Path]]:
     """Return the group, the key and the path of each level file that a configuration names."""
-    keys = (("levels", "path"), ("test", "path"), ("test", "selection_path"))
-    paths = ((group, key, getattr(getattr(cfg, group), key)) for group, key in keys)
-    return [(group, key, Path(path)) for group, key, path in paths if path is not None]
+    named = (
+        ("levels", "path", cfg.levels.path),
+        ("test", "path", cfg.test.path),
+        ("test", "selection_path", cfg.test.selection_path),
+    )
+    return [(group, key, Path(path)) for group, key, path in named if path is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any, cast
 import torch
 from omegaconf import ListConfig, OmegaConf
 from torchrl.data import Bounded, Categorical, OneHot
-from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, TransformedEnv
+from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, TransformedEnv
 
 from drest_torch.algos.distributions import ActionKind, box, one_of, several
 from drest_torch.algos.networks.base import requirements
@@ -40,9 +41,11 @@ def training_environment(cfg: Config, reward: Reward, *, with_critic: bool) -> R
 
     A critic sees the counts of sequential mini-episodes.
     """
-    copies, is_averaged = copies_of(cfg), reward.counting == "averaged"
+    copies = copies_of(cfg)
+    rounds = cfg.algo.episodes // copies
+    is_averaged = reward.counting == "averaged"
     group = cfg.reward.group if is_averaged else 1
-    environment = _environment(cfg, reward, copies, cfg.algo.episodes // copies, group=group)
+    environment = _environment(cfg, reward, copies, rounds, group=group)
     environment.pay(reward, group=group, shows_counts=with_critic and not is_averaged)
     return environment
 
@@ -60,10 +63,13 @@ def evaluation_environment(
     copies = copies_of(cfg)  # a factory may make so many slots, and no others
     if cfg.env.name == "gymnasium":
         copies = min(copies, mini_episodes)
-    shares = beside is not None and beside.env.batch_size.numel() == copies
-    remembers = requirements(cfg.policy.network).remembers
-    rounds = cfg.algo.episodes // copies_of(cfg) if remembers else -(-mini_episodes // max(copies, cfg.env.levels or 1))
-    return _environment(cfg, reward, copies, rounds, base=beside.env.base_env if beside and shares else None)
+    rounds = math.ceil(mini_episodes / max(copies, cfg.env.levels or 1))
+    if requirements(cfg.policy.network).remembers:
+        rounds = cfg.algo.episodes // copies_of(cfg)
+    base = None
+    if beside is not None and beside.env.batch_size.numel() == copies:
+        base = beside.env.base_env
+    return _environment(cfg, reward, copies, rounds, base=base)
 
 
 def rendering_environment(cfg: Config, reward: Reward) -> RowEnvironment:
@@ -82,7 +88,9 @@ def acting_environment(cfg: Config, copies: int) -> EnvBase:
     """Return copies of the environment to act in; ``done`` is the end of a mini-episode."""
     base = base_environment(cfg.env, copies)
     timer = _timer(cfg.env, base, skip=False)
-    return base if timer is None else TransformedEnv(base, timer)
+    if timer is None:
+        return base
+    return TransformedEnv(base, timer)
 
 
 def _environment(
@@ -96,42 +104,31 @@ def _environment(
     base: EnvBase | None = None,
     measures: bool = True,
 ) -> RowEnvironment:
-    chosen = cfg.env
-    base = base_environment(chosen, copies) if base is None else base
-    shown, timer = base.observation_spec, _timer(chosen, base, skip=skip)
-    lengths = list(timer.lengths if timer is not None else range(_lengths_of(base)))
-    best = bits = None
-    if measures and shown.get("best_return", None) is None:
-        given = list(chosen.best) if isinstance(chosen.best, ListConfig) else None
-        levels = chosen.levels or 1
-        best = BestReturn(len(lengths), given=given, gamma=reward.gamma, floor=chosen.floor, levels=levels)
-    own = shown.get("mini_done", None) is not None
-    seeds = None if chosen.levels is None or own else range(chosen.levels)
-    meta = MetaEpisodes(1 if own else rounds, together=True, group=group, levels=seeds)
-    if own and group > 1:
-        raise ConfigError(
-            f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
-            "reward.counting=sequential"
-        )
+    env_cfg = cfg.env
+    if base is None:
+        base = base_environment(env_cfg, copies)
+    timer = _timer(env_cfg, base, skip=skip)
+    lengths = _lengths(base, timer)
+    best = None
+    if measures and not _shows(base, "best_return"):
+        best = _best_return(env_cfg, len(lengths), reward.gamma)
+    meta_episodes = _meta_episodes(env_cfg, base, rounds, group)
+    transforms: list[Transform] = [transform for transform in (timer, best, meta_episodes) if transform is not None]
     if cfg.policy.private_bits:
-        bits = PrivateBits(cfg.policy.private_bits)
-    env = TransformedEnv(base, Compose(*(each for each in (timer, best, meta, bits) if each is not None)))
-    known = [str(key) for key in shown.keys(True, True)]
-    observed = chosen.observed or (["observation"] if {"observation", "mini_len"} <= {*known} else known)
-    if absent := [key for key in observed if shown.get(key, None) is None]:
-        raise ConfigError(
-            f"env.observed with '{absent[0]}', and {title(base)} shows {', '.join(known)}; choose some of these"
-        )
-    flatten = Flatten(env, [*observed, *(["timer"] if isinstance(timer, ShutdownTimer) else [])])
-    actions, ask = _actions(env), None
+        transforms.append(PrivateBits(cfg.policy.private_bits))
+    env = TransformedEnv(base, Compose(*transforms))
+    observed = _observed(env_cfg, base)
+    if timer is not None:
+        observed.append("timer")
+    flatten = Flatten(env, observed)
+    actions = _actions(env)
     env.append_transform(flatten)
-    if isinstance(bounded := env.full_action_spec["action"], Bounded):
-        env.append_transform(Squash(bounded.space.low, bounded.space.high))
-    if isinstance(timer, ShutdownTimer) and len(lengths) > 1 and not callable(timer.control):
-        ask = 1 - 0.5 ** (1 / (timer.window or lengths[0]))
+    action_spec = env.full_action_spec["action"]
+    if isinstance(action_spec, Bounded):
+        env.append_transform(Squash(action_spec.space.low, action_spec.space.high))
     return RowEnvironment(
         env=env,
-        ends=meta,
+        ends=meta_episodes,
         sees=SEEN,
         actions=actions,
         num_lengths=len(lengths),
@@ -139,8 +136,64 @@ def _environment(
         flatten=flatten,
         best=best,
         lengths=lengths,
-        ask=ask,
+        ask=_chance_to_ask(timer, lengths),
     )
+
+
+def _shows(base: EnvBase, key: str) -> bool:
+    return base.observation_spec.get(key, None) is not None
+
+
+def _lengths(base: EnvBase, timer: ShutdownTimer | None) -> list[int]:
+    """Return the lengths of mini-episodes: steps with a timer, else the indices of the environment's own."""
+    if timer is not None:
+        return list(timer.lengths)
+    return list(range(_number_of_lengths(base)))
+
+
+def _best_return(env_cfg: EnvConfig, lengths: int, gamma: float) -> BestReturn:
+    """Return the transform that measures m(l), or has it from the configuration."""
+    given = None
+    if isinstance(env_cfg.best, ListConfig):
+        given = list(env_cfg.best)
+    return BestReturn(lengths, given=given, gamma=gamma, floor=env_cfg.floor, levels=env_cfg.levels or 1)
+
+
+def _meta_episodes(env_cfg: EnvConfig, base: EnvBase, rounds: int, group: int) -> MetaEpisodes:
+    """Return the transform that begins each mini-episode of a meta-episode; some environments do so themselves."""
+    if _shows(base, "mini_done"):
+        if group > 1:
+            raise ConfigError(
+                f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
+                "reward.counting=sequential"
+            )
+        return MetaEpisodes(1, together=True, group=group)
+    levels = None
+    if env_cfg.levels is not None:
+        levels = range(env_cfg.levels)
+    return MetaEpisodes(rounds, together=True, group=group, levels=levels)
+
+
+def _observed(env_cfg: EnvConfig, base: EnvBase) -> list[str]:
+    """Return the entries of the observation that a policy sees."""
+    shown = [str(key) for key in base.observation_spec.keys(True, True)]
+    observed = list(env_cfg.observed or shown)
+    if not env_cfg.observed and {"observation", "mini_len"} <= set(shown):
+        observed = ["observation"]
+    for key in observed:
+        if not _shows(base, key):
+            raise ConfigError(
+                f"env.observed with '{key}', and {title(base)} shows {', '.join(shown)}; choose some of these"
+            )
+    return observed
+
+
+def _chance_to_ask(timer: ShutdownTimer | None, lengths: list[int]) -> float | None:
+    """Return with which probability per step an untrained policy asks: in half of the mini-episodes it asks once."""
+    if timer is None or len(lengths) == 1 or callable(timer.control):
+        return None
+    steps = timer.window or lengths[0]
+    return 1 - 0.5 ** (1 / steps)
 
 
 def base_environment(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> EnvBase:
@@ -213,8 +266,9 @@ def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | N
         return None
     control: Any = chosen.control
     if control == "auto":
-        discrete = is_choice(base.full_action_spec.get("action", None), len(base.batch_size))
-        control = "action" if discrete else "dimension"
+        control = "dimension"
+        if is_choice(base.full_action_spec.get("action", None), len(base.batch_size)):
+            control = "action"
     elif control not in ("action", "dimension"):
         named = f"env.control={control}"
         with blaming(named):
@@ -231,7 +285,7 @@ def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | N
     )
 
 
-def _lengths_of(base: EnvBase) -> int:
+def _number_of_lengths(base: EnvBase) -> int:
     """Return k of an environment that has lengths of its own."""
     spec = base.observation_spec.get("mini_len", None)
     if not isinstance(spec, Categorical):
@@ -246,10 +300,13 @@ def _actions(env: EnvBase) -> ActionKind:
     spec = env.full_action_spec["action"]
     if is_choice(spec, len(env.batch_size)):
         return one_of(spec.space.n, one_hot=isinstance(spec, OneHot))
-    if (counts := choices(spec, len(env.batch_size))) is not None:
+    counts = choices(spec, len(env.batch_size))
+    if counts is not None:
         return several(counts)
     if isinstance(spec, Bounded) and spec.ndim == len(env.batch_size) + 1:
-        low, high = (end.reshape(-1, spec.shape[-1])[0].float() for end in (spec.space.low, spec.space.high))
+        dimensions = spec.shape[-1]
+        low = spec.space.low.reshape(-1, dimensions)[0].float()  # [slots, dimensions] → those of the first slot
+        high = spec.space.high.reshape(-1, dimensions)[0].float()
         if torch.isfinite(low).all() and torch.isfinite(high).all():
             return box(low, high)
     raise ConfigError(

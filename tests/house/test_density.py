@@ -15,7 +15,7 @@ LIMITS = {
     "drest_torch/comparison": (8.6, 7.1),
     "drest_torch/config": (8.3, 4.4),
     "drest_torch/language": (7.4, 1.5),
-    "drest_torch/play": (7.0, 5.7),
+    "drest_torch/play": (7.0, 3.6),
     "drest_torch/plots": (9.7, 3.8),
     "drest_torch/report": (8.3, 6.7),
     "drest_torch/statistics": (11.7, 4.4),
