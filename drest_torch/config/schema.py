@@ -61,7 +61,7 @@ class RewardConfig:
 
 
 @dataclass
-class GeneratorConfig:
+class GeneratorKeys:
     """The fields of the generator's own dataclass, whose texts say what they mean, as yaml has them: lists, not pairs.
 
     Its clock is a key of `levels`.
@@ -105,7 +105,7 @@ class LevelsConfig:
     """A level file (.jsonl or .txt) to train on instead."""
     clock: str | None = None
     """Clock to put all levels on: steps or moves; null: each level's own."""
-    generator: GeneratorConfig | None = field(default_factory=GeneratorConfig)
+    generator: GeneratorKeys | None = field(default_factory=GeneratorKeys)
     """Distribution of generated levels (docs/reference/generated-levels.md); null: none are generated."""
     train: int = limited(at_least=0, at_most=MOST_LEVELS, default=20000)
     """Generated levels to train on."""

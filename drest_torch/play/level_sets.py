@@ -12,7 +12,7 @@ import torch
 from omegaconf import OmegaConf
 
 from drest_torch.config.checks import device_of
-from drest_torch.config.schema import Config, GeneratorConfig, LevelsConfig
+from drest_torch.config.schema import Config, GeneratorKeys, LevelsConfig
 from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, level_to_record, read_levels, world
@@ -124,7 +124,7 @@ def named(chosen: LevelsConfig) -> list[Level]:
     return splits.make_split(config, train=0, selection=0, test=chosen.test, seed=chosen.split_seed).test
 
 
-def generator_config(cfg: GeneratorConfig, clock: str | None) -> generator.GeneratorConfig:
+def generator_config(cfg: GeneratorKeys, clock: str | None) -> generator.GeneratorConfig:
     """Return the configuration of the generator."""
     values: Any = OmegaConf.to_container(OmegaConf.structured(cfg))
     return generator.GeneratorConfig(**values, clock=clock or "steps")

@@ -185,9 +185,9 @@ def test_the_keys_of_a_reward_are_those_of_its_formula():
 
 
 def test_the_keys_of_generated_levels_are_those_of_the_generator():
-    names = {field.name for field in fields(config.GeneratorConfig)}
+    names = {field.name for field in fields(config.GeneratorKeys)}
     assert names == {field.name for field in fields(Generator)} - {"clock"}
-    assert generator_config(config.GeneratorConfig(), None) == Generator()
+    assert generator_config(config.GeneratorKeys(), None) == Generator()
 
 
 def test_every_number_has_limits():
