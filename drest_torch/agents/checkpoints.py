@@ -42,9 +42,14 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(meta)
     # The library takes twice the bytes, and where it cannot, it ends the process; Python raises a MemoryError.
-    bytearray(2 * sum(tensor.nbytes for tensor in tensors.values()) + 2**20)
-    data = save(tensors, metadata={"format": FORMAT, "meta": text, "sha256": checksum(tensors, text)})
-    write_whole(path, data)
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    bytearray(2 * size + 2**20)
+    metadata = {
+        "format": FORMAT,
+        "meta": text,
+        "sha256": checksum(tensors, text),
+    }
+    write_whole(path, save(tensors, metadata=metadata))
 
 
 def checksum(tensors: Mapping[str, Tensor], meta: str) -> str:
@@ -52,8 +57,10 @@ def checksum(tensors: Mapping[str, Tensor], meta: str) -> str:
     digest = hashlib.sha256(meta.encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+        head = f"{name} {tensor.dtype} {tuple(tensor.shape)}"
+        content = tensor.reshape(-1).view(torch.uint8)  # [bytes]
+        digest.update(head.encode())
+        digest.update(content.numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -72,16 +79,19 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path}: no checkpoint of this program; expected one that a run has saved")
     if metadata.get("sha256") != checksum(tensors, metadata.get("meta", "")):
-        others = [other for other in reversed(step_checkpoints(path.parent)) if other != path]
-        other = f"use the one before it, {others[0]}" if others else "use another checkpoint of the run"
-        raise CheckpointError(f"{path}: is damaged: its contents do not have its checksum; {other}")
+        others = [other for other in step_checkpoints(path.parent) if other != path]
+        remedy = "use another checkpoint of the run"
+        if others:
+            remedy = f"use the one before it, {others[-1]}"
+        raise CheckpointError(f"{path}: is damaged: its contents do not have its checksum; {remedy}")
     try:
         meta = json.loads(metadata["meta"])
         if not isinstance(meta, dict) or not isinstance(meta.get("of", {}), dict):
             raise TypeError("no object")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path}: is damaged: its values cannot be read ({error}); use another one") from None
-    return {_name_today(name): tensor for name, tensor in tensors.items()}, meta
+    renamed = {_name_today(name): tensor for name, tensor in tensors.items()}
+    return renamed, meta
 
 
 def _name_today(name: str) -> str:
@@ -93,7 +103,8 @@ def _name_today(name: str) -> str:
 
 def step_checkpoints(folder: Path) -> list[Path]:
     """Return the checkpoints of a run by step, oldest first."""
-    return sorted(path for path in folder.glob("step-*.safetensors") if re.fullmatch(r"step-\d+", path.stem))
+    paths = folder.glob("step-*.safetensors")
+    return sorted(path for path in paths if re.fullmatch(r"step-\d+", path.stem))
 
 
 def checkpoint_path(run: Path, which: str) -> Path:
@@ -106,7 +117,8 @@ def checkpoint_path(run: Path, which: str) -> Path:
         return best
     if which != "last":
         return Path(which)
-    if not (saved := step_checkpoints(folder)):
+    saved = step_checkpoints(folder)
+    if not saved:
         raise CheckpointError(f"{folder}: no checkpoint in it yet; the run has to train a little longer")
     return saved[-1]
 
@@ -150,7 +162,10 @@ class State:
         """Refuse values of other types, which a damaged file can have."""
         for entry in fields(self):
             value = getattr(self, entry.name)
-            if type(value) is not type(entry.default) and not (entry.name == "wandb_id" and isinstance(value, str)):
+            allowed = {type(entry.default)}
+            if entry.name == "wandb_id":
+                allowed.add(str)
+            if type(value) not in allowed:
                 raise ValueError(f"{entry.name} is {value!r:.40}")
 
 
@@ -162,33 +177,38 @@ def named(prefix: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def fill(values: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path, by: str = "another run") -> None:
     """Write tensors of a checkpoint to those of a run, all of them, or raise an error that names one that misfits."""
     for name, value in values.items():
-        saved = tensors.get(name)
-        if saved is None or saved.shape != value.shape or saved.dtype != value.dtype:
-            found = "missing" if saved is None else f"{saved.dtype} {tuple(saved.shape)}"
+        saved = "missing"
+        if name in tensors:
+            saved = _kind_of(tensors[name])
+        if saved != _kind_of(value):
             raise CheckpointError(
-                f"{path}: the tensor '{name}' is {found}, and the run's {value.dtype} {tuple(value.shape)}; it was "
-                f"saved by {by}"
+                f"{path}: the tensor '{name}' is {saved}, and the run's {_kind_of(value)}; it was saved by {by}"
             )
     for name, value in values.items():
         value.copy_(tensors[name])
 
 
+def _kind_of(tensor: Tensor) -> str:
+    return f"{tensor.dtype} {tuple(tensor.shape)}"
+
+
 def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Load the state of a network, or raise an error that names the tensor that does not fit."""
-    own = named(prefix, module.state_dict())
+    values = named(prefix, module.state_dict())
     by = "a run of another architecture (policy.width, depth, observation or map size)"
-    if extra := [name for name in tensors if name.startswith(f"{prefix}.") and name not in own]:
-        raise CheckpointError(f"{path}: {len(extra)} {prefix} tensors too many; it was saved by {by}")
-    fill(own, tensors, path, by)
+    saved = [name for name in tensors if name.startswith(f"{prefix}.")]
+    surplus = set(saved) - values.keys()
+    if surplus:
+        raise CheckpointError(f"{path}: {len(surplus)} {prefix} tensors too many; it was saved by {by}")
+    fill(values, tensors, path, by)
 
 
 def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Return the state of an optimiser by name."""
-    return {
-        f"{prefix}.{index}.{name}": value
-        for index, state in optimizer.state_dict()["state"].items()
-        for name, value in state.items()
-    }
+    tensors: dict[str, Tensor] = {}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= named(f"{prefix}.{index}", state)
+    return tensors
 
 
 def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
@@ -196,21 +216,25 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
     state: dict[int, dict[str, Tensor]] = {}
     parameters = optimizer.param_groups[0]["params"]
     for key, value in tensors.items():
-        if key.startswith(f"{prefix}."):
-            index, name = key.removeprefix(f"{prefix}.").split(".")
-            parameter = parameters[int(index)]
-            if (value.ndim and value.shape != parameter.shape) or not value.is_floating_point():
-                raise ValueError(f"{key} is {value.dtype} {tuple(value.shape)}, of {tuple(parameter.shape)} weights")
-            state.setdefault(int(index), {})[name] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        if not key.startswith(f"{prefix}."):
+            continue
+        index, name = key.removeprefix(f"{prefix}.").split(".")
+        parameter = parameters[int(index)]
+        has_shape = value.ndim == 0 or value.shape == parameter.shape
+        if not has_shape or not value.is_floating_point():
+            raise ValueError(f"{key} is {_kind_of(value)}, of {tuple(parameter.shape)} weights")
+        state.setdefault(int(index), {})[name] = value
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
 def algorithm_tensors(algorithm: Algorithm) -> dict[str, Tensor]:
     """Return the state of an algorithm by name: its networks, its optimisers and its own tensors."""
     tensors = named("policy", algorithm.policy.state_dict())
     if algorithm.critic is not None:
+        of_critic = named("critic", algorithm.critic.state_dict())
         # A copy: a critic that shares weights with the policy has them in its file as well.
-        tensors |= {name: value.clone() for name, value in named("critic", algorithm.critic.state_dict()).items()}
+        tensors |= {name: value.clone() for name, value in of_critic.items()}
     for name, optimizer in algorithm.optimizers.items():
         tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
     return tensors | named("algorithm", algorithm.tensors())
@@ -224,7 +248,8 @@ def restore_algorithm(algorithm: Algorithm, tensors: Mapping[str, Tensor], path:
     for name, optimizer in algorithm.optimizers.items():
         load_optimizer(f"optimizer.{name}", optimizer, tensors)
     state = named("algorithm", algorithm.tensors())
-    if not any(name.startswith(LOSS) for name in tensors):  # a checkpoint of an earlier version
+    has_loss = any(name.startswith(LOSS) for name in tensors)
+    if not has_loss:  # a checkpoint of an earlier version
         state = {name: value for name, value in state.items() if not name.startswith(LOSS)}
     fill(state, tensors, path)
 
@@ -235,9 +260,12 @@ def restore_algorithm(algorithm: Algorithm, tensors: Mapping[str, Tensor], path:
 def agent_folder(path_or_name: str | Path) -> Path:
     """Return the folder of an agent, given that folder or the name of one that comes with the project."""
     folder = Path(path_or_name)
-    if not folder.exists() and (PRETRAINED / str(path_or_name)).is_dir():
-        folder = PRETRAINED / str(path_or_name)
+    shipped = PRETRAINED / str(path_or_name)
+    if not folder.exists() and shipped.is_dir():
+        return shipped
     if not folder.is_dir():
-        names = ", ".join(sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir()))
-        raise CheckpointError(f"{path_or_name}: no such folder of a run, and no agent of that name ({names})")
+        names = sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir())
+        raise CheckpointError(
+            f"{path_or_name}: no such folder of a run, and no agent of that name ({', '.join(names)})"
+        )
     return folder
