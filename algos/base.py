@@ -119,6 +119,15 @@ class Algorithm(ABC):
     """What the last update took."""
     levels_per_update: int | None = None
     """The levels whose exact gradient makes one update; None: updates are made from environment steps."""
+    steps_are: ClassVar[str] = "steps"
+    """The noun for `Effort.steps`."""
+    finite: ClassVar[tuple[str, ...]] = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
+    """The metrics of an update that show whether the weights are still numbers."""
+    if_not_finite: ClassVar[str] = (
+        "rewards, or steps, are too large; use a larger reward.lam, a smaller reward.episodes_per_meta, reward.clip, "
+        "or a smaller algo.lr"
+    )
+    """Why these metrics are not finite, and the remedy."""
 
     def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:
         self.policy, self.critic, self.config, self.rng = policy, critic, config, rng

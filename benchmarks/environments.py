@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.measuring import FASTER, STEPS, Bench, Work
 from drest_torch.config.compose import compose
 from drest_torch.reward import Reward
-from drest_torch.training.run import Run
+from drest_torch.training.run import run_of
 
 TITLE = "Environments of others"
 OURS, SB3 = "drest train env=cartpole", "SB3, our wrappers"
@@ -18,7 +18,7 @@ MEAN_LENGTH = 150
 
 def ours(folder: Path, *words: str) -> Work:
     """An update of our PPO."""
-    run = Run(compose("env=cartpole", "logger=none", "progress=false", f"run_dir={folder}", *words), folder)
+    run = run_of(compose("env=cartpole", "logger=none", "progress=false", f"run_dir={folder}", *words), folder)
 
     def work() -> float:
         # An untrained policy asks for a delay in half of the mini-episodes. Steps after a fall that can change nothing

@@ -27,7 +27,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import Level
-from drest_torch.training.run import Run
+from drest_torch.training.run import Run, run_of
 
 AS_OTHERS = {
     "ppo": ("reward.group=16", "algo.episodes=4096", "algo.minibatches=8", "algo.epochs=3"),
@@ -45,7 +45,7 @@ def our_run(bench: Bench, algo: str, *words: str) -> Run:
     """A run of ours on random levels, which writes nothing before it trains."""
     levels = f"levels.train={bench.size(2_000, 20)}"
     few = ("algo.episodes=64", "reward.group=2", "reward.episodes_per_meta=2") if bench.quick else ()
-    return Run(compose(f"algo={algo}", levels, *PLAIN, *AS_OTHERS[algo], *few, *words), Path("unused"))
+    return run_of(compose(f"algo={algo}", levels, *PLAIN, *AS_OTHERS[algo], *few, *words), Path("unused"))
 
 
 def updates(run: Run) -> Work:

@@ -12,7 +12,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,13 @@ BEST = "best.safetensors"
 """The name of the best checkpoint on the selection levels."""
 LOSS = "algorithm.loss."
 """What the names of the tensors begin with that are the state of a loss."""
-RENAMED = {"learner.": "algorithm.", "updater.": "task."}
+RENAMED = {"learner.": "algorithm.", "updater.": "task.", "weights.": "policy.", "rng": "generator"}
 """What the names of tensors begin with in checkpoints of earlier versions, and today."""
+REMEMBERED = {torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"}, torch.optim.Muon: {"momentum_buffer"}}
+"""What optimisers remember of a weight."""
+LARGEST = 1 << 63
+MOST_SECONDS = 1e10
+"""No training has taken three centuries."""
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 """The folder of the agents that come with the project, as `Agent.save` writes them."""
 
@@ -143,6 +149,7 @@ class State:
     updates: int = 0
     evaluated: int = 0
     wall_seconds: float = 0.0
+    processor_seconds: float = 0.0
     best_score: float = -math.inf
     wandb_id: str | None = None
     forward_rows: int = 0
@@ -158,15 +165,60 @@ class State:
         self.forward_rows += effort.forward_rows
         self.backward_rows += effort.backward_rows
 
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> State:
+        """Return the progress that a checkpoint has, which may be damaged."""
+        if values.keys() == {"updates", "seconds"}:  # of a language model, saved by an earlier version
+            updates, seconds = values["updates"], values["seconds"]
+            values = {"steps": updates, "updates": updates, "wall_seconds": seconds, "processor_seconds": seconds}
+        state = cls(**values)
+        state.check()
+        return state
+
     def check(self) -> None:
-        """Refuse values of other types, which a damaged file can have."""
+        """Refuse values that no run comes to, which a damaged file can have."""
         for entry in fields(self):
             value = getattr(self, entry.name)
-            allowed = {type(entry.default)}
-            if entry.name == "wandb_id":
-                allowed.add(str)
-            if type(value) not in allowed:
+            if not _is_possible(entry.name, value, usual=entry.default):
                 raise ValueError(f"{entry.name} is {value!r:.40}")
+        if self.updates > self.steps:
+            raise ValueError(f"updates is {self.updates}, of {self.steps} steps")
+
+
+def _is_possible(name: str, value: Any, *, usual: Any) -> bool:
+    """Return whether a run can come to this value of its progress."""
+    if name == "wandb_id":
+        return value is None or isinstance(value, str)
+    if type(value) is not type(usual):
+        return False
+    if isinstance(value, int):
+        return 0 <= value < LARGEST
+    if name.endswith("_seconds"):
+        return 0 <= value <= MOST_SECONDS
+    return True
+
+
+def check_origin(saved: Mapping[str, Any], own: Mapping[str, str], path: Path) -> None:
+    """Refuse a checkpoint that was saved with something else than a run has."""
+    for name, value in own.items():
+        other = saved.get(name)
+        if other != value:
+            raise CheckpointError(
+                f"{path}: was saved with another {name} ({other}, and this run's is {value}); put back what was "
+                "changed, or train anew with another run_dir"
+            )
+
+
+@contextmanager
+def fitting(path: Path) -> Iterator[None]:
+    """Say in one sentence that a checkpoint does not fit its run."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
 
 
 def named(prefix: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -195,12 +247,24 @@ def _kind_of(tensor: Tensor) -> str:
 def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Load the state of a network, or raise an error that names the tensor that does not fit."""
     values = named(prefix, module.state_dict())
-    by = "a run of another architecture (policy.width, depth, observation or map size)"
+    by = "a run of another architecture (policy.width, depth, observation, map size or language model)"
     saved = [name for name in tensors if name.startswith(f"{prefix}.")]
     surplus = set(saved) - values.keys()
     if surplus:
         raise CheckpointError(f"{path}: {len(surplus)} {prefix} tensors too many; it was saved by {by}")
+    parameters = named(prefix, dict(module.named_parameters()))
+    refuse_not_finite(parameters, tensors, path)
     fill(values, tensors, path, by)
+
+
+def refuse_not_finite(names: Iterable[str], tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Refuse tensors of these names that have values which are not finite."""
+    for name in names:
+        tensor = tensors.get(name)
+        if tensor is None or not tensor.is_floating_point():
+            continue
+        if not tensor.isfinite().all():
+            raise CheckpointError(f"{path}: the tensor '{name}' has values that are not finite; use another checkpoint")
 
 
 def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -211,19 +275,27 @@ def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str
     return tensors
 
 
-def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load the state of an optimiser, or raise an error where it is not that of its parameters."""
+def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Load the state of an optimiser, or raise an error where it is not that of its parameters.
+
+    A weight of which nothing is saved had no gradient yet. One that lacks a part would end the next update.
+    """
+    saved = {name: value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
+    refuse_not_finite(saved, tensors, path)
     state: dict[int, dict[str, Tensor]] = {}
     parameters = optimizer.param_groups[0]["params"]
-    for key, value in tensors.items():
-        if not key.startswith(f"{prefix}."):
-            continue
+    for key, value in saved.items():
         index, name = key.removeprefix(f"{prefix}.").split(".")
         parameter = parameters[int(index)]
         has_shape = value.ndim == 0 or value.shape == parameter.shape
         if not has_shape or not value.is_floating_point():
             raise ValueError(f"{key} is {_kind_of(value)}, of {tuple(parameter.shape)} weights")
         state.setdefault(int(index), {})[name] = value
+    wanted = REMEMBERED.get(type(optimizer), set().union(*state.values()))
+    for weight, parts in state.items():
+        if parts.keys() != wanted:
+            found, expected = ", ".join(sorted(parts)), ", ".join(sorted(wanted))
+            raise ValueError(f"{prefix}.{weight} has {found}, and not {expected}")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
@@ -246,7 +318,7 @@ def restore_algorithm(algorithm: Algorithm, tensors: Mapping[str, Tensor], path:
     if algorithm.critic is not None:
         load_module("critic", algorithm.critic, tensors, path)
     for name, optimizer in algorithm.optimizers.items():
-        load_optimizer(f"optimizer.{name}", optimizer, tensors)
+        load_optimizer(f"optimizer.{name}", optimizer, tensors, path)
     state = named("algorithm", algorithm.tensors())
     has_loss = any(name.startswith(LOSS) for name in tensors)
     if not has_loss:  # a checkpoint of an earlier version

@@ -72,24 +72,20 @@ def main() -> None:
 
 
 def _train(words: list[str]) -> None:
-    from drest_torch.language.config import LanguageConfig, stored
-    from drest_torch.language.training import Training, check_new, command
+    from drest_torch.language.config import LanguageConfig
+    from drest_torch.language.training import command, resume, start
 
     resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
     if resumed and len(words) > 1:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
-    cfg = stored(Path(resumed[0])) if resumed else key_values(words, LanguageConfig)
-    if not resumed:
-        check_new(cfg)  # before the model is loaded, which takes a while
-    run = Training(cfg)
-    run.restore() if resumed else run.begin()
+    run = resume(Path(resumed[0])) if resumed else start(key_values(words, LanguageConfig))
     if (summary := run.train()) is None:
         sys.exit(130)
-    told = ", ".join(f"{name.split('/')[-1]} {value:.3f}" for name, value in summary.items() if "/" in name)
-    print(f"Other scenarios of the families of training: {told}")
+    scores = ", ".join(f"{name} {value:.3f}" for name, value in summary["splits"]["selection"].items())
+    print(f"Other scenarios of the families of training: {scores}")
     print(
         shown(
-            f"{summary['updates']:,} updates, {summary['seconds']:.0f} s of processor time; everything is in "
+            f"{summary['updates']:,} updates, {summary['processor_seconds']:.0f} s of processor time; everything is in "
             f"{run.folder}\nEvaluate it on unseen families: {command(run.folder, 'evaluate', 'model')} suite=all"
         )
     )

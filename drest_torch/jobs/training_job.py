@@ -18,6 +18,7 @@ from drest_torch.config.stored import trust_modules_of
 from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
+from drest_torch.tasks.base import AgentTask
 from drest_torch.tracking.effort import NUMBERS, is_exact
 from drest_torch.training.run import Run, resume
 
@@ -94,6 +95,8 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(values).encode())
     trust_modules_of(values)
     run = resume(folder)  # one that has saved nothing yet begins
+    task = run.task
+    assert isinstance(task, AgentTask)
     before(run)
     summary = run.train()
     if summary is None:
@@ -109,7 +112,7 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
             "usefulness": np.array([level["usefulness"] for level in levels]),
             "neutrality": np.array([level["neutrality"] for level in levels]),
             "p_longest": np.array([_p_longest(level) for level in levels]),
-            **run.task.arrays(split, levels, run.algorithm.policy),
+            **task.arrays(split, levels, run.algorithm.policy),
         }
         arrays |= {f"{split}/{name}": values for name, values in of_split.items()}
     return run, Result(numbers, arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,18 @@ class LanguageModel:
         """Let passes through the model have that precision; its weights keep theirs."""
         self.bfloat16 = True
         self.model.set_attn_implementation("eager")  # of short texts on a CPU: its products use AMX
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return what is trained: all weights, or LoRA's."""
+        return {name: value for name, value in self.model.named_parameters() if value.requires_grad}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return what is trained, for checkpoints; writing to these tensors restores it."""
+        return {name: value.detach() for name, value in self.weights().items()}
+
+    def named_parameters(self) -> Iterable[tuple[str, Tensor]]:
+        """Return what is trained, by name."""
+        return self.weights().items()
 
     def text(self, prompt: Prompt) -> str:
         """Return what the model reads before its answer."""

@@ -157,10 +157,10 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     }
     for name, own in values.items():
         place = folder / name.replace(" ", "-").replace(",", "")
-        run = trained(place, {"evaluations": 4, "seed": spec["seed"], **own})
-        numbers |= measured(name, run.model, spec["scenarios"], seed=AGAIN) | {f"{name}/post/seconds": run.seconds}
-        run.model.reads = "lines"
-        lines = measured(name, run.model, spec["scenarios"], ["post"], seed=AGAIN)
+        model, seconds = trained(place, {"evaluations": 4, "seed": spec["seed"], **own})
+        numbers |= measured(name, model, spec["scenarios"], seed=AGAIN) | {f"{name}/post/seconds": seconds}
+        model.reads = "lines"
+        lines = measured(name, model, spec["scenarios"], ["post"], seed=AGAIN)
         numbers |= {key.replace("/post/", "/lines/"): number for key, number in lines.items()}
     return Result(numbers)
 
@@ -174,23 +174,23 @@ def train_smollm2(spec: dict[str, Any], folder: Path) -> Result:
         model = load(spec["values"]["model"])
         model.model.to(spec["values"].get("device", "cpu"))
         return Result(measured(name, model, spec["scenarios"]) | {f"{name}/post/seconds": 0.0})
-    run = trained(folder / "training", {"seed": spec["seed"], **spec["values"]})
-    run.model.bfloat16 = False  # what is published is measured in full precision
-    return Result(measured(name, run.model, spec["scenarios"]) | {f"{name}/post/seconds": run.seconds})
+    model, seconds = trained(folder / "training", {"seed": spec["seed"], **spec["values"]})
+    model.bfloat16 = False  # what is published is measured in full precision
+    return Result(measured(name, model, spec["scenarios"]) | {f"{name}/post/seconds": seconds})
 
 
-def trained(folder: Path, values: Mapping[str, Any]) -> Any:
-    """Return a training that is done; one that was begun goes on."""
+def trained(folder: Path, values: Mapping[str, Any]) -> tuple[Any, float]:
+    """Return the model of a training that is done, and its seconds of processor time; one that was begun goes on."""
     from drest_torch.language.config import LanguageConfig as Values
-    from drest_torch.language.config import stored
-    from drest_torch.language.training import Training
+    from drest_torch.language.training import resume, start
 
-    exists = (folder / "config.yaml").is_file()
-    run = Training(stored(folder) if exists else Values(run_dir=str(folder), threads=1, progress=False, **values))
-    run.restore() if exists else run.begin()
+    if (folder / "config.yaml").is_file():
+        run = resume(folder)
+    else:
+        run = start(Values(run_dir=str(folder), threads=1, progress=False, **values))
     if run.train() is None:
         raise KeyboardInterrupt
-    return run
+    return run.algorithm.policy, run.state.processor_seconds
 
 
 def measured(

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drest_torch.agents.specification import AgentSpec
+from drest_torch.agents.checkpoints import State
+from drest_torch.agents.specification import KEY, AgentSpec
 from drest_torch.agents.untrained import build_networks
 from drest_torch.config.schema import Config
 from drest_torch.evaluation.memory_guard import MemoryGuard
@@ -20,24 +21,92 @@ from drest_torch.reward import Reward
 
 
 class Task(ABC):
-    """Where a run trains its policy, and what evaluates it there."""
+    """What a run needs to know about where it trains its policy."""
 
-    cfg: Config
+    cfg: Any
+    """The configuration of the run."""
     device: torch.device
-    spec: AgentSpec
-    """All that the agent is besides its weights; every checkpoint holds it."""
-    watched: Mapping[str, Any]
-    """Evaluators during training, by split. Test levels of gridworlds are kept for the end."""
     selection: Any = None
     """The evaluator that the best checkpoint is chosen by, if there is one."""
     evaluated_next: Sequence[str] = ()
     """The arguments of an evaluation that is proposed after training."""
+    writes: Sequence[str] = ()
+    """The names of what it writes to the folder of a run besides what every run has."""
+
+    @property
+    @abstractmethod
+    def reward(self) -> Reward:
+        """The reward at the end of training."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state that training changes; writing to these tensors restores it."""
+        return {}
+
+    def close(self) -> None:  # noqa: B027 (most need nothing)
+        """End what runs beside the program."""
+
+    # ------------------------------------------------------------------------------------ evaluation
+
+    @abstractmethod
+    def watch(self, policy: Any) -> dict[str, float]:
+        """Return the metrics of a policy during training."""
+
+    @abstractmethod
+    def judge(self, policy: Any, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Path]]:
+        """Evaluate a policy at the end of its training, and write the results to the folder of its run.
+
+        Return the numbers of each split, and the files of pictures by ``split/level``.
+        """
+
+    # ------------------------------------------------------------------------------------ the folder of its run
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """Return the lines that say what the policy is trained in and evaluated on."""
+
+    def begin(self, policy: Any) -> None:  # noqa: B027
+        """Give an untrained policy the weights that training begins with, if they are not random."""
+
+    def keep(self, folder: Path, *, anew: bool) -> None:  # noqa: B027
+        """Write the fingerprint of the training data to the folder of a run, or refuse a folder with another one.
+
+        In the folder of a run that begins ``anew`` it is replaced.
+        """
+
+    def origin(self) -> dict[str, str]:
+        """Return what a checkpoint belongs to, by name. A run refuses to resume from a checkpoint with other values."""
+        return {}
+
+    def saved_with(self) -> dict[str, str]:
+        """Return what a checkpoint says that it belongs to: `origin`, and what an evaluation of it verifies."""
+        return self.origin()
+
+    def described(self) -> dict[str, Any]:
+        """Return what a checkpoint says of the agent besides its weights."""
+        return {}
+
+    def counts(self, state: State) -> dict[str, Any]:
+        """Return the part of a summary that says what training took."""
+        return {"env_steps": state.steps, "mini_episodes": state.episodes}
+
+    def after_failure(self, command: str) -> str:
+        """Return how to go on after an error of the task, if the run can go on by this command."""
+        return ""
+
+
+class AgentTask(Task):
+    """A task that an agent plays, whose policy and evaluation follow from its specification."""
+
+    cfg: Config
+    spec: AgentSpec
+    """All that the agent is besides its weights; every checkpoint holds it."""
+    watched: Mapping[str, Any]
+    """Evaluators during training, by split. Test levels of gridworlds are kept for the end."""
 
     # ------------------------------------------------------------------------------------ for its algorithm
 
     @property
     def reward(self) -> Reward:
-        """The reward at the end of training."""
         return self.spec.reward
 
     def networks(self, *, critic_width: int | None = None, context: int | None = None) -> tuple[Any, Any]:
@@ -58,17 +127,9 @@ class Task(ABC):
         """Return a single world as a table, and m of each of its lengths (`drest_torch.play.world_table`)."""
         raise NotImplementedError(f"{type(self).__name__} has no model")
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the state that training changes; writing to these tensors restores it."""
-        return {}
-
-    def close(self) -> None:  # noqa: B027 (most need nothing)
-        """End what runs beside the program."""
-
     # ------------------------------------------------------------------------------------ evaluation
 
     def watch(self, policy: Any) -> dict[str, float]:
-        """Return the metrics of a policy during training."""
         return {
             f"eval/{split}/{name}": value
             for split, evaluator in self.watched.items()
@@ -76,10 +137,6 @@ class Task(ABC):
         }
 
     def judge(self, policy: Any, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Path]]:
-        """Evaluate a policy at the end of its training, and write the results to the folder of its run.
-
-        Return the numbers of each split, and the files of pictures by ``split/level``.
-        """
         splits, pictures = dict[str, dict[str, Any]](), dict[str, Path]()
         for split, evaluator in self.judges():
             evaluation, numbers = evaluator.summarised(policy)
@@ -103,29 +160,13 @@ class Task(ABC):
     def arrays(self, split: str, records: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, np.ndarray]:
         """Return what a study keeps of a split besides what all tasks have; ``records`` are those of its levels."""
 
-    # ------------------------------------------------------------------------------------ for its run
-
-    @abstractmethod
-    def lines(self) -> list[str]:
-        """Return the lines that say what the policy is trained in and evaluated on."""
-
-    def keep(self, folder: Path, *, anew: bool) -> None:  # noqa: B027
-        """Write the fingerprint of the training data to the folder of a run, or refuse a folder with another one.
-
-        In the folder of a run that begins ``anew`` it is replaced.
-        """
+    # ------------------------------------------------------------------------------------ the folder of its run
 
     def origin(self) -> dict[str, str]:
-        """Return what a checkpoint belongs to, by name. A run refuses to resume from a checkpoint with other values."""
         return {"algorithm": self.cfg.algo.name}
 
-    def saved_with(self) -> dict[str, str]:
-        """Return what a checkpoint says that it belongs to: `origin`, and what an evaluation of it verifies."""
-        return self.origin()
-
-    def after_failure(self, command: str) -> str:
-        """Return how to go on after an error of the task, if the run can go on by this command."""
-        return ""
+    def described(self) -> dict[str, Any]:
+        return {KEY: self.spec.record()}
 
 
 def count(number: int, noun: str) -> str:

@@ -22,7 +22,7 @@ from drest_torch.errors import UserError, blaming
 from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
 from drest_torch.play.rows import RowEnvironment
 from drest_torch.play.third_party import training_environment
-from drest_torch.tasks.base import Task, count
+from drest_torch.tasks.base import AgentTask, count
 from drest_torch.transforms.base import innermost, observation_keys, played, title
 
 MINI_EPISODES = 1024
@@ -31,7 +31,7 @@ WATCHED_SHARE = 4
 """During training, one of so many of the mini-episodes of the last evaluation is played."""
 
 
-class EnvironmentTask(Task):
+class EnvironmentTask(AgentTask):
     """An environment that is no gridworld. Policies are evaluated by sampling, with m(l) as training knows it."""
 
     def __init__(self, cfg: Config, rng: torch.Generator) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drest_torch.agents.specification import AgentSpec, evaluator, origin_of
+from drest_torch.agents.checkpoints import agent_folder, checkpoint_path, load_checkpoint, load_module
+from drest_torch.agents.specification import AgentSpec, check_alike, evaluator, origin_of, spec_in
 from drest_torch.agents.untrained import policy_spec, reward_of
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import MapView, PolicySpec
@@ -30,7 +31,7 @@ from drest_torch.play import level_sets
 from drest_torch.play.gridworld_slots import Compiled, Gridworlds
 from drest_torch.play.level_sets import Levels
 from drest_torch.play.world_table import tabulate
-from drest_torch.tasks.base import Task, count
+from drest_torch.tasks.base import AgentTask, count
 from drest_torch.tasks.exact_batch import ExactBatch, ExactBatches
 from drest_torch.tasks.sampling import FreshLevels, LevelSampler
 from drest_torch.tracking.stages import stage
@@ -50,7 +51,7 @@ def trained_levels_reported(cfg: Config) -> int:
     return 1000 if cfg.sampled is None else 200
 
 
-class GridworldTask(Task):
+class GridworldTask(AgentTask):
     """The levels of a run, and the level sets that its policy is evaluated on."""
 
     evaluated_next = ("levels=paper",)
@@ -220,6 +221,14 @@ class GridworldTask(Task):
         return arrays
 
     # ------------------------------------------------------------------------------------ for its run
+
+    def begin(self, policy: Any) -> None:
+        if self.cfg.start_from is None:
+            return
+        path = checkpoint_path(agent_folder(self.cfg.start_from), "last")
+        tensors, meta = load_checkpoint(path)
+        check_alike(self.cfg.start_from, spec_in(meta, path), self.spec.policy)
+        load_module("policy", policy, tensors, path)
 
     def origin(self) -> dict[str, str]:
         return super().origin() | {level_sets.SET_OF_LEVELS: self._digest}

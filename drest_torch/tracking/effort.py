@@ -18,7 +18,8 @@ class Pace:
 
     steps_per_update: int = 1
     levels_per_update: int | None = None
-    """None: the steps are environment steps."""
+    """None: the steps are environment steps, or what ``noun`` says."""
+    noun: str = "steps"
 
     def count(self, steps: int) -> int:
         """Return how many environment steps or updates these steps are."""
@@ -26,7 +27,7 @@ class Pace:
 
     def text(self, steps: int) -> str:
         """Return ``7,000,000 steps`` or ``2,441 updates of 64 levels``."""
-        noun = "steps" if self.levels_per_update is None else updates_of(self.levels_per_update)
+        noun = self.noun if self.levels_per_update is None else updates_of(self.levels_per_update)
         return f"{self.count(steps):,} {noun}"
 
 

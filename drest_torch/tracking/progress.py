@@ -142,7 +142,8 @@ class Progress(LiveLines):
         pace = self.pace
         state = f"{pace.count(self.done):,} / {pace.text(self.total)}"
         if rate := self.rate / pace.steps_per_update:
-            per_second = f"{rate:,.0f} steps/s" if pace.levels_per_update is None else f"{rate:,.1f} updates/s"
+            counts_steps = pace.levels_per_update is None and pace.noun == "steps"
+            per_second = f"{rate:,.0f} steps/s" if counts_steps else f"{rate:,.1f} updates/s"
             state += f"   {per_second}   {self.time_left()} left"
         found: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
         for name, value in self._metrics.items():

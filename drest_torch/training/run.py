@@ -22,10 +22,10 @@ from drest_torch.agents.checkpoints import (
     State,
     agent_folder,
     algorithm_tensors,
-    checkpoint_path,
+    check_origin,
     fill,
+    fitting,
     load_checkpoint,
-    load_module,
     named,
     prune,
     restore_algorithm,
@@ -33,8 +33,6 @@ from drest_torch.agents.checkpoints import (
     step_checkpoints,
     step_path,
 )
-from drest_torch.agents.specification import KEY, check_alike, spec_in
-from drest_torch.agents.untrained import reward_of
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Algorithm
 from drest_torch.config.checks import check_run, check_unread, device_of
@@ -45,7 +43,9 @@ from drest_torch.files import disown, own, read_whole, remove_partial, write_jso
 from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.play.level_sets import level_files
 from drest_torch.plots.curves import learning_curves
+from drest_torch.reward import Reward
 from drest_torch.tasks import TASKS
+from drest_torch.tasks.base import Task
 from drest_torch.tasks.gridworlds import GridworldTask
 from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
@@ -53,34 +53,32 @@ from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
 from drest_torch.training.interruption import interruptible
-from drest_torch.training.summary import introduction, pace_of, run_summary
+from drest_torch.training.plan import RunPlan
+from drest_torch.training.summary import introduction, pace_of, plan_of, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
 WITH_RESUME = ("resume", "env_steps", "progress")
 """The keys that count when a run goes on; all others are those of the run."""
-FINITE = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
-"""The metrics of an update that show whether the weights are still numbers."""
 
 
 class Run:
-    """One training run and its folder: a task, an algorithm, and the loop that trains, evaluates, logs and saves."""
+    """One training run and its folder: a plan, a task, an algorithm, and the loop that trains, evaluates and saves."""
 
-    def __init__(self, cfg: Config, folder: Path) -> None:
-        self.cfg, self.folder = cfg, folder
+    def __init__(self, plan: RunPlan, task: Task, algorithm: Algorithm, folder: Path) -> None:
+        self.plan, self.task, self.algorithm, self.folder = plan, task, algorithm, folder
+        self.cfg, self.device, self.rng = task.cfg, task.device, algorithm.rng
         self.state = State()
         self.callbacks: Sequence[Callback] = ()
         """What is called before training and after each update."""
         self.is_new = False
         """Whether it has just been created, so that nothing is lost if it cannot begin."""
-        self.device = device_of(cfg.device)
-        if cfg.threads is not None:
-            torch.set_num_threads(cfg.threads)
-        self.rng = torch.Generator(self.device).manual_seed(cfg.seed)
-        self.reward = reward_of(cfg)
-        self.task = TASKS.make(cfg, self.rng)
-        self.algorithm: Algorithm = ALGORITHMS[cfg.algo.name].Algorithm.on(self.task, cfg.algo, self.rng)
-        self.pace = pace_of(self.algorithm)
+        self.pace = pace_of(algorithm)
+
+    @property
+    def reward(self) -> Reward:
+        """The reward at the end of training."""
+        return self.task.reward
 
     @property
     def gridworlds(self) -> GridworldTask:
@@ -99,17 +97,17 @@ class Run:
             disown(self.folder)
 
     def _train(self) -> dict[str, Any] | None:
-        cfg, state, pace = self.cfg, self.state, self.pace
-        run_config: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
+        plan, state, pace = self.plan, self.state, self.pace
         session = provenance(self.device, state.steps)
         append_provenance(self.folder, session)
         self._introduce()
         began = time.monotonic() - state.wall_seconds
-        stream = sys.stderr if cfg.progress else io.StringIO()
-        info = RunInfo(self.folder, cfg.logger, run_config, state.wandb_id, provenance=session)
+        began_processor = time.process_time() - state.processor_seconds
+        stream = sys.stderr if plan.progress else io.StringIO()
+        info = RunInfo(self.folder, plan.logger, plan.values, state.wandb_id, provenance=session)
         with (
             self._loggers(info) as loggers,
-            Progress(cfg.env_steps, pace, done=state.steps, title=self.folder.name, stream=stream) as progress,
+            Progress(plan.steps, pace, done=state.steps, title=self.folder.name, stream=stream) as progress,
             interruptible() as interrupted,
         ):
             state.wandb_id = loggers.run_id
@@ -121,9 +119,10 @@ class Run:
                 progress.stage("training …")
             else:
                 progress.stage(f"training on after {pace.text(state.steps)} …")
-            while state.steps < cfg.env_steps:
+            while state.steps < plan.steps:
                 metrics = self.update()
                 state.wall_seconds = time.monotonic() - began
+                state.processor_seconds = time.process_time() - began_processor
                 metrics["time/wall_seconds"] = state.wall_seconds
                 is_due = self._evaluation_is_due()
                 if is_due:
@@ -135,17 +134,17 @@ class Run:
                     self._save_best(metrics)
                     self.save()
                 self._tell(metrics)
-                if interrupted() and state.steps < cfg.env_steps:
+                if interrupted() and state.steps < plan.steps:
                     self.save()
-                    command = resume_command(self.folder)
+                    command = plan.resume_command(self.folder)
                     progress.end(f"Stopped after {pace.text(state.steps)} and saved. Resume with: {command}")
                     return None
-            progress.stage("evaluating on all levels, and plotting …")
+            progress.stage("evaluating what was learned …")
             return self._report(loggers)
 
     def _introduce(self) -> None:
         """Say what the run is about to do, and warn of rewards that cannot be paid in full."""
-        stage(introduction(self.cfg, self.task, self.algorithm, self.folder), shown=self.cfg.progress)
+        stage(introduction(self.plan, self.task, self.algorithm, self.folder), shown=self.plan.progress)
         warning = self.algorithm.warning(self.reward)
         if warning is not None:
             print(f"drest_torch: {warning}", file=sys.stderr)
@@ -162,14 +161,14 @@ class Run:
     def update(self) -> dict[str, float]:
         """Make one update and return its metrics."""
         state, algorithm = self.state, self.algorithm
-        progress = state.steps / self.cfg.env_steps
+        progress = state.steps / self.plan.steps
         algorithm.set_progress(progress)
         reward = self.reward.at(progress)
         scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **algorithm.scheduled()}
         try:
             metrics = scheduled | _numbers(algorithm.update(reward))
         except UserError as error:
-            remedy = self.task.after_failure(resume_command(self.folder))
+            remedy = self.task.after_failure(self.plan.resume_command(self.folder))
             raise type(error)(f"{error}{remedy}") from error
         state.add(algorithm.effort)
         if algorithm.effort.forward_rows:
@@ -179,8 +178,8 @@ class Run:
 
     def _evaluation_is_due(self) -> bool:
         """Return whether the policy is to be evaluated now, and note that it is."""
-        cfg, state = self.cfg, self.state
-        due = min(state.steps, cfg.env_steps) * cfg.evaluations // cfg.env_steps
+        plan, state = self.plan, self.state
+        due = min(state.steps, plan.steps) * plan.evaluations // plan.steps
         is_due = due > state.evaluated
         if is_due:
             state.evaluated = due
@@ -188,15 +187,15 @@ class Run:
 
     def _refuse_nan(self, metrics: dict[str, float]) -> None:
         """Stop before numbers that are not finite are saved: what follows from them would be worth nothing."""
-        bad = {name: metrics[name] for name in FINITE if not math.isfinite(metrics.get(name, 0.0))}
+        algorithm = self.algorithm
+        bad = {name: metrics[name] for name in algorithm.finite if not math.isfinite(metrics.get(name, 0.0))}
         if bad:
             found = ", ".join(f"{name} {value:g}" for name, value in bad.items())
             saved = step_checkpoints(self.checkpoints)
             last = f"; the last good checkpoint is {saved[-1]}" if saved else "; no checkpoint was saved yet"
             raise ConfigError(
-                f"training came to numbers that are not finite in update {self.state.updates} ({found}): rewards, or "
-                "steps, are too large; use a larger reward.lam, a smaller reward.episodes_per_meta, reward.clip, or a "
-                f"smaller algo.lr{last}"
+                f"training came to numbers that are not finite in update {self.state.updates} ({found}): "
+                f"{algorithm.if_not_finite}{last}"
             )
 
     def _tell(self, metrics: dict[str, float]) -> None:
@@ -205,10 +204,10 @@ class Run:
 
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
-        cfg = self.cfg
         splits, pictures = self.task.judge(self.algorithm.policy, self.folder)
-        summary = run_summary(cfg, self.state, self.pace) | {"splits": splits, "sha256": self._hashes(splits)}
-        if cfg.pictures:
+        summary = run_summary(self.plan, self.task.counts(self.state), self.state, self.pace)
+        summary |= {"splits": splits, "sha256": self._hashes(splits)}
+        if self.plan.pictures:
             pictures["learning"] = self.folder / "pictures" / "learning.png"
             learning_curves(self.folder, pictures["learning"], summary)
         for name, path in pictures.items():
@@ -226,7 +225,7 @@ class Run:
 
     def _hashes(self, splits: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         """Return the SHA-256 of the files with the values of every level, by name."""
-        names = [str(numbers["file"]) for numbers in splits.values()]
+        names = [str(numbers["file"]) for numbers in splits.values() if "file" in numbers]
         return {name: hashlib.sha256(read_whole(self.folder / name)).hexdigest() for name in names}
 
     @property
@@ -236,7 +235,7 @@ class Run:
     def save(self) -> None:
         """Save a checkpoint, and delete old ones."""
         self._write(step_path(self.checkpoints, self.state.steps))
-        prune(self.checkpoints, self.cfg.keep_last)
+        prune(self.checkpoints, self.plan.keep_last)
 
     def _save_best(self, metrics: dict[str, float]) -> None:
         """Save the best checkpoint on the selection levels, which are not reported."""
@@ -249,7 +248,7 @@ class Run:
 
     def _write(self, path: Path) -> None:
         tensors = algorithm_tensors(self.algorithm) | named("task", self.task.tensors())
-        meta = asdict(self.state) | {"of": self.task.saved_with(), KEY: self.task.spec.record()}
+        meta = asdict(self.state) | {"of": self.task.saved_with()} | self.task.described()
         save_checkpoint(path, tensors | {"generator": self.rng.get_state()}, meta)
 
     def _describe(self) -> None:
@@ -257,52 +256,47 @@ class Run:
         for path in (*step_checkpoints(self.checkpoints), self.checkpoints / BEST):
             if path.is_file():
                 tensors, meta = load_checkpoint(path)
-                save_checkpoint(path, tensors, {KEY: self.task.spec.record()} | meta)
+                save_checkpoint(path, tensors, self.task.described() | meta)
 
-    def begin(self) -> None:
-        """Give the policy the weights that training begins with, if they are those of another agent."""
-        if self.cfg.start_from is None:
-            return
-        folder = agent_folder(self.cfg.start_from)
-        path = checkpoint_path(folder, "last")
-        tensors, meta = load_checkpoint(path)
-        check_alike(self.cfg.start_from, spec_in(meta, path), self.task.spec.policy)
-        load_module("policy", self.algorithm.policy, tensors, path)
+    def begin(self, write: Callable[[], None]) -> None:
+        """Begin in a new folder, in which ``write`` leaves the configuration; one that holds another run is refused."""
+        self.task.begin(self.algorithm.policy)
+        enter(self.folder)
+        # Another process may have been faster.
+        refuse_taken(self.folder, self.plan.resume_command(self.folder), writes=self.task.writes)
+        write()
+        self.task.keep(self.folder, anew=True)
+        self.is_new = True
 
     def restore(self) -> None:
         """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
+        self.task.keep(self.folder, anew=False)
         saved = step_checkpoints(self.checkpoints)
         if not saved:
-            self.begin()
-            if (self.folder / "summary.json").exists() or _evaluations(self.folder / "metrics.jsonl") > 2:
-                raise CheckpointError(
-                    f"{self.checkpoints}: no checkpoint in it, though the run has trained; put its checkpoints back, "
-                    "or train anew with another run_dir"
-                )
+            self._begin_again()
             return
-        path = saved[-1]
+        path, described = saved[-1], self.task.described()
         tensors, meta = load_checkpoint(path)
-        saved_of, agent = meta.pop("of", {}), meta.pop(KEY, None)
-        for name, value in self.task.origin().items():
-            if (other := saved_of.get(name)) != value:
-                raise CheckpointError(
-                    f"{path}: was saved with another {name} ({other}, and this run's is {value}); put back what was "
-                    "changed, or train anew with another run_dir"
-                )
-        try:
+        check_origin(meta.pop("of", {}), self.task.origin(), path)
+        is_described = described.keys() <= meta.keys()
+        progress = {name: value for name, value in meta.items() if name not in described}
+        with fitting(path):
             restore_algorithm(self.algorithm, tensors, path)
             fill(named("task", self.task.tensors()), tensors, path)
             self.rng.set_state(tensors["generator"].clone())
-            self.state = State(**meta)
-            self.state.check()
-        except CheckpointError:
-            raise
-        except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
-        prune(self.checkpoints, self.cfg.keep_last)  # a kill may have come before
-        if agent is None:
+            self.state = State.of(progress)
+        prune(self.checkpoints, self.plan.keep_last)  # a kill may have come before
+        if not is_described:
             self._describe()
+
+    def _begin_again(self) -> None:
+        """Begin from the start, unless the run has trained: then its checkpoints were lost."""
+        if (self.folder / "summary.json").exists() or _evaluations(self.folder / "metrics.jsonl") > 2:
+            raise CheckpointError(
+                f"{self.checkpoints}: no checkpoint in it, though the run has trained; put its checkpoints back, "
+                "or train anew with another run_dir"
+            )
+        self.task.begin(self.algorithm.policy)
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
@@ -317,36 +311,41 @@ def _evaluations(path: Path) -> int:
     return sum("eval/" in line for line in path.read_text("utf-8").splitlines()) if path.is_file() else 0
 
 
-def _refuse_taken(run_dir: str) -> None:
-    """Refuse a folder in which another run is, or that holds what this one would overwrite."""
-    refuse_taken(run_dir, resume_command(Path(run_dir)))
-
-
-def _own(folder: Path) -> None:
-    """Own the folder of a run, or say that another process does."""
+def enter(folder: Path) -> None:
+    """Own the folder of a run, or say that another process does; delete what a kill has left half-written in it."""
     own(folder, lambda: ConfigError(f"{folder}: another process trains in it; wait for it, or choose another run_dir"))
+    remove_partial(folder)
+
+
+def generator(seed: int, device: str, threads: int | None) -> torch.Generator:
+    """Return the random numbers of a run on a device, which uses so many threads; None: as many as torch does."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return torch.Generator(device_of(device)).manual_seed(seed)
+
+
+def run_of(cfg: Config, folder: Path) -> Run:
+    """Return the run of a configuration, untrained."""
+    rng = generator(cfg.seed, cfg.device, cfg.threads)
+    task = TASKS.make(cfg, rng)
+    algorithm = ALGORITHMS[cfg.algo.name].Algorithm.on(task, cfg.algo, rng)
+    return Run(plan_of(cfg), task, algorithm, folder)
 
 
 def start(cfg: Config) -> Run:
     """Create a run in a new folder; the folder of an earlier run is refused."""
     check_run(cfg)
     check_unread(cfg)
-    _refuse_taken(cfg.run_dir)
     folder = Path(cfg.run_dir)
+    refuse_taken(cfg.run_dir, resume_command(folder))
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key, path in level_files(cfg):
         setattr(getattr(cfg, group), key, str(path.resolve()))
     if cfg.start_from is not None and (source := agent_folder(cfg.start_from)).parent != PRETRAINED:
         cfg.start_from = str(source.resolve())
     trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))
-    run = Run(cfg, folder)
-    run.begin()
-    _own(folder)
-    _refuse_taken(cfg.run_dir)  # another process may have been faster
-    remove_partial(folder)
-    write_config(cfg, folder)
-    run.task.keep(folder, anew=True)
-    run.is_new = True
+    run = run_of(cfg, folder)
+    run.begin(lambda: write_config(cfg, folder))
     return run
 
 
@@ -354,13 +353,12 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
     """Load a run from its folder and restore its last checkpoint; with more ``env_steps`` it goes on to these."""
     cfg = load_config(folder)
     is_longer = env_steps is not None and lengthen(cfg, env_steps, folder)
-    cfg.progress = cfg.progress if progress is None else progress
+    if progress is not None:
+        cfg.progress = progress
     refuse_links(folder)
     check_run(cfg)
-    _own(folder)
-    remove_partial(folder)
-    run = Run(cfg, folder)
-    run.task.keep(folder, anew=False)
+    enter(folder)
+    run = run_of(cfg, folder)
     run.restore()
     if is_longer:  # from here on the run is one that has not ended yet
         (folder / "summary.json").unlink(missing_ok=True)

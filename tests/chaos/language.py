@@ -204,7 +204,7 @@ def _dropped(tensors: dict[str, torch.Tensor], meta: dict[str, Any], rng: random
 
 
 def _added(tensors: dict[str, torch.Tensor], meta: dict[str, Any], rng: random.Random) -> None:
-    tensors["weights.more"] = torch.zeros(2)
+    tensors["policy.more"] = torch.zeros(2)
 
 
 def _reshaped(tensors: dict[str, torch.Tensor], meta: dict[str, Any], rng: random.Random) -> None:
@@ -218,12 +218,12 @@ def _not_finite(tensors: dict[str, torch.Tensor], meta: dict[str, Any], rng: ran
 
 
 def _no_weights(tensors: dict[str, torch.Tensor], meta: dict[str, Any], rng: random.Random) -> None:
-    for name in [name for name in tensors if name.startswith("weights.")]:
+    for name in [name for name in tensors if name.startswith("policy.")]:
         del tensors[name]
 
 
 def _meta(tensors: dict[str, torch.Tensor], meta: dict[str, Any], rng: random.Random) -> None:
-    key = rng.choice(("updates", "seconds"))
+    key = rng.choice(("steps", "updates", "evaluated", "wall_seconds", "processor_seconds"))
     meta[key] = rng.choice((None, "x", -1, 10**30, [], {}, float("nan"), True))
 
 

@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 from drest_torch.language.config import LanguageConfig
-from drest_torch.language.training import Training
+from drest_torch.language.training import run_of, start
 
 INSTALLED = all(map(importlib.util.find_spec, ("transformers", "tokenizers")))
 transformers = pytest.mark.skipif(not INSTALLED, reason="needs the extra [language]")
@@ -13,11 +13,18 @@ SHORT = {"updates": 1, "warm_up": 0, "prompts": 2, "scenarios": 2, "selection": 
 """The values of the shortest run."""
 
 
-def run(folder, **values):
-    return Training(LanguageConfig(run_dir=str(folder), progress=False, evaluations=2, **values))
+def configured(folder, **values):
+    return LanguageConfig(run_dir=str(folder), progress=False, **{"evaluations": 2} | values)
+
+
+def untrained(folder, **values):
+    """Return a run that has written nothing yet."""
+    return run_of(configured(folder, **values))
 
 
 def begun(folder, **values):
-    made = run(folder, **values)
-    made.begin()
-    return made
+    return start(configured(folder, **values))
+
+
+def scores(summary):
+    return summary["splits"]["selection"]

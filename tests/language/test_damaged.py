@@ -17,7 +17,7 @@ from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import stored
 from drest_torch.language.model import load, small
-from drest_torch.language.training import Training, trained
+from drest_torch.language.training import resume, trained
 from tests.helpers.language import SHORT, begun, transformers
 
 
@@ -50,11 +50,11 @@ def changed(name, change):
     return lambda tensors: tensors | {name: change(tensors[name])}
 
 
-NORM = "weights.model.norm.weight"
+NORM = "policy.model.norm.weight"
 DAMAGED = {
-    "no weights": (lacking("weights."), "is missing"),
+    "no weights": (lacking("policy."), "is missing"),
     "a weight is missing": (lacking(NORM), f"the tensor '{NORM}' is missing"),
-    "a weight too many": (lambda tensors: tensors | {"weights.more": torch.zeros(1)}, "1 weights too many"),
+    "a weight too many": (lambda tensors: tensors | {"policy.more": torch.zeros(1)}, "1 policy tensors too many"),
     "another shape": (changed(NORM, lambda value: value[:5].clone()), r"torch.float32 \(5,\)"),
     "another type": (changed(NORM, Tensor.double), "torch.float64"),
     "not a number": (changed(NORM, lambda value: value * math.nan), "values that are not finite"),
@@ -69,38 +69,34 @@ def test_a_checkpoint_without_its_weights_is_refused(kind, copied):
     (path,) = step_checkpoints(copied / "checkpoints")
     tensors, meta = load_checkpoint(path)
     save_checkpoint(path, change(tensors), meta)
-    for read in (trained, resumed):
+    for read in (trained, resume):
         with pytest.raises(CheckpointError, match=sentence):
             read(copied)
-
-
-def resumed(folder):
-    made = Training(stored(folder))
-    made.restore()
-    return made
 
 
 @transformers
 @pytest.mark.parametrize(
     ("change", "values"),
     [
-        (lacking("rng"), {}),
-        (changed("rng", lambda value: value[:9].clone()), {}),
+        (lacking("generator"), {}),
+        (changed("generator", lambda value: value[:9].clone()), {}),
         (lacking("optimizer.adam.0.exp_avg_sq"), {}),
         (lacking(), {"updates": -1}),
         (lacking(), {"updates": 10**9}),
         (lacking(), {"updates": "1"}),
-        (lacking(), {"seconds": None}),
-        (lacking(), {"seconds": -1.0}),
-        (lacking(), {"seconds": 10**30}),
+        (lacking(), {"steps": -1}),
+        (lacking(), {"steps": 10**30}),
+        (lacking(), {"wall_seconds": None}),
+        (lacking(), {"wall_seconds": -1.0}),
+        (lacking(), {"processor_seconds": 1e30}),
     ],
 )
-def test_a_checkpoint_without_its_progress_is_not_resumed(change, values, copied):
+def test_a_checkpoint_without_its_progress_is_not_resume(change, values, copied):
     (path,) = step_checkpoints(copied / "checkpoints")
     tensors, meta = load_checkpoint(path)
     save_checkpoint(path, change(tensors), meta | values)
     with pytest.raises(CheckpointError, match=r"no checkpoint of this run \(.+\); use another one of the run"):
-        resumed(copied)
+        resume(copied)
 
 
 @transformers
@@ -109,10 +105,11 @@ def test_the_base_of_a_run_must_be_the_same(kept, tmp_path):
     shutil.copytree(kept / "base", tmp_path / "base")
     run_of_lora = begun(tmp_path / "run", model=str(tmp_path / "base"), lora=2, **SHORT)
     run_of_lora.train()
-    again = trained(tmp_path / "run")
-    assert all(torch.equal(value, dict(again.model.named_parameters())[n]) for n, value in run_of_lora.weights.items())
+    again = trained(tmp_path / "run").weights()
+    learned = run_of_lora.algorithm.policy.weights()
+    assert all(torch.equal(value, again[name]) for name, value in learned.items())
     save(small(1), tmp_path / "base")
-    for read in (trained, resumed):
+    for read in (trained, resume):
         with pytest.raises(CheckpointError, match="was saved with another model"):
             read(tmp_path / "run")
 
@@ -124,7 +121,7 @@ def test_the_model_of_a_run_with_lora_is_whole(tmp_path):
     prompts = data.generate("post", 2, brief=True)
     with torch.no_grad():
         found, trained_to = (
-            each.log_probabilities(prompts) for each in (load(str(tmp_path / "run/model")), made.model)
+            each.log_probabilities(prompts) for each in (load(str(tmp_path / "run/model")), made.algorithm.policy)
         )
         assert torch.allclose(found, trained_to, atol=1e-4)
         assert not torch.allclose(found, small(0).log_probabilities(prompts), atol=1e-2)
@@ -143,10 +140,10 @@ def test_the_matrices_of_lora_follow_from_the_seed():
 def test_prompts_that_were_changed_end_a_run(tmp_path, call):
     prompt_files.write(data.generate("post", 2, brief=True), tmp_path / "own.jsonl")
     begun(tmp_path / "run", tasks=str(tmp_path / "own.jsonl"), **SHORT).train()
-    assert resumed(tmp_path / "run").done == 1
+    assert resume(tmp_path / "run").state.steps == 1
     prompt_files.write(data.generate("post", 2, 1, brief=True), tmp_path / "own.jsonl")
     with pytest.raises(CheckpointError, match="was saved with another tasks"):
-        resumed(tmp_path / "run")
+        resume(tmp_path / "run")
 
 
 def cut(folder):
@@ -192,7 +189,7 @@ def test_a_run_goes_on_from_another_directory(kept, tmp_path, monkeypatch):
     made = begun(tmp_path / "run", model="base", tasks="own.jsonl", **SHORT)
     monkeypatch.chdir(tmp_path)
     assert stored(tmp_path / "run").model == str(kept / "base")
-    assert resumed(tmp_path / "run").prompts == made.prompts
+    assert resume(tmp_path / "run").task.prompts == made.task.prompts
 
 
 @transformers
@@ -211,7 +208,7 @@ def test_what_a_kill_left_half_written_is_deleted(copied):
     (copied / ".0123456789abcdef.partial").write_text("half")
     (copied / ".x.partial-model").mkdir()
     (copied / ".x.partial-model" / "model.safetensors").write_text("half")
-    resumed(copied)
+    resume(copied)
     assert not list(copied.glob(".*partial*"))
 
 

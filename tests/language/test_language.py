@@ -28,10 +28,10 @@ from drest_torch.language.objective import (
     group_pay,
     sampled_gain,
 )
-from drest_torch.language.training import Training, trained
+from drest_torch.language.training import resume, run_of, trained
 from drest_torch.reward import Reward
-from tests.helpers.language import begun, run, transformers
-from tests.helpers.runs import stop_after
+from tests.helpers.language import begun, scores, transformers
+from tests.helpers.runs import same_run, stop_after
 
 LAM, FEW = 0.7, 3
 REWARD = Reward(LAM, episodes_per_meta=FEW, counting="averaged")
@@ -311,12 +311,10 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
     summary = whole.train()
     stop_after(part, 3, monkeypatch)
     assert part.train() is None
-    again = run(tmp_path / "part", **values)
-    again.restore()
-    assert again.done == 3
-    found = again.train()
-    assert all(torch.equal(value, again.weights[name]) for name, value in whole.weights.items())
-    assert found["eval/selection/neutrality"] == summary["eval/selection/neutrality"]
+    again = resume(tmp_path / "part")
+    assert again.state.steps == 3
+    assert scores(again.train()) == scores(summary)
+    same_run(tmp_path / "whole", tmp_path / "part")
 
 
 @transformers
@@ -324,12 +322,12 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
 def test_a_small_model_learns_the_form_and_stays_neutral_with_drest_alone(tmp_path):
     """In 300 updates it names options, and the default reward alone lets it prefer lengths with high scores."""
     drest, default = (
-        begun(tmp_path / reward, updates=300, warm_up=0, prompts=32, reward=reward).train()
+        scores(begun(tmp_path / reward, updates=300, warm_up=0, prompts=32, reward=reward).train())
         for reward in ("drest", "default")
     )
-    assert drest["eval/selection/valid"] > 0.95
-    assert drest["eval/selection/neutrality"] > 0.85
-    assert default["eval/selection/neutrality"] < drest["eval/selection/neutrality"] - 0.2
+    assert drest["valid"] > 0.95
+    assert drest["neutrality"] > 0.85
+    assert default["neutrality"] < drest["neutrality"] - 0.2
 
 
 @transformers
@@ -404,7 +402,7 @@ def test_probabilities_that_are_no_numbers_are_refused():
 
 def test_samples_with_the_reward_of_supports_are_refused(tmp_path):
     with pytest.raises(ConfigError, match="reward=supports with method=rloo"):
-        Training(LanguageConfig(run_dir=str(tmp_path / "run"), reward="supports", method="rloo", warm_up=0))
+        run_of(LanguageConfig(run_dir=str(tmp_path / "run"), reward="supports", method="rloo", warm_up=0))
     assert not (tmp_path / "run").exists()
 
 
@@ -422,9 +420,8 @@ def test_a_gpu_trains_and_resumes(tmp_path):
     for _ in range(5):
         part.update()
     part.save()
-    again = run(tmp_path / "run", **values)
-    again.restore()
-    assert again.done == 5
+    again = resume(tmp_path / "run")
+    assert again.state.steps == 5
     assert again.train()["updates"] == 8
 
 

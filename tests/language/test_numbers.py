@@ -11,12 +11,14 @@ import torch
 from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
+from drest_torch.language.config import stored
 from drest_torch.language.evaluation import AT_ONCE, evaluate, measure, probabilities, table
 from drest_torch.language.model import LanguageModel, load, small
 from drest_torch.language.objective import DReSTGroupReward, as_menus, expected_pay, group_pay, sampled_gain
-from drest_torch.language.training import LanguageConfig, Training, stored, trained
+from drest_torch.language.training import resume, trained
 from drest_torch.reward import Reward
 from drest_torch.statistics.intervals import t_interval
+from tests.helpers.language import begun, untrained
 from tests.language.test_language import prompt, transformers
 
 TWO, THREE = prompt(("17:00", 4), ("19:00", 10), ("17:00", 2)), prompt(("1", 6), ("3", 3), ("2", 8), ("3", 9))
@@ -311,27 +313,28 @@ def test_a_few_matrices_are_trained_and_read_again_with_their_rank(tmp_path):
     pytest.importorskip("peft", reason="peft is not installed (the extra [language])")
     for part in (small(0).model, small(0).tokenizer):
         part.save_pretrained(tmp_path / "base")
-    made = training(tmp_path / "run", updates=2, warm_up=0, lora=3, model=str(tmp_path / "base"))
-    assert all("lora" in name for name in made.weights)
-    assert {min(weight.shape) for weight in made.weights.values()} == {3}
-    made.begin()
+    values = {"updates": 2, "warm_up": 0, "lora": 3, "model": str(tmp_path / "base")}
+    made = begun(tmp_path / "run", **SMALL | values)
+    weights = made.algorithm.weights
+    assert all("lora" in name for name in weights)
+    assert {min(weight.shape) for weight in weights.values()} == {3}
     for _ in range(2):
         made.update()
     made.save()
     prompts = data.generate("post", 1, brief=True)
     with torch.no_grad():
         found, again, base = (
-            each.log_probabilities(prompts) for each in (made.model, trained(tmp_path / "run"), small(0))
+            each.log_probabilities(prompts) for each in (made.algorithm.policy, trained(tmp_path / "run"), small(0))
         )
     assert torch.equal(found, again)
     assert not torch.equal(found, base)
 
 
-SMALL = {"scenarios": 12, "selection": 4, "prompts": 6, "progress": False, "evaluations": 2}
+SMALL = {"scenarios": 12, "selection": 4, "prompts": 6}
 
 
 def training(folder, **values):
-    return Training(LanguageConfig(run_dir=str(folder), **SMALL | values))
+    return untrained(folder, **SMALL | values)
 
 
 @transformers
@@ -341,12 +344,12 @@ def test_an_update_is_the_same_however_many_prompts_go_at_once(tmp_path):
     whole, parts = (training(tmp_path, at_once=at_once, **values) for at_once in (64, 4))
     for stage in (0, 7):
         for each in (whole, parts):
-            each.done = stage
+            each.state.steps = stage
             each.rng.manual_seed(stage)
         metrics = whole.update()
         assert metrics == pytest.approx(parts.update(), rel=1e-3)
-        assert metrics.keys() == {"train/return", "optim/grad_norm", "optim/lr"}
-        gradients = torch.cat([weight.grad.flatten() for weight in whole.weights.values()])
+        assert metrics.keys() == {"train/return", "optim/grad_norm", "optim/lr", "reward/episodes_per_meta"}
+        gradients = torch.cat([weight.grad.flatten() for weight in whole.algorithm.weights.values()])
         assert gradients.norm().item() == pytest.approx(min(1.0, metrics["optim/grad_norm"]), rel=1e-3)
 
 
@@ -354,18 +357,18 @@ def test_an_update_is_the_same_however_many_prompts_go_at_once(tmp_path):
 def test_the_rate_rises_then_falls_to_nothing(tmp_path):
     made = training(tmp_path, updates=30, warm_up=10, lr=0.5, muon_lr=0.25)
     for done, scale in ((0, 1 / 4), (1, 2 / 4 * 39 / 40), (3, 37 / 40), (9, 31 / 40), (20, 1 / 2), (39, 1 / 40)):
-        made.done = done
+        made.state.steps = done
         assert made.update()["optim/lr"] == pytest.approx(0.5 * scale)
-        rates = {name: each.param_groups[0]["lr"] for name, each in made.optimizers.items()}
+        rates = {name: each.param_groups[0]["lr"] for name, each in made.algorithm.optimizers.items()}
         assert rates == pytest.approx({"adam": 0.5 * scale, "muon": 0.25 * scale})
-        assert made.done == done + 1
+        assert made.state.steps == done + 1
 
 
 @transformers
 def test_muon_has_the_matrices_but_the_embeddings(tmp_path):
-    made = training(tmp_path, muon_lr=0.25)
+    made = training(tmp_path, muon_lr=0.25).algorithm
     trained = {id(value) for value in made.optimizers["muon"].param_groups[0]["params"]}
-    names = [name for name, value in made.model.model.named_parameters() if id(value) in trained]
+    names = [name for name, value in made.weights.items() if id(value) in trained]
     assert len(names) == 4 * 7
     assert all("proj" in name for name in names)
     others = sum(len(group["params"]) for group in made.optimizers["adam"].param_groups)
@@ -376,22 +379,23 @@ def test_muon_has_the_matrices_but_the_embeddings(tmp_path):
 @transformers
 def test_a_run_first_learns_to_read_and_then_for_its_pay(tmp_path, monkeypatch):
     made = training(tmp_path, updates=5, warm_up=5)
-    chance = made.model.log_probabilities(made.reading[:3]).exp()
-    right = [[option.takes for option in each.options].index(True) for each in made.reading[:3]]
-    gain, paid = made._reading(made.reading[:3])
+    algorithm, reading = made.algorithm, made.task.reading
+    chance = algorithm.policy.log_probabilities(reading[:3]).exp()
+    right = [[option.takes for option in each.options].index(True) for each in reading[:3]]
+    gain, paid = algorithm.right_answers(reading[:3])
     expected = sum(chance[row, place].log() for row, place in enumerate(right)).item()
     assert gain.item() == paid.item() == pytest.approx(expected, rel=1e-4)
     seen = []
-    for stage, name in (("_reading", "reading"), ("_gain", "prompts")):
-        kept = {id(each) for each in getattr(made, name)}
+    for stage, name in (("right_answers", "reading"), ("gain", "prompts")):
+        kept = {id(each) for each in getattr(made.task, name)}
 
-        def look(prompts, kept=kept):
+        def look(prompts, *others, kept=kept):
             seen.append(all(id(each) in kept for each in prompts))
-            return (made.weights[next(iter(made.weights))].sum(),) * 2
+            return (next(iter(algorithm.weights.values())).sum(),) * 2
 
-        monkeypatch.setattr(made, stage, look)
+        monkeypatch.setattr(algorithm, stage, look)
     for done in (0, 4, 5, 9):
-        made.done = done
+        made.state.steps = done
         made.update()
     assert seen == [True] * 4
 
@@ -412,10 +416,11 @@ def test_a_run_learns_from_what_its_configuration_says(name, tmp_path):
     """The gain is the pay, or that of samples, and the entropy with its weight; what is logged is the expected pay."""
     reward, values = LEARNS[name]
     made = training(tmp_path, warm_up=0, invalid=WRONG, lam=LAM, episodes_per_meta=FEW, entropy=0.25, **values)
-    prompts, kind, credit = made.prompts[:3], values.get("reward", "drest"), values.get("credit", "mini")
-    found = made.model.log_probabilities(prompts).detach().requires_grad_()
-    made.model.log_probabilities = lambda prompts: found
-    gain, paid = made._gain(prompts)
+    prompts, kind, credit = made.task.prompts[:3], values.get("reward", "drest"), values.get("credit", "mini")
+    model = made.algorithm.policy
+    found = model.log_probabilities(prompts).detach().requires_grad_()
+    model.log_probabilities = lambda prompts: found
+    gain, paid = made.algorithm.gain(prompts, made.reward)
     menus, chance = as_menus(prompts), found.exp()
     expected = pay = expected_pay(chance, menus, reward, kind, credit=credit, invalid=WRONG).sum()
     assert paid.item() == pytest.approx(pay.item(), rel=1e-4)
@@ -430,36 +435,34 @@ def test_a_run_learns_from_what_its_configuration_says(name, tmp_path):
 @transformers
 def test_a_checkpoint_of_a_language_run_holds_all_that_goes_on(tmp_path):
     values = {"updates": 6, "warm_up": 2, "method": "rloo", "muon_lr": 0.01}
-    made = training(tmp_path, **values)
-    made.begin()
+    made = begun(tmp_path, **SMALL | values)
     for _ in range(3):
         made.update()
-    made.seconds = 12.5
+    made.state.wall_seconds, made.state.processor_seconds = 12.5, 7.5
     made.save()
     assert stored(tmp_path) == made.cfg
-    again = training(tmp_path, **values)
-    again.restore()
-    assert (again.done, again.seconds) == (3, 12.5)
+    again = resume(tmp_path)
+    assert (again.state.steps, again.state.wall_seconds, again.state.processor_seconds) == (3, 12.5, 7.5)
     assert again.update() == made.update()
-    for name, value in made.weights.items():
-        assert torch.equal(again.weights[name], value), name
+    for name, value in made.algorithm.weights.items():
+        assert torch.equal(again.algorithm.weights[name], value), name
 
 
 @transformers
 def test_a_language_run_is_evaluated_on_prompts_of_its_own(tmp_path):
-    made = training(tmp_path, updates=5, warm_up=2, evaluations=3)
-    seeds = {each.scenario.split("-")[2] for each in made.prompts}
+    made = begun(tmp_path / "run", **SMALL, updates=5, warm_up=2, evaluations=3)
+    prompts, others = made.task.prompts, made.task.selection_prompts
+    seeds = {each.scenario.split("-")[2] for each in prompts}
     assert seeds == {"0"}
-    assert len({each.scenario for each in made.selection}) == 4
-    assert not {each.scenario for each in made.selection} & {each.scenario for each in made.prompts}
-    assert len(made.prompts) == 2 * 12
+    assert len({each.scenario for each in others}) == 4
+    assert not {each.scenario for each in others} & {each.scenario for each in prompts}
+    assert len(prompts) == 2 * 12
     several = training(tmp_path, suites="post,main,lotteries")
-    assert [each.suite for each in several.prompts[::8]] == ["post", "main", "lotteries"]
+    assert [each.suite for each in several.task.prompts[::8]] == ["post", "main", "lotteries"]
     evaluated = []
-    made.scores = lambda: evaluated.append(made.done) or {}
-    made.begin()
+    made.task.scores = lambda policy: evaluated.append(made.state.steps) or {}
     made.train()
-    assert evaluated == [3, 5, 7, 7]
+    assert evaluated == [0, 3, 5, 7, 7]
 
 
 SUITES = {

@@ -1,0 +1,112 @@
+"""Gradient ascent on what answers are paid: by the exact gradient of the expected pay, or from sampled answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
+
+from drest_torch.algos.base import Algorithm, Effort
+from drest_torch.language.config import LanguageConfig
+from drest_torch.language.model import LanguageModel
+from drest_torch.language.objective import as_menus, expected_pay, sampled_gain
+from drest_torch.language.prompts import Prompt
+from drest_torch.language.task import PromptTask
+from drest_torch.reward import Reward
+
+LONGEST_RISE = 50
+"""The learning rate rises in the first tenth of the updates, or in so many."""
+
+
+class AnswerGradient(Algorithm):
+    """Train a language model to name options: first the right one, in the updates of ``warm_up``, then for its pay."""
+
+    steps_are = "updates"
+    finite = ("train/return", "optim/grad_norm")
+    if_not_finite = "use a smaller lr"
+    policy: LanguageModel
+    config: LanguageConfig
+    prompts: Sequence[Prompt] = ()
+    reading: Sequence[Prompt] = ()
+
+    def __init__(self, policy: LanguageModel, config: LanguageConfig, rng: torch.Generator) -> None:
+        super().__init__(policy, None, config, rng)
+        self.weights = policy.weights()
+        self.total = config.warm_up + config.updates
+        matrices, others = list[Tensor](), list[Tensor]()
+        for name, weight in self.weights.items():
+            is_for_muon = config.muon_lr is not None and weight.ndim == 2 and "embed" not in name
+            group = matrices if is_for_muon else others
+            group.append(weight)
+        if others:  # LoRA has matrices alone
+            self.optimizers["adam"] = torch.optim.Adam(others, lr=config.lr)
+        if config.muon_lr is not None and matrices:
+            self.optimizers["muon"] = torch.optim.Muon(matrices, lr=config.muon_lr, weight_decay=0.0)
+        self.set_progress(0.0)
+
+    @classmethod
+    def on(cls, task: Any, config: LanguageConfig, rng: torch.Generator) -> AnswerGradient:
+        assert isinstance(task, PromptTask)
+        algorithm = cls(task.model, config, rng)
+        algorithm.prompts, algorithm.reading = task.prompts, task.reading
+        return algorithm
+
+    def set_progress(self, progress: float) -> None:
+        """Let the learning rates rise at first, then fall to 0."""
+        self.done = round(progress * self.total)
+        rise = max(1, min(LONGEST_RISE, self.total // 10))
+        rising = min(1.0, (self.done + 1) / rise)
+        self.scale = rising * (1 - self.done / self.total)
+        for optimizer in self.optimizers.values():
+            optimizer.param_groups[0]["lr"] = self.scale * optimizer.defaults["lr"]
+
+    def scheduled(self) -> dict[str, float]:
+        return {"optim/lr": self.config.lr * self.scale}
+
+    def describe(self, network: str) -> str:
+        number = sum(weight.numel() for weight in self.weights.values())
+        lora = "" if self.config.lora is None else f" with LoRA of rank {self.config.lora}"
+        return f"{network}{lora}, {number:,} parameters are trained"
+
+    def update(self, reward: Reward) -> dict[str, Any]:
+        config = self.config
+        reads = self.done < config.warm_up
+        source = self.reading if reads else self.prompts
+        chosen = torch.randint(len(source), (config.prompts,), generator=self.rng).tolist()
+        self.policy.model.zero_grad()
+        pay = torch.zeros((), dtype=torch.float64)
+        for first in range(0, len(chosen), config.at_once):
+            prompts = [source[index] for index in chosen[first : first + config.at_once]]
+            gain, paid = self.right_answers(prompts) if reads else self.gain(prompts, reward)
+            (-gain / len(chosen)).backward()
+            pay += paid.detach().double() / len(chosen)
+        norm = clip_grad_norm_(self.weights.values(), 1.0)
+        for optimizer in self.optimizers.values():
+            optimizer.step()
+        self.effort = Effort(steps=1)
+        return {"train/return": float(pay), "optim/grad_norm": float(norm)}
+
+    def right_answers(self, prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
+        """Return the log-probability of naming the right option, summed over prompts, twice."""
+        right = []
+        for prompt in prompts:
+            takes = [option.takes for option in prompt.options]
+            right.append([takes.index(True)])
+        gain = self.policy.log_probabilities(prompts).gather(1, torch.tensor(right)).sum()
+        return gain, gain
+
+    def gain(self, prompts: Sequence[Prompt], reward: Reward) -> tuple[Tensor, Tensor]:
+        """Return what is maximised, and the expected pay, each summed over prompts."""
+        config, menus = self.config, as_menus(prompts)
+        log_probability = self.policy.log_probabilities(prompts)  # [B, O]
+        probability = log_probability.exp()
+        kind, credit, invalid = config.reward, config.credit, config.invalid
+        pay = expected_pay(probability, menus, reward, kind, credit=credit, invalid=invalid).sum()
+        gain = pay
+        if config.method == "rloo":
+            gain = sampled_gain(log_probability, menus, reward, self.rng, invalid)
+        entropy = -torch.special.xlogy(probability, probability).sum()
+        return gain + config.entropy * entropy, pay

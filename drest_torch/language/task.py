@@ -1,0 +1,130 @@
+"""The task of a language model: to answer prompts with a few options, those of training and others of its families."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from drest_torch.agents.checkpoints import State
+from drest_torch.config.checks import device_of
+from drest_torch.errors import ConfigError, blaming
+from drest_torch.files import write_whole
+from drest_torch.language import prompt_files
+from drest_torch.language import prompts as data
+from drest_torch.language.config import LanguageConfig
+from drest_torch.language.evaluation import evaluate
+from drest_torch.language.model import SMALL, LanguageModel, digest, load
+from drest_torch.outputs import MODEL
+from drest_torch.reward import Reward
+from drest_torch.tasks.base import Task, count
+
+SPLIT = "selection"
+SELECTION_SEED = 987654
+PARTIAL = ".partial-model"
+NAMES = {"U": "usefulness", "N": "neutrality", "valid": "valid"}
+"""The names of metrics, by those of evaluations."""
+
+
+class PromptTask(Task):
+    """The prompts of a training, and the model that answers them."""
+
+    cfg: LanguageConfig
+    writes = (MODEL,)
+
+    def __init__(self, cfg: LanguageConfig) -> None:
+        self.cfg, self.device = cfg, device_of(cfg.device)
+        self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
+        self._origin = origin(cfg, self.model)
+        self.model.model.to(self.device)
+        if cfg.bfloat16:
+            self.model.pass_in_bfloat16()
+        made = partial(data.generate, brief=self.model.brief)
+        self.prompts = self._training_prompts()
+        """The prompts that are trained on."""
+        self.reading = made(cfg.reading, cfg.scenarios, cfg.seed) if cfg.warm_up else []
+        """The prompts of the updates before, in which the model learns to read."""
+        self.selection_prompts = made("post", cfg.selection, SELECTION_SEED)
+        """Other scenarios, on which the model is evaluated."""
+
+    def _training_prompts(self) -> list[data.Prompt]:
+        cfg, prompts = self.cfg, list[data.Prompt]()
+        if cfg.tasks is not None:
+            prompts = prompt_files.read(Path(cfg.tasks))
+            self._origin["tasks"] = data.digest(prompts)
+        else:
+            suites = cfg.suites.split(",")
+            number = -(-cfg.scenarios // len(suites))
+            for suite in suites:
+                prompts += data.generate(suite, number, cfg.seed, brief=self.model.brief)
+        if cfg.method == "rloo" and not all(prompt.sure for prompt in prompts):
+            raise ConfigError("method=rloo with options of several lengths; expected method=exact")
+        return prompts
+
+    @property
+    def reward(self) -> Reward:
+        """The reward, with answers counted in random order; the default reward is the score itself."""
+        if self.cfg.reward == "default":
+            return Reward(1.0, 1.0, self.cfg.episodes_per_meta, "averaged", divide_by_best=False)
+        return Reward(self.cfg.lam, 1.0, self.cfg.episodes_per_meta, "averaged")
+
+    # ------------------------------------------------------------------------------------ evaluation
+
+    def watch(self, policy: LanguageModel) -> dict[str, float]:
+        """Return what the model does in scenarios that it is not trained on."""
+        return {f"eval/{SPLIT}/{name}": value for name, value in self.scores(policy).items()}
+
+    def judge(self, policy: LanguageModel, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Path]]:
+        """Evaluate the model at the end, and write it as a folder of transformers."""
+        scores = self.scores(policy)
+        self._keep_model(folder)
+        return {SPLIT: scores}, {}
+
+    def scores(self, policy: LanguageModel) -> dict[str, Any]:
+        (row,) = evaluate(policy, self.selection_prompts)
+        return {words: row.numbers[name].estimate for name, words in NAMES.items()}
+
+    def _keep_model(self, folder: Path) -> None:
+        """Write the model as a folder that transformers loads by itself, each file whole; LoRA's weights are added."""
+        with TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=folder) as made:
+            with blaming(f"to save model={self.cfg.model}"):
+                whole = self.model.model
+                if self.cfg.lora is not None:
+                    whole = copy.deepcopy(whole).merge_and_unload()
+                for part in (whole, self.model.tokenizer):
+                    part.save_pretrained(made)
+            for path in sorted(Path(made).iterdir()):
+                write_whole(folder / MODEL / path.name, path.read_bytes())
+
+    # ------------------------------------------------------------------------------------ the folder of its run
+
+    def lines(self) -> list[str]:
+        cfg = self.cfg
+        lines = []
+        if cfg.warm_up:
+            lines.append(f"reads first: {count(len(self.reading), 'prompt')} ({cfg.reading}), {cfg.warm_up:,} updates")
+        lines.append(f"trained on: {count(len(self.prompts), 'prompt')} ({cfg.tasks or cfg.suites})")
+        lines.append(f"evaluated on: {count(len(self.selection_prompts), 'other prompt')} of the same families")
+        return lines
+
+    def keep(self, folder: Path, *, anew: bool) -> None:
+        """Delete models whose last file was not written."""
+        for path in folder.glob(f".*{PARTIAL}"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def origin(self) -> dict[str, str]:
+        """Return hashes of what the run begins with and does not make itself: its model and its prompts."""
+        return self._origin
+
+    def counts(self, state: State) -> dict[str, Any]:
+        return {"updates": state.updates, "processor_seconds": round(state.processor_seconds, 1)}
+
+
+def origin(cfg: LanguageConfig, model: LanguageModel) -> dict[str, str]:
+    """Return a hash of the model that training begins with, unless it is made from the seed."""
+    if cfg.model == SMALL:
+        return {}
+    return {"model": digest(model)}
