@@ -23,8 +23,8 @@ def shown(text: str) -> str:
 class UserError(ValueError):
     """An error that the user can correct; the message names the place and the remedy."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(shown(message))  # it may quote a file
+    def __init__(self, message: object) -> None:
+        super().__init__(shown(str(message)))  # it may quote a file
 
 
 class FileError(UserError):

@@ -91,6 +91,8 @@ def _of_environments(cfg: Config) -> Iterator[Need]:
     yield "reward.pays", "actual", f", but {place} has no coins on a map"
     yield "device", "cpu", f", which {place} does not offer"
     yield "objective.name", "drest", f" with {place}, which has the return of the reward alone"
+    if cfg.env.workers:
+        yield "env.workers", copies_of(cfg), f" with env.copies={copies_of(cfg)}, and each has a process of its own"
     if cfg.reward.counting == "sequential":
         played = copies_of(cfg) * cfg.reward.episodes_per_meta
         yield "algo.episodes", played, f" with env.copies={copies_of(cfg)}, which play a meta-episode each"
@@ -133,14 +135,12 @@ def _shares_of_gridworlds(cfg: Config) -> Iterator[Share]:
 
 
 def _shares_of_environments(cfg: Config) -> Iterator[Share]:
-    """Yield what has to divide the mini-episodes of a batch, which copies of the environment play in processes."""
+    """Yield what has to divide the mini-episodes of a batch, which copies of the environment play."""
     copies = ("env.copies", copies_of(cfg))
     yield _meta_episode(cfg), ("algo.episodes", cfg.algo.episodes)
     yield copies, ("algo.episodes", cfg.algo.episodes)
     if cfg.reward.counting == "averaged":
         yield _meta_episode(cfg), copies
-    if cfg.env.workers:
-        yield ("env.workers", cfg.env.workers), copies
 
 
 def _meta_episode(cfg: Config) -> tuple[str, int]:

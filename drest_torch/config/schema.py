@@ -148,7 +148,7 @@ class EnvConfig(PlaceConfig):
     copies: int | None = limited(at_least=1, at_most=65_536, default=None)
     """Copies that play side by side; null: as many as meta-episodes in a batch."""
     workers: int = limited(at_least=0, at_most=1024, default=0)
-    """Processes that share the copies; 0: all are in this process."""
+    """Processes: as many as copies, so that each has its own; 0: all copies are in this process."""
     base: int | None = limited(at_least=1, at_most=MOST_STEPS, default=100)
     """Steps until shutdown; null: the environment has mini-episodes and lengths of its own
     (docs/tutorials/environment.md)."""

@@ -34,6 +34,8 @@ class StatefulTransform(Transform):
     """The transforms that have to come after this one, by an entry of each."""
     adds: ClassVar[tuple[str, ...]] = ()
     """What is added besides the entries."""
+    _place: tuple[torch.Size, torch.device | None] | None = None
+    """The batch size and the device of `_specs`."""
 
     def set_container(self, container: Transform | EnvBase) -> None:
         """Attach the transform to an environment, or to a `Compose`."""
@@ -75,7 +77,10 @@ class StatefulTransform(Transform):
         return input_spec
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        for name, spec in self.entries(tensordict_reset.batch_size, tensordict_reset.device).items():
+        place = (tensordict_reset.batch_size, tensordict_reset.device)
+        if self._place != place:
+            self._place, self._specs = place, self.entries(*place)
+        for name, spec in self._specs.items():
             tensordict_reset.set(name, spec.zero())
         return tensordict_reset
 

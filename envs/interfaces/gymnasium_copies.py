@@ -1,240 +1,247 @@
-"""Copies of a Gymnasium environment that are stepped one after the other, here or in worker processes.
+"""Copies of a Gymnasium environment that show numbers and can wait, in this process or in processes of their own.
 
-All numbers lie in one array with a record for each copy. With worker processes it is shared memory, and a pipe to each
-worker says only what to do next: both ways run the same code on the same seeds.
+This module does not import torch, so that a process starts fast.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import multiprocessing
 import os
 import signal
-import traceback
-import weakref
-from collections.abc import Callable
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
-from time import monotonic
-from typing import Any, NamedTuple
+import warnings
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import wait
+from typing import Any
 
-import cloudpickle
 import gymnasium
 import numpy as np
+from gymnasium import Space, spaces
+from gymnasium.spaces.utils import flatdim, flatten
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
 
-from drest_torch.envs.interfaces.gymnasium_spaces import Array, Entry, action_row, actions_of
-from drest_torch.errors import UserError
+from drest_torch.errors import UserError, blaming
 
+NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict, spaces.Tuple)
+"""Spaces of observations that Gymnasium can flatten to numbers."""
+RESERVED = {"action", "reward", "done", "terminated", "truncated", "next", "level_seed", "_reset", "_step"}
+"""Names of entries that a batch has besides observations."""
 SECONDS_TO_END = 5.0
+"""How long a process that has closed its pipe may take to end."""
 
 
-class Plan(NamedTuple):
-    """What is copied."""
+class Copy(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A copy of an environment, whose observations and actions are numbers.
 
-    make: Callable[[], gymnasium.Env[Any, Any]]
-    name: str
-    """The name of the environment, for messages."""
-    action: gymnasium.Space[Any]
-    entries: tuple[Entry, ...]
-    """The observations."""
-
-    def record(self) -> np.dtype[Any]:
-        """Return the type of the record of a copy.
-
-        ``_step`` says whether the next step or reset concerns the copy, ``level_seed`` is that of the next reset, or -1
-        for none, and the observations have their names.
-        """
-        fixed = [("action", self.action.dtype, action_row(self.action)), ("_step", "bool"), ("level_seed", "int64")]
-        results = [("reward", "float64"), ("terminated", "bool"), ("truncated", "bool")]
-        observations = [(entry.name, entry.dtype, entry.shape) for entry in self.entries]
-        return np.dtype([*fixed, *results, *observations], align=True)
-
-
-class Copies:
-    """Copies that are stepped in this process.
+    Without an action it waits: it repeats its last observation, and pays 0.
 
     Args:
-        plan: what is copied.
-        records: the records to read and write; a worker has its own part.
-        first: the number of the first copy.
-        made: the first copy, if it is made already.
+        make: makes the environment.
+        source: what makes it, for messages.
+        driver: the number of the process that Ctrl-C is for; copies in other processes go on until they are closed.
     """
 
-    def __init__(self, plan: Plan, records: Array, first: int = 0, made: gymnasium.Env[Any, Any] | None = None) -> None:
-        self.records = records
-        self._plan, self._first = plan, first
-        self._envs: list[gymnasium.Env[Any, Any]] = [] if made is None else [made]
-        for i in range(len(self._envs), len(records)):
-            try:
-                self._envs.append(plan.make())
-            except (Exception, SystemExit) as error:
-                self.close()
-                raise self._failure(i, error) from error
+    def __init__(self, make: Callable[[], gymnasium.Env[Any, Any]], source: str, driver: int) -> None:
+        if os.getpid() != driver:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with blaming(source):
+            env = make()
+        if not isinstance(env, gymnasium.Env):
+            raise UserError(f"{source} makes a {type(env).__name__}; expected a gymnasium.Env")
+        super().__init__(env)
+        self.name = type(env.unwrapped).__name__
+        if env.spec is not None:
+            self.name = env.spec.id
+        self.action_space = numbered_actions(env.action_space, self.name)
+        self._entries = entries_of(env.observation_space, self.name)
+        self._is_dict = isinstance(env.observation_space, spaces.Dict)
+        if self._is_dict:
+            self.observation_space = spaces.Dict({name: shown_space(space) for name, space in self._entries.items()})
+        else:
+            self.observation_space = shown_space(env.observation_space)
+        self._own_actions: Any = env.action_space
+        self._first_action = 0
+        if isinstance(env.action_space, spaces.Discrete):
+            self._first_action = int(env.action_space.start)
+        self._terminated = False
+        self._truncated = False
 
-    def step(self) -> None:
-        """Step the chosen copies; one whose episode has ended is left alone and is paid nothing."""
-        records, actions = self.records, actions_of(self._plan.action, self.records["action"])
-        rewards = [0.0] * len(actions)
-        plays = records["_step"] & ~(records["terminated"] | records["truncated"])
-        for i in np.flatnonzero(plays).tolist():
-            try:
-                observation, reward, terminated, truncated, _ = self._envs[i].step(actions[i])
-                rewards[i] = float(reward)
-                if terminated or truncated:
-                    records["terminated"][i], records["truncated"][i] = terminated, truncated
-                self._write(i, observation)
-            except (Exception, SystemExit) as error:
-                raise self._failure(i, error) from error
-        records["reward"] = rewards
-
-    def reset(self) -> None:
-        """Reset the chosen copies."""
-        records = self.records
-        for i in np.flatnonzero(records["_step"]).tolist():
-            seed = int(records["level_seed"][i])
-            try:
-                observation, _ = self._envs[i].reset(seed=None if seed < 0 else seed)
-                self._write(i, observation)
-            except (Exception, SystemExit) as error:
-                raise self._failure(i, error) from error
-            records["terminated"][i] = records["truncated"][i] = False
-
-    def render(self, i: int) -> Array | None:
-        """Return a picture of a copy, or None if the environment renders none."""
-        if self._envs[i].render_mode != "rgb_array":
-            return None
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; return its first observation and no ``info``."""
         try:
-            return np.asarray(self._envs[i].render())
-        except Exception as error:
-            raise self._failure(i, error) from error
+            observation, _ = self.env.reset(seed=seed)
+            self._shown = self._numbers(observation)
+        except (Exception, SystemExit):
+            with blaming(self.name):
+                raise
+        self._terminated = False
+        self._truncated = False
+        return self._shown, {}
 
-    def close(self) -> None:
-        """Close all copies."""
-        for env in self._envs:
-            with contextlib.suppress(Exception):
-                env.close()
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step the environment, or wait if the action is None; return no ``info``."""
+        if action is None:
+            return self._shown, 0.0, self._terminated, self._truncated, {}
+        try:
+            observation, reward, terminated, truncated, _ = self.env.step(self._own_action(action))
+            self._shown = self._numbers(observation)
+            reward = float(reward)
+        except (Exception, SystemExit):
+            with blaming(self.name):
+                raise
+        self._terminated = bool(terminated)
+        self._truncated = bool(truncated)
+        return self._shown, reward, self._terminated, self._truncated, {}
 
-    def _write(self, i: int, observation: Any) -> None:
-        for entry in self._plan.entries:
-            self.records[entry.name][i] = entry.of(observation)
+    def _own_action(self, action: Any) -> Any:
+        """Return the action that the environment takes; it may keep the array."""
+        space = self._own_actions
+        if isinstance(space, spaces.Discrete):
+            return action + self._first_action
+        numbers = np.array(action, space.dtype)
+        shaped = numbers.reshape(space.shape)
+        if isinstance(space, spaces.MultiDiscrete):
+            return shaped + space.start
+        return shaped
 
-    def _failure(self, i: int, error: BaseException) -> UserError:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{os.path.basename(frame.filename)}, line {frame.lineno}"
-        text = " ".join(str(error).split())
-        return UserError(
-            f"{self._plan.name}: copy {self._first + i} failed with {type(error).__name__}: {text} ({place})"
+    def _numbers(self, observation: Any) -> Any:
+        if self._is_dict:
+            return {name: shown(space, observation[name]) for name, space in self._entries.items()}
+        return shown(self._entries["observation"], observation)
+
+
+class Copies(SyncVectorEnv):
+    """Copies in this process. Unlike those of `SyncVectorEnv` they may wait after their end."""
+
+    def __init__(self, makes: Sequence[Callable[[], Copy]]) -> None:
+        super().__init__(makes, autoreset_mode=AutoresetMode.DISABLED)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        """Reset the chosen copies, one after the other."""
+        chosen = options["reset_mask"]
+        for copy in np.flatnonzero(chosen).tolist():
+            self._env_obs[copy], _ = self.envs[copy].reset(seed=seed[copy])
+        self._terminations[chosen] = False
+        self._truncations[chosen] = False
+        return self._together(), {}
+
+    def step(self, actions: Any) -> Any:
+        """Step the copies that have an action, one after the other."""
+        self._rewards = np.zeros(self.num_envs)
+        for copy, action in enumerate(actions):
+            if action is not None:
+                outcome = self.envs[copy].step(action)
+                self._env_obs[copy] = outcome[0]
+                self._rewards[copy] = outcome[1]
+                self._terminations[copy] = outcome[2]
+                self._truncations[copy] = outcome[3]
+        return self._together(), self._rewards, self._terminations.copy(), self._truncations.copy(), {}
+
+    def _together(self) -> Any:
+        """Return the last observations of all copies, in new arrays."""
+        space = self.single_observation_space
+        if isinstance(space, spaces.Box):  # a third of the time
+            return np.array(self._env_obs, space.dtype)
+        arrays: Any = create_empty_array(space, self.num_envs)
+        return concatenate(space, self._env_obs, arrays)
+
+
+class Processes(AsyncVectorEnv):
+    """Copies in processes of their own. All of them end if one fails or dies, or the driver is interrupted."""
+
+    def __init__(self, makes: Sequence[Callable[[], Copy]]) -> None:
+        self.processes = []
+        # Children that are forked from the driver would hold the pipes of each other, and outlive it.
+        multiprocessing.set_forkserver_preload([__name__])
+        self._ask(super().__init__, makes, context="forkserver", autoreset_mode=AutoresetMode.DISABLED)
+
+    def step(self, actions: Any) -> Any:
+        """Step all copies at the same time."""
+        return self._ask(super().step, actions)
+
+    def reset(self, **options: Any) -> Any:
+        """Reset the chosen copies at the same time."""
+        return self._ask(super().reset, **options)
+
+    def close_extras(self, timeout: float | None = None, terminate: bool = False) -> None:
+        """End all processes."""
+        try:
+            super().close_extras(timeout, terminate)
+        except (EOFError, OSError):  # one is dead
+            self._end()
+
+    def _ask(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Call a method, and end all processes if it fails: a late reply would be taken for that of the next call."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Gymnasium prints the traceback of a process as a warning
+                return method(*arguments, **options)
+        except (EOFError, OSError):
+            wait([process.sentinel for process in self.processes], SECONDS_TO_END)
+            ended = [str(process.exitcode) for process in self.processes if process.exitcode is not None]
+            self._end()
+            raise UserError(
+                f"a process of a copy has ended (exit status {', '.join(ended)}); its own messages tell more"
+            ) from None
+        except BaseException:  # also Ctrl-C
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.join()
+        self.closed = True
+
+
+def entries_of(space: Space[Any], env: str) -> dict[str, Space[Any]]:
+    """Return the spaces of what is shown by name: those in a Dict, or a single one; only numbers are shown.
+
+    Raises:
+        UserError: if there is none, or the name of one is taken.
+    """
+    entries: dict[str, Space[Any]] = {"observation": space}
+    if isinstance(space, spaces.Dict):
+        entries = space.spaces
+    entries = {name: part for name, part in entries.items() if isinstance(part, NUMBERS)}
+    if not entries:
+        raise UserError(
+            f"{env} has the observation space {space}; expected a Box, Discrete, MultiDiscrete or MultiBinary space, "
+            "or a Dict or Tuple of them"
         )
+    if taken := sorted(RESERVED & entries.keys()):
+        raise UserError(f"{env} has an observation named {taken[0]!r}, which is taken; rename it with a wrapper")
+    return entries
 
 
-class Workers:
-    """So many copies in worker processes, each with as many of them, which render no pictures.
-
-    A worker that fails or dies ends all of them, and the reason is raised as one `UserError`.
-    """
-
-    def __init__(self, plan: Plan, copies: int, workers: int) -> None:
-        self._name, share = plan.name, copies // workers
-        context = multiprocessing.get_context("spawn")
-        memory: Any = context.RawArray(ctypes.c_byte, copies * plan.record().itemsize)
-        self.records = np.frombuffer(memory, plan.record())
-        try:
-            program = cloudpickle.dumps(plan)
-        except Exception as error:
-            raise UserError(f"{self._name} cannot be sent to a worker ({error}); use workers=0") from error
-        self._workers: list[tuple[SpawnProcess, Connection]] = []
-        self._finalizer = weakref.finalize(self, _end, self._workers)
-        try:
-            for first in range(0, copies, share):
-                connection, worker_end = context.Pipe()
-                arguments = (worker_end, program, memory, first, share)
-                process = context.Process(target=_work, args=arguments, daemon=True)
-                process.start()
-                worker_end.close()
-                self._workers.append((process, connection))
-            self._wait()
-        except BaseException:
-            self.close()
-            raise
-
-    def step(self) -> None:
-        """Step the chosen copies."""
-        self._order("step")
-
-    def reset(self) -> None:
-        """Reset the chosen copies."""
-        self._order("reset")
-
-    def render(self, i: int) -> None:
-        """Return no picture."""
-        return
-
-    def close(self) -> None:
-        """End all processes, by force if they do not end by themselves."""
-        self._finalizer()
-
-    def _order(self, method: str) -> None:
-        """Have all workers call a method of their copies, at the same time."""
-        if not self._finalizer.alive:
-            raise UserError(f"{self._name}: its workers have ended; make the environment again")
-        try:
-            for _, connection in self._workers:
-                with contextlib.suppress(OSError):  # it is dead, which the reply will show
-                    connection.send_bytes(method.encode())
-            self._wait()
-        except BaseException:  # also Ctrl-C: a reply that nobody reads would be taken for that of the next command
-            self.close()
-            raise
-
-    def _wait(self) -> None:
-        """Wait until all workers have replied; a reply is a failure, or nothing."""
-        for number, (process, connection) in enumerate(self._workers):
-            try:
-                # If an environment leaves children behind, the pipe stays open after the death of its worker.
-                if connection not in wait([connection, process.sentinel]):
-                    raise EOFError
-                failure = connection.recv_bytes().decode()
-            except (EOFError, OSError):
-                process.join(SECONDS_TO_END)
-                reason = _cause(process.exitcode)
-                raise UserError(f"{self._name}: worker {number} {reason}; its own messages tell more") from None
-            if failure:
-                raise UserError(f"{failure}, in worker {number}")
+def shown_space(space: Space[Any]) -> spaces.Box:
+    """Return the space of an entry as it is shown: an image of bytes, or 32-bit numbers."""
+    if not isinstance(space, spaces.Box):
+        return spaces.Box(-np.inf, np.inf, (flatdim(space),), np.float32)
+    if space.dtype == np.uint8:
+        return spaces.Box(0, 255, space.shape, np.uint8)
+    return spaces.Box(-np.inf, np.inf, space.shape, np.float32)
 
 
-def _cause(exitcode: int | None) -> str:
-    if exitcode is None:
-        return "does not answer"
-    return f"ended with exit status {exitcode}" if exitcode >= 0 else f"was killed by {signal.Signals(-exitcode).name}"
+def shown(space: Space[Any], observation: Any) -> Any:
+    """Return an entry as it is shown: what is not an array is flattened, and its choices are one-hot."""
+    if isinstance(space, spaces.Box):
+        return observation
+    return flatten(space, observation)
 
 
-def _end(workers: list[tuple[SpawnProcess, Connection]]) -> None:
-    for _, connection in workers:
-        connection.close()  # the worker then ends by itself
-    deadline = monotonic() + SECONDS_TO_END
-    for process, _ in workers:
-        process.join(max(0.0, deadline - monotonic()))
-        process.kill()
-        process.join()
-    workers.clear()
-
-
-def _work(connection: Connection, program: bytes, memory: Any, first: int, share: int) -> None:
-    """Step the copies of a worker until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, which ends the workers
-    copies = None
-    try:
-        plan: Plan = cloudpickle.loads(program)
-        copies = Copies(plan, np.frombuffer(memory, plan.record())[first : first + share], first)
-        while True:
-            connection.send_bytes(b"")
-            getattr(copies, connection.recv_bytes().decode())()
-    except UserError as error:
-        with contextlib.suppress(OSError):
-            connection.send_bytes(str(error).encode())
-    except (EOFError, OSError):  # the driver has closed the pipe, or died
-        pass
-    finally:
-        if copies:
-            copies.close()
+def numbered_actions(space: Space[Any], env: str) -> Space[Any]:
+    """Return the space of actions as numbers from 0 on, or as a vector."""
+    if isinstance(space, spaces.Discrete):
+        return spaces.Discrete(int(space.n))
+    if isinstance(space, spaces.MultiDiscrete):
+        return spaces.MultiDiscrete(space.nvec.reshape(-1))
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        low = space.low.reshape(-1).astype(np.float32)
+        high = space.high.reshape(-1).astype(np.float32)
+        return spaces.Box(low, high, dtype=np.float32)
+    raise UserError(
+        f"{env} has the action space {space}; expected a Discrete or MultiDiscrete space, or a Box of floating-point "
+        "numbers: convert it with a wrapper, such as gymnasium.wrappers.TransformAction or DiscretizeAction"
+    )

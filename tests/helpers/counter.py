@@ -23,8 +23,8 @@ class Counter(gymnasium.Env):
     )
     action_space = spaces.Box(-1, 1, (2, 2), np.float64)
 
-    def __init__(self, length=3, fail=None, reward=1.0, render_mode=None):
-        self.length, self.fail, self.reward, self.render_mode = length, fail, reward, render_mode
+    def __init__(self, length=3, fail=None, render_mode=None):
+        self.length, self.fail, self.render_mode = length, fail, render_mode
 
     def _seen(self):
         body = {"place": np.full((2, 2), self.t), "gear": 1 + self.t % 3}
@@ -44,7 +44,7 @@ class Counter(gymnasium.Env):
         self.t += 1
         if self.t == 2 and self.fail:
             self.fail()
-        return self._seen(), self.reward, False, self.t == self.length, {}
+        return self._seen(), 1.0, False, self.t == self.length, {}
 
     def render(self):
         return np.full((4, 4, 3), self.level, np.uint8)
