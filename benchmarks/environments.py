@@ -1,4 +1,4 @@
-"""PPO in an environment of others: CartPole, beside Stable-Baselines3."""
+"""An environment of others, CartPole: copies beside TorchRL's own wrapper, and PPO beside Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -8,12 +8,36 @@ from typing import Any
 
 from benchmarks.measuring import FASTER, STEPS, Bench, Work
 from drest_torch.config.compose import compose
+from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.reward import Reward
 from drest_torch.training.run import run_of
 
 TITLE = "Environments of others"
 OURS, SB3 = "drest train env=cartpole", "SB3, our wrappers"
+COPIES, WRAPPED = "GymnasiumBatch", "GymWrapper of make_vec"
 MEAN_LENGTH = 150
+
+
+def stepping(env: Any) -> Work:
+    """A step of all copies with random actions; what has ended is reset."""
+    state = env.reset()
+
+    def work() -> float:
+        nonlocal state
+        _, state = env.step_and_maybe_reset(env.rand_action(state))
+        return float(env.batch_size.numel())
+
+    return work
+
+
+def wrapped(copies: int) -> Any:
+    """Copies of CartPole as TorchRL wraps them: they have no seeds of levels, and none may wait after its end."""
+    import gymnasium
+    from torchrl.envs import GymWrapper
+
+    kept = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
+    vector = gymnasium.make_vec("CartPole-v1", copies, vectorization_mode="sync", vector_kwargs=kept)
+    return GymWrapper(vector, categorical_action_encoding=True)
 
 
 def ours(folder: Path, *words: str) -> Work:
@@ -57,6 +81,10 @@ def stable_baselines(copies: int, steps: int) -> Work:
 
 
 def run(bench: Bench) -> None:
+    bench.table("Stepping CartPole", "64 copies, random actions.")
+    envs = {COPIES: GymnasiumBatch("CartPole-v1", 64), WRAPPED: wrapped(64)}
+    times = bench.measure({name: stepping(env) for name, env in envs.items()})
+    bench.compare(times, STEPS, baselines=(WRAPPED,))
     bench.table(
         "PPO on CartPole",
         "64 copies, two mini-episodes of 100 or 200 steps each for an update, 4 epochs of 8 minibatches, 2 × 64 MLPs.",

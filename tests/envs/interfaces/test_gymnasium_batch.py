@@ -1,5 +1,6 @@
 """Copies of Gymnasium environments as one batched TorchRL environment: the same episodes as single ones, and resets."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -89,11 +90,25 @@ def test_a_level_is_played_again_and_leaves_the_streams_of_the_copies_apart():
     assert later[0] != later[1]
 
 
+@pytest.mark.parametrize("workers", [0, 3])
+def test_a_copy_that_is_not_chosen_is_not_stepped(workers):
+    with closing(GymnasiumBatch(Counter, 3, workers=workers)) as env:
+        state = env.reset()
+        for time in range(2):
+            chosen = torch.tensor([[True], [False], [time == 1]])
+            state = env.step(env.rand_action(state).set("_step", chosen))["next"]
+        assert state["body"][:, -1].tolist() == [2, 0, 1]
+        assert state["reward"].flatten().tolist() == [1, 0, 1]
+        state = env.step(env.rand_action(state))["next"]
+        assert state["body"][:, -1].tolist() == [3, 1, 2]
+
+
 @pytest.mark.parametrize("make", ["CartPole-v1", Counter], ids=str)
 def test_workers_change_nothing(make):
     env = GymnasiumBatch(make, 4, workers=4)
     processes = env.processes
     with closing(env):
+        os.kill(processes[0].pid, signal.SIGINT)  # Ctrl-C is for the driver
         alone = GymnasiumBatch(make, 4)
         for each in (env, alone):
             each.set_seed(1)
