@@ -28,7 +28,7 @@ LIMITS = {
     "envs/dynamics": (8.3, 2.3),
     "envs/exact": (9.7, 2.0),
     "envs/generation": (8.6, 3.4),
-    "envs/interfaces": (8.1, 4.9),
+    "envs/interfaces": (7.8, 3.3),
     "envs/levels": (7.9, 2.4),
     "envs/objects": (7.3, 2.5),
     "envs/tasks": (9.1, 7.3),
