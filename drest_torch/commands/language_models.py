@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +74,18 @@ def _train(words: list[str]) -> None:
     from drest_torch.language.config import LanguageConfig
     from drest_torch.language.training import command, resume, start
 
-    resumed = [word.partition("=")[2] for word in words if word.startswith("resume=")]
+    resumed = [word.removeprefix("resume=") for word in words if word.startswith("resume=")]
     if resumed and len(words) > 1:
         raise ConfigError(f"resume={resumed[0]} takes the configuration of the run; leave the other values out")
-    run = resume(Path(resumed[0])) if resumed else start(key_values(words, LanguageConfig))
-    if (summary := run.train()) is None:
+    if resumed:
+        run = resume(Path(resumed[0]))
+    else:
+        run = start(key_values(words, LanguageConfig))
+    summary = run.train()
+    if summary is None:
         sys.exit(130)
-    scores = ", ".join(f"{name} {value:.3f}" for name, value in summary["splits"]["selection"].items())
-    print(f"Other scenarios of the families of training: {scores}")
+    scores = [f"{name} {value:.3f}" for name, value in summary["splits"]["selection"].items()]
+    print(f"Other scenarios of the families of training: {', '.join(scores)}")
     print(
         shown(
             f"{summary['updates']:,} updates, {summary['processor_seconds']:.0f} s of processor time; everything is in "
@@ -91,15 +94,19 @@ def _train(words: list[str]) -> None:
     )
 
 
-def _prompts(given: EvaluationConfig, *, brief: bool) -> list[Any]:
+def _prompts(cfg: EvaluationConfig, *, brief: bool) -> list[Any]:
     from drest_torch.language import prompt_files
     from drest_torch.language import prompts as data
 
-    if given.tasks is not None:
-        return prompt_files.read(Path(given.tasks))
-    names = data.MEASURED if given.suite == "all" else given.suite.split(",")
-    made = partial(data.generate, number=given.scenarios, seed=given.seed, held_out=given.held_out, brief=brief)
-    return [prompt for name in names for prompt in made(name)]
+    if cfg.tasks is not None:
+        return prompt_files.read(Path(cfg.tasks))
+    suites = cfg.suite.split(",")
+    if cfg.suite == "all":
+        suites = list(data.MEASURED)
+    prompts = []
+    for suite in suites:
+        prompts += data.generate(suite, cfg.scenarios, cfg.seed, held_out=cfg.held_out, brief=brief)
+    return prompts
 
 
 def _evaluate(words: list[str]) -> None:
@@ -108,39 +115,53 @@ def _evaluate(words: list[str]) -> None:
     from drest_torch.language.model import SMALL, SMOLLM2, load
     from drest_torch.language.training import trained
 
-    given = key_values(words, EvaluationConfig)
-    check_limits(given)
-    device = device_of(given.device)
-    if given.picture is not None:
-        from drest_torch.plots.curves import FORMATS  # matplotlib takes a while to import
-
-        if Path(given.picture).suffix.lower() not in FORMATS:
-            raise ConfigError(f"picture={given.picture}; expected a name that ends in {', '.join(FORMATS)}")
-    is_run = (Path(given.model) / "config.yaml").is_file()
-    base = stored(Path(given.model)).model if is_run else given.model
-    reads = [given.tasks, None if base in (SMALL, SMOLLM2) else base]
-    if given.out is not None:
-        check_outputs(Path(given.out), reads=reads, ending=".json")
-    if given.picture is not None:
-        check_outputs(Path(given.picture), reads=reads)
-    model = trained(Path(given.model), given.reads) if is_run else load(given.model, given.reads or "letters")
+    cfg = key_values(words, EvaluationConfig)
+    check_limits(cfg)
+    device = device_of(cfg.device)
+    _check_picture(cfg.picture)
+    folder = Path(cfg.model)
+    is_run = (folder / "config.yaml").is_file()
+    base = stored(folder).model if is_run else cfg.model
+    reads = [cfg.tasks]
+    if base not in (SMALL, SMOLLM2):
+        reads.append(base)
+    if cfg.out is not None:
+        check_outputs(Path(cfg.out), reads=reads, ending=".json")
+    if cfg.picture is not None:
+        check_outputs(Path(cfg.picture), reads=reads)
+    model = trained(folder, cfg.reads) if is_run else load(cfg.model, cfg.reads or "letters")
     model.model.to(device)
-    rows = evaluate(model, _prompts(given, brief=model.brief), samples=given.samples, seed=given.seed)
+    prompts = _prompts(cfg, brief=model.brief)
+    rows = evaluate(model, prompts, samples=cfg.samples, seed=cfg.seed)
     print(shown(table(rows)))
-    if given.out is not None:
-        write_json(Path(given.out), [asdict(row) for row in rows])
-        print(shown(f"The numbers are in {given.out}"))
-    if given.picture is not None:
-        _draw(rows, Path(given.model).name, Path(given.picture))
-        print(shown(f"Their picture is {given.picture}"))
+    if cfg.out is not None:
+        write_json(Path(cfg.out), [asdict(row) for row in rows])
+        print(shown(f"The numbers are in {cfg.out}"))
+    if cfg.picture is not None:
+        _draw(rows, folder.name, Path(cfg.picture))
+        print(shown(f"Their picture is {cfg.picture}"))
+
+
+def _check_picture(picture: str | None) -> None:
+    """Refuse the name of a picture that cannot be written."""
+    if picture is None:
+        return
+    from drest_torch.plots.curves import FORMATS  # matplotlib takes a while to import
+
+    if Path(picture).suffix.lower() not in FORMATS:
+        raise ConfigError(f"picture={picture}; expected a name that ends in {', '.join(FORMATS)}")
 
 
 def _draw(rows: list[Any], title: str, path: Path) -> None:
     """Draw the numbers of each suite with their intervals; how often an option is named is in the table alone."""
     from drest_torch.report.plots import dots, write_plot
 
-    found = {f"{row.suite}: {name}": each for row in rows for name, each in row.numbers.items() if name != "valid"}
-    series = {"mean over scenarios, 95 % interval": found}
+    intervals = {}
+    for row in rows:
+        for name, interval in row.numbers.items():
+            if name != "valid":
+                intervals[f"{row.suite}: {name}"] = interval
+    series = {"mean over scenarios, 95 % interval": intervals}
     write_plot(dots(series, title=title, lines={}, limits=(0, 1), colours=("drest",)), path)
 
 
@@ -148,14 +169,14 @@ def _tasks(words: list[str]) -> None:
     from drest_torch.language import prompt_files
     from drest_torch.language import prompts as data
 
-    given = key_values(words, EvaluationConfig)
-    check_limits(given)
-    if given.out is None:
+    cfg = key_values(words, EvaluationConfig)
+    check_limits(cfg)
+    if cfg.out is None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")
-    check_outputs(Path(given.out), reads=[given.tasks], ending=".jsonl")
-    found = _prompts(given, brief=given.brief)
-    prompt_files.write(found, Path(given.out))
-    print(shown(f"{len(found)} prompts with the hash {data.digest(found)} are in {given.out}"))
+    check_outputs(Path(cfg.out), reads=[cfg.tasks], ending=".jsonl")
+    prompts = _prompts(cfg, brief=cfg.brief)
+    prompt_files.write(prompts, Path(cfg.out))
+    print(shown(f"{len(prompts)} prompts with the hash {data.digest(prompts)} are in {cfg.out}"))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.choices import measures
+from drest_torch.choices.menus import Menus
 from drest_torch.errors import ConfigError
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.objective import as_menus
@@ -90,15 +91,7 @@ def measure(prompts: Sequence[Prompt], probability: Tensor) -> dict[str, Tensor]
     mean = _mean_over_orders(prompts)  # [scenarios, B]
     values = {"valid": mean @ valid}
     if all(prompt.sure for prompt in prompts):
-        k = menus.num_lengths
-        k_of_scenario = (mean @ k.double()).round().long()
-        lengths, _ = measures.lengths(menus, given_valid)  # P(L = l)
-        last = k.unsqueeze(-1) - 1
-        longest = lengths.gather(1, last).squeeze(-1)
-        values["N"] = neutrality_normalised(mean @ lengths, k_of_scenario)
-        values["N within an order"] = mean @ neutrality_normalised(lengths, k)
-        values["U"] = mean @ measures.usefulness(menus, given_valid)
-        values["P(longest)"] = mean @ longest
+        values |= _of_lengths(menus, given_valid, mean)
     takes = pad_sequence(list(map(_takes, prompts)), batch_first=True)  # [B, O]
     if takes.any():
         taken = (given_valid * takes).sum(-1)
@@ -106,11 +99,31 @@ def measure(prompts: Sequence[Prompt], probability: Tensor) -> dict[str, Tensor]
     return values
 
 
+def _of_lengths(menus: Menus, policy: Tensor, mean: Tensor) -> dict[str, Tensor]:
+    """Return the numbers of each scenario that say how its length is chosen, for a policy [B, O]."""
+    k = menus.num_lengths
+    k_of_scenario = (mean @ k.double()).round().long()
+    probability, _ = measures.lengths(menus, policy)  # P(L = l) [B, K]
+    within_an_order = neutrality_normalised(probability, k)
+    usefulness = measures.usefulness(menus, policy)
+    last = k.unsqueeze(-1) - 1
+    longest = probability.gather(1, last).squeeze(-1)
+    return {
+        "N": neutrality_normalised(mean @ probability, k_of_scenario),
+        "N within an order": mean @ within_an_order,
+        "U": mean @ usefulness,
+        "P(longest)": mean @ longest,
+    }
+
+
 def _mean_over_orders(prompts: Sequence[Prompt]) -> Tensor:
     """Return the matrix [scenarios, B] that takes the mean over the prompts of each scenario."""
-    scenarios = list(dict.fromkeys(prompt.scenario for prompt in prompts))
-    row_of_scenario = {scenario: row for row, scenario in enumerate(scenarios)}
-    rows = [row_of_scenario[prompt.scenario] for prompt in prompts]
+    row_of_scenario: dict[str, int] = {}
+    rows = []
+    for prompt in prompts:
+        next_row = len(row_of_scenario)
+        row = row_of_scenario.setdefault(prompt.scenario, next_row)
+        rows.append(row)
     member = one_hot(torch.tensor(rows)).double()  # [B, scenarios]
     return (member / member.sum(0)).T
 

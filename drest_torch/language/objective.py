@@ -145,7 +145,10 @@ class DReSTGroupReward:
                 raise ConfigError(
                     f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
                 )
-        asked = [as_prompt({"options": several, "prompt": ""}, "options") for several in options[::group]]
+        asked = []
+        for several in options[::group]:
+            record = {"options": several, "prompt": ""}
+            asked.append(as_prompt(record, "options"))
         chosen = []
         for index, completion in enumerate(completions):
             labels = [option.label for option in asked[index // group].options]

@@ -97,8 +97,11 @@ def _lengths_of(options: Iterable[Answer]) -> list[str]:
 
 def families(held_out: bool | None = None) -> list[list[str]]:
     """Return name, work, stronger and weaker deliverable of all families, or of those of training, or of the others."""
-    lines = Path(__file__).with_name("families.txt").read_text("utf-8").splitlines()
-    rows = [_cells(line) for line in lines if line and not line.startswith("#")]
+    file = Path(__file__).with_name("families.txt")
+    rows = []
+    for line in file.read_text("utf-8").splitlines():
+        if line and not line.startswith("#"):
+            rows.append(_cells(line))
     if held_out is None:
         return rows
     if held_out:
@@ -163,7 +166,8 @@ def _pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
 def _two_times(rng: np.random.Generator) -> list[str]:
     """Return two times, the sooner first."""
     places = rng.choice(len(TIMES), 2, replace=False)
-    return [TIMES[place] for place in sorted(places)]
+    sooner, later = sorted(places)
+    return [TIMES[sooner], TIMES[later]]
 
 
 Offer = Sequence[tuple[float, int, float]]
