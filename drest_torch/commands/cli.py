@@ -81,7 +81,8 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     import hydra
     from hydra.errors import HydraException
 
-    from drest_torch.config.compose import VERSION_BASE, explain, implied, register
+    from drest_torch.config.compose import VERSION_BASE, implied, register
+    from drest_torch.config.mistakes import explain
     from drest_torch.config.schema import config_folder
 
     _check_options(sys.argv[1:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -30,10 +31,12 @@ from drest_torch.config.schema import (
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import ConfigError
-from drest_torch.limits import limits_of
+from drest_torch.limits import Limits, limits_of
 
 PATHS = ("path", "selection_path", "run", "checkpoint", "out", "pictures", "animation", "model", "tasks", "picture")
 """The keys of paths, which must not be empty."""
+LARGEST = 1 << 63
+"""Whole numbers are below it, as tensors hold no larger ones."""
 
 
 def check_limits(cfg: Any, prefix: str = "") -> None:
@@ -41,23 +44,47 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
 
     ``prefix`` stands before the keys in messages (``study.``). Values that are missing are passed over.
     """
-    for key, field, hint, within in settings(cfg if OmegaConf.is_config(cfg) else OmegaConf.structured(cfg), prefix):
-        known = {each.name for each in fields(cast(Any, OmegaConf.get_type(within)))}
-        if extra := sorted(set(within) - known):  # `+KEY=VALUE` can add what nothing reads
-            start = key.removesuffix(field.name)
-            raise ConfigError(f"{start}{extra[0]}: no such key; leave it out (--cfg job prints all keys)")
+    if not OmegaConf.is_config(cfg):
+        cfg = OmegaConf.structured(cfg)
+    for key, field, hint, within in settings(cfg, prefix):
+        _check_keys(within, key.removesuffix(field.name))
         if OmegaConf.is_missing(within, field.name):
             continue
         value = within[field.name]
+        is_group = is_dataclass(hint) or any(map(is_dataclass, get_args(hint)))
         # The value of a reference is one that OmegaConf has not compared with the schema.
-        if OmegaConf.is_interpolation(within, field.name) and any(map(is_dataclass, (hint, *get_args(hint)))):
+        if is_group and OmegaConf.is_interpolation(within, field.name):
             raise ConfigError(f"{key}={value}; expected keys with values, not a text")
-        if field.name in PATHS and isinstance(value, str) and ("\0" in value or not value.strip()):
-            raise ConfigError(f"{key}={value}; expected a path, or leave it out")
-        limits, values = limits_of(field), value if isinstance(value, ListConfig) else [value]
-        largest = ", below 2^63" if any(type(one) is int and abs(one) >= 1 << 63 for one in values) else ""
-        if limits is not None and (largest or not all(one is None or limits.allow(one) for one in values)):
-            raise ConfigError(f"{key}={value!s:.40}; expected {limits}{largest}")
+        if field.name in PATHS and isinstance(value, str):
+            _check_path(key, value)
+        limits = limits_of(field)
+        if limits is not None:
+            _check_number(key, value, limits)
+
+
+def _check_keys(within: Any, start: str) -> None:
+    """Refuse keys that a dataclass does not have: ``+KEY=VALUE`` can add what nothing reads."""
+    kind: Any = OmegaConf.get_type(within)
+    unknown = set(within) - {field.name for field in fields(kind)}
+    if unknown:
+        raise ConfigError(f"{start}{min(unknown)}: no such key; leave it out (--cfg job prints all keys)")
+
+
+def _check_path(key: str, path: str) -> None:
+    if "\0" in path or not path.strip():
+        raise ConfigError(f"{key}={path}; expected a path, or leave it out")
+
+
+def _check_number(key: str, value: Any, limits: Limits) -> None:
+    """Refuse a value, or one in a list, that is outside its limits; null is within all."""
+    values = [value]
+    if isinstance(value, ListConfig):
+        values = list(value)
+    given = [one for one in values if one is not None]
+    if any(type(one) is int and abs(one) >= LARGEST for one in given):
+        raise ConfigError(f"{key}={value!s:.40}; expected {limits}, below 2^63")
+    if not all(limits.allow(one) for one in given):
+        raise ConfigError(f"{key}={value!s:.40}; expected {limits}")
 
 
 def check_run(cfg: Config) -> None:
@@ -69,11 +96,16 @@ def check_run(cfg: Config) -> None:
     for name in cfg.logger.sinks:
         SINKS.check(name)
     device_of(cfg.device, here=False)  # whether there is such a device is known where the run is done
+    if not is_dataclass(OmegaConf.get_type(cfg.env)):
+        raise ConfigError("env has no kind of environment; its yaml file has to begin with defaults: [gymnasium]")
     task, algorithm = TASK_CHECKS[cfg.env.name], ALGORITHMS[cfg.algo.name].Algorithm
-    objective = None if cfg.objective.name == "drest" else objective_of(cfg)
+    objective = None
+    if cfg.objective.name != "drest":
+        objective = objective_of(cfg)
     needs = chain(algorithm.needs(cfg, objective), task.needs(cfg), _of_private_bits(cfg))
     for key, needed, why in needs:  # each need supposes those before it
-        if (value := OmegaConf.select(cast(Any, cfg), key)) != needed:
+        value = OmegaConf.select(cast(Any, cfg), key)
+        if value != needed:
             name = key.removesuffix(".name")
             raise ConfigError(f"{name}={typed(value)}{why}; use {name}={typed(needed)}")
     for (key, number), (of, total) in algorithm.shares(task.shares(cfg)):
@@ -107,16 +139,18 @@ def _check_best(best: Any) -> None:
 
 def _of_gridworlds(cfg: Config) -> Iterator[Need]:
     """Yield what a run needs in gridworlds, where networks read maps and are evaluated exactly."""
-    policy, required, network = cfg.policy, requirements(cfg.policy.network), f"policy.network={cfg.policy.network}"
+    policy = cfg.policy
+    network, required = f"policy.network={policy.network}", requirements(policy.network)
     if cfg.levels.path is None and cfg.levels.name == "own":
         yield "levels.name", "generated", " are the test levels of a run that is evaluated"
     if required.observations and policy.observation not in required.observations:
         yield "policy.observation", required.observations[0], f", which {network} cannot read"
     if required.remembers and cfg.sampled is None:
         yield "sampled", 256, f", but {network} remembers earlier steps, so that it cannot be evaluated exactly"
-    multiple = required.width_multiple
-    yield "policy.width", -(-policy.width // multiple) * multiple, f", but {network} has a multiple of {multiple}"
-    yield "policy.depth", max(policy.depth, required.min_depth), f", but {network} has at least {required.min_depth}"
+    multiple, least = required.width_multiple, required.min_depth
+    width = math.ceil(policy.width / multiple) * multiple
+    yield "policy.width", width, f", but {network} has a multiple of {multiple}"
+    yield "policy.depth", max(policy.depth, least), f", but {network} has at least {least}"
     for key in "by_chance", "outcomes", "symmetries", "fresh":
         if policy.observation == "vector" and getattr(cfg.levels, key):
             yield "policy.observation", "grid", f" shows one level and no chances, and levels.{key} asks for more"
@@ -169,32 +203,51 @@ def check_unread(cfg: Config) -> None:
     """Refuse values of `levels` in a new run that does not read them."""
     if TASK_CHECKS[cfg.env.name].reads_levels:
         return
-    defaults = flattened(OmegaConf.to_container(OmegaConf.structured(LevelsConfig)), "levels.")
-    defaults["levels.name"] = "generated"
-    for key, value in flattened(OmegaConf.to_container(cfg.levels, resolve=True), "levels.").items():
+    defaults = _flat_levels(OmegaConf.structured(LevelsConfig)) | {"levels.name": "generated"}
+    for key, value in _flat_levels(cfg.levels).items():
         if key not in defaults or value != defaults[key]:
             given = f"{key.removesuffix('.name')}={typed(value)}"
             raise ConfigError(f"{given} does nothing with env={cfg.env.name}; leave it out, or choose another env")
 
 
+def _flat_levels(levels: Any) -> dict[str, Any]:
+    return flattened(OmegaConf.to_container(levels, resolve=True), "levels.")
+
+
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
     """Refuse levels that this run cannot train on, or that it cannot be evaluated on; ``others`` by their split."""
-    size = attrgetter("height", "width", "num_objects")
     for name, levels in others.items():
-        if cfg.policy.observation == "vector" and (len(levels) > 1 or {*map(size, levels)} - {size(train[0])}):
-            raise ConfigError(
-                f"policy.observation=vector shows one map, and the {name} levels are {len(levels)}; give a single one, "
-                f"with the size and as many coins and buttons as {train[0].place}, or use policy.observation=centred"
-            )
-        for feature in sorted((features_of(train) ^ features_of(levels)) - shown_features(cfg)) if levels else ():
-            remedy = ", show chances in every level (levels.by_chance=true)" if feature == "chance" else ""
-            if "lottery" in feature:
-                remedy = ", show the outcomes of lotteries in every level (levels.outcomes)"
+        if not levels:
+            continue
+        if cfg.policy.observation == "vector":
+            _check_vectors(name, levels, train[0])
+        features = (features_of(train) ^ features_of(levels)) - shown_features(cfg)
+        if features:
+            feature = min(features)
             raise ConfigError(
                 f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
-                f"policy is shown them or is not, so have them in both{remedy}, or leave these levels out "
-                "(test.paper=false for the paper's)"
+                f"policy is shown them or is not, so have them in both{_shown_in_all(feature)}, or leave these levels "
+                "out (test.paper=false for the paper's)"
             )
+
+
+def _check_vectors(name: str, levels: Sequence[Level], shown: Level) -> None:
+    """Refuse levels that the paper's vector of one level does not show."""
+    size = attrgetter("height", "width", "num_objects")
+    if len(levels) > 1 or any(size(level) != size(shown) for level in levels):
+        raise ConfigError(
+            f"policy.observation=vector shows one map, and the {name} levels are {len(levels)}; give a single one, "
+            f"with the size and as many coins and buttons as {shown.place}, or use policy.observation=centred"
+        )
+
+
+def _shown_in_all(feature: str) -> str:
+    """Return how a feature is shown in levels that do not have it, in words, if it can be."""
+    if feature == "chance":
+        return ", show chances in every level (levels.by_chance=true)"
+    if "lottery" in feature:
+        return ", show the outcomes of lotteries in every level (levels.outcomes)"
+    return ""
 
 
 def device_of(name: str, *, here: bool = True) -> torch.device:
@@ -202,8 +255,10 @@ def device_of(name: str, *, here: bool = True) -> torch.device:
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise ConfigError(f"device={name}; expected cpu, cuda or cuda:N")
     device = torch.device(name)
-    if here and device.type == "cuda" and (device.index or 0) >= (found := torch.cuda.device_count()):
-        raise ConfigError(f"device={name}, but torch finds {found} CUDA devices here; use device=cpu")
+    if here and device.type == "cuda":
+        count = torch.cuda.device_count()
+        if (device.index or 0) >= count:
+            raise ConfigError(f"device={name}, but torch finds {count} CUDA devices here; use device=cpu")
     return device
 
 

@@ -31,14 +31,27 @@ def read_config(path: Path) -> Any:
     """
     text = read_whole(path, MOST_BYTES).decode()
     try:
-        depth = 0
-        for event in yaml.parse(text):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MOST_DEPTH or isinstance(event, yaml.AliasEvent):
-                raise CheckpointError(f"{path}: has references (*name), or is nested too deeply; no run writes that")
-        return OmegaConf.create(_as_text(OmegaConf.to_container(OmegaConf.create(text))))
+        if not _is_plain(text):
+            raise CheckpointError(f"{path}: has references (*name), or is nested too deeply; no run writes that")
+        values = OmegaConf.to_container(OmegaConf.create(text))
+        return OmegaConf.create(_as_text(values))
     except (RecursionError, AssertionError):  # OmegaConf asserts that it is a list or a dictionary
         raise CheckpointError(f"{path}: not the configuration of a run of this version") from None
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text of YAML has no references and is not nested too deeply."""
+    depth = 0
+    for event in yaml.parse(text):
+        if isinstance(event, yaml.AliasEvent):
+            return False
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        if isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MOST_DEPTH:
+            return False
+    return True
 
 
 def _as_text(value: Any) -> Any:
@@ -47,14 +60,19 @@ def _as_text(value: Any) -> Any:
         return {_as_text(key): _as_text(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_as_text(inner) for inner in value]
-    return value.replace("${", "\\${") if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.replace("${", "\\${")
+    return value
 
 
 def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
     """Return the values of nested dictionaries by their keys, with dots."""
     if not isinstance(values, dict) or not values:
         return {prefix[:-1]: values}
-    return {key: value for name, inner in values.items() for key, value in flattened(inner, f"{prefix}{name}.").items()}
+    flat: dict[str, Any] = {}
+    for name, inner in values.items():
+        flat |= flattened(inner, f"{prefix}{name}.")
+    return flat
 
 
 def settings(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any, Any]]:
@@ -63,21 +81,24 @@ def settings(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any,
     Those of configurations within it follow the others.
     """
     kind: Any = OmegaConf.get_type(cfg)
-    hints, inner = get_type_hints(kind), []
-    for each in fields(kind):
-        node = cfg._get_node(each.name)
+    hints = get_type_hints(kind)
+    groups = []
+    for entry in fields(kind):
+        key = f"{prefix}{entry.name}"
+        node = cfg._get_node(entry.name)
         if isinstance(node, DictConfig) and is_dataclass(OmegaConf.get_type(node)):
-            inner.append((node, f"{prefix}{each.name}."))
+            groups.append((node, key))
         else:
-            yield f"{prefix}{each.name}", each, hints[each.name], cfg
-    for node, start in inner:
-        yield from settings(node, start)
+            yield key, entry, hints[entry.name], cfg
+    for group, key in groups:
+        yield from settings(group, f"{key}.")
 
 
 def typed(value: Any) -> str:
     """Return a value as it is typed on the command line."""
-    plain = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
-    line = yaml.safe_dump(plain, default_flow_style=True, width=10_000, allow_unicode=True)
+    if OmegaConf.is_config(value):
+        value = OmegaConf.to_container(value)
+    line = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
     return line.removesuffix("...\n").strip().replace(", ", ",")
 
 

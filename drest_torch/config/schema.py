@@ -319,13 +319,18 @@ def copies_of(cfg: Config) -> int:
     """Return how many copies of an environment play: by default each plays one meta-episode for a batch."""
     if cfg.env.copies is not None:
         return cfg.env.copies
-    reward = cfg.reward
-    return max(1, cfg.algo.episodes // (reward.episodes_per_meta if reward.counting == "sequential" else 1))
+    copies: int = cfg.algo.episodes
+    if cfg.reward.counting == "sequential":
+        copies //= cfg.reward.episodes_per_meta
+    return max(1, copies)
 
 
 def shown_features(cfg: Config) -> frozenset[str]:
     """Return the features that observations of a run show whether its levels have them or not."""
-    return lottery_features(cfg.levels.outcomes) | ({"chance"} if cfg.levels.by_chance else set())
+    shown = lottery_features(cfg.levels.outcomes)
+    if cfg.levels.by_chance:
+        shown |= {"chance"}
+    return shown
 
 
 def config_folder() -> Path:

@@ -22,6 +22,9 @@ from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 from drest_torch.registry import not_here, refuse_foreign, trust
 
+FUNCTIONS = (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule"), ("reward", "count"))
+"""The groups and keys of values that can name a function of a module."""
+
 
 def write_config(cfg: Config, folder: Path) -> None:
     """Leave in the folder of a run every value that it has."""
@@ -64,44 +67,43 @@ def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = Tr
         for key, module in own_modules(loaded):
             refuse_foreign(path, key, module)
         schema = OmegaConf.structured(schema_of(loaded))
-        unknown = list(_unknown_keys(loaded, schema))
-        if unknown and whole:
-            raise ConfigError(
-                f"{unknown[0]} is no key of this version: the run can be evaluated, but not resumed; begin a new one"
-            )
-        for key in unknown:
-            _remove(loaded, key)
-        for _, field, _, within in settings(schema) if whole else ():
-            if not within._get_node(field.name)._is_none():  # what is null by default may be missing, in an older run
-                within[field.name] = MISSING
+        if whole:
+            _ask_for_all(schema)
+        _leave_out_unknown_keys(loaded, schema, allowed=not whole)
         cfg = OmegaConf.merge(schema, loaded)
-        if missing := OmegaConf.missing_keys(cfg):
+        missing = OmegaConf.missing_keys(cfg)
+        if missing:
             raise ConfigError(f"{min(missing)} has no value")
         check_limits(cfg)
     except CheckpointError:
         raise
     except (yaml.YAMLError, OmegaConfBaseException, LookupError, AttributeError, TypeError, ValueError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason, *_ = str(error).splitlines() or [type(error).__name__]
         raise CheckpointError(f"{path}: not the configuration of a run of this version ({reason})") from None
     return cfg
 
 
-def _unknown_keys(values: Any, schema: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the keys of stored values, with dots, that a structured configuration does not have."""
-    known = {field.name for field in fields(cast(Any, OmegaConf.get_type(schema)))}
-    for name in values:
+def _ask_for_all(schema: Any) -> None:
+    """Take the defaults of a structured configuration away; a null may be of a key that an older run does not have."""
+    for _, field, _, within in settings(schema):
+        if not within._get_node(field.name)._is_none():
+            within[field.name] = MISSING
+
+
+def _leave_out_unknown_keys(values: Any, schema: Any, prefix: str = "", *, allowed: bool) -> None:
+    """Delete the stored values whose keys a structured configuration does not have; if these are not allowed, raise."""
+    kind: Any = OmegaConf.get_type(schema)
+    known = {field.name for field in fields(kind)}
+    for name in list(values):
+        key = f"{prefix}{name}"
         if name not in known:
-            yield f"{prefix}{name}"
+            if not allowed:
+                raise ConfigError(f"{key} is no key of this version: the run can be evaluated, not resumed; begin anew")
+            del values[name]
             continue
         inner = schema._get_node(name)
         if is_dataclass(OmegaConf.get_type(inner)) and OmegaConf.is_dict(values[name]):
-            yield from _unknown_keys(values[name], inner, f"{prefix}{name}.")
-
-
-def _remove(values: Any, key: str) -> None:
-    group, _, name = key.rpartition(".")
-    within = OmegaConf.select(values, group) if group else values
-    del within[name]
+            _leave_out_unknown_keys(values[name], inner, f"{key}.", allowed=allowed)
 
 
 def trust_modules_of(values: Any) -> None:
@@ -115,15 +117,19 @@ def own_modules(values: Any) -> Iterator[tuple[str, str]]:
     def value(group: str, key: str) -> Any:
         return (values.get(group) or {}).get(key)
 
-    names = [(ALGORITHMS, value("algo", "name")), (OBJECTIVES, value("objective", "name"))]
-    names += [(NETWORKS, value("policy", "network")), *((SINKS, name) for name in value("logger", "sinks") or ())]
+    names = [
+        (ALGORITHMS, value("algo", "name")),
+        (OBJECTIVES, value("objective", "name")),
+        (NETWORKS, value("policy", "network")),
+    ]
+    names += [(SINKS, name) for name in value("logger", "sinks") or ()]
     for registry, name in names:
         if name is not None and not registry.is_known(str(name)):
             yield registry.key, str(name)
     sink = value("language", "logger")
     if sink not in (None, NO_SINK) and not SINKS.is_known(str(sink)):
         yield "language.logger", str(sink)
-    for group, key in (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule"), ("reward", "count")):
-        module = str(value(group, key)).rpartition(":")[0]
+    for group, key in FUNCTIONS:
+        module, _, _ = str(value(group, key)).rpartition(":")
         if module and not module.startswith("drest_torch.envs.tasks."):
             yield f"{group}.{key}", module

@@ -179,7 +179,7 @@ def test_a_key_that_only_an_older_run_has_is_left_out(folder, tmp_path):
     path.write_text(former)
     assert agent_config(run) == agent_config(folder)
     assert Agent.load(run).levels.reported.keys() == {"train"}
-    with pytest.raises(CheckpointError, match=r"\(former is no key of this version: .*; begin a new one\)$"):
+    with pytest.raises(CheckpointError, match=r"\(former is no key of this version: .*; begin anew\)$"):
         resume(run)
 
 

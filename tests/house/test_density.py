@@ -13,7 +13,6 @@ LIMITS = {
     "drest_torch/choices": (10.3, 2.6),
     "drest_torch/commands": (7.0, 3.4),
     "drest_torch/comparison": (8.6, 7.1),
-    "drest_torch/config": (8.3, 4.4),
     "drest_torch/play": (7.0, 3.6),
     "drest_torch/plots": (9.7, 3.8),
     "drest_torch/report": (8.3, 6.7),

@@ -21,7 +21,7 @@ MATHEMATICS = {f"drest_torch.{name}" for name in LOWEST.split()}
 COMMANDS = "train evaluate check study compare commands __main__"
 ENTRY_POINTS = {f"drest_torch.{name}" for name in COMMANDS.split()}
 """The commands, and the package of what they share."""
-WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose"}
+WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose", "drest_torch.config.mistakes"}
 """Nothing else imports Hydra, so that an agent is loaded and evaluated without it."""
 
 # floor: the floors it may import
