@@ -17,6 +17,8 @@ from drest_torch.statistics.intervals import Interval
 
 _WIDEST = 100
 """The width of the table in characters, if it is not printed to a terminal."""
+SPLITS = {"train": "training"}
+"""What the table calls a split, where that is not its name."""
 MEASURES = ("usefulness", "neutrality")
 LESS = 5e-4
 """The difference from which on the neutrality given the private bits is printed."""
@@ -51,11 +53,15 @@ def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: T
     if shows_own:
         table.add_column("\nown", style="bold", no_wrap=True)
     for split, numbers in splits.items():
-        cells = ["training" if split == "train" else split, f"{numbers['levels']:,}"]
+        cells = [SPLITS.get(split, split), f"{numbers['levels']:,}"]
         for measure in MEASURES:
-            cells += [of_agent(numbers, measure), *(f"{numbers[of][measure]:.3f}" for of in ("uniform", "optimum"))]
-        if shows_own:
-            cells.append(f"{numbers['neutrality_own']:.3f}" if "neutrality_own" in numbers else "–")
+            cells.append(of_agent(numbers, measure))
+            cells += [f"{numbers[policy][measure]:.3f}" for policy in ("uniform", "optimum")]
+        own = numbers.get("neutrality_own")
+        if shows_own and own is None:
+            cells.append("–")
+        elif shows_own:
+            cells.append(f"{own:.3f}")
         table.add_row(*cells)
     console_for(stream or sys.stdout).print(table)
 
@@ -63,24 +69,30 @@ def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: T
 def of_agent(numbers: Mapping[str, Any], measure: str) -> str:
     """Return ``0.873``, with its interval if it has one, from the numbers of a split."""
     ends = numbers.get("ranges", {}).get(measure)
-    return f"{numbers[measure]:.3f}" if ends is None else str(Interval(numbers[measure], ends["low"], ends["high"]))
+    if ends is None:
+        return f"{numbers[measure]:.3f}"
+    return str(Interval(numbers[measure], ends["low"], ends["high"]))
 
 
 def _gammas(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> str:
     """Name the discounts γ of the usefulness."""
     note = f"usefulness at gamma = {gamma:g}"
     for split, numbers in splits.items():
-        if at := numbers.get("usefulness_at"):
-            name = f"{split}: " if len(splits) > 1 else ""
-            note += f"; {name}" + ", ".join(f"{value:.3f} at gamma = {other:g}" for other, value in at.items())
+        at_gammas = [f"{value:.3f} at gamma = {other:g}" for other, value in numbers.get("usefulness_at", {}).items()]
+        if not at_gammas:
+            continue
+        note += "; "
+        if len(splits) > 1:
+            note += f"{split}: "
+        note += ", ".join(at_gammas)
     return note
 
 
 def console_for(stream: TextIO) -> Console:
     """Return a console for tables: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
-    is_terminal = stream.isatty()
-    width = None if is_terminal else _WIDEST
-    return _Console(file=stream, force_terminal=is_terminal, width=width, markup=False, emoji=False)
+    if stream.isatty():
+        return _Console(file=stream, force_terminal=True, markup=False, emoji=False)
+    return _Console(file=stream, force_terminal=False, width=_WIDEST, markup=False, emoji=False)
 
 
 class _Console(Console):

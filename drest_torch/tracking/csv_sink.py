@@ -25,7 +25,10 @@ class CsvSink(Lines):
         writer = csv.writer(lines, lineterminator="\n")
         for name, value in row.items():
             if name != "step":
-                writer.writerow((int(row["step"]), name, repr(float(value)) if math.isfinite(value) else ""))
+                text = ""
+                if math.isfinite(value):
+                    text = repr(float(value))
+                writer.writerow((int(row["step"]), name, text))
         return lines.getvalue()
 
 

@@ -27,13 +27,17 @@ class Pace:
 
     def text(self, steps: int) -> str:
         """Return ``7,000,000 steps`` or ``2,441 updates of 64 levels``."""
-        noun = self.noun if self.levels_per_update is None else updates_of(self.levels_per_update)
+        noun = self.noun
+        if self.levels_per_update is not None:
+            noun = updates_of(self.levels_per_update)
         return f"{self.count(steps):,} {noun}"
 
 
 def updates_of(levels: int) -> str:
     """Return ``updates of 64 levels``."""
-    return f"updates of {levels:,} level{'' if levels == 1 else 's'}"
+    if levels == 1:
+        return "updates of 1 level"
+    return f"updates of {levels:,} levels"
 
 
 NUMBERS = ("updates", "levels_per_update", "forward_rows", "backward_rows")
@@ -54,10 +58,12 @@ def effort(numbers: Mapping[str, Any]) -> str:
 
 def rows(numbers: Mapping[str, Any]) -> str:
     """Return how often the network ran for exact gradients: ``network rows: 12.3 M forward, 1.2 M backward``."""
-    forward, backward = (million(numbers[f"{name}_rows"]) for name in ("forward", "backward"))
+    forward, backward = million(numbers["forward_rows"]), million(numbers["backward_rows"])
     return f"network rows: {forward} forward, {backward} backward"
 
 
 def million(number: float) -> str:
     """Return ``12.3 M``, or ``12,300`` below a million."""
-    return f"{number / 1e6:,.1f} M" if number >= 1e6 else f"{number:,.0f}"
+    if number < 1e6:
+        return f"{number:,.0f}"
+    return f"{number / 1e6:,.1f} M"

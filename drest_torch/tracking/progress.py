@@ -56,7 +56,9 @@ class LiveLines(ABC):
         )
 
     def __rich__(self) -> Group:
-        share = min(self.done / self.total, 1.0) if self.total else 1.0
+        share = 1.0
+        if self.done < self.total:
+            share = self.done / self.total
         head = Table.grid("", Column(no_wrap=True), Column(no_wrap=True), padding=(0, 2))  # the title is shortened
         title = Text(self.title, style="bold", no_wrap=True, overflow="ellipsis")
         head.add_row(title, ProgressBar(total=1, completed=share, width=30), f"{share:.0%}")
@@ -74,12 +76,15 @@ class LiveLines(ABC):
 
     def refresh(self, seconds: float = 0.0) -> None:
         """Write the current lines if they are so old, or, where there is no terminal, a plain line each minute."""
-        if monotonic() - self._written >= (seconds if self.is_live else SECONDS_BETWEEN_LINES):
-            self._written = monotonic()
-            if self.is_live:
-                self._live.refresh()
-            else:
-                self.note(self._plain())
+        if not self.is_live:
+            seconds = SECONDS_BETWEEN_LINES
+        if monotonic() - self._written < seconds:
+            return
+        self._written = monotonic()
+        if self.is_live:
+            self._live.refresh()
+        else:
+            self.note(self._plain())
 
     def note(self, text: str) -> None:
         """Write a line for the user, above the live lines."""
@@ -99,7 +104,9 @@ class LiveLines(ABC):
     def rate(self) -> float:
         """The amount done per second since the start; 0 at the start."""
         seconds = monotonic() - self._began
-        return (self.done - self.done_before) / seconds if seconds > 0 else 0.0
+        if seconds <= 0:
+            return 0.0
+        return (self.done - self.done_before) / seconds
 
     def time_left(self) -> timedelta:
         """Return the remaining time at the current rate."""
@@ -142,8 +149,9 @@ class Progress(LiveLines):
         pace = self.pace
         state = f"{pace.count(self.done):,} / {pace.text(self.total)}"
         if rate := self.rate / pace.steps_per_update:
-            counts_steps = pace.levels_per_update is None and pace.noun == "steps"
-            per_second = f"{rate:,.0f} steps/s" if counts_steps else f"{rate:,.1f} updates/s"
+            per_second = f"{rate:,.1f} updates/s"
+            if pace.levels_per_update is None and pace.noun == "steps":
+                per_second = f"{rate:,.0f} steps/s"
             state += f"   {per_second}   {self.time_left()} left"
         found: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
         for name, value in self._metrics.items():

@@ -67,8 +67,9 @@ class Loggers(AbstractContextManager["Loggers"]):
 
     def __init__(self, run: RunInfo, continue_from: int = 0) -> None:
         self._step = continue_from
-        logged = read_metrics(run.folder / JsonLines.name) if continue_from else []
-        run = replace(run, earlier=[row for row in logged if row["step"] <= continue_from])
+        if continue_from:
+            logged = read_metrics(run.folder / JsonLines.name)
+            run = replace(run, earlier=[row for row in logged if row["step"] <= continue_from])
         with ExitStack() as opened:  # if a sink cannot be opened, the earlier ones are closed
             self._sinks: list[Sink] = [opened.enter_context(JsonLines(run, {}))]
             for name, options in run.logger.sinks.items():
@@ -128,5 +129,10 @@ class JsonLines(Lines):
     name = "metrics.jsonl"
 
     def text(self, row: Mapping[str, float]) -> str:
-        values = {name: float(value) if math.isfinite(value) else None for name, value in row.items()}
-        return json.dumps(values | {"step": int(row["step"])}, allow_nan=False) + "\n"
+        values: dict[str, float | None] = {}
+        for name, value in row.items():
+            values[name] = None
+            if math.isfinite(value):
+                values[name] = float(value)
+        values["step"] = int(row["step"])
+        return json.dumps(values, allow_nan=False) + "\n"

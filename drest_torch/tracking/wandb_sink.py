@@ -41,8 +41,10 @@ class WandbSink(Sink):
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
         config = run.logger
-        self._run = None if config.mode == "disabled" else _start(run)
-        self.run_id = None if self._run is None else self._run.id
+        self._run = self.run_id = None
+        if config.mode != "disabled":
+            self._run = _start(run)
+            self.run_id = self._run.id
         if config.mode == "offline":
             for row in run.earlier:
                 self.log(int(row["step"]), row)
@@ -77,8 +79,9 @@ def _start(run: RunInfo) -> Any:
         "dir": str(run.folder),
         "config": dict(run.values),
         "id": run.run_id,
-        "resume": "allow" if config.mode == "online" else None,
     }
+    if config.mode == "online":
+        options["resume"] = "allow"
     with _undisturbed():
         os.environ.update(ENVIRONMENT | os.environ)
         import wandb
