@@ -113,7 +113,7 @@ class SampledAlgorithm(NetworkAlgorithm):
             history.append(metrics)
         self.seen.clear()
         means = {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
-        return means | {"optim/steps": torch.tensor(len(history))}
+        return means | {"optim/steps": len(history)}
 
     def step(self, part: TensorDictBase) -> dict[str, Tensor] | None:
         """Take one optimiser step on a minibatch; return None if the policy is too far from the one that played."""

@@ -25,4 +25,4 @@ class EntropyReinforceLoss(ReinforceLoss):
         return losses.set("entropy", entropy.detach()).set("loss_entropy", -self.entropy_coeff * entropy)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Tensor, None]:
-        return torch.zeros(()), None
+        return tensordict["advantage"].new_zeros(()), None
