@@ -38,3 +38,13 @@ def test_an_update_goes_through_torchrl(algo, env, counting, tmp_path, monkeypat
     run.task.close()
     assert all(getattr(kind, method).called for kind, method in road.items())
     assert not torch.equal(before, parameters_to_vector(run.algorithm.policy.parameters()))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("algo", [*LOSSES, "exact"])
+def test_a_gpu_trains_and_logs(algo, tmp_path):
+    run = start(compose(f"algo={algo}", "device=cuda", f"run_dir={tmp_path}/run", *SMALL, *WORLDS))
+    before = parameters_to_vector(run.algorithm.policy.parameters())
+    assert run.update()["optim/grad_norm"] > 0
+    assert not torch.equal(before, parameters_to_vector(run.algorithm.policy.parameters()))
