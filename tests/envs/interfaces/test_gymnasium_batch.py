@@ -101,6 +101,11 @@ def test_a_copy_that_is_not_chosen_is_not_stepped(workers):
         assert state["reward"].flatten().tolist() == [1, 0, 1]
         state = env.step(env.rand_action(state))["next"]
         assert state["body"][:, -1].tolist() == [3, 1, 2]
+        assert state["done"].flatten().tolist() == [True, False, False]
+        state = env.reset(state.set("_reset", state["done"].clone()))
+        state = env.step(env.rand_action(state).set("_step", ~chosen))["next"]
+        assert state["body"][:, -1].tolist() == [0, 2, 2]
+        assert not state["done"].any()
 
 
 @pytest.mark.parametrize("make", ["CartPole-v1", Counter], ids=str)
@@ -168,6 +173,18 @@ def test_a_picture_of_a_copy():
 
 def with_space(**space):
     return type("Odd", (Counter,), space)
+
+
+def test_a_choice_is_counted_from_the_first_of_the_environment():
+    told = []
+
+    def tell(action):
+        told.append(action)
+        return np.zeros((2, 2))
+
+    env = GymnasiumBatch(lambda: TransformAction(Counter(), tell, spaces.Discrete(2, start=5)), 20)
+    action = env.rand_step(env.reset())["action"]
+    assert told == (5 + action).tolist()
 
 
 def test_several_choices_at_once():
