@@ -74,7 +74,7 @@ def test_what_a_run_says_in_a_terminal(call, monkeypatch):
     wanted = (
         *("loading …", "loading the levels of example …", "algorithm: ppo, reward drest, 500 steps, seed 0"),
         *("trained on: 1 level (example)", "evaluated on: 1 training level, exactly", "policy: mlp network, "),
-        *("device: cpu", "folder: run", "evaluating before training …", "training …", "evaluating on all levels"),
+        *("device: cpu", "folder: run", "evaluating before training …", "training …", "evaluating what was learned"),
     )
     places = [said.index(words) for words in wanted]
     assert places == sorted(places)

@@ -30,7 +30,7 @@ def drawn(monkeypatch):
     def write(figure, path):
         written.append(({ax.get_title("left") or ax.get_title(): ax for ax in figure.axes}, figure, path))
 
-    for module in ("curves", "policies"):
+    for module in ("curves", "policy_maps"):
         monkeypatch.setattr(f"drest_torch.plots.{module}.write_figure", write)
     return written
 
