@@ -112,8 +112,8 @@ class Exact(NetworkAlgorithm):
             **batch.objective.metrics(),
             "policy/entropy": entropy.detach(),
             "optim/grad_norm": norm,
-            "optim/states_visited": len(visited) / len(uniform),
-            "optim/states_learned_from": len(states) / len(uniform),
+            "optim/states_visited": gradient.new_tensor(len(visited) / len(uniform)),
+            "optim/states_learned_from": gradient.new_tensor(len(states) / len(uniform)),
         }
 
     @torch.no_grad()

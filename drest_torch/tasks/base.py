@@ -113,7 +113,10 @@ class AgentTask(Task):
         """Return an untrained policy and, with a ``context``, a critic that sees so many numbers besides."""
         with MemoryGuard():
             policy, critic = build_networks(self.spec.policy, self.cfg.seed, critic_width=critic_width, context=context)
-        return policy.to(self.device), critic if critic is None else critic.to(self.device)
+        policy = policy.to(self.device)
+        if critic is not None:
+            critic = critic.to(self.device)
+        return policy, critic
 
     def environment(self, *, with_critic: bool) -> Any:
         """Return slots that play mini-episodes for batches (`drest_torch.play.environment.Environment`)."""
@@ -130,11 +133,11 @@ class AgentTask(Task):
     # ------------------------------------------------------------------------------------ evaluation
 
     def watch(self, policy: Any) -> dict[str, float]:
-        return {
-            f"eval/{split}/{name}": value
-            for split, evaluator in self.watched.items()
-            for name, value in evaluator.evaluate(policy).means().items()
-        }
+        metrics: dict[str, float] = {}
+        for split, evaluator in self.watched.items():
+            means = evaluator.evaluate(policy).means()
+            metrics |= {f"eval/{split}/{name}": value for name, value in means.items()}
+        return metrics
 
     def judge(self, policy: Any, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Path]]:
         splits, pictures = dict[str, dict[str, Any]](), dict[str, Path]()
@@ -171,4 +174,5 @@ class AgentTask(Task):
 
 def count(number: int, noun: str) -> str:
     """Return ``1 level`` or ``2,000 levels``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    plural = noun if number == 1 else f"{noun}s"
+    return f"{number:,} {plural}"

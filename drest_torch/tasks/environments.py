@@ -88,10 +88,12 @@ class EnvironmentTask(AgentTask):
 
     def lines(self) -> list[str]:
         cfg, env = self.cfg, self.cfg.env
-        workers = f" in {count(env.workers, 'process')}" if env.workers else ""
-        copies = f"{copies_of(cfg)} copies{workers}; lengths {', '.join(map(str, self.played.lengths))}"
+        copies = f"{copies_of(cfg)} copies"
+        if env.workers:
+            copies += f" in {count(env.workers, 'process')}"
+        lengths = ", ".join(map(str, self.played.lengths))
         return [
-            f"trained in: {env.title} ({env.name}), {copies}",
+            f"trained in: {env.title} ({env.name}), {copies}; lengths {lengths}",
             f"evaluated by: {count(cfg.sampled or MINI_EPISODES, 'mini-episode')}",
         ]
 

@@ -46,7 +46,7 @@ class ExactBatch:
     ) -> None:
         mdp = levels.mdp
         self.reward = reward
-        self.objective = drest.Objective(None) if objective is None else objective
+        self.objective = objective or drest.Objective(None)
         self.comes_to: Unrolled = every_setting
         """What a policy comes to whose action probabilities are [Z, N, A]."""
         self.by_luck = mdp.by_luck
@@ -111,8 +111,11 @@ class ExactBatches:
         whole: LevelSet | None,
     ) -> None:
         self.unroll, self.sampler = unroll, sampler
-        self.whole = None if whole is None else unroll(whole)
-        self.levels_per_update = levels_per_update if whole is None else len(whole.levels)
+        self.whole: ExactBatch | None = None
+        self.levels_per_update = levels_per_update
+        if whole is not None:
+            self.whole = unroll(whole)
+            self.levels_per_update = len(whole.levels)
         self.comes_to: Unrolled = every_setting
         """What a policy comes to in every batch."""
 

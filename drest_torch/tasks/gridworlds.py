@@ -15,6 +15,7 @@ from drest_torch.agents.specification import AgentSpec, check_alike, evaluator, 
 from drest_torch.agents.untrained import policy_spec, reward_of
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import MapView, PolicySpec
+from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.checks import batch_shape, check_levels
 from drest_torch.config.schema import Config, objective_of, shown_features
 from drest_torch.envs.actions import NUM_ACTIONS
@@ -63,8 +64,10 @@ class GridworldTask(AgentTask):
         check_levels(cfg, self.levels.train, self.levels.evaluated())
         self._digest = level_sets.digest(self.levels)
         self.map_size = map_size(cfg, self.levels)
-        self.objective = None if cfg.objective.name == "drest" else objective_of(cfg)
+        self.objective: Objective | None = None
         """What is maximised in place of the return of the reward."""
+        if cfg.objective.name != "drest":
+            self.objective = objective_of(cfg)
         self.coins = PaidCoins(cfg.reward.pays, cfg.reward.best_of)
         self.sampler = self._level_sampler(rng)
         self.compiles_once = not self.sampler.changes and self._levels_at_once() >= len(self.levels.train)
@@ -73,8 +76,9 @@ class GridworldTask(AgentTask):
         self.trained: LevelSet = compiled["train"]
         """The training levels, or, if they are compiled batch by batch, the first of them."""
         sets = compiled | {"train": self.trained.first(trained_levels_reported(cfg))}
+        memory_gib = cfg.memory_gib if cfg.sampled is None else None
         for levels in sets.values():
-            check_size(levels.mdp, levels.sizes, cfg.memory_gib if cfg.sampled is None else None)
+            check_size(levels.mdp, levels.sizes, memory_gib)
         self.reported = {split: levels for split, levels in sets.items() if split != SELECTION}
         """The level sets of the last evaluation, by split."""
         self.spec = self._specification()
@@ -99,10 +103,16 @@ class GridworldTask(AgentTask):
         Training levels that are compiled batch by batch are needed for the evaluation alone.
         """
         train, features = self.levels.train, shown_features(self.cfg)
-        first = train if self.compiles_once else train[: trained_levels_reported(self.cfg)]
-        sets = {**self.levels.evaluated(), "train": first}
-        shown = dict.fromkeys(sets, features) | {"train": features | features_of(train)}
-        return {split: self._compile(levels, shown[split]) for split, levels in sets.items() if levels}
+        first = train
+        if not self.compiles_once:
+            first = train[: trained_levels_reported(self.cfg)]
+        compiled = {}
+        for split, levels in self.levels.evaluated().items():
+            if split == "train":
+                compiled[split] = self._compile(first, features | features_of(train))
+            elif levels:
+                compiled[split] = self._compile(levels, features)
+        return compiled
 
     def _compile(self, levels: Sequence[Level], features: Collection[str]) -> LevelSet:
         return LevelSet(compile_levels(levels, self.device, at_least=self.map_size, features=features))
@@ -120,7 +130,9 @@ class GridworldTask(AgentTask):
 
     def _training_levels(self, levels: Sequence[Level] | LevelSet) -> LevelSet:
         """Return training levels compiled, with the features of all training levels."""
-        return levels if isinstance(levels, LevelSet) else self._compile(levels, self.trained.mdp.features)
+        if isinstance(levels, LevelSet):
+            return levels
+        return self._compile(levels, self.trained.mdp.features)
 
     def _solved(self, levels: Sequence[Level] | LevelSet) -> Compiled:
         """Return training levels compiled, with what training pays for coins, their solution and their observation."""
@@ -133,14 +145,19 @@ class GridworldTask(AgentTask):
         cfg, split = self.cfg, self.levels.split
         slots, rounds, group = batch_shape(cfg)
         check_batch(cfg.algo.episodes)
-        first = self.trained.first(1) if self.sampler.changes else self.trained
+        most_lengths = None
+        if split is not None:
+            most_lengths = split.config.lengths[1]
+        first = self.trained
+        if self.sampler.changes:
+            first = first.first(1)
         environment = Gridworlds.on(
             *self._solved(first),
             slots=slots,
             rounds=rounds,
             group=group,
             private_bits=cfg.policy.private_bits,
-            most_lengths=None if split is None else split.config.lengths[1],
+            most_lengths=most_lengths,
         )
         environment.pay(
             self.reward.at(0.0),
@@ -179,7 +196,8 @@ class GridworldTask(AgentTask):
     def tensors(self) -> dict[str, Tensor]:
         tensors = self.sampler.tensors()
         if self.objective is not None:
-            tensors |= {f"objective.{name}": value for name, value in self.objective.tensors().items()}
+            for name, value in self.objective.tensors().items():
+                tensors[f"objective.{name}"] = value
         return tensors
 
     # ------------------------------------------------------------------------------------ evaluation
@@ -211,10 +229,11 @@ class GridworldTask(AgentTask):
         evaluator = self.evaluator(self.reported[split])
         evaluation = evaluator.evaluate(policy)
         lengths, number = evaluation.outcome, int(evaluation.num_lengths[0])
+        share = share_of_best(lengths.coins, evaluator.optima.best_return)
         arrays = {
             "lengths": evaluation.lengths[0, :number].numpy(),
             "p_length": lengths.probability[0, :number].numpy(),
-            "share_of_best": share_of_best(lengths.coins, evaluator.optima.best_return)[0, :number].numpy(),
+            "share_of_best": share[0, :number].numpy(),
         }
         if evaluator.room_for(1, policy):
             arrays["policy"] = evaluator.probabilities(policy).numpy().astype(np.float32)
@@ -247,12 +266,15 @@ class GridworldTask(AgentTask):
 
     def lines(self) -> list[str]:
         cfg, levels = self.cfg, self.levels
-        fresh = ", and as many new ones as are needed" if cfg.levels.fresh else ""
-        lines = [f"trained on: {count(len(levels.train), 'level')} ({cfg.levels.path or cfg.levels.name}{fresh})"]
+        name = cfg.levels.path or cfg.levels.name
+        if cfg.levels.fresh:
+            name += ", and as many new ones as are needed"
         sizes = {split: len(level_set.levels) for split, level_set in self.reported.items()}
         sets = ", ".join(count(size, _NOUNS.get(split, split)) for split, size in sizes.items())
-        how = "exactly" if cfg.sampled is None else f"by {count(cfg.sampled, 'mini-episode')} on each level"
-        lines.append(f"evaluated on: {sets}, {how}")
+        how = "exactly"
+        if cfg.sampled is not None:
+            how = f"by {count(cfg.sampled, 'mini-episode')} on each level"
+        lines = [f"trained on: {count(len(levels.train), 'level')} ({name})", f"evaluated on: {sets}, {how}"]
         if sizes["train"] > cfg.evaluated_levels:
             lines.append(f"during training: on {cfg.evaluated_levels:,} of those trained on")
         if levels.selection:
@@ -275,13 +297,16 @@ def map_size(cfg: Config, levels: Levels) -> tuple[int, int]:
     """Return the rows and columns of the largest map; smaller maps are padded to it with wall."""
     if cfg.policy.observation == "vector":
         return levels.train[0].height, levels.train[0].width
-    sizes = [(level.height, level.width) for level in levels.every()]
+    heights = [level.height for level in levels.every()]
+    widths = [level.width for level in levels.every()]
     if levels.split is not None:  # the size must not depend on how many levels are generated
-        sizes.append((levels.split.config.height[1], levels.split.config.width[1]))
-    height, width = max(height for height, _ in sizes), max(width for _, width in sizes)
+        heights.append(levels.split.config.height[1])
+        widths.append(levels.split.config.width[1])
+    height, width = max(heights), max(widths)
     squares = requirements(cfg.policy.network).symmetries == "observation"
     if squares or cfg.levels.symmetries:  # a quarter turn swaps rows and columns
-        return max(height, width), max(height, width)
+        side = max(height, width)
+        return side, side
     return height, width
 
 
@@ -295,5 +320,7 @@ def spec_on_levels(cfg: Config, observe: Observation, size: tuple[int, int], fea
         time_steps=cfg.policy.time_steps,
         features=tuple(sorted(features)),
     )
-    scale = tuple(observe.scale.flatten().tolist()) if observe.scale.ndim > 1 else (1.0,)
+    scale: tuple[float, ...] = (1.0,)
+    if observe.scale.ndim > 1:
+        scale = tuple(observe.scale.flatten().tolist())
     return policy_spec(cfg, view, observe.shape, outputs=NUM_ACTIONS, scale=scale)

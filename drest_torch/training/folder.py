@@ -64,7 +64,9 @@ def imports_of(folder: Path) -> list[str]:
         named = sorted({module for _, module in own_modules(read_config(folder / "config.yaml"))})
     except (UserError, OSError, YAMLError, AttributeError, TypeError):
         return []  # the command will say what is wrong with it
-    return [f"imports={','.join(named)}"] if named else []
+    if not named:
+        return []
+    return [f"imports={','.join(named)}"]
 
 
 def command_line(name: str, *arguments: str) -> str:
@@ -72,4 +74,5 @@ def command_line(name: str, *arguments: str) -> str:
     as_script = sys.argv[0].startswith("drest ")  # `drest_torch.__main__` leaves its name there
     if name != "compare":  # the others give their arguments to Hydra, which has a grammar for values
         arguments = tuple(map(quoted, arguments))
-    return " ".join([f"drest {name}" if as_script else f"python -m drest_torch.{name}", *map(shlex.quote, arguments)])
+    command = f"drest {name}" if as_script else f"python -m drest_torch.{name}"
+    return " ".join([command, *map(shlex.quote, arguments)])

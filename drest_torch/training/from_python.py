@@ -59,7 +59,9 @@ def _environment(value: Any) -> tuple[list[str], dict[str, Any]]:
         return [f"env={value}"], {}
     if re.search(r"-v\d+$", value):
         return ["env=gymnasium"], {"id": value}
-    return (["env=torchrl"], {"factory": value}) if ":" in value else ([f"env={value}"], {})
+    if ":" in value:
+        return ["env=torchrl"], {"factory": value}
+    return [f"env={value}"], {}
 
 
 def _plain(value: Any) -> Any:
@@ -68,4 +70,6 @@ def _plain(value: Any) -> Any:
         return fspath(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

@@ -191,11 +191,12 @@ class Run:
         bad = {name: metrics[name] for name in algorithm.finite if not math.isfinite(metrics.get(name, 0.0))}
         if bad:
             found = ", ".join(f"{name} {value:g}" for name, value in bad.items())
-            saved = step_checkpoints(self.checkpoints)
-            last = f"; the last good checkpoint is {saved[-1]}" if saved else "; no checkpoint was saved yet"
+            last = "no checkpoint was saved yet"
+            if saved := step_checkpoints(self.checkpoints):
+                last = f"the last good checkpoint is {saved[-1]}"
             raise ConfigError(
                 f"training came to numbers that are not finite in update {self.state.updates} ({found}): "
-                f"{algorithm.if_not_finite}{last}"
+                f"{algorithm.if_not_finite}; {last}"
             )
 
     def _tell(self, metrics: dict[str, float]) -> None:
@@ -302,13 +303,17 @@ class Run:
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
     """Return metrics as numbers, averaged over agents, with a single transfer from the device."""
     tensors = {name: value for name, value in metrics.items() if isinstance(value, Tensor)}
-    numbers = torch.stack([value.double().mean() for value in tensors.values()]).tolist() if tensors else []
-    return metrics | dict(zip(tensors, numbers, strict=True))
+    if not tensors:
+        return metrics
+    means = torch.stack([value.double().mean() for value in tensors.values()])
+    return metrics | dict(zip(tensors, means.tolist(), strict=True))
 
 
 def _evaluations(path: Path) -> int:
     """Return how many lines of a file of metrics are of evaluations; a checkpoint is saved after each but the first."""
-    return sum("eval/" in line for line in path.read_text("utf-8").splitlines()) if path.is_file() else 0
+    if not path.is_file():
+        return 0
+    return sum("eval/" in line for line in path.read_text("utf-8").splitlines())
 
 
 def enter(folder: Path) -> None:
