@@ -153,7 +153,7 @@ class SampledAlgorithm(NetworkAlgorithm):
         """Return the steps [N] of the mini-episodes that ended in a batch, slot by slot, with their slot and time."""
         from tensordict import TensorDict
 
-        from drest_torch.transforms.base import played
+        from drest_torch.transforms.mini_episodes import played
 
         slot, time = played(batch).nonzero(as_tuple=True)
         if len(slot) == 0:

@@ -11,7 +11,7 @@ from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, STEPS, TIMES, Bench
 from benchmarks.pipelines import our_run
 from drest_torch.envs.interfaces.torchrl_env import STATE
-from drest_torch.transforms.base import played
+from drest_torch.transforms.mini_episodes import played
 
 TITLE = "Collection with a policy"
 WANTED = 2.0

@@ -17,7 +17,8 @@ from drest_torch.config.schema import CheckConfig
 from drest_torch.play.rows import RowEnvironment
 from drest_torch.play.third_party import played_environment
 from drest_torch.transforms import DReSTReward, Flatten, ShutdownTimer
-from drest_torch.transforms.base import check_finite, played, round_of, title
+from drest_torch.transforms.base import check_finite, title
+from drest_torch.transforms.mini_episodes import played, round_of
 
 PLANS = 16
 """Policies that always do the same: they show whether what an agent does changes the length."""

@@ -20,7 +20,8 @@ from drest_torch.envs.interfaces.torchrl_env import STATE, GridworldEnv
 from drest_torch.play.environment import Environment
 from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward, PrivateBits
-from drest_torch.transforms.base import MiniEpisodes, appended
+from drest_torch.transforms.base import appended
+from drest_torch.transforms.mini_episodes import MiniEpisodes
 
 Compiled = tuple[Mdp, Optima, Observation]
 """A compiled level set, with its solution and its observation."""

@@ -23,7 +23,8 @@ from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
 from drest_torch.play.rows import RowEnvironment
 from drest_torch.play.third_party import training_environment
 from drest_torch.tasks.base import AgentTask, count
-from drest_torch.transforms.base import innermost, observation_keys, played, title
+from drest_torch.transforms.base import innermost, observation_keys, title
+from drest_torch.transforms.mini_episodes import played
 
 MINI_EPISODES = 1024
 """Mini-episodes of the last evaluation, unless the configuration says another number."""

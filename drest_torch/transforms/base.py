@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from numbers import Integral
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from tensordict import TensorDict, TensorDictBase
@@ -45,15 +45,17 @@ class StatefulTransform(Transform):
 
     def check_environment(self, env: EnvBase) -> None:
         """Refuse an environment that has entries of this transform already, or of those that come after it."""
-        own, name = set(env.observation_spec) | set(env.state_spec), type(self).__name__
+        name = type(self).__name__
+        entries_of_env = set(env.observation_spec) | set(env.state_spec)
         for key, later in self.comes_before.items():
-            if key in own:
+            if key in entries_of_env:
                 raise ConfigError(
                     f"{name} finds '{key}' in {title(env)} already; put {name} before {later}, or rename the entry "
                     "with RenameTransform"
                 )
         added = {*self.entries(env.batch_size, env.device), *self.adds} - {LEVEL}
-        if taken := sorted(own & added):
+        taken = sorted(entries_of_env & added)
+        if taken:
             raise ConfigError(
                 f"{name} adds '{taken[0]}', and {title(env)} has such an entry already; attach {name} once, or rename "
                 "the entry with RenameTransform"
@@ -127,7 +129,9 @@ def check_whole(owner: str, **values: Any) -> None:
 def column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:
     """Return an entry as [*batch, 1]."""
     value: Tensor = tensordict.get(key)
-    return value.unsqueeze(-1) if value.ndim == tensordict.batch_dims else value
+    if value.ndim == tensordict.batch_dims:
+        return value.unsqueeze(-1)
+    return value
 
 
 def choose(mask: Tensor, one: Tensor, other: Tensor) -> Tensor:
@@ -147,7 +151,9 @@ def overwrite(target: TensorDictBase, source: TensorDictBase, mask: Tensor, keys
 
 
 def appended(env: EnvBase, *transforms: Transform) -> TransformedEnv:
-    env = env if isinstance(env, TransformedEnv) else TransformedEnv(env)
+    """Return an environment with these transforms behind those that it has."""
+    if not isinstance(env, TransformedEnv):
+        env = TransformedEnv(env)
     for transform in transforms:
         env.append_transform(transform)
     return env
@@ -168,14 +174,18 @@ def begin_anew(
     for key in env.reset_keys:
         before.set(key, mask.clone())
     after = env.reset(before).exclude(LEVEL)  # TorchRL sets what a reset takes, and does not return, to 0
-    entries = {*observation_keys(env), *env.state_spec.keys(True, True)}.difference(kept)
-    overwrite(tensordict, after, mask, [key for key in entries if key in after.keys(True, True)])
+    entries = {*observation_keys(env), *env.state_spec.keys(True, True)}
+    shown = [key for key in entries.difference(kept) if key in after.keys(True, True)]
+    overwrite(tensordict, after, mask, shown)
 
 
 def set_done(env: EnvBase, tensordict: TensorDictBase, done: Tensor) -> None:
     """Say where the end is [*batch, 1]; no other kind of end is left."""
-    for key in {*env.done_keys, "done", "terminated"}:
-        tensordict.set(key, done.clone() if key in ("done", "terminated") else torch.zeros_like(done))
+    for key in env.done_keys:
+        if key not in ("done", "terminated"):
+            tensordict.set(key, torch.zeros_like(done))
+    for key in ("done", "terminated"):
+        tensordict.set(key, done.clone())
 
 
 def set_seed(env: EnvBase, seed: int) -> None:
@@ -194,8 +204,9 @@ def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
     """Return whether actions are one of n; several choices at once are kinds of `Categorical` and `OneHot` as well."""
     if spec is None or type(spec) not in (Categorical, OneHot):
         return False
+    of_actions = int(isinstance(spec, OneHot))
     dimensions: int = spec.ndim - batch_dims
-    return dimensions == (1 if isinstance(spec, OneHot) else 0)
+    return dimensions == of_actions
 
 
 def choices(spec: TensorSpec | None, batch_dims: int) -> list[int] | None:
@@ -235,51 +246,16 @@ def title(env: EnvBase) -> str:
     """Return what messages call an environment: its name, or that of its class."""
     env = innermost(env)
     name = vars(env).get("name")  # `getattr` would ask the environments within a batched one
-    return name if isinstance(name, str) else type(env).__name__
-
-
-def round_of(ended: Tensor) -> Tensor:
-    """Return which mini-episode of its slot each step belongs to [slots, time], given where mini-episodes end."""
-    ends = ended.long()
-    return ends.cumsum(1) - ends
-
-
-class MiniEpisodes(NamedTuple):
-    """The mini-episodes of a batch: slots have played up to R of them, one after the other."""
-
-    end: tuple[Tensor, ...]
-    """The slots and the times at which mini-episodes end."""
-    round: Tensor
-    """[slots, time] which mini-episode of its slot a step belongs to"""
-    coins: Tensor
-    """[slots, R] γ-discounted coins"""
-    length: Tensor
-    """[slots, R] the index of the length; −1 where a slot has played fewer"""
-    num_lengths: Tensor
-    """[slots, R] k"""
-    best_return: Tensor | None
-    """[slots, R] m of the length"""
-
-    def total(self, value: Tensor) -> Tensor:
-        """Return the sums [slots, R] of a value [slots, time] over the steps of each mini-episode."""
-        return total(value, self.round, self.length.shape[1])
-
-
-def total(value: Tensor, round_: Tensor, rounds: int) -> Tensor:
-    """Return the sums [slots, R] of a value [slots, time] over steps of the same round; later rounds are left out."""
-    sums = value.new_zeros(len(value), rounds + 1)
-    return sums.scatter_add(1, round_.clamp_max(rounds), value)[:, :rounds]
-
-
-def played(batch: TensorDictBase) -> Tensor:
-    """Return which steps of a collected batch [slots, time] belong to mini-episodes that ended in it."""
-    ended = batch.get(("next", "mini_done")).squeeze(-1)
-    return round_of(ended) < ended.sum(1, keepdim=True)
+    if isinstance(name, str):
+        return name
+    return type(env).__name__
 
 
 def check_finite(reward: Tensor, env: EnvBase) -> None:
     """Refuse a reward that is no finite number."""
-    if not math.isfinite(reward.sum().item()) and not torch.isfinite(reward).all():  # the sum takes a tenth of the time
+    if math.isfinite(reward.sum().item()):  # this takes a tenth of the time
+        return
+    if not torch.isfinite(reward).all():
         raise ConfigError(
             f"{title(env)} paid a reward of NaN or infinity; mend its reward, or limit it (RewardClipping)"
         )

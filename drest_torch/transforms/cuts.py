@@ -1,4 +1,4 @@
-"""Mini-episodes that a collected batch holds in part: those that began before it, were cut, or end after it."""
+"""Mini-episodes that are cut, and do not count as they should: those that a batch holds in part, and single ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def refuse_parts(batch: TensorDictBase, ended: Tensor, ticks: Iterable[NestedKey
     truncated, terminated = (after.get(key, None) for key in ("truncated", "terminated"))
     if truncated is None:
         return
-    cut = (truncated if terminated is None else truncated & ~terminated).reshape(ended.shape) & ~ended
+    if terminated is not None:
+        truncated = truncated & ~terminated
+    cut = truncated.reshape(ended.shape) & ~ended
     if cut.any():
         raise ConfigError(
             f"DReSTReward got a batch in which a mini-episode of slot {_first(cut.squeeze(-1).any(-1))} was truncated "
@@ -77,6 +79,23 @@ def warn_of_reset(number: Tensor, done: Tensor, reset: Tensor) -> bool:
             stacklevel=4,
         )
     return bool(cut.any())
+
+
+def warn_of_single_ones(number: Tensor, done: Tensor) -> bool:
+    """Warn if the meta-episodes that end hold a single mini-episode each; return whether any has ended.
+
+    ``number`` [*batch, …] adds up to that of mini-episodes, and ``done`` [*batch, 1] are the ends.
+    """
+    played = number.sum(-1, keepdim=True)[done]
+    if not played.any():
+        return False
+    if (played < 2).all():
+        warnings.warn(
+            "DReSTReward: a meta-episode ended after its first mini-episode, so every discount is 1; `done` must be "
+            "the end of a meta-episode of several mini-episodes (docs/tutorials/environment.md)",
+            stacklevel=3,
+        )
+    return True
 
 
 def _first(slots: Tensor) -> int:

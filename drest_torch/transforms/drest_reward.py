@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import torch
@@ -18,18 +17,16 @@ from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.transforms.base import (
     Entries,
-    MiniEpisodes,
     StatefulTransform,
     check_whole,
     column,
     innermost,
-    round_of,
-    title,
-    total,
     whole,
 )
 from drest_torch.transforms.best_return import GAMMA
-from drest_torch.transforms.cuts import refuse_parts, warn_of_reset, warn_of_unfinished
+from drest_torch.transforms.cuts import refuse_parts, warn_of_reset, warn_of_single_ones, warn_of_unfinished
+from drest_torch.transforms.entries import Read, check_declared, refuse_coins, refuse_values
+from drest_torch.transforms.mini_episodes import MiniEpisodes, round_of, steps_before, total
 
 PLAYED = "drest_played"
 """The key of the lengths so far, which a rule of counting is told."""
@@ -136,7 +133,10 @@ class DReSTReward(StatefulTransform):
                 "or counting='sequential'"
             )
         self.reward = reward
-        self._discounts = reward.group_discounts(self.num_lengths, self.group) if self.averaged else None
+        self._discounts: Tensor | None = None
+        """[k, others alike] for averaged counting."""
+        if self.averaged:
+            self._discounts = reward.group_discounts(self.num_lengths, self.group)
 
     # ------------------------------------------------------------------------------------ attachment
 
@@ -149,23 +149,19 @@ class DReSTReward(StatefulTransform):
             )
         self.zero_best = getattr(type(innermost(env)), "zero_best", False)
         super().check_environment(env)
+        for key, entry in self._read().items():
+            check_declared(env, key, entry)
         observation = env.output_spec["full_observation_spec"]
-        batch = tuple(observation.shape)
-        for key, (dtype, meaning, otherwise) in self._read().items():
-            groups = (env.output_spec[f"full_{group}_spec"] for group in ("observation", "done", "reward"))
-            spec = next((found for group in groups if (found := group.get(key, None)) is not None), None)
-            shapes = ((*batch, 1),) if key == "reward" else (batch, (*batch, 1))
-            if spec is None or _kind(spec.dtype) != _kind(dtype) or tuple(spec.shape) not in shapes:
-                declared = "no such entry" if spec is None else f"it as {spec.dtype} of shape {tuple(spec.shape)}"
-                raise ConfigError(
-                    f"DReSTReward reads {key!r} ({meaning}), and the environment declares {declared}; declare "
-                    f"Unbounded({(*batch, 1)}, dtype={dtype}), or {otherwise}"
-                )
-        if "best_coins" in observation:
-            gamma = observation.get(GAMMA, None)
-            self._check_gamma(1.0 if gamma is None else gamma.space.low.max().item())
+        if GAMMA in observation:
+            self._check_gamma(observation[GAMMA].space.low.max().item())
+        elif "best_coins" in observation:
+            self._check_gamma(1.0)
         length = observation.get(self.length_key, None)
-        count = length.space.n if isinstance(length, Categorical) else self.num_lengths
+        if isinstance(length, Categorical):
+            self._check_number_of_lengths(length.space.n)
+
+    def _check_number_of_lengths(self, count: int) -> None:
+        """Refuse an environment with more lengths than are counted, or with fewer where all slots have as many."""
         if count > self.num_lengths or (count < self.num_lengths and self.num_lengths_key is None):
             raise ConfigError(
                 f"the environment declares {count} lengths in {self.length_key!r}, and DReSTReward counts "
@@ -180,22 +176,22 @@ class DReSTReward(StatefulTransform):
                 "give both the same"
             )
 
-    def _read(self) -> dict[NestedKey, tuple[torch.dtype, str, str]]:
-        """Return for each entry that is read its dtype, its meaning, and what to do without it."""
-        entries: dict[NestedKey, tuple[torch.dtype, str, str]] = {
-            "reward": (torch.float32, "the reward before any discount", "use RenameTransform"),
-            self.mini_done_key: (torch.bool, "whether this step ended a mini-episode", "give mini_done_key"),
-            self.length_key: (torch.int64, "which of the k lengths it had, from 0", "give length_key"),
+    def _read(self) -> dict[NestedKey, Read]:
+        """Return the entries that are read."""
+        entries = {
+            "reward": Read(torch.float32, "the reward before any discount", "use RenameTransform"),
+            self.mini_done_key: Read(torch.bool, "whether this step ended a mini-episode", "give mini_done_key"),
+            self.length_key: Read(torch.int64, "which of the k lengths it had, from 0", "give length_key"),
         }
         if self.num_lengths_key is not None:
             same = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
-            entries[self.num_lengths_key] = (torch.int64, "k, the number of lengths", same)
+            entries[self.num_lengths_key] = Read(torch.int64, "k, the number of lengths", same)
         if self.reward.divide_by_best:
-            best = (torch.float32, "m, the most that the length offers", "pass divide_by_best=False")
-            entries[self.best_return_key] = best
+            meaning = "m, the most that the length offers"
+            entries[self.best_return_key] = Read(torch.float32, meaning, "pass divide_by_best=False")
         if self.reward.gamma != 1 and self.tick_key is not None:
-            ticks = (torch.int64, "ticks of the mini-episode so far", "pass tick_key=None to count steps instead")
-            entries[self.tick_key] = ticks
+            steps = "pass tick_key=None to count steps instead"
+            entries[self.tick_key] = Read(torch.int64, "ticks of the mini-episode so far", steps)
         return entries
 
     # ------------------------------------------------------------------------------------ steps
@@ -210,8 +206,12 @@ class DReSTReward(StatefulTransform):
         else:
             coins = coins + value * self.reward.gamma ** column(tensordict, self.tick_key or "drest_tick")
         # `length` and m are defined only at the end of a mini-episode; elsewhere nothing is paid or counted.
-        k = self.num_lengths if self.num_lengths_key is None else column(next_tensordict, self.num_lengths_key)
-        best = column(next_tensordict, self.best_return_key) if self.reward.divide_by_best else None
+        k: Tensor | int = self.num_lengths
+        if self.num_lengths_key is not None:
+            k = column(next_tensordict, self.num_lengths_key)
+        best: Tensor | None = None
+        if self.reward.divide_by_best:
+            best = column(next_tensordict, self.best_return_key)
         length = column(next_tensordict, self.length_key).long()
         self._check_ends(ended, length, k, best, coins)
         length = length * ended
@@ -224,13 +224,14 @@ class DReSTReward(StatefulTransform):
             counts = self.reward.counts_after(played - 1, self.num_lengths)
             next_tensordict.set(PLAYED, played)
             number = (played > 0).float()
-        coins = coins * ~ended
-        said = {"reward": paid.to(raw.dtype), "reward_raw": raw, "drest_counts": counts, "drest_coins": coins}
-        next_tensordict.update(said)
+        next_tensordict.set("reward", paid.to(raw.dtype))
+        next_tensordict.set("reward_raw", raw)
+        next_tensordict.set("drest_counts", counts)
+        next_tensordict.set("drest_coins", coins * ~ended)
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
         if not self._seen_meta_episode:
-            self._warn_of_single_ones(number, column(next_tensordict, "done"))
+            self._seen_meta_episode = warn_of_single_ones(number, column(next_tensordict, "done"))
         if self.warns_of_cuts:
             self._last = number, column(next_tensordict, "done")
         return next_tensordict
@@ -249,21 +250,12 @@ class DReSTReward(StatefulTransform):
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         """Warn if slots are reset, as TorchRL does where something outside has ended them, in a meta-episode."""
-        if self._last is not None and (reset := tensordict.get("_reset", None)) is not None:
-            self.warns_of_cuts = not warn_of_reset(*self._last, reset)
+        reset = tensordict.get("_reset", None)
+        if self._last is not None and reset is not None:
+            number, done = self._last
+            self.warns_of_cuts = not warn_of_reset(number, done, reset)
         self._last = None
         return super()._reset(tensordict, tensordict_reset)
-
-    def _warn_of_single_ones(self, number: Tensor, done: Tensor) -> None:
-        """Warn if the first meta-episodes that end hold a single mini-episode each: then nothing is discounted."""
-        played = number.sum(-1, keepdim=True)[done]
-        self._seen_meta_episode = bool(played.any())
-        if self._seen_meta_episode and (played < 2).all():
-            warnings.warn(
-                "DReSTReward: a meta-episode ended after its first mini-episode, so every discount is 1; `done` must "
-                "be the end of a meta-episode of several mini-episodes (docs/tutorials/environment.md)",
-                stacklevel=2,
-            )
 
     # ------------------------------------------------------------------------------------ collected batches
 
@@ -293,9 +285,10 @@ class DReSTReward(StatefulTransform):
                 f"DReSTReward with a batch of shape {tuple(batch.shape)} and group={self.group}; expected "
                 "[slots, time], and a group that divides the slots"
             )
-        if batch.get("best_coins", None) is not None:
-            gamma = batch.get(GAMMA, None)
-            self._check_gamma(1.0 if gamma is None else gamma[0, 0].item())
+        if batch.get(GAMMA, None) is not None:
+            self._check_gamma(batch.get(GAMMA)[0, 0].item())
+        elif batch.get("best_coins", None) is not None:
+            self._check_gamma(1.0)
         ended = column(batch.get("next"), self.mini_done_key)
         ticks = [key for key in (self.tick_key, "best_tick") if key is not None]
         refuse_parts(batch, ended, ticks)
@@ -304,25 +297,29 @@ class DReSTReward(StatefulTransform):
 
     def mini_episodes(self, batch: TensorDictBase) -> MiniEpisodes:
         """Return the mini-episodes of a batch [slots, time]."""
-        slots = batch.shape[0]
         after = batch.get("next")
-        ended = column(after, self.mini_done_key).squeeze(-1)
+        ended = column(after, self.mini_done_key).squeeze(-1)  # [slots, time]
         order = round_of(ended)
-        rounds = max(int(ended.sum(1).max()), 1)
         end = ended.nonzero(as_tuple=True)
         place = end[0], order[end]
+        shape = batch.shape[0], max(int(ended.sum(1).max()), 1)  # slots, rounds
 
         def at_end(key: NestedKey, otherwise: float, dtype: torch.dtype) -> Tensor:
-            value = torch.full((slots, rounds), otherwise, dtype=dtype, device=ended.device)
+            value = torch.full(shape, otherwise, dtype=dtype, device=ended.device)
             value[place] = column(after, key).squeeze(-1)[end].to(dtype)
             return value
 
         value = after.get("reward").squeeze(-1).float()
         if self.reward.gamma != 1:
             value = value * self.reward.gamma ** self._ticks(batch, ended)
-        key, length, coins = self.num_lengths_key, at_end(self.length_key, -1, torch.int64), total(value, order, rounds)
-        k = torch.full_like(length, self.num_lengths) if key is None else at_end(key, 1, torch.int64)
-        best = at_end(self.best_return_key, 1, torch.float32) if self.reward.divide_by_best else None
+        coins = total(value, order, shape[1])
+        length = at_end(self.length_key, -1, torch.int64)
+        k = torch.full_like(length, self.num_lengths)
+        if self.num_lengths_key is not None:
+            k = at_end(self.num_lengths_key, 1, torch.int64)
+        best: Tensor | None = None
+        if self.reward.divide_by_best:
+            best = at_end(self.best_return_key, 1, torch.float32)
         played = torch.zeros_like(length, dtype=torch.bool)
         played[place] = True
         self._check_ends(played, length, k, best, coins)
@@ -332,34 +329,25 @@ class DReSTReward(StatefulTransform):
         """Refuse what mini-episodes say at their end if it is impossible."""
         if not ended.any():
             return
-        if not math.isfinite(coins.sum().item()) and (wrong_coins := ~coins.isfinite() & ended).any():
-            who = "the environment" if self.parent is None else title(self.parent)
-            raise ConfigError(
-                f"{who} paid rewards that add up to {coins[wrong_coins][0].item():g} in a mini-episode; mend its "
-                "reward, or limit it (RewardClipping)"
-            )
+        if not math.isfinite(coins.sum().item()):  # this takes a tenth of the time
+            refuse_coins(coins[ended & ~coins.isfinite()], self.parent)
         most = torch.as_tensor(k, device=length.device).expand_as(length)
-        wrong: list[tuple[NestedKey | None, Tensor, Tensor, str]] = [
-            (self.num_lengths_key, most, (most < 1) | (most > self.num_lengths), f"1 to {self.num_lengths}"),
-            (self.length_key, length, (length < 0) | (length >= most), "the index of one of its lengths, from 0"),
-        ]
+        is_wrong = (most < 1) | (most > self.num_lengths)
+        refuse_values(self.num_lengths_key, most, is_wrong & ended, f"1 to {self.num_lengths}")
+        is_wrong = (length < 0) | (length >= most)
+        refuse_values(self.length_key, length, is_wrong & ended, "the index of one of its lengths, from 0")
         if best is not None:
-            none = (best < 0) | ~best.isfinite() | ((best == 0) & (coins > 0) & (not self.zero_best))
-            wrong.append((self.best_return_key, best, none, "the most that the length offers, a number above 0"))
-        for key, value, is_wrong, expected in wrong:
-            if (at := is_wrong & ended).any():
-                raise ConfigError(
-                    f"DReSTReward read {value[at][0].item():g} from {key!r} at the end of a mini-episode; expected "
-                    f"{expected}"
-                )
+            is_wrong = (best < 0) | ~best.isfinite()
+            if not self.zero_best:
+                is_wrong = is_wrong | ((best == 0) & (coins > 0))
+            expected = "the most that the length offers, a number above 0"
+            refuse_values(self.best_return_key, best, is_wrong & ended, expected)
 
     def _ticks(self, batch: TensorDictBase, ended: Tensor) -> Tensor:
         """Return how many ticks of its mini-episode lie before each step [slots, time]; by default these are steps."""
-        if self.tick_key is not None and batch.get(self.tick_key, None) is not None:
-            return column(batch, self.tick_key).squeeze(-1)
-        time = torch.arange(ended.shape[1], device=ended.device).expand(ended.shape)
-        first = torch.nn.functional.pad((time + 1) * ended, (1, 0))[:, :-1].cummax(1).values
-        return time - first
+        if self.tick_key is None or batch.get(self.tick_key, None) is None:
+            return steps_before(ended)
+        return column(batch, self.tick_key).squeeze(-1)
 
     def paid(self, episodes: MiniEpisodes, batch: TensorDictBase) -> Tensor:
         """Return the rewards [slots, rounds] of mini-episodes, and write the counts to the batch."""
@@ -369,8 +357,8 @@ class DReSTReward(StatefulTransform):
         else:
             counts = self.counts_before(episodes.length)  # [slots, rounds, k]
             discount = self.reward.discount(own_count(counts, episodes.length), counts.sum(-1), k)
-            place = episodes.round.clamp_max(k.shape[1] - 1).unsqueeze(-1).expand(-1, -1, self.num_lengths)
-            batch.set("drest_counts", counts.gather(1, place))
+            place = episodes.round.clamp_max(k.shape[1] - 1).unsqueeze(-1)
+            batch.set("drest_counts", counts.gather(1, place.expand(-1, -1, self.num_lengths)))
         paid = self.reward.pay(episodes.coins, discount, episodes.best_return)
         return torch.where(episodes.length >= 0, paid, 0)
 
@@ -390,20 +378,20 @@ class DReSTReward(StatefulTransform):
     # ------------------------------------------------------------------------------------ specs
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
-        sizes = {"drest_counts": self.num_lengths, "drest_coins": 1}
-        counters: Entries = {name: Unbounded((*batch, size), device=device) for name, size in sizes.items()}
+        counters: Entries = {
+            "drest_counts": Unbounded((*batch, self.num_lengths), device=device),
+            "drest_coins": Unbounded((*batch, 1), device=device),
+        }
         if self.reward.count is not None:
             shape = *batch, self.reward.episodes_per_meta
             counters[PLAYED] = Unbounded(shape, dtype=torch.int64, device=device)
-        return counters if self.tick_key is not None else counters | {"drest_tick": whole(batch, device)}
+        if self.tick_key is None:
+            counters["drest_tick"] = whole(batch, device)
+        return counters
 
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
         """Add ``reward_raw``, the environment's own reward."""
-        composite = reward_spec if isinstance(reward_spec, Composite) else Composite(reward=reward_spec)
-        composite["reward_raw"] = composite["reward"].clone()
-        return composite
-
-
-def _kind(dtype: torch.dtype) -> tuple[bool, bool]:
-    """Return whether values are booleans, and whether they are floating point numbers; else they are integers."""
-    return dtype == torch.bool, dtype.is_floating_point
+        if not isinstance(reward_spec, Composite):
+            reward_spec = Composite(reward=reward_spec)
+        reward_spec["reward_raw"] = reward_spec["reward"].clone()
+        return reward_spec

@@ -22,7 +22,7 @@ from drest_torch.envs.levels import world
 from drest_torch.reward import Reward
 from drest_torch.tasks.exact_batch import ExactBatch
 from drest_torch.tasks.gridworlds import spec_on_levels
-from drest_torch.transforms.base import played
+from drest_torch.transforms.mini_episodes import played
 from tests.helpers.collecting import NINE, TINY, make
 from tests.helpers.networks import Table
 from tests.helpers.settings import SETTINGS

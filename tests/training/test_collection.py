@@ -21,7 +21,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.play.gridworld_slots import PATIENCE
 from drest_torch.reward import Reward
 from drest_torch.tasks.sampling import FreshLevels, LevelSampler
-from drest_torch.transforms.base import played
+from drest_torch.transforms.mini_episodes import played
 from tests.helpers.collecting import NINE, TINY, best_of, make, replayed
 from tests.helpers.settings import SETTINGS
 

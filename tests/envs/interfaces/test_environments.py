@@ -22,7 +22,7 @@ from drest_torch.reward import Reward
 from drest_torch.tasks.environments import keeps_state
 from drest_torch.training.run import resume, start
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten, MetaEpisodes, ShutdownTimer, Squash
-from drest_torch.transforms.base import played
+from drest_torch.transforms.mini_episodes import played
 from drest_torch.transforms.on_batches import Advance
 from tests.helpers.counting import ACTIONS, Broken, Counting, Growing
 
