@@ -73,8 +73,10 @@ class BestReturn(StatefulTransform):
                 f"BestReturn with gamma={gamma}, floor={floor}; expected 0 < gamma <= 1, and a finite floor"
             )
         self.given, self.gamma, self.floor = given, gamma, floor
-        known = torch.zeros(num_lengths) if given is None else torch.tensor(given).float()
-        self.register_buffer("best", known.repeat(levels, 1))
+        best = torch.zeros(num_lengths)
+        if given is not None:
+            best = torch.tensor(given).float()
+        self.register_buffer("best", best.repeat(levels, 1))
 
     def check_environment(self, env: EnvBase) -> None:
         """Refuse an environment that does not say which length a mini-episode had, or has another number of them."""
@@ -108,20 +110,27 @@ class BestReturn(StatefulTransform):
         return self._show_gamma(begun, begun.get("best_coins"))
 
     def _show_gamma(self, tensordict: TensorDictBase, like: Tensor) -> TensorDictBase:
-        return tensordict if self.gamma == 1 else tensordict.set(GAMMA, torch.full_like(like, self.gamma))
+        if self.gamma == 1:
+            return tensordict
+        return tensordict.set(GAMMA, torch.full_like(like, self.gamma))
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         env = self.parent
         assert env is not None
-        reward, tick = column(next_tensordict, "reward") - self.floor, tensordict.get("best_tick")
+        reward = column(next_tensordict, "reward") - self.floor
+        tick = tensordict.get("best_tick")
         check_finite(reward, env)
         if self.floor and "timer_skipped" in next_tensordict:
             reward = reward - self.floor * self._weight(next_tensordict.get("timer_skipped"))
         value = reward.to(self.best.dtype)  # rewards of any precision are added up in that of m
-        coins = tensordict.get("best_coins") + (value if self.gamma == 1 else value * self.gamma**tick)
-        own_ends = "mini_done" in next_tensordict  # of an environment with mini-episodes of its own
-        done = column(next_tensordict, "mini_done" if own_ends else "done")
+        if self.gamma != 1:
+            value = value * self.gamma**tick
+        coins = tensordict.get("best_coins") + value
         tick, shown = tick + 1, torch.zeros_like(coins)
+        end = "done"
+        if "mini_done" in next_tensordict:  # of an environment with mini-episodes of its own
+            end = "mini_done"
+        done = column(next_tensordict, end)
         if done.any():
             length = column(next_tensordict, "mini_len").long() * done
             if not 0 <= length.min() <= length.max() < self.best.shape[1]:
@@ -131,29 +140,35 @@ class BestReturn(StatefulTransform):
                 )
             if len(self.best) > 1:
                 length = length + self.best.shape[1] * self._level(tensordict, env)
-            waits = tensordict.get("mini_waits", None)  # what a slot does while it waits for its group is not played
-            counts = done if waits is None else done & ~waits
+            counts = done
+            waits = tensordict.get("mini_waits", None)
+            if waits is not None:  # what a slot does while it waits for its group is not played
+                counts = done & ~waits
             self._see(length[counts], coins[counts], env)
             best = self.best.flatten()[length]
             shown = torch.where(done, torch.where(best > 0, best, 1), 0)
             coins, tick = coins * ~done, tick * ~done
-        said = {"reward": reward, "best_return": shown, "best_coins": coins, "best_tick": tick}
-        return self._show_gamma(next_tensordict.update(said), coins)
+        entries = {"reward": reward, "best_return": shown, "best_coins": coins, "best_tick": tick}
+        return self._show_gamma(next_tensordict.update(entries), coins)
 
     def _weight(self, steps: Tensor) -> Tensor:
         """Return what so many further steps with a reward of 1 are worth."""
-        return steps if self.gamma == 1 else self.gamma * (1 - self.gamma**steps) / (1 - self.gamma)
+        if self.gamma == 1:
+            return steps
+        return self.gamma * (1 - self.gamma**steps) / (1 - self.gamma)
 
     def _level(self, tensordict: TensorDictBase, env: EnvBase) -> Tensor:
         """Return the seeds of the levels [*batch, 1]."""
         level: Tensor | None = tensordict.get(LEVEL, None)
-        if level is None or not 0 <= level.min() <= level.max() < len(self.best):
-            raise ConfigError(
-                f"BestReturn with levels={len(self.best)}, and {title(env)} "
-                f"{'is on no level' if level is None else f'is on level {level.max()}'}; use MetaEpisodes with "
-                f"levels=range({len(self.best)})"
-            )
-        return level
+        if level is not None and 0 <= level.min() <= level.max() < len(self.best):
+            return level
+        where = "no level"
+        if level is not None:
+            where = f"level {level.max()}"
+        raise ConfigError(
+            f"BestReturn with levels={len(self.best)}, and {title(env)} is on {where}; use MetaEpisodes with "
+            f"levels=range({len(self.best)})"
+        )
 
     def _see(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:
         """Take account of the returns [n] of mini-episodes with these lengths [n], which are places in `best`."""

@@ -38,37 +38,52 @@ class Flatten(Transform):
     def __init__(self, env: EnvBase, keys: Sequence[str]) -> None:
         super().__init__()
         self.name = title(env)
-        specs = {key: env.observation_spec[key] for key in keys}
-        self.shown = {key: tuple(spec.shape[len(env.batch_size) :]) for key, spec in specs.items()}
+        self.shown: dict[str, tuple[int, ...]] = {}
         """The shape of each entry, in the order of their numbers in the row."""
-        spread = self._of_entries({key: 255.0 if spec.dtype == torch.uint8 else 1.0 for key, spec in specs.items()})
+        largest = {}
+        for key in keys:
+            spec = env.observation_spec[key]
+            self.shown[key] = tuple(spec.shape[len(env.batch_size) :])
+            largest[key] = 1.0
+            if spec.dtype == torch.uint8:
+                largest[key] = 255.0
+        spread = self._of_entries(largest)
         self.shape = tuple(spread.shape)
         self.register_buffer("centre", torch.zeros_like(spread))
         self.register_buffer("spread", spread)
 
     def _of_entries(self, values: Mapping[str, float]) -> Tensor:
         """Return a value for each number of the row [F], given one for each entry."""
-        return torch.cat([torch.full((math.prod(shape),), values[key]) for key, shape in self.shown.items()])
+        parts = [torch.full((math.prod(shape),), values[key]) for key, shape in self.shown.items()]
+        return torch.cat(parts)
 
     def rows(self, tensordict: TensorDictBase) -> Tensor:
         """Return the observations as they are [*batch, F]."""
         batch, parts = tensordict.batch_size, []
         for key, shape in self.shown.items():
+            numbers = math.prod(shape)
             value: Tensor = tensordict.get(key)
-            if value.numel() != batch.numel() * math.prod(shape):
+            if value.numel() != batch.numel() * numbers:
                 raise UserError(
                     f"{self.name} shows '{key}' of shape {tuple(value.shape)}, and declares {(*batch, *shape)}; let it "
                     "return what its observation_spec declares"
                 )
-            parts.append(value.reshape(*batch, math.prod(shape)).float())
-        rows = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-        if not math.isfinite(rows.sum().item()) and not torch.isfinite(rows).all():
-            key = next(key for key, part in zip(self.shown, parts, strict=True) if not part.isfinite().all())
-            raise UserError(
-                f"{self.name} shows NaN or infinity in '{key}'; mend the environment, or leave this out with "
-                "env.observed"
-            )
+            parts.append(value.reshape(*batch, numbers).float())
+        rows = parts[0]
+        if len(parts) > 1:
+            rows = torch.cat(parts, -1)
+        if not math.isfinite(rows.sum().item()):  # this takes a tenth of the time
+            self._refuse_infinite(parts)
         return rows
+
+    def _refuse_infinite(self, parts: Sequence[Tensor]) -> None:
+        """Refuse entries that are no finite numbers."""
+        for key, part in zip(self.shown, parts, strict=True):
+            if not part.isfinite().all():
+                raise UserError(
+                    f"{self.name} shows NaN or infinity in '{key}'; mend the environment, or leave this out with "
+                    "env.observed"
+                )
 
     def standardised(self, rows: Tensor) -> Tensor:
         """Return rows as the policy sees them."""
@@ -76,7 +91,8 @@ class Flatten(Transform):
 
     def measure(self, rows: Tensor) -> None:
         """Standardise vectors by the mean and the deviation of these rows [n, F], all but what a timer shows."""
-        here = self._of_entries({key: len(shape) == 1 and key != "timer" for key, shape in self.shown.items()}).bool()
+        is_vector = {key: len(shape) == 1 and key != "timer" for key, shape in self.shown.items()}
+        here = self._of_entries(is_vector).bool()  # [F]
         mean, spread = rows.mean(0), rows.std(0)
         self.centre[here] = mean[here]
         self.spread[here] = torch.where(spread > 1e-6, spread, 1)[here]

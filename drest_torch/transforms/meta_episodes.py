@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from tensordict import TensorDict, TensorDictBase
+from torch import Tensor
 from torchrl.data import Binary
 from torchrl.envs import EnvBase
 
@@ -73,7 +74,9 @@ class MetaEpisodes(SamplingTransform):
         if levels is not None and len(levels) == 0:
             raise ConfigError("MetaEpisodes with no levels; give at least one seed, or levels=None")
         self.episodes, self.together, self.group = episodes, together, group
-        self._levels = None if levels is None else torch.tensor(list(levels))
+        self._levels: Tensor | None = None
+        if levels is not None:
+            self._levels = torch.tensor(list(levels))
         self.own = False
         """Whether the environment has mini-episodes of its own, so that its ``done`` is the end of a meta-episode."""
         self.first: int | None = None
@@ -101,14 +104,15 @@ class MetaEpisodes(SamplingTransform):
             )
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
-        flags = [] if self.own else ["mini_done"]
-        numbers = [] if self.own else ["mini_idx"]
-        flags += ["mini_waits"] if self.together else []
-        numbers += [] if self._levels is None else [LEVEL]
-        return {
-            **{name: Binary(shape=(*batch, 1), dtype=torch.bool, device=device) for name in flags},
-            **{name: whole(batch, device) for name in numbers},
-        }
+        entries: Entries = {}
+        if not self.own:
+            entries["mini_done"] = Binary(shape=(*batch, 1), dtype=torch.bool, device=device)
+            entries["mini_idx"] = whole(batch, device)
+        if self.together:
+            entries["mini_waits"] = Binary(shape=(*batch, 1), dtype=torch.bool, device=device)
+        if self._levels is not None:
+            entries[LEVEL] = whole(batch, device)
+        return entries
 
     def collection_stopped(self) -> bool:
         """Return whether slots that wait for one another have all played their meta-episode; a collector asks."""
@@ -125,14 +129,14 @@ class MetaEpisodes(SamplingTransform):
         env = self.parent
         assert env is not None
         ended = column(next_tensordict, "done").clone()
-        waits = tensordict.get("mini_waits") if self.together else torch.zeros_like(ended)
-        mini_done = (column(next_tensordict, "mini_done") if self.own else ended) & ~waits
-        self._quiet = 0 if mini_done.any() else self._quiet + 1
-        if self._quiet >= MOST_STEPS:
-            raise UserError(
-                f"{title(env)} has played {self._quiet} steps, and no mini-episode has ended; let it end, or shut it "
-                "down with ShutdownTimer (env.base)"
-            )
+        waits = torch.zeros_like(ended)
+        if self.together:
+            waits = tensordict.get("mini_waits")
+        mini_done = ended
+        if self.own:
+            mini_done = column(next_tensordict, "mini_done")
+        mini_done = mini_done & ~waits
+        self._check_quiet(mini_done, env)
         if self.own:
             meta_done = waits | ended
         else:
@@ -145,15 +149,29 @@ class MetaEpisodes(SamplingTransform):
             self._over = bool(meta_done.all())
             next_tensordict.set("mini_waits", meta_done & (not self._over))
             meta_done = torch.full_like(meta_done, self._over)
-        level = None if self._levels is None else tensordict.get(LEVEL)
+        level: Tensor | None = None
+        if self._levels is not None:
+            level = tensordict.get(LEVEL)
         # A slot that waits begins anew as well, unseen: an environment is never stepped after its end.
-        if (begins := ended & ~meta_done).any():
+        begins = ended & ~meta_done
+        if begins.any():
             begin_anew(env, next_tensordict, begins, level=level, kept=KEPT)
         if level is not None:
             next_tensordict.set(LEVEL, level)
         next_tensordict.set("mini_done", mini_done)
         set_done(env, next_tensordict, meta_done)
         return next_tensordict
+
+    def _check_quiet(self, mini_done: Tensor, env: EnvBase) -> None:
+        """Refuse an environment in which no mini-episode ends for too many steps."""
+        self._quiet += 1
+        if mini_done.any():
+            self._quiet = 0
+        if self._quiet >= MOST_STEPS:
+            raise UserError(
+                f"{title(env)} has played {self._quiet} steps, and no mini-episode has ended; let it end, or shut it "
+                "down with ShutdownTimer (env.base)"
+            )
 
     # ------------------------------------------------------------------------------------ levels
 
@@ -177,4 +195,6 @@ class MetaEpisodes(SamplingTransform):
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         self._quiet = 0
         begun = super()._reset(tensordict, tensordict_reset)
-        return begun if self._levels is None else begun.set(LEVEL, tensordict.get(LEVEL))
+        if self._levels is not None:
+            begun.set(LEVEL, tensordict.get(LEVEL))
+        return begun

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensordict import TensorDictBase
+from torch import Tensor
 from torchrl.envs import Transform
 
 from drest_torch.transforms.drest_reward import DReSTReward
@@ -21,11 +22,12 @@ class LogDiscounts(Transform):
         self.drest = drest
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        drest, counts = self.drest, tensordict.get("drest_counts")
-        key = drest.num_lengths_key
-        k = drest.num_lengths if key is None else tensordict.get(key)
-        index = counts.sum(-1, keepdim=True)
-        shown = drest.reward.shown_discount(counts, index, k)
+        drest = self.drest
+        counts = tensordict.get("drest_counts")
+        k: Tensor | int = drest.num_lengths
+        if drest.num_lengths_key is not None:
+            k = tensordict.get(drest.num_lengths_key)
+        shown = drest.reward.shown_discount(counts, counts.sum(-1, keepdim=True), k)
         return tensordict.set("drest_log_discounts", shown)
 
 
@@ -47,10 +49,12 @@ class Advance(Transform):
         weight = 1 / self.mean_best()
         after = tensordict.get("next")
         episodes = self.drest.mini_episodes(tensordict)
-        advance = after.get("reward_raw").squeeze(-1) * weight
-        sums = episodes.total(advance)
+        advance = after.get("reward_raw").squeeze(-1) * weight  # [slots, time]
+        advanced = episodes.total(advance)  # [slots, rounds]
         slot, time = episodes.end
-        paid = after.get("reward").squeeze(-1)[slot, time] * (weight if self.scaled else 1.0)
-        advance[slot, time] += paid - sums[slot, episodes.round[slot, time]]
+        paid = after.get("reward").squeeze(-1)[slot, time]
+        if self.scaled:
+            paid = paid * weight
+        advance[slot, time] += paid - advanced[slot, episodes.round[slot, time]]
         after.set("reward", advance.unsqueeze(-1))
         return tensordict

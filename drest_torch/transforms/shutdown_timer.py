@@ -9,6 +9,7 @@ from typing import Literal
 
 import torch
 from tensordict import TensorDictBase
+from tensordict.utils import NestedKey
 from torch import Tensor
 from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, OneHot, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
@@ -94,7 +95,9 @@ class ShutdownTimer(StatefulTransform):
     ) -> None:
         super().__init__()
         numbers = {f"delays[{i}]": delay for i, delay in enumerate(delays)}
-        check_whole("ShutdownTimer", base=base, window=1 if window is None else window, **numbers)
+        if window is not None:
+            numbers["window"] = window
+        check_whole("ShutdownTimer", base=base, **numbers)
         if base + sum(delays) > MOST_STEPS:
             raise ConfigError(
                 f"ShutdownTimer with base={base} and delays={sum(delays)}; expected {MOST_STEPS} steps or fewer"
@@ -154,17 +157,19 @@ class ShutdownTimer(StatefulTransform):
         return input_spec
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
-        flags = {"timer_waits": Binary(shape=(*batch, 1), dtype=torch.bool, device=device)}
-        numbers = {name: whole(batch, device) for name in ("tick", "timer_since", "timer_delays")}
-        others: Entries = {
+        entries: Entries = {
+            "timer_waits": Binary(shape=(*batch, 1), dtype=torch.bool, device=device),
+            "tick": whole(batch, device),
+            "timer_since": whole(batch, device),
+            "timer_delays": whole(batch, device),
             "timer": Unbounded((*batch, self.rules.size), device=device),
             "mini_len": index_of(len(self.lengths), batch, device),
         }
         if self._repeats:
-            others["timer_action"] = whole(batch, device)
+            entries["timer_action"] = whole(batch, device)
         if self.skip:
-            others["timer_skipped"] = whole(batch, device)
-        return {**flags, **numbers, **others}
+            entries["timer_skipped"] = whole(batch, device)
+        return entries
 
     @property
     def _repeats(self) -> bool:
@@ -182,24 +187,29 @@ class ShutdownTimer(StatefulTransform):
             tensordict.set("action", action[..., :-1])
             return tensordict
         spec = self.parent.full_action_spec["action"]
-        chosen = action.long().argmax(-1, keepdim=True) if isinstance(spec, OneHot) else action.unsqueeze(-1)
+        is_one_hot = isinstance(spec, OneHot)
+        chosen = action.unsqueeze(-1)
+        if is_one_hot:
+            chosen = action.long().argmax(-1, keepdim=True)
         asked = chosen == spec.space.n
-        idle = tensordict.get("timer_action") if self._repeats else torch.full_like(chosen, int(self.idle))
-        chosen = torch.where(asked, idle, chosen)
         tensordict.set("timer_asked", asked)
         if self._repeats:
+            chosen = torch.where(asked, tensordict.get("timer_action"), chosen)
             tensordict.set("timer_action", chosen)
-        encoded = chosen.squeeze(-1)
-        tensordict.set("action", spec.encode(encoded) if isinstance(spec, OneHot) else encoded)
-        return tensordict
+        else:
+            chosen = torch.where(asked, int(self.idle), chosen)
+        given = chosen.squeeze(-1)
+        if is_one_hot:
+            given = spec.encode(given)
+        return tensordict.set("action", given)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         env = self.parent
         assert env is not None
         reward, done = column(next_tensordict, "reward"), column(next_tensordict, "done")
         check_finite(reward, env)
-        waits, tick, delays = (tensordict.get(key) for key in ("timer_waits", "tick", "timer_delays"))
-        since = tensordict.get("timer_since")
+        waits, delays = tensordict.get("timer_waits"), tensordict.get("timer_delays")
+        tick, since = tensordict.get("tick"), tensordict.get("timer_since")
         alone = self.ended == "absorb" and stays_ended(env)
         if self.ended == "absorb" and waits.any():
             reward = torch.where(waits, 0, reward)
@@ -214,48 +224,68 @@ class ShutdownTimer(StatefulTransform):
             next_tensordict.set("timer_skipped", left * settled)
             shutdown = shutdown | settled
         # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
-        if not alone and (ended := done & ~shutdown).any():
-            kept = () if self.ended == "restart" else observation_keys(env)
+        ended = done & ~shutdown
+        if not alone and ended.any():
+            kept: list[NestedKey] = []
+            if self.ended == "absorb":
+                kept = observation_keys(env)
             begin_anew(env, next_tensordict, ended, level=tensordict.get(LEVEL, None), kept=kept)
         if self.ended == "absorb":
             waits = waits | done
-        next_tensordict.set("reward", reward - self.cost * asked if self.cost else reward)
+        if self.cost:
+            reward = reward - self.cost * asked
+        next_tensordict.set("reward", reward)
         set_done(env, next_tensordict, shutdown)
         if self._repeats:
             next_tensordict.set("timer_action", tensordict.get("timer_action"))
-        return self._publish(next_tensordict, waits, tick, left, delays, since)
+        return self._publish(next_tensordict, waits=waits, tick=tick, left=left, delays=delays, since=since)
 
     def _asked(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> Tensor:
         if not callable(self.control):
             asked: Tensor = tensordict.get("timer_asked")
             return asked
-        asked, batch = self.control(next_tensordict), tuple(next_tensordict.batch_size)
-        if not isinstance(asked, Tensor) or asked.dtype != torch.bool or tuple(asked.shape) not in (batch, (*batch, 1)):
-            found = f"{asked.dtype} {tuple(asked.shape)}" if isinstance(asked, Tensor) else type(asked).__name__
-            raise ConfigError(
-                f"the predicate that asks ShutdownTimer for delays returned {found}; expected booleans, "
-                f"torch.bool {batch}"
-            )
-        return asked.reshape(*batch, 1)
+        asked = self.control(next_tensordict)
+        batch = tuple(next_tensordict.batch_size)
+        found = type(asked).__name__
+        if isinstance(asked, Tensor):
+            found = f"{asked.dtype} {tuple(asked.shape)}"
+            if asked.dtype == torch.bool and tuple(asked.shape) in (batch, (*batch, 1)):
+                return asked.reshape(*batch, 1)
+        raise ConfigError(
+            f"the predicate that asks ShutdownTimer for delays returned {found}; expected booleans, torch.bool {batch}"
+        )
 
     def _left(self, tick: Tensor, delays: Tensor) -> Tensor:
         """Return the steps until shutdown."""
         return self._ends.to(tick.device)[delays] - tick
 
     def _publish(
-        self, tensordict: TensorDictBase, waits: Tensor, tick: Tensor, left: Tensor, delays: Tensor, since: Tensor
+        self, tensordict: TensorDictBase, *, waits: Tensor, tick: Tensor, left: Tensor, delays: Tensor, since: Tensor
     ) -> TensorDictBase:
+        """Write where the timer is, and what an agent sees of it."""
         numbers = torch.arange(len(self.lengths), device=tick.device)
-        timer = torch.cat(self.rules.shown(left, delays, since, waits, numbers), -1)
-        entries = {"timer": timer, "tick": tick, "timer_delays": delays, "timer_since": since, "mini_len": delays}
-        return tensordict.update(entries | {"timer_waits": waits})
+        timer = self.rules.shown(left, delays, since, waits, numbers)
+        entries = {
+            "timer": torch.cat(timer, -1),
+            "timer_waits": waits,
+            "tick": tick,
+            "timer_delays": delays,
+            "timer_since": since,
+            "mini_len": delays,
+        }
+        return tensordict.update(entries)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         begun = super()._reset(tensordict, tensordict_reset)
-        waits, tick, delays, since = (
-            begun.get(name) for name in ("timer_waits", "tick", "timer_delays", "timer_since")
+        tick, delays = begun.get("tick"), begun.get("timer_delays")
+        return self._publish(
+            begun,
+            waits=begun.get("timer_waits"),
+            tick=tick,
+            left=self._left(tick, delays),
+            delays=delays,
+            since=begun.get("timer_since"),
         )
-        return self._publish(begun, waits, tick, self._left(tick, delays), delays, since)
 
 
 def _extended(spec: TensorSpec) -> TensorSpec:
@@ -269,9 +299,12 @@ def _extended(spec: TensorSpec) -> TensorSpec:
         actions = spec.space.n + 1
         return OneHot(actions, shape=(*spec.shape[:-1], actions), dtype=spec.dtype, device=spec.device)
     one = torch.ones((*spec.shape[:-1], 1), dtype=spec.dtype, device=spec.device)
-    low, high = (torch.cat((end, sign * one), -1) for end, sign in ((spec.space.low, -1), (spec.space.high, 1)))
+    low = torch.cat((spec.space.low, -one), -1)
+    high = torch.cat((spec.space.high, one), -1)
     return Bounded(low, high, shape=low.shape, dtype=spec.dtype, device=spec.device)
 
 
 def _words(spec: TensorSpec | None) -> str:
-    return "no 'action'" if spec is None else f"{type(spec).__name__}{tuple(spec.shape)}"
+    if spec is None:
+        return "no 'action'"
+    return f"{type(spec).__name__}{tuple(spec.shape)}"

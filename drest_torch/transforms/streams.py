@@ -64,7 +64,10 @@ class SeedsTransforms:
         assert env is not None
         following = type(env).set_seed(env, seed, static_seed=static_seed)
         for transform in sampling(env):
-            transform.set_seed(None if seed is None else derived(seed, type(transform).__name__))
+            stream = seed
+            if seed is not None:
+                stream = derived(seed, type(transform).__name__)
+            transform.set_seed(stream)
         return following
 
     def __getstate__(self) -> dict[str, Any]:
