@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from drest_torch import counting
-from drest_torch.counting import MOST_RULED, own_count, weights_by_age
+from drest_torch.counting import averaged_over_orders, log_choose, own_count, weights_by_age
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited, limits_of
 from drest_torch.metrics import share_of_best
@@ -46,56 +46,79 @@ def averaged_discount(num_lengths: float, episodes_per_meta: int, lam: float) ->
 
     a polynomial in u, which Gauss-Legendre quadrature with E nodes integrates exactly.
     """
-    nodes, weights = (torch.from_numpy(array) for array in np.polynomial.legendre.leggauss(episodes_per_meta))
-    earlier = (nodes + 1) / 2
+    places, widths = np.polynomial.legendre.leggauss(episodes_per_meta)
+    earlier = (torch.from_numpy(places) + 1) / 2  # [E] the nodes u
     same = (1 - earlier + earlier * lam ** (1 - 1 / num_lengths)).log()
     other = (1 - earlier + earlier * lam ** (-1 / num_lengths)).log()
-    same_count = torch.arange(episodes_per_meta, dtype=torch.float64).unsqueeze(-1)
-    return ((same_count * same + (episodes_per_meta - 1 - same_count) * other).exp() @ weights) / 2
+    alike = torch.arange(episodes_per_meta, dtype=torch.float64).unsqueeze(-1)  # [E, 1]
+    others = episodes_per_meta - 1 - alike
+    integrand = (alike * same + others * other).exp()  # [n, u]
+    return (integrand @ torch.from_numpy(widths)) / 2
 
 
-def expected_discount(probability: Tensor, num_lengths: Tensor | float, episodes_per_meta: int, lam: float) -> Tensor:
+def expected_discount(
+    probability: Tensor,
+    num_lengths: Tensor | float,
+    episodes_per_meta: int,
+    lam: float,
+) -> Tensor:
     """Return Σ_i E[λ^(N − (i−1)/k)] over a meta-episode, for a length chosen with probability p.
 
     The policy cannot tell mini-episodes apart. Each of the i − 1 earlier ones therefore has this length
     independently with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1). Each term is cut at the largest reward.
     """
-    k = torch.as_tensor(num_lengths, device=probability.device).to(probability.dtype)
+    k = torch.as_tensor(num_lengths).to(probability)
     log_ratio = torch.log1p(-probability * (1 - lam)) - math.log(lam) / k
-    before = torch.arange(episodes_per_meta, device=probability.device, dtype=probability.dtype)
-    terms = log_ratio.unsqueeze(-1) * before
-    return terms.clamp(max=math.log(largest_reward(terms.dtype))).exp().sum(-1)
+    earlier = torch.arange(episodes_per_meta).to(probability)
+    return _sum_of_exponentials(log_ratio.unsqueeze(-1) * earlier)
 
 
-def expected_counted(probability: Tensor, num_lengths: Tensor | float, weights: Tensor, lam: float) -> Tensor:
+def expected_counted(
+    probability: Tensor,
+    num_lengths: Tensor | float,
+    weights: Tensor,
+    lam: float,
+) -> Tensor:
     """Return what `expected_discount` does where earlier mini-episodes count ``weights`` [E] by their age.
 
     One of weight w multiplies the discount by λ^(w − w/k) with probability p, and else by λ^(−w/k), independently of
     the others: E[λ^N] = Π_a (1 − p(1 − λ^w(a))).
     """
-    k = torch.as_tensor(num_lengths, device=probability.device).to(probability.dtype)
+    k = torch.as_tensor(num_lengths).to(probability).unsqueeze(-1)
     weights = weights.to(probability)
-    log_ratio = torch.log1p(-probability.unsqueeze(-1) * (1 - lam**weights))
-    terms = (log_ratio - weights * math.log(lam) / k.unsqueeze(-1)).cumsum(-1)
-    return terms.clamp(max=math.log(largest_reward(terms.dtype))).exp().sum(-1)
+    log_alike = torch.log1p(-probability.unsqueeze(-1) * (1 - lam**weights))
+    log_ratio = log_alike - weights * math.log(lam) / k  # [..., E] by age
+    return _sum_of_exponentials(log_ratio.cumsum(-1))
 
 
-def ruled(rule: str, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float, lam: float) -> Tensor:
+def _sum_of_exponentials(terms: Tensor) -> Tensor:
+    """Return Σ exp of the terms [..., E], each cut at the largest reward."""
+    largest = math.log(largest_reward(terms.dtype))
+    return terms.clamp(max=largest).exp().sum(-1)
+
+
+def ruled(
+    rule: str,
+    chosen_before: Tensor,
+    index: Tensor | int,
+    num_lengths: Tensor | float,
+    lam: float,
+) -> Tensor:
     """Return the discounts that a rule of one's own gives, if they are numbers, one for each N."""
     paid = function(rule, "reward.rule")(chosen_before, index, num_lengths, lam)
-    if not isinstance(paid, Tensor) or paid.shape != chosen_before.shape or not paid.isfinite().all():
-        raise ConfigError(
-            f"reward.rule={rule} must return a tensor of finite numbers, of the shape of its first argument"
-        )
-    return paid
+    if isinstance(paid, Tensor) and paid.shape == chosen_before.shape and paid.isfinite().all():
+        return paid
+    raise ConfigError(f"reward.rule={rule} must return a tensor of finite numbers, of the shape of its first argument")
 
 
 @lru_cache(maxsize=64)  # exact gradients ask for it in each update
 def averaged_rule(rule: str, num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
     """Return the discount [E] of a rule, averaged over all orders as `averaged_discount` is."""
     number = torch.arange(episodes_per_meta, dtype=torch.float64)
-    index, chosen = number.unsqueeze(-1), number
-    return averaged_over_orders(ruled(rule, torch.minimum(chosen, index), index, num_lengths, lam), "reward.rule")
+    index = number.unsqueeze(-1)  # [i − 1, 1]
+    chosen_before = torch.minimum(number, index)  # [i − 1, N]
+    discounts = ruled(rule, chosen_before, index, num_lengths, lam)
+    return averaged_over_orders(discounts, "reward.rule")
 
 
 @lru_cache(maxsize=64)
@@ -107,49 +130,27 @@ def averaged_counted(count: str, num_lengths: float, episodes_per_meta: int, lam
     """
     weights = weights_by_age(count, episodes_per_meta - 1)
     number = torch.arange(episodes_per_meta, dtype=torch.float64)
-    discounts = [torch.ones_like(number)]  # [m], where none are earlier
+    discount = torch.ones_like(number)  # [m] where none are earlier
+    discounts = [discount]
     for earlier, weight in enumerate(weights[1:].tolist(), 1):
-        alike = number.clamp(max=earlier) / earlier
-        with_oldest = alike * lam ** (weight - weight / num_lengths) * discounts[-1].roll(1)
-        without = (1 - alike) * lam ** (-weight / num_lengths) * discounts[-1]
-        discounts.append(with_oldest + without)
+        is_alike = number.clamp(max=earlier) / earlier
+        with_oldest = discount.roll(1) * lam ** (weight - weight / num_lengths)
+        without = discount * lam ** (-weight / num_lengths)
+        discount = is_alike * with_oldest + (1 - is_alike) * without
+        discounts.append(discount)
     return averaged_over_orders(torch.stack(discounts), "reward.count")
-
-
-def averaged_over_orders(discounts: Tensor, key: str) -> Tensor:
-    """Return the mean discounts [E] for n alike among the others, from those [i − 1, N] for N alike among the earlier.
-
-    In a random order i − 1 of the other E − 1 mini-episodes are earlier, for each i equally often, and of the n that
-    have the same length a hypergeometric number N is among them.
-    """
-    episodes = len(discounts)
-    if episodes > MOST_RULED:
-        raise ConfigError(f"reward.episodes_per_meta={episodes} with {key}; expected at most {MOST_RULED}")
-    number = torch.arange(episodes, dtype=torch.float64)
-    ways = _log_choose(number.unsqueeze(-1), number)  # [n, N] of N among n
-    ways_of_others = ways.flip(0)  # [n, N] of N among the E − 1 − n others
-    total = torch.zeros_like(number)
-    for index, of_index in enumerate(discounts):
-        some = slice(0, index + 1)  # N = 0 … i − 1
-        chance = (ways[:, some] + ways_of_others[:, some].flip(1) - ways[-1, index]).exp()
-        total += torch.where(chance > 0, chance * of_index[some], 0).sum(-1)
-    return total / episodes
 
 
 def expected_rule(probability: Tensor, averaged: Tensor) -> Tensor:
     """Return D(p) of a rule from its averages d(n) [..., E]: E Σ_n Binomial(n; E − 1, p) d(n)."""
     episodes = averaged.shape[-1]
-    number = torch.arange(episodes, dtype=torch.float64, device=probability.device)
+    alike = torch.arange(episodes, dtype=torch.float64, device=probability.device)
+    others = episodes - 1 - alike
     p = probability.double().unsqueeze(-1)
-    chance = _log_choose(number * 0 + episodes - 1, number).exp() * p**number * (1 - p) ** (episodes - 1 - number)
-    return (episodes * (chance * averaged).sum(-1)).to(probability.dtype)
-
-
-def _log_choose(n: Tensor, k: Tensor) -> Tensor:
-    """Return the logarithm of n over k; −∞ where k is below 0 or above n."""
-    inside = (k >= 0) & (k <= n)
-    n, k = n.clamp(min=0), torch.where(inside, k, 0)
-    return torch.where(inside, torch.lgamma(n + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1), -math.inf)
+    ways = log_choose(alike + others, alike).exp()
+    chance = ways * p**alike * (1 - p) ** others
+    expected = episodes * (chance * averaged).sum(-1)
+    return expected.to(probability.dtype)
 
 
 def largest_reward(dtype: torch.dtype) -> float:
@@ -189,7 +190,9 @@ class Reward:
     def __post_init__(self) -> None:
         for entry in fields(self):
             value, limits = getattr(self, entry.name), limits_of(entry)
-            if limits is not None and value is not None and not limits.allow(value):
+            if limits is None or value is None:
+                continue
+            if not limits.allow(value):
                 raise ConfigError(f"{entry.name}={value}; expected {limits}")
         if self.rule is not None and self.count is not None:
             raise ConfigError(
@@ -201,8 +204,9 @@ class Reward:
         """Return the reward at a point of training, 0 to 1; E changes by equal factors in equal times."""
         if self.episodes_at_start is None:
             return self
+        progress = min(max(progress, 0.0), 1.0)
         growth = self.episodes_per_meta / self.episodes_at_start
-        episodes = round(self.episodes_at_start * growth ** min(max(progress, 0.0), 1.0))
+        episodes = round(self.episodes_at_start * growth**progress)
         return replace(self, episodes_per_meta=episodes, episodes_at_start=None)
 
     def check_sequential(self) -> None:
@@ -217,30 +221,38 @@ class Reward:
 
         All exponents and discounts use it.
         """
-        return num_lengths if self.normalise else math.inf
+        if self.normalise:
+            return num_lengths
+        return math.inf
 
     def weights(self, number: int) -> Tensor | None:
         """Return what mini-episodes count that were up to ``number`` mini-episodes ago; None: each of them counts 1."""
-        return None if self.count is None else weights_by_age(self.count, number)
+        if self.count is None:
+            return None
+        return weights_by_age(self.count, number)
 
     def counts_before(self, lengths: Tensor, num_lengths: int) -> Tensor:
         """Return N of each length [..., M, k] before each of M mini-episodes, from their lengths in order [..., M]."""
-        return counting.counts_before(lengths, num_lengths, self.weights(lengths.shape[-1]))
+        weights = self.weights(lengths.shape[-1])
+        return counting.counts_before(lengths, num_lengths, weights)
 
     def counts_after(self, lengths: Tensor, num_lengths: int) -> Tensor:
         """Return N of each length [..., k] for the next mini-episode, from the lengths so far in order [..., M]."""
-        return counting.counts_after(lengths, num_lengths, self.weights(lengths.shape[-1]))
+        weights = self.weights(lengths.shape[-1])
+        return counting.counts_after(lengths, num_lengths, weights)
 
     def exponent(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
         """Return N − (i−1)/k, for N = ``chosen_before`` and i − 1 = ``index``, the number of earlier mini-episodes."""
         k = self.normaliser(num_lengths)
-        k = k.to(chosen_before.dtype) if isinstance(k, Tensor) else k
+        if isinstance(k, Tensor):
+            k = k.to(chosen_before.dtype)
         return chosen_before - index * (1 / k)
 
     def discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
         """Return λ^(N − (i−1)/k), the sequential discount of a mini-episode, or that of the rule."""
         if self.rule is not None:
-            return ruled(self.rule, chosen_before, index, self.normaliser(num_lengths), self.lam)
+            k = self.normaliser(num_lengths)
+            return ruled(self.rule, chosen_before, index, k, self.lam)
         return self.lam ** self.exponent(chosen_before, index, num_lengths)
 
     def shown_discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
@@ -252,10 +264,14 @@ class Reward:
     def log10_of_largest(self, num_lengths: float = 2) -> float:
         """Return log10 of the largest discount of the normalised reward, of a length that is chosen last, and once."""
         if self.rule is not None:
-            return math.log10(max(float(self._averaged(num_lengths).max()) * self.episodes_per_meta, 1e-300))
+            largest = float(self._averaged(num_lengths).max()) * self.episodes_per_meta
+            return math.log10(max(largest, 1e-300))
+        earlier = float(self.episodes_per_meta - 1)
         weights = self.weights(self.episodes_per_meta - 1)
-        earlier = self.episodes_per_meta - 1 if weights is None else float(weights.sum())
-        return -earlier / float(self.normaliser(num_lengths)) * math.log10(self.lam)
+        if weights is not None:
+            earlier = float(weights.sum())
+        k = float(self.normaliser(num_lengths))
+        return -earlier / k * math.log10(self.lam)
 
     def group_discounts(self, most_lengths: int, group: int) -> Tensor:
         """Return the discount [k, n] of a mini-episode that shares its length with n others of its group.
@@ -293,12 +309,17 @@ class Reward:
         A large E and a small λ can make a discount larger than any float. The reward is cut where sums of its square
         would be, and it is 0 where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
         """
-        paid, pays = coins * discount, coins != 0
+        paid = coins * discount
+        is_paid = coins != 0
         if self.divide_by_best:
             assert best_return is not None
-            paid, pays = paid / best_return, pays & (best_return != 0)
-        most = largest_reward(paid.dtype)
-        return torch.where(pays, paid, 0).clamp(-most, most if self.clip is None else self.clip)
+            paid = paid / best_return
+            is_paid = is_paid & (best_return != 0)
+        largest = largest_reward(paid.dtype)
+        most = largest
+        if self.clip is not None:
+            most = self.clip
+        return torch.where(is_paid, paid, 0).clamp(-largest, most)
 
     def preliminary(self, coins: Tensor, best_return: Tensor | None) -> Tensor:
         """Return the value of coins before the discount: their share of m, or the coins themselves."""
@@ -311,14 +332,22 @@ class Reward:
         """Return D(p), the sum of the expected discounts over a meta-episode for a length chosen with probability p."""
         if self.rule is not None:
             k = torch.as_tensor(num_lengths, device=probability.device).long()
-            rows = [self._averaged(count) for count in range(1, int(k.max()) + 1)]
-            return expected_rule(probability, torch.stack(rows).to(k.device)[k - 1])
-        if (weights := self.weights(self.episodes_per_meta - 1)) is not None:
-            return expected_counted(probability, self.normaliser(num_lengths), weights, self.lam)
-        return expected_discount(probability, self.normaliser(num_lengths), self.episodes_per_meta, self.lam)
+            averaged = [self._averaged(number) for number in range(1, int(k.max()) + 1)]
+            by_length = torch.stack(averaged).to(k.device)  # [k, n]
+            return expected_rule(probability, by_length[k - 1])
+        normaliser = self.normaliser(num_lengths)
+        weights = self.weights(self.episodes_per_meta - 1)
+        if weights is not None:
+            return expected_counted(probability, normaliser, weights, self.lam)
+        return expected_discount(probability, normaliser, self.episodes_per_meta, self.lam)
 
     def expected_return(
-        self, probability: Tensor, preliminary: Tensor, num_lengths: Tensor | float, *, credit: str = "meta"
+        self,
+        probability: Tensor,
+        preliminary: Tensor,
+        num_lengths: Tensor | float,
+        *,
+        credit: str = "meta",
     ) -> Tensor:
         """Return the expected return [...] of a meta-episode (equation 1 of the paper), exact and differentiable.
 
@@ -328,7 +357,9 @@ class Reward:
         """
         k = torch.as_tensor(num_lengths, device=probability.device).unsqueeze(-1)
         discount = self.expected_discount(probability, k)
-        return (preliminary * (discount.detach() if credit == "mini" else discount)).sum(-1)
+        if credit == "mini":
+            discount = discount.detach()
+        return (preliminary * discount).sum(-1)
 
 
 class MetaEpisode:
@@ -345,8 +376,10 @@ class MetaEpisode:
 
     def pay(self, length: int, num_lengths: int, coins: Tensor, best_return: Tensor | None) -> tuple[float, float]:
         """Count a mini-episode that has ended; return its reward and its discount."""
-        played, own = torch.tensor(self.lengths, dtype=torch.int64), torch.tensor(length)
+        played = torch.tensor(self.lengths, dtype=torch.int64)
         counts = self.reward.counts_after(played, num_lengths)
-        discount = self.reward.discount(own_count(counts, own), counts.sum(), num_lengths)
+        chosen_before = own_count(counts, torch.tensor(length))
+        discount = self.reward.discount(chosen_before, counts.sum(), num_lengths)
+        paid = self.reward.pay(coins, discount, best_return)
         self.lengths.append(length)
-        return float(self.reward.pay(coins, discount, best_return)), float(discount)
+        return float(paid), float(discount)
