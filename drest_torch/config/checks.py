@@ -17,7 +17,6 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Need, Share
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
-from drest_torch.algos.networks.spec import MAX_PRIVATE_BITS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import flattened, settings, typed
@@ -102,7 +101,7 @@ def check_run(cfg: Config) -> None:
     objective = None
     if cfg.objective.name != "drest":
         objective = objective_of(cfg)
-    needs = chain(algorithm.needs(cfg, objective), task.needs(cfg), _of_private_bits(cfg))
+    needs = chain(algorithm.needs(cfg, objective), task.needs(cfg))
     for key, needed, why in needs:  # each need supposes those before it
         value = OmegaConf.select(cast(Any, cfg), key)
         if value != needed:
@@ -154,13 +153,6 @@ def _of_gridworlds(cfg: Config) -> Iterator[Need]:
     for key in "by_chance", "outcomes", "symmetries", "fresh":
         if policy.observation == "vector" and getattr(cfg.levels, key):
             yield "policy.observation", "grid", f" shows one level and no chances, and levels.{key} asks for more"
-
-
-def _of_private_bits(cfg: Config) -> Iterator[Need]:
-    """Yield the limit of private bits, of which evaluation goes through all settings."""
-    bits = cfg.policy.private_bits
-    why = f" bits have 2^{bits} settings, all of which evaluation goes through"
-    yield "policy.private_bits", min(bits, MAX_PRIVATE_BITS), why
 
 
 def _shares_of_gridworlds(cfg: Config) -> Iterator[Share]:

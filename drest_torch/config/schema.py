@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 from omegaconf import MISSING
 
 from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.algos.networks.spec import MAX_PRIVATE_BITS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
-from drest_torch.envs.dynamics.observations import OBSERVATIONS
+from drest_torch.envs.dynamics.observations import OBSERVATIONS, TIME_STEPS
 from drest_torch.envs.exact.solver import BEST_OF, VALUES
 from drest_torch.envs.generation.config import GeneratorConfig as Generator
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
@@ -199,7 +200,7 @@ class PolicyConfig:
     grid_start also show the cell where the mini-episode began; centred_alike and grid_alike show it, too, and all
     coins as if they had the same value. centred_elapsed and centred_start_elapsed show the time since it began, in
     levels without luck."""
-    time_steps: int = limited(at_least=1, at_most=65_536, default=16)
+    time_steps: int = limited(at_least=1, at_most=65_536, default=TIME_STEPS)
     """Timesteps that it can tell apart: of a longer time left it sees only how long it is."""
     width: int = limited(at_least=1, at_most=65_536, default=256)
     """Units of a hidden layer; channels of a convolutional network."""
@@ -209,7 +210,7 @@ class PolicyConfig:
     """relu, tanh, silu or gelu."""
     network: str = "mlp"
     """A module of `drest_torch.algos.networks`, or one of the user's own"""
-    private_bits: int = limited(at_least=0, default=0)
+    private_bits: int = limited(at_least=0, at_most=MAX_PRIVATE_BITS, default=0)
     """Private random bits, sampled at the start of each mini-episode and shown to the policy until its end.
     Evaluation averages over all their settings."""
 

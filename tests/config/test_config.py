@@ -14,9 +14,10 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.commands.help import COMMANDS, keys_of
 from drest_torch.config import schema as config
-from drest_torch.config.checks import check_run
+from drest_torch.config.checks import TASK_CHECKS, check_run
 from drest_torch.config.compose import compose, options
 from drest_torch.config.reading import flattened, settings
+from drest_torch.config.schema import PLACES
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.envs.generation.config import GeneratorConfig as Generator
 from drest_torch.envs.levels import WORLDS
@@ -24,6 +25,7 @@ from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.limits import limits_of
 from drest_torch.play.level_sets import generator_config
 from drest_torch.reward import Reward
+from drest_torch.tasks import TASKS
 from tests.helpers.configs import FOLDER, GROUPS, OPTIONS, keys
 from tests.helpers.documents import ROOT
 
@@ -182,6 +184,11 @@ def test_the_keys_of_a_reward_are_those_of_its_formula():
     assert formula.items() <= ours.items()
     changed = {field.name for field in fields(Reward) if field.default != getattr(config.RewardConfig(), field.name)}
     assert changed == {"counting"}
+
+
+def test_every_place_has_keys_checks_and_a_task():
+    assert PLACES.keys() == TASK_CHECKS.keys() == TASKS.classes.keys()
+    assert tuple(PLACES) == config.ENVIRONMENTS
 
 
 def test_the_keys_of_generated_levels_are_those_of_the_generator():
