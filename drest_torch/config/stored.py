@@ -17,13 +17,34 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.reading import read_config, settings
-from drest_torch.config.schema import PLACES, Config
+from drest_torch.config.schema import PLACES, Config, PlaceConfig
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 from drest_torch.registry import not_here, refuse_foreign, trust
 
 FUNCTIONS = (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule"), ("reward", "count"))
 """The groups and keys of values that can name a function of a module."""
+
+
+SAYS_NOTHING = object()
+FORMER: dict[str, Any] = {
+    "algo.adam_eps": 1e-5,
+    "algo.entropy_end": 0.0,
+    "algo.gradient": "softmax",
+    "algo.lr_end": 0.0,
+    "algo.muon_lr_end": 0.0,
+    "env.chance": 1.0,
+    "env.quantile": 1.0,
+    "env.reference_steps": None,
+    "env.standardise": True,
+    "logger.entity": SAYS_NOTHING,
+    "logger.name": SAYS_NOTHING,
+    "logger.tags": SAYS_NOTHING,
+    "policy.private_draws": SAYS_NOTHING,
+    "policy.private_kind": "bits",
+    "reward.committed": False,
+}
+"""The keys that earlier versions had, each with the value that it always has now: with it a run can go on."""
 
 
 def write_config(cfg: Config, folder: Path) -> None:
@@ -91,19 +112,29 @@ def _ask_for_all(schema: Any) -> None:
 
 
 def _leave_out_unknown_keys(values: Any, schema: Any, prefix: str = "", *, allowed: bool) -> None:
-    """Delete the stored values whose keys a structured configuration does not have; if these are not allowed, raise."""
+    """Delete the stored values whose keys a structured configuration does not have.
+
+    If these are not ``allowed``, only those are that make no difference; any other is refused.
+    """
     kind: Any = OmegaConf.get_type(schema)
     known = {field.name for field in fields(kind)}
     for name in list(values):
         key = f"{prefix}{name}"
         if name not in known:
-            if not allowed:
+            if not allowed and not _makes_no_difference(key, values[name], kind):
                 raise ConfigError(f"{key} is no key of this version: the run can be evaluated, not resumed; begin anew")
             del values[name]
             continue
         inner = schema._get_node(name)
         if is_dataclass(OmegaConf.get_type(inner)) and OmegaConf.is_dict(values[name]):
             _leave_out_unknown_keys(values[name], inner, f"{key}.", allowed=allowed)
+
+
+def _makes_no_difference(key: str, value: Any, kind: type) -> bool:
+    """Return whether a run without a key that it has does the same."""
+    if kind is PlaceConfig:  # earlier runs in gridworlds had the keys of other environments
+        return True
+    return key in FORMER and FORMER[key] in (value, SAYS_NOTHING)
 
 
 def trust_modules_of(values: Any) -> None:

@@ -12,6 +12,7 @@ from drest_torch.agents.checkpoints import checkpoint_path, load_checkpoint, sav
 from drest_torch.agents.specification import AgentSpec, Origin, agent_config
 from drest_torch.algos.distributions import box, kind_of, one_of, several
 from drest_torch.algos.networks.spec import MapView, PolicySpec, RowView
+from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume
@@ -172,15 +173,35 @@ def test_a_key_that_an_older_run_does_not_have_is_as_usual(folder, tmp_path):
         resume(run)
 
 
-def test_a_key_that_only_an_older_run_has_is_left_out(folder, tmp_path):
-    shutil.copytree(folder, run := tmp_path / "run")
-    path = run / "config.yaml"
-    former = path.read_text().replace("\npolicy:\n", "\nformer: {values: [1]}\npolicy:\n  private_kind: bits\n")
-    path.write_text(former)
+@pytest.fixture
+def older(folder, tmp_path):
+    """A function that gives the folder of a run, with a value of its policy that only an earlier version has."""
+
+    def written(line):
+        shutil.copytree(folder, run := tmp_path / "older")
+        text = (run / "config.yaml").read_text()
+        (run / "config.yaml").write_text(text.replace("\npolicy:\n", f"\npolicy:\n  {line}\n"))
+        return run
+
+    return written
+
+
+@pytest.mark.parametrize("line", ["private_kind: bits", "private_kind: uniform", "former: {values: [1]}"])
+def test_a_key_that_only_an_older_run_has_is_left_out(line, folder, older):
+    run = older(line)
     assert agent_config(run) == agent_config(folder)
     assert Agent.load(run).levels.reported.keys() == {"train"}
-    with pytest.raises(CheckpointError, match=r"\(former is no key of this version: .*; begin anew\)$"):
-        resume(run)
+
+
+def test_an_older_run_is_resumed_if_its_key_makes_no_difference(folder, older):
+    assert load_config(older("private_kind: bits")) == load_config(folder)
+
+
+@pytest.mark.parametrize("line", ["private_kind: uniform", "former: {values: [1]}"])
+def test_an_older_run_is_not_resumed_if_its_key_makes_one(line, older):
+    key = line.partition(":")[0]
+    with pytest.raises(CheckpointError, match=rf"\(policy\.{key} is no key of this version: .*; begin anew\)$"):
+        resume(older(line))
 
 
 def test_an_agent_knows_its_planes_by_name(folder):
