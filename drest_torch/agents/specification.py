@@ -126,6 +126,8 @@ def spec_in(values: Mapping[str, Any], path: Path) -> AgentSpec:
             f"{path}: was saved by an earlier version, and does not say what its policy sees; go on with the run "
             f"once to add that: drest train resume={path.parent.parent}"
         )
+    if isinstance(values[KEY], str):
+        raise CheckpointError(f"{path}: is of a {values[KEY]}, which `drest language evaluate` measures")
     return AgentSpec.of(values[KEY], path)
 
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from drest_torch.agents.checkpoints import State
+from drest_torch.agents.specification import KEY
 from drest_torch.config.checks import device_of
 from drest_torch.errors import ConfigError, blaming
 from drest_torch.files import write_whole
@@ -118,6 +119,9 @@ class PromptTask(Task):
     def origin(self) -> dict[str, str]:
         """Return hashes of what the run begins with and does not make itself: its model and its prompts."""
         return self._origin
+
+    def described(self) -> dict[str, Any]:
+        return {KEY: "language model"}
 
     def counts(self, state: State) -> dict[str, Any]:
         return {"updates": state.updates, "processor_seconds": round(state.processor_seconds, 1)}

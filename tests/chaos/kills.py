@@ -116,7 +116,7 @@ def _content(path: Path) -> Any:
 
 
 def _timeless(text: str) -> Any:
-    timed = re.compile("time/|wall_seconds$")
+    timed = re.compile("time/|(wall|processor)_seconds$")
     return json.loads(text, object_pairs_hook=lambda pairs: dict(pair for pair in pairs if not timed.match(pair[0])))
 
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from drest_torch.agent import Agent
 from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.commands import language_models as command
 from drest_torch.errors import CheckpointError
@@ -97,6 +99,26 @@ def test_a_checkpoint_without_its_progress_is_not_resume(change, values, copied)
     save_checkpoint(path, change(tensors), meta | values)
     with pytest.raises(CheckpointError, match=r"no checkpoint of this run \(.+\); use another one of the run"):
         resume(copied)
+
+
+@transformers
+def test_a_run_of_an_earlier_version_is_evaluated_and_resumed(copied):
+    """It had names of its own for weights, random numbers and progress."""
+    learned = trained(copied).weights()
+    (path,) = step_checkpoints(copied / "checkpoints")
+    tensors, meta = load_checkpoint(path)
+    earlier = {re.sub("^policy", "weights", name).replace("generator", "rng"): value for name, value in tensors.items()}
+    save_checkpoint(path, earlier, {"updates": 1, "seconds": 2.5, "of": meta["of"]})
+    for weights in (trained(copied).weights(), resume(copied).algorithm.policy.weights()):
+        assert all(torch.equal(value, weights[name]) for name, value in learned.items())
+    state = resume(copied).state
+    assert (state.steps, state.updates, state.processor_seconds) == (1, 1, 2.5)
+
+
+@transformers
+def test_a_language_model_is_no_agent_of_another_evaluation(copied):
+    with pytest.raises(CheckpointError, match="is of a language model, which `drest language evaluate` measures"):
+        Agent.load(copied)
 
 
 @transformers

@@ -30,7 +30,8 @@ from drest_torch.language.objective import (
 )
 from drest_torch.language.training import resume, run_of, trained
 from drest_torch.reward import Reward
-from tests.helpers.language import begun, scores, transformers
+from drest_torch.training.summary import introduction
+from tests.helpers.language import SHORT, begun, scores, transformers
 from tests.helpers.runs import same_run, stop_after
 
 LAM, FEW = 0.7, 3
@@ -315,6 +316,19 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
     assert again.state.steps == 3
     assert scores(again.train()) == scores(summary)
     same_run(tmp_path / "whole", tmp_path / "part")
+
+
+@transformers
+def test_a_run_of_a_language_model_says_what_it_is_about_to_do(tmp_path):
+    made = begun(tmp_path / "run", **SHORT | {"warm_up": 3, "updates": 4, "reward": "supports", "lora": 2})
+    lines = introduction(made.plan, made.task, made.algorithm, made.folder).splitlines()
+    assert lines[:5] == [
+        "algorithm: exact, reward supports, 7 updates, seed 0",
+        "reads first: 4 prompts (reading), 3 updates",
+        "trained on: 4 prompts (post)",
+        "evaluated on: 4 other prompts of the same families",
+        "policy: small with LoRA of rank 2, 3,072 parameters are trained",
+    ]
 
 
 @transformers
