@@ -18,11 +18,11 @@ from torchrl.objectives.value import GAE
 
 from benchmarks.measuring import Bench, Work
 from drest_torch import DReSTReward
-from drest_torch.agents.untrained import reward_of
 from drest_torch.algos.base import ADAM_EPSILON
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.config.compose import compose
+from drest_torch.config.schema import reward_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv

@@ -13,9 +13,9 @@ from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import VecEnv
 
 from benchmarks.pipelines import Plan
-from drest_torch.agents.untrained import reward_of
 from drest_torch.algos.base import ADAM_EPSILON
 from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.config.schema import reward_of
 from drest_torch.envs import counter_rng as streams
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation

@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, blaming
 from drest_torch.registry import function
 
 MOST_RULED = 1000
@@ -79,7 +79,8 @@ def weights_by_age(count: str, number: int) -> Tensor:
     if number > MOST_RULED:
         raise ConfigError(f"reward.count={count} with {number} mini-episodes in order; expected at most {MOST_RULED}")
     ages = torch.arange(1, number + 1, dtype=torch.float64)
-    counted = function(count, "reward.count")(ages)
+    with blaming(f"reward.count={count}"):
+        counted = function(count, "reward.count")(ages)
     if isinstance(counted, Tensor) and counted.shape == ages.shape:
         is_number = counted.isfinite() & (counted >= 0)
         if is_number.all():

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from drest_torch import counting
 from drest_torch.counting import averaged_over_orders, log_choose, own_count, weights_by_age
-from drest_torch.errors import ConfigError
+from drest_torch.errors import ConfigError, blaming
 from drest_torch.limits import limited, limits_of
 from drest_torch.metrics import share_of_best
 from drest_torch.registry import function
@@ -105,7 +105,8 @@ def ruled(
     lam: float,
 ) -> Tensor:
     """Return the discounts that a rule of one's own gives, if they are numbers, one for each N."""
-    paid = function(rule, "reward.rule")(chosen_before, index, num_lengths, lam)
+    with blaming(f"reward.rule={rule}"):
+        paid = function(rule, "reward.rule")(chosen_before, index, num_lengths, lam)
     if isinstance(paid, Tensor) and paid.shape == chosen_before.shape and paid.isfinite().all():
         return paid
     raise ConfigError(f"reward.rule={rule} must return a tensor of finite numbers, of the shape of its first argument")
@@ -199,6 +200,11 @@ class Reward:
                 f"reward.rule={self.rule} with reward.count={self.count} has no expectation in closed form; leave out "
                 "one of them"
             )
+
+    def check_own_rules(self) -> None:
+        """Refuse a rule of one's own, of paying or of counting, that cannot be called or gives no numbers."""
+        if self.rule is not None or self.count is not None:
+            self.log10_of_largest()
 
     def at(self, progress: float) -> Reward:
         """Return the reward at a point of training, 0 to 1; E changes by equal factors in equal times."""

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from drest_torch.agents.checkpoints import fill, named
 from drest_torch.agents.specification import AgentSpec, agent_config
-from drest_torch.agents.untrained import reward_of
 from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.algos.networks.spec import RowView
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, reward_of
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
 from drest_torch.evaluation.results import Results

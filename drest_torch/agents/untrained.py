@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,12 +21,6 @@ from drest_torch.envs.dynamics.observations import (
     side_of_planes,
 )
 from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
-from drest_torch.reward import Reward
-
-
-def reward_of(cfg: Config) -> Reward:
-    """Return the reward of a run."""
-    return Reward(**{field.name: getattr(cfg.reward, field.name) for field in fields(Reward)})
 
 
 def policy_spec(

@@ -25,6 +25,7 @@ from drest_torch.config.schema import (
     LevelsConfig,
     copies_of,
     objective_of,
+    reward_of,
     shown_features,
 )
 from drest_torch.envs.levels import Level, features_of
@@ -94,6 +95,7 @@ def check_run(cfg: Config) -> None:
     OBJECTIVES.check(cfg.objective.name)
     for name in cfg.logger.sinks:
         SINKS.check(name)
+    reward_of(cfg).check_own_rules()
     device_of(cfg.device, here=False)  # whether there is such a device is known where the run is done
     if not is_dataclass(OmegaConf.get_type(cfg.env)):
         raise ConfigError("env has no kind of environment; its yaml file has to begin with defaults: [gymnasium]")

@@ -6,7 +6,7 @@ of another type, is refused with its name; `drest_torch.config.checks` holds val
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -308,6 +308,11 @@ class CheckConfig:
     """Steps of random play, at most: a mini-episode that has not ended by then counts for nothing."""
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
     """Of everything that is sampled."""
+
+
+def reward_of(cfg: Config) -> Reward:
+    """Return the reward of a run."""
+    return Reward(**{entry.name: getattr(cfg.reward, entry.name) for entry in fields(Reward)})
 
 
 def objective_of(cfg: Config) -> Objective:

@@ -14,10 +14,10 @@ from torchrl.envs import EnvBase
 
 from drest_torch.agents.in_environments import animate, evaluator_of
 from drest_torch.agents.specification import AgentSpec, origin_of
-from drest_torch.agents.untrained import policy_spec, reward_of
+from drest_torch.agents.untrained import policy_spec
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks.spec import PolicySpec, RowView
-from drest_torch.config.schema import Config, copies_of
+from drest_torch.config.schema import Config, copies_of, reward_of
 from drest_torch.errors import UserError, blaming
 from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator
 from drest_torch.play.rows import RowEnvironment

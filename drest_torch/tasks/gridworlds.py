@@ -12,12 +12,12 @@ from torch import Tensor
 
 from drest_torch.agents.checkpoints import agent_folder, checkpoint_path, load_checkpoint, load_module
 from drest_torch.agents.specification import AgentSpec, check_alike, evaluator, origin_of, spec_in
-from drest_torch.agents.untrained import policy_spec, reward_of
+from drest_torch.agents.untrained import policy_spec
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import MapView, PolicySpec
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.checks import batch_shape, check_levels
-from drest_torch.config.schema import Config, objective_of, shown_features
+from drest_torch.config.schema import Config, objective_of, reward_of, shown_features
 from drest_torch.envs.actions import NUM_ACTIONS
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation, make_observation

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from drest_torch.agents.specification import AgentSpec, evaluator, origin_of
-from drest_torch.agents.untrained import build_networks, reward_of
+from drest_torch.agents.untrained import build_networks
 from drest_torch.config.checks import batch_shape
 from drest_torch.config.compose import compose
-from drest_torch.config.schema import shown_features
+from drest_torch.config.schema import reward_of, shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import parse_level, world, write_levels

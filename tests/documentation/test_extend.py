@@ -17,8 +17,8 @@ import torch
 
 from drest_torch.agent import Agent
 from drest_torch.agents.checkpoints import load_checkpoint
-from drest_torch.agents.untrained import reward_of
 from drest_torch.config.compose import compose
+from drest_torch.config.schema import reward_of
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.training.run import resume, start

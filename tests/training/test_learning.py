@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from drest_torch.agents.untrained import build_networks, reward_of
+from drest_torch.agents.untrained import build_networks
 from drest_torch.algos.tabular import Config as TabularConfig
 from drest_torch.algos.tabular import rules_for
 from drest_torch.config.compose import compose
+from drest_torch.config.schema import reward_of
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
 from drest_torch.envs.levels import parse_level
