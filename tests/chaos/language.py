@@ -33,7 +33,7 @@ RUN, MADE, PROMPTS = "run", "made", "prompts.jsonl"
 """A finished run, a folder of transformers, and prompts that both can read."""
 SLOW = {"updates", "warm_up", "scenarios", "selection", "threads", "prompts", "at_once", "episodes_per_meta", "samples"}
 """Keys whose large values take their time."""
-LARGE = {"99999999999999999999", "1e9"}
+LARGE = ("99999999999999999999", "1e9", "99999")
 
 
 def language(*words: str, folder: Path) -> Outcome:
