@@ -24,7 +24,7 @@ from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.mistakes import explain
-from drest_torch.config.reading import flattened
+from drest_torch.config.reading import flattened, typed
 from drest_torch.config.schema import PLACES, CheckConfig, Config, EvaluateConfig, config_folder
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
@@ -214,4 +214,22 @@ def recipes(cfg: Any) -> list[str]:
         taken = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]
         if taken:
             lines.append(f"recipe {group.removeprefix('recipe/')}/{name}: {' '.join(taken)}")
-    return lines
+    return lines + _without_recipe(cfg)
+
+
+TOLD = ("policy.network", "reward.group", "env_steps")
+"""The keys whose values are told of an algorithm without a recipe, besides its own."""
+
+
+def _without_recipe(cfg: Any) -> list[str]:
+    """Return a line if no recipe is made for the algorithm: it then trains with the defaults of dataclasses."""
+    option = HydraConfig.get().runtime.choices.get("algo")
+    kind = HydraConfig.get().runtime.choices.get("algo/kind")
+    kinds = {name.partition("_on_")[0].partition("_in_")[0] for _, name in _recipes()}
+    if kind in kinds or option in _files("algo"):
+        return []
+    values = {f"algo.{key}": value for key, value in cfg.algo.items() if key != "name"}
+    values |= {key: OmegaConf.select(cfg, key) for key in TOLD}
+    told = " ".join(f"{key}={typed(value)}" for key, value in values.items())
+    remedy = f"an algo/{option}.yaml with `override kind: ppo` takes the values of PPO"
+    return [f"no recipe for algo={option}, so it trains with defaults: {told}; {remedy}"]

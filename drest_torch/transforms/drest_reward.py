@@ -25,7 +25,7 @@ from drest_torch.transforms.base import (
 )
 from drest_torch.transforms.best_return import GAMMA
 from drest_torch.transforms.cuts import refuse_parts, warn_of_reset, warn_of_single_ones, warn_of_unfinished
-from drest_torch.transforms.entries import Read, check_declared, refuse_coins, refuse_values
+from drest_torch.transforms.declared import Read, check_declared, refuse_coins, refuse_values
 from drest_torch.transforms.mini_episodes import MiniEpisodes, round_of, steps_before, total
 
 PLAYED = "drest_played"

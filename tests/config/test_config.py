@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import get_args, get_origin, get_type_hints
 
 import pytest
@@ -15,7 +16,7 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.commands.help import COMMANDS, keys_of
 from drest_torch.config import schema as config
 from drest_torch.config.checks import TASK_CHECKS, check_run
-from drest_torch.config.compose import compose, options
+from drest_torch.config.compose import compose, options, recipes
 from drest_torch.config.reading import flattened, settings
 from drest_torch.config.schema import PLACES
 from drest_torch.config.stored import load_config, write_config
@@ -115,6 +116,15 @@ def test_an_algorithm_and_levels_bring_the_values_that_suit_them(overrides, valu
     cfg = compose(*overrides.split(), "run_dir=x")
     assert [OmegaConf.select(cfg, key) for key in SHARED] == values
     assert cfg.reward.episodes_at_start == (16 if "generalist" in overrides else None)
+
+
+@pytest.mark.parametrize(("option", "told"), [("klpen", True), ("reinforce", False), ("exact", False)])
+def test_an_algorithm_without_a_recipe_says_its_values(option, told, monkeypatch):
+    choices = {"algo": option, "algo/kind": option}
+    running = SimpleNamespace(runtime=SimpleNamespace(choices=choices))
+    monkeypatch.setattr("drest_torch.config.compose.HydraConfig.get", lambda: running)
+    lines = recipes(compose("algo=ppo", "levels=example", "algo.lr=0.125"))
+    assert ["algo.lr=0.125" in line and "no recipe for algo=klpen" in line for line in lines] == [True] * told
 
 
 def test_every_recipe_is_one_of_what_it_goes_by():

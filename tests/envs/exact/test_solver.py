@@ -14,7 +14,7 @@ from drest_torch.envs.exact import solver
 from drest_torch.envs.exact.solver import VALUES, LevelSet, PaidCoins, optimal_route, solve
 from drest_torch.envs.levels import PAPER_WORLDS, Coin, Level, LevelError, parse_level, world
 from drest_torch.errors import ConfigError
-from drest_torch.training import gridworlds
+from drest_torch.tasks import gridworlds
 from drest_torch.training.run import start
 from tests.helpers.runs import FEW, QUIET, configured
 from tests.helpers.simulator import (
