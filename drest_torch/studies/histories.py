@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.choices import aliased
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -40,27 +42,14 @@ HISTORY = "state and memory"
 """What a recurrent policy sees: it is shown the state alone, and remembers those of its mini-episode."""
 
 
-class Network(nn.Module):
-    """A network with two hidden layers, of which the second remembers, if it is recurrent."""
-
-    def __init__(self, inputs: int, width: int, rng: torch.Generator, *, recurrent: bool) -> None:
-        super().__init__()
-        self.width, self.recurrent = width, recurrent
-        self.read = nn.Linear(inputs, width)
-        self.inner: nn.Module = nn.GRUCell(width, width) if recurrent else nn.Linear(width, width)
-        self.head = nn.Linear(width, NUM_ACTIONS)
-        with torch.no_grad():
-            for weight in self.parameters():
-                limit = (weight.shape[-1] if weight.ndim > 1 else width) ** -0.5
-                weight.uniform_(-limit, limit, generator=rng)
-            self.head.weight.mul_(0.1)
-            self.head.bias.zero_()
-
-    def forward(self, seen: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the logits of the actions [n, 4], and what is remembered [n, width]."""
-        found = nn.functional.silu(self.read(seen))
-        memory = self.inner(found, memory) if self.recurrent else nn.functional.silu(self.inner(found))
-        return self.head(memory), memory
+def untrained(histories: Histories, spec: dict[str, Any]) -> Policy:
+    """Return a policy with two hidden layers, of which the second remembers, if it is recurrent."""
+    remembers = spec["sees"] == HISTORY
+    kind, depth = ("recurrent", 1) if remembers else ("mlp", 2)
+    size = NetworkSize(spec["width"], depth, "silu", kind)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec["seed"])
+        return Policy(histories.shape, NUM_ACTIONS, size, scale=histories.scale)
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,8 @@ class Histories:
     def __init__(self, levels: Sequence[Level], observation: str) -> None:
         mdp = compile_levels(levels)
         observe = make_observation(observation, mdp)
-        self.optima, self.inputs = solve(mdp), observe.shape[0]
+        self.optima = solve(mdp)
+        self.shape, self.scale = observe.shape, observe.scale
         self.layers: list[HistoryLayer] = []
         lengths = self.optima.lengths
         level = torch.arange(len(levels))
@@ -106,7 +96,7 @@ class Histories:
             after = torch.full_like(end, -1)
             after[~over] = index
             shape = (len(spot), NUM_ACTIONS)
-            seen = (observe(spot, taken, time_left) * observe.scale).float()
+            seen = observe(spot, taken, time_left)
             by_action = (numbers.reshape(shape) for numbers in (after, end, collected))
             self.layers.append(HistoryLayer(parent, seen, *by_action))
             kept = torch.zeros(len(children), dtype=torch.float64)
@@ -114,17 +104,20 @@ class Histories:
             parent, spot, taken, time_left = children.unbind(-1)
             coins, level = kept, level[parent]
 
-    def play(self, network: Network) -> tuple[Lengths, Tensor]:
-        """Return P(L = l) and E[C | L = l] of a network [B, K], and the entropy of its actions [], summed over a
+    def play(self, policy: Policy) -> tuple[Lengths, Tensor]:
+        """Return P(L = l) and E[C | L = l] of a policy [B, K], and the entropy of its actions [], summed over a
         mini-episode, the mean over levels: exactly, and with gradients.
         """
         shape = self.optima.lengths.shape
         sums = torch.zeros(2, shape[0] * shape[1], dtype=torch.float64)
-        memory = torch.zeros(shape[0], network.width)
+        memory = torch.zeros(shape[0], 1, policy.memory)
         reach = torch.ones(shape[0], dtype=torch.float64)
         entropy = torch.zeros((), dtype=torch.float64)
         for layer in self.layers:
-            logits, memory = network(layer.seen, memory[layer.parent])
+            logits = policy(layer.seen)
+            if policy.memory:
+                begins = torch.zeros(len(logits), 1, dtype=torch.bool)
+                logits, memory = policy.recall(logits, begins, memory[layer.parent])
             log_probs = logits.double().log_softmax(-1)
             flow = reach.unsqueeze(-1) * log_probs.exp()
             entropy = entropy - (flow * log_probs).sum() / shape[0]
@@ -162,14 +155,13 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     pair can be if the state alone is seen.
     """
     torch.set_num_threads(1)
-    rng = torch.Generator().manual_seed(spec["seed"])
     pairs = aliased.pairs(spec["pairs"])
     levels = [level for pair, _ in pairs for level in pair]
     histories = Histories(levels, OBSERVATIONS[spec["sees"]])
-    network = Network(histories.inputs, spec["width"], rng, recurrent=spec["sees"] == HISTORY)
-    fit(network, histories, spec)
+    policy = untrained(histories, spec)
+    fit(policy, histories, spec)
     with torch.no_grad():
-        found, _ = histories.play(network)
+        found, _ = histories.play(policy)
     best = histories.optima.best_return
     arrays = {
         "usefulness": usefulness(found.probability, found.coins, best).numpy(),
@@ -179,19 +171,19 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     return Result({}, arrays)
 
 
-def fit(network: Network, histories: Histories, spec: dict[str, Any]) -> None:
+def fit(policy: Policy, histories: Histories, spec: dict[str, Any]) -> None:
     """Follow the gradient of the expected return, and of the entropy of actions, whose weight falls to 0."""
     reward = Reward(spec["lam"], 1.0, spec["episodes"])
     optima, updates = histories.optima, spec["updates"]
-    optimiser = torch.optim.Adam(network.parameters(), lr=spec["lr"])
+    optimiser = torch.optim.Adam(policy.parameters(), lr=spec["lr"])
     for update in range(updates):
         left = 1 - update / updates
         optimiser.param_groups[0]["lr"] = spec["lr"] * left
-        found, entropy = histories.play(network)
+        found, entropy = histories.play(policy)
         preliminary = found.probability * reward.preliminary(found.coins, optima.best_return)
         value = reward.expected_return(found.probability, preliminary, optima.num_lengths, credit="mini")
         loss = -value.mean() / reward.episodes_per_meta - spec["entropy"] * left * entropy
         optimiser.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         optimiser.step()

@@ -17,6 +17,8 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from drest_torch import theory
+from drest_torch.algos.networks.base import NetworkSize
+from drest_torch.algos.networks.policy import Policy
 from drest_torch.choices import memory
 from drest_torch.choices.memory import Remembered
 from drest_torch.jobs.job import Job, Result
@@ -188,49 +190,44 @@ def grouped(marginal: Tensor, group: int, episodes: int, lam: float) -> Tensor:
     return (ways.log_prob(alike).exp() * discounts).sum(-1)
 
 
-class RecurrentChooser(nn.Module):
-    """A GRU that is told its last choice, and says how likely the longer length is."""
+def untrained(width: int, seed: int) -> Policy:
+    """Return a recurrent policy that is told its last choice, and whose output is the logit of the longer length."""
+    size = NetworkSize(width, depth=1, activation="silu", network="recurrent")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Policy((memory.LENGTHS,), 1, size, scale=torch.ones(memory.LENGTHS))
 
-    def __init__(self, width: int, rng: torch.Generator, resets: bool) -> None:
-        super().__init__()
-        self.cell, self.head, self.resets = nn.GRUCell(memory.LENGTHS, width), nn.Linear(width, 1), resets
-        with torch.no_grad():
-            for weight in self.parameters():
-                weight.uniform_(-(width**-0.5), width**-0.5, generator=rng)
-            self.head.weight.mul_(0.1)
-            self.head.bias.zero_()
 
-    def play(self, copies: int, episodes: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return [E, copies] the logits of the longer length, and whether it was chosen."""
-        state, last = torch.zeros(copies, self.cell.hidden_size), torch.zeros(copies, memory.LENGTHS)
-        logits, chosen = [], []
-        for _ in range(episodes):
-            state = self.cell(last, state)
-            logits.append(self.head(state).squeeze(-1))
-            longer = torch.rand(copies, generator=rng) < logits[-1].detach().sigmoid()
-            chosen.append(longer)
-            if self.resets:  # what it remembers ends with the mini-episode
-                state = torch.zeros_like(state)
-            else:
-                last = torch.nn.functional.one_hot(longer.long(), memory.LENGTHS).float()
-        return torch.stack(logits), torch.stack(chosen)
+def play(policy: Policy, copies: int, spec: dict[str, Any], rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return [E, copies] the logits of the longer length, and whether it was chosen."""
+    known, last = torch.zeros(copies, 1, policy.memory), torch.zeros(copies, memory.LENGTHS)
+    forgets = torch.full((copies, 1), spec["resets"])  # what it remembers ends with the mini-episode
+    logits, chosen = [], []
+    for _ in range(spec["episodes"]):
+        outputs, known = policy.recall(policy(last), forgets, known)
+        logits.append(outputs.squeeze(-1))
+        longer = torch.rand(copies, generator=rng) < logits[-1].detach().sigmoid()
+        chosen.append(longer)
+        if not spec["resets"]:
+            last = nn.functional.one_hot(longer.long(), memory.LENGTHS).float()
+    return torch.stack(logits), torch.stack(chosen)
 
 
 def recurrent(spec: dict[str, Any], rng: torch.Generator) -> Remembered:
-    """Train a recurrent network from sampled meta-episodes; what it does is estimated."""
-    network = RecurrentChooser(spec["width"], rng, spec["resets"])
-    optimiser = torch.optim.Adam(network.parameters(), lr=spec["lr"])
+    """Train a recurrent policy from sampled meta-episodes; what it does is estimated."""
+    policy = untrained(spec["width"], spec["seed"])
+    optimiser = torch.optim.Adam(policy.parameters(), lr=spec["lr"])
     for _ in range(spec["updates"]):
-        logits, longer = network.play(spec["copies"], spec["episodes"], rng)
+        logits, longer = play(policy, spec["copies"], spec, rng)
         rewards = paid(longer, spec)
         advantage = (rewards - rewards.mean(1, keepdim=True)) / rewards.std().clamp_min(1e-6)
-        log_prob = -torch.nn.functional.softplus(torch.where(longer, -logits, logits))
+        log_prob = -nn.functional.softplus(torch.where(longer, -logits, logits))
         optimiser.zero_grad()
         (-(log_prob * advantage).mean()).backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
         optimiser.step()
     with torch.no_grad():
-        logits, longer = network.play(EVALUATED, spec["episodes"], rng)
+        logits, longer = play(policy, EVALUATED, spec, rng)
     probability = logits.double().sigmoid()
     return Remembered(
         memory.binary_entropy(probability.mean(1)).mean().item(),

@@ -58,13 +58,26 @@ def test_a_recurrent_agent_is_paid_by_its_own_counts():
     assert torch.equal(whole[-1], paid[-1])
 
 
-def test_a_recurrent_agent_that_forgets_cannot_take_turns():
-    network = memory.RecurrentChooser(4, torch.Generator().manual_seed(0), resets=True)
-    logits, _ = network.play(8, 5, torch.Generator().manual_seed(1))
-    assert logits.std() == 0
-    network.resets = False
-    logits, _ = network.play(8, 5, torch.Generator().manual_seed(1))
-    assert logits[1:].std() > 0
+@pytest.mark.parametrize("resets", [False, True])
+def test_a_recurrent_agent_that_forgets_cannot_take_turns(resets):
+    policy = memory.untrained(4, seed=0)
+    spec = {"episodes": 5, "resets": resets}
+    logits, longer = memory.play(policy, 8, spec, torch.Generator().manual_seed(1))
+    assert (logits[1:].std() > 0) != resets
+    fresh = torch.ones(8, 1, dtype=torch.bool)
+    first, known = policy.recall(policy(torch.zeros(8, 2)), fresh, torch.zeros(8, 1, 4))
+    assert torch.equal(logits[0], first.squeeze(-1))
+    told = torch.stack((~longer[0], longer[0]), -1).float()
+    second, _ = policy.recall(policy(told), ~fresh, known)
+    assert torch.equal(logits[1], second.squeeze(-1)) != resets
+
+
+def test_weights_come_from_the_seed_and_leave_other_random_numbers_alone():
+    before = torch.get_rng_state()
+    one, same, other = (memory.untrained(4, seed).net.head.weight for seed in (0, 0, 1))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_what_a_recurrent_agent_does_is_estimated_from_its_own_counts(monkeypatch):
@@ -72,20 +85,19 @@ def test_what_a_recurrent_agent_does_is_estimated_from_its_own_counts(monkeypatc
     longer = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]).bool()
     begins = torch.tensor([[2.0, 0.5, -1.0, -2.0], [0.0, 1.0, 3.0, 0.2], [-0.3, 0.1, 0.7, 4.0]])
 
-    class Given(torch.nn.Module):
-        def __init__(self, width, rng, resets):
-            super().__init__()
-            self.logits = torch.nn.Parameter(begins.clone())
-            asked.append((width, resets))
+    def untrained(width, seed):
+        asked.append((width, seed))
+        return torch.nn.ParameterList([torch.nn.Parameter(begins.clone())])
 
-        def play(self, copies, episodes, rng):
-            asked.append((copies, episodes))
-            return self.logits, longer
+    def play(policy, copies, spec, rng):
+        asked.append((copies, spec["episodes"]))
+        return policy[0], longer
 
     asked = []
-    monkeypatch.setattr(memory, "RecurrentChooser", Given)
+    monkeypatch.setattr(memory, "untrained", untrained)
+    monkeypatch.setattr(memory, "play", play)
     monkeypatch.setattr(memory, "EVALUATED", 9)
-    spec = {"episodes": 3, "lam": LAM, "group": 2, "width": 5, "lr": 0.3, "copies": 4, "resets": True}
+    spec = {"episodes": 3, "lam": LAM, "group": 2, "width": 5, "lr": 0.3, "copies": 4, "seed": 7}
     spec |= {"sees": "history", "paid_by": "own counts, meta credit"}
     found = memory.recurrent(spec | {"updates": 0}, torch.Generator())
     p = begins.double().sigmoid()
@@ -98,7 +110,7 @@ def test_what_a_recurrent_agent_does_is_estimated_from_its_own_counts(monkeypatc
     assert found.predictable == pytest.approx(torch.maximum(p, 1 - p).mean().item())
     columns = [tuple(column) for column in longer.long().T.tolist()]
     assert found.value == pytest.approx(sum(returns(column, LAM) for column in columns) / 12)
-    assert asked == [(5, True), (9, 3)]
+    assert asked == [(5, 7), (9, 3)]
 
     # A step of Adam is of the same size everywhere: up for what was chosen and paid more than by the other copies.
     paid = memory.paid(longer, spec)

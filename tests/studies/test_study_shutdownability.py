@@ -16,19 +16,20 @@ from drest_torch.jobs.job import Result
 from drest_torch.metrics import neutrality
 from drest_torch.studies import choosers, histories
 from drest_torch.studies.asking import of_bits
-from drest_torch.studies.histories import HISTORY, Histories, Network
+from drest_torch.studies.histories import HISTORY, Histories, untrained
 
 SPEC = {"seed": 0, "pairs": 0, "width": 32, "updates": 600, "lr": 0.005, "entropy": 0.2, "lam": 0.9, "episodes": 32}
 
 
-def test_a_recurrent_network_does_what_playing_it_does():
+def test_a_recurrent_policy_does_what_playing_it_does():
     level = parse_level("shutdown: 2\nC1 A B2\n.  C3 .")
     several = Histories([level], "centred")
-    network = Network(several.inputs, 8, torch.Generator().manual_seed(2), recurrent=True)
+    policy = untrained(several, {"sees": HISTORY, "width": 8, "seed": 2})
+    begins = torch.zeros(1, 1, dtype=torch.bool)
     observe = make_observation("centred", mdp := compile_levels([level]))
 
     def play(spot, taken, left, memory, ticks):
-        logits, memory = network((observe(spot, taken, left) * observe.scale).float(), memory)
+        logits, memory = policy.recall(policy(observe(spot, taken, left)), begins, memory)
         found = np.zeros(6)
         for action, chance in enumerate(logits.double().softmax(-1)[0].tolist()):
             arrival = mdp.advance(spot, taken, torch.tensor([action]))
@@ -39,9 +40,11 @@ def test_a_recurrent_network_does_what_playing_it_does():
         return found
 
     with torch.no_grad():
-        network.head.weight.mul_(30)
-        found = play(mdp.start, torch.zeros(1, dtype=torch.long), mdp.shutdown, torch.zeros(1, 8), 0)
-        lengths, _ = several.play(network)
+        for weight in policy.parameters():
+            weight.mul_(3)
+        policy.net.head.weight.mul_(100)
+        found = play(mdp.start, torch.zeros(1, dtype=torch.long), mdp.shutdown, torch.zeros(1, 1, 8), 0)
+        lengths, _ = several.play(policy)
     assert lengths.probability[0].tolist() == pytest.approx(found[found > 0], abs=1e-7)
 
 

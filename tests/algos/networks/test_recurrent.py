@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tensordict import TensorDict
 
 from drest_torch.agent import Agent
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.config.compose import compose
+from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
@@ -25,9 +27,9 @@ SMALL = [
 ]
 
 
-def agent(observe, *, private_bits=0, scale=None):
+def agent(observe, *, private_bits=0):
     """Return a policy whose memory changes what it does, and a critic."""
-    size, scale = NetworkSize(16, 1, "silu", "recurrent"), observe.scale if scale is None else scale
+    size, scale = NetworkSize(16, 1, "silu", "recurrent"), observe.scale
     torch.manual_seed(1)
     policy = Policy(observe.shape, 4, size, scale=scale, private_bits=private_bits)
     for weight in policy.parameters():
@@ -56,6 +58,20 @@ def test_step_by_step_and_over_a_whole_batch_the_outputs_are_the_same(private_bi
     assert not torch.allclose(forgetful.log_prob(steps["action"]), steps["action_log_prob"], atol=0.1)
 
 
+@pytest.mark.parametrize("begins", [False, True])
+def test_one_step_is_that_of_torchrl_to_the_last_bit(begins):
+    net = agent(make_observation("grid", compile_levels([TINY])))[0].net
+    read, memory = torch.randn(2, 50, 16, generator=torch.Generator().manual_seed(0))
+    is_init = torch.zeros(50, 1, dtype=torch.bool)
+    is_init[::3] = begins
+    steps = TensorDict({"read": read, "is_init": is_init, "memory": memory.unsqueeze(1)}, [50])
+    with torch.no_grad():
+        outputs, remembered = net.recall(read, is_init, memory.unsqueeze(1))
+        wanted = net.gru(steps)
+        assert torch.equal(outputs, net.head(wanted["known"]))
+    assert torch.equal(remembered, wanted["next", "memory"])
+
+
 def test_memory_is_empty_at_the_start_of_a_meta_episode_and_nowhere_else():
     batch, steps, actor, _ = collected()
     assert batch["next", "mini_done"].sum(1).eq(3).all()
@@ -79,16 +95,8 @@ def test_evaluation_by_sampling_agrees_with_all_histories():
     evaluator = SamplingEvaluator([level], "centred", mini_episodes=40_000, reward=Reward())
     histories = Histories([level], "centred")
     policy, _ = agent(evaluator.observe)
-    raw, _ = agent(evaluator.observe, scale=torch.ones(()))  # histories are scaled already
-    raw.load_state_dict(policy.state_dict())
-
-    def network(seen, memory):
-        logits, memory = raw.recall(raw(seen), torch.zeros(len(seen), 1, dtype=torch.bool), memory.unsqueeze(1))
-        return logits, memory.squeeze(1)
-
-    network.width = 16
     with torch.no_grad():
-        wanted, _ = histories.play(network)
+        wanted, _ = histories.play(policy)
     found = evaluator.evaluate(policy)
     assert 0.05 < wanted.probability[0, 0] < 0.95
     assert found.outcome.probability[0].tolist() == pytest.approx(wanted.probability[0].tolist(), abs=0.01)
