@@ -1,6 +1,6 @@
 """Agents that remember earlier mini-episodes: what the reward teaches them, and what makes them random again.
 
-Some are a table over the difference of counts, trained by exact gradients, others a recurrent network, from samples.
+Some are a table over the difference of counts, trained by exact gradients, others a recurrent policy, from samples.
 """
 
 from __future__ import annotations
