@@ -46,7 +46,7 @@ class Recurrent(Flat):
         return self.head(steps["known"]), steps["next", "memory"]
 
     def _one_step(self, read: Tensor, is_init: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what `GRUModule` does for one step of each slot, to the last bit and in half the time."""
+        """Return what `GRUModule` does for one step of each slot, to the last bit but without its overhead."""
         gru = self.gru.gru
         before = torch.where(is_init, 0.0, memory.squeeze(1))
         weights = (gru.weight_ih_l0, gru.weight_hh_l0, gru.bias_ih_l0, gru.bias_hh_l0)
