@@ -84,7 +84,7 @@ class Source(Protocol):
         """Return an untrained policy and, with a ``context``, a critic that sees so many numbers besides."""
 
     def environment(self, *, with_critic: bool) -> Any:
-        """Return slots that play mini-episodes for batches (`drest_torch.play.environment.Environment`)."""
+        """Return slots that play mini-episodes for batches (`drest_torch.play.collector.Environment`)."""
 
     def exact_batches(self) -> Any:
         """Return level sets whose outcomes are known in closed form (`drest_torch.tasks.exact_batch`)."""

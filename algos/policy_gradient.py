@@ -37,7 +37,7 @@ UNUSED = ("loss_entropy", "max_ratio", "mean_ratio")
 class SampledAlgorithm(NetworkAlgorithm):
     """A policy-gradient algorithm on batches [slots, time] of whole mini-episodes. Subclasses make the loss.
 
-    ``environment`` is a `drest_torch.play.environment.Environment`, whose slots play the batches. Minibatches are steps
+    ``environment`` is a `drest_torch.play.collector.Environment`, whose slots play the batches. Minibatches are steps
     drawn from the whole batch, or, where slots are played in groups, whole groups, which share states. They are used
     once, unless the configuration has ``epochs``; with ``max_kl`` an update ends when the policy of a minibatch is
     further than this from the one that played it.

@@ -33,11 +33,12 @@ def operations(network: nn.Module) -> float:
 def run(bench: Bench) -> None:
     for words in ((), ("reward.counting=sequential", "reward.episodes_per_meta=2")):
         ours = our_run(bench, "ppo", *words)
-        policy, updater, size = ours.algorithm.policy, ours.updater, ours.cfg.policy
-        batch = updater.collector.collect(ours.rng)
+        algorithm, size = ours.algorithm, ours.cfg.policy
+        policy = algorithm.policy
+        batch = algorithm.collector.collect(ours.rng)
         # What the network would be given if each step had its own input, tick by tick.
         ticks = zip(batch.get(STATE).T, played(batch).T, strict=True)
-        inputs = [updater.environment.view.observe(state[now]) for state, now in ticks if now.any()]
+        inputs = [algorithm.view.observe(state[now]) for state, now in ticks if now.any()]
         bench.table(
             f"{ours.cfg.algo.episodes:,} slots, {ours.reward.counting} counting, {size.depth} × {size.width} MLP",
             f"{sum(map(len, inputs)):,} steps a batch. The forward passes are the network's, tick by tick, on an input "

@@ -61,15 +61,15 @@ def products(sizes: list[tuple[int, int, int]]) -> Work:
 
 def run(bench: Bench) -> None:
     ours = our_run(bench, "ppo")
-    learner, view, algo = ours.algorithm, ours.algorithm.environment.view, ours.cfg.algo
-    batch = ours.algorithm.collector.collect(ours.rng)
-    seen = view._seen
+    algorithm, algo = ours.algorithm, ours.cfg.algo
+    batch = algorithm.collector.collect(ours.rng)
+    records = algorithm.view.records
 
     def update() -> None:
-        view._seen = seen  # which it forgets after each update
-        learner.update(batch)
+        algorithm.view.records = records  # which an update takes
+        algorithm.learn(algorithm.with_advantages(batch))
 
-    with recorded(learner.policy, learner.critic) as sizes:
+    with recorded(algorithm.policy, algorithm.critic) as sizes:
         update()
     flops = sum(2.0 * rows * inner * columns for rows, inner, columns in sizes)
     before = torch.get_num_threads()

@@ -376,8 +376,7 @@ class Agent:
         """
         from drest_torch import hub  # which the package huggingface_hub is needed for
 
-        levels = '"paper"' if isinstance(self.spec.policy.sees, MapView) else ""
-        card = {"description": f"{self!r}, trained with {self.reward}", "levels": levels}
+        card = {"description": f"{self!r}, trained with {self.reward}", "levels": self._trained.evaluated_on}
         with TemporaryDirectory() as folder:
             return hub.upload(self.save(folder), repo_id, card, private=private, token=token)
 

@@ -87,13 +87,23 @@ def refuse_links(folder: Path, names: Iterable[str] = OF_A_RUN) -> None:
     for name in _listed(folder):
         if _is_among(name, names):
             for path in (folder / name, *_below(folder / name)):
+                if not path.is_symlink() or _is_of_a_session(path.relative_to(folder)):
+                    continue
                 is_replaced = path.is_file() and not any(map(_is_followed, path.relative_to(folder).parts))
-                if path.is_symlink() and not is_replaced and not _lies_in(_real(path), root):
+                if not is_replaced and not _lies_in(_real(path), root):
                     raise FileError(
                         f"{path}: is a link that leads out of {folder}, to {_real(path)}, where files would be "
                         "overwritten and deleted; put the folder itself in place of the link, or move all of "
                         f"{folder} to where the link leads and go on there"
                     )
+
+
+def _is_of_a_session(path: Path) -> bool:
+    """Return whether a path in a run lies in the folder of a session of W&B, into which no later session writes.
+
+    W&B itself puts links to its logs there.
+    """
+    return path.parts[0] == "wandb" and len(path.parts) > 2
 
 
 def is_run(folder: Path) -> bool:

@@ -127,7 +127,7 @@ def test_a_run_leaves_the_half_written_files_of_others(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["checkpoints", "pictures", "pictures/train", "references/4/checkpoints", "model", "model/config.json"]
+    "name", ["checkpoints", "pictures", "pictures/train", "model", "model/config.json", "wandb/latest-run"]
 )
 def test_no_run_goes_on_where_a_link_leads_out_of_it(name, run, tmp_path):
     target = tmp_path / "elsewhere"
@@ -146,6 +146,9 @@ def test_links_that_lead_nowhere_else_are_followed(run, tmp_path):
     (run / "levels.txt").symlink_to(tmp_path / "levels.txt")  # no run writes it
     (run / "checkpoints" / "best.safetensors").symlink_to(tmp_path / "best")  # is replaced
     (tmp_path / "best").write_text("")
+    session = run / "wandb" / "offline-run-1" / "logs"
+    session.mkdir(parents=True)
+    (session / "debug-core.log").symlink_to(tmp_path / "core.log")  # W&B's own link, to which no later session writes
     (run / "pictures").symlink_to("images")
     (run / "images").mkdir()
     (tmp_path / "link").symlink_to(run)

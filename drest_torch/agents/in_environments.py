@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class TrainedInEnvironment:
     """The policy of a run in an environment that is no gridworld, from a checkpoint, and what it can see."""
 
+    evaluated_on = ""
+    """The argument of `Agent.evaluate` in examples: an environment has no levels to choose."""
     keeps = ("policy.", "task.centre", "task.spread", "task.best")
     """What the names of the tensors begin with that are needed to act."""
     shown = 256

@@ -33,6 +33,8 @@ class TrainedOnLevels:
     """The policy of a run in gridworlds, from a checkpoint, and what it can see."""
 
     actions = one_of(NUM_ACTIONS)
+    evaluated_on = '"paper"'
+    """The argument of `Agent.evaluate` in examples."""
     keeps = ("policy.",)
     """What the names of the tensors begin with that are needed to act."""
     shown = None

@@ -17,7 +17,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima
 from drest_torch.envs.interfaces.torchrl_env import STATE, GridworldEnv
-from drest_torch.play.environment import Environment
+from drest_torch.play.collector import Environment
 from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward, PrivateBits
 from drest_torch.transforms.base import appended

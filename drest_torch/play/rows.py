@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.play.environment import Environment
+from drest_torch.play.collector import Environment
 from drest_torch.reward import Reward
 from drest_torch.transforms import BestReturn, DReSTReward, Flatten
 from drest_torch.transforms.base import innermost

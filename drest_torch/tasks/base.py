@@ -119,7 +119,7 @@ class AgentTask(Task):
         return policy, critic
 
     def environment(self, *, with_critic: bool) -> Any:
-        """Return slots that play mini-episodes for batches (`drest_torch.play.environment.Environment`)."""
+        """Return slots that play mini-episodes for batches (`drest_torch.play.collector.Environment`)."""
         raise NotImplementedError(f"{type(self).__name__} has no environment")
 
     def exact_batches(self) -> Any:

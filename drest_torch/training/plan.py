@@ -1,4 +1,4 @@
-"""The plan of a run: all that its loop takes from a configuration, whatever is trained."""
+"""The plan of a run: all that its loop takes from a configuration; and what it says of itself, before and at its end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+from omegaconf import OmegaConf
+
+from drest_torch.agents.checkpoints import State
+from drest_torch.algos.base import Algorithm
 from drest_torch.config.logger import LoggerConfig
+from drest_torch.config.schema import Config
+from drest_torch.tasks.base import Task, count
+from drest_torch.tracking.effort import Pace, updates_of
 from drest_torch.training.folder import resume_command
 
 
@@ -39,3 +47,68 @@ class RunPlan:
     """The whole configuration, for loggers."""
     resume_command: Callable[[Path], str] = resume_command
     """Return the command that resumes the run in a folder."""
+
+
+def pace_of(algorithm: Algorithm) -> Pace:
+    """Return what the steps of a run with this algorithm are."""
+    if algorithm.levels_per_update is None:
+        return Pace(noun=algorithm.steps_are)
+    return Pace(algorithm.config.counted_steps, algorithm.levels_per_update)
+
+
+def plan_of(cfg: Config) -> RunPlan:
+    """Return the plan of a run that trains an agent."""
+    values: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
+    return RunPlan(
+        algo=cfg.algo.name,
+        reward=cfg.reward.name,
+        network=cfg.policy.network,
+        start_from=cfg.start_from,
+        seed=cfg.seed,
+        steps=cfg.env_steps,
+        evaluations=cfg.evaluations,
+        keep_last=cfg.keep_last,
+        progress=cfg.progress,
+        pictures=cfg.pictures > 0,
+        logger=cfg.logger,
+        values=values,
+    )
+
+
+def introduction(plan: RunPlan, task: Task, algorithm: Algorithm, folder: Path) -> str:
+    """Return the lines that say what a run is about to do."""
+    steps = pace_of(algorithm).text(plan.steps)
+    start = "" if plan.start_from is None else f"; begins with the weights of {plan.start_from}"
+    lines = [
+        f"algorithm: {plan.algo}, reward {plan.reward}, {steps}, seed {plan.seed}",
+        *task.lines(),
+        f"policy: {algorithm.describe(plan.network)}{start}",
+        f"device: {_device(task.device)}",
+        f"folder: {folder}",
+    ]
+    return "\n".join(lines)
+
+
+def _device(device: torch.device) -> str:
+    if device.type == "cuda":
+        return f"{device} ({torch.cuda.get_device_name(device)})"
+    return f"{device}, {count(torch.get_num_threads(), 'thread')}"
+
+
+def run_summary(plan: RunPlan, counts: Mapping[str, Any], state: State, pace: Pace) -> dict[str, Any]:
+    """Return the part of a run's summary that does not depend on its evaluation.
+
+    Of exact gradients, which play nothing, ``training`` says what was done.
+    """
+    names = {"algo": plan.algo, "reward": plan.reward, "seed": plan.seed}
+    summary = {**names, **counts, "wall_seconds": round(state.wall_seconds, 3)}
+    levels = pace.levels_per_update
+    if levels is None:
+        return summary
+    return summary | {
+        "training": f"{state.updates:,} {updates_of(levels)}",
+        "updates": state.updates,
+        "levels_per_update": levels,
+        "forward_rows": state.forward_rows,
+        "backward_rows": state.backward_rows,
+    }

@@ -53,8 +53,7 @@ from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
 from drest_torch.training.interruption import interruptible
-from drest_torch.training.plan import RunPlan
-from drest_torch.training.summary import introduction, pace_of, plan_of, run_summary
+from drest_torch.training.plan import RunPlan, introduction, pace_of, plan_of, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""

@@ -30,7 +30,7 @@ from drest_torch.language.objective import (
 )
 from drest_torch.language.training import resume, run_of, trained
 from drest_torch.reward import Reward
-from drest_torch.training.summary import introduction
+from drest_torch.training.plan import introduction
 from tests.helpers.language import SHORT, begun, scores, transformers
 from tests.helpers.runs import same_run, stop_after
 

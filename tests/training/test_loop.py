@@ -14,8 +14,8 @@ from drest_torch.files import read_metrics
 from drest_torch.reward import Reward
 from drest_torch.tracking.sinks import Sink
 from drest_torch.training.folder import lengthen
+from drest_torch.training.plan import introduction
 from drest_torch.training.run import resume, start
-from drest_torch.training.summary import introduction
 from tests.helpers.runs import FEW, QUIET, WITHOUT_EPISODES, small
 
 STEPS = 130
