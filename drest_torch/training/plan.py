@@ -1,4 +1,4 @@
-"""The plan of a run: all that its loop takes from a configuration; and what it says of itself, before and at its end."""
+"""The plan of a run, all that its loop takes from a configuration, and what it says of itself before and at its end."""
 
 from __future__ import annotations
 
