@@ -174,17 +174,17 @@ class SampledAlgorithm(NetworkAlgorithm):
 
     def minibatches(self, steps: TensorDictBase) -> Iterator[TensorDictBase]:
         """Yield the minibatches of each epoch: steps in random order, or whole groups of slots."""
-        count, rng = self.config.minibatches, self.rng
-        sizes = self.sizes_of_groups(steps)
-        members = torch.arange(len(steps), device=steps.device).split(sizes.tolist())
+        rng, number, groups = self.rng, len(steps), None
+        if self.group is not None:
+            sizes = self.sizes_of_groups(steps)
+            groups = torch.arange(len(steps), device=steps.device).split(sizes.tolist())
+            number = len(groups)
         for _ in range(self.epochs):
-            if self.group is None:
-                order = torch.randperm(len(steps), generator=rng, device=rng.device)
-                yield from (steps[index] for index in order.tensor_split(count))
-                continue
-            order = torch.randperm(len(members), generator=rng, device=rng.device)
-            for chosen in order.tensor_split(min(count, len(members))):
-                yield steps[torch.cat([members[group] for group in chosen.tolist()])]
+            order = torch.randperm(number, generator=rng, device=rng.device)
+            for chosen in order.tensor_split(min(self.config.minibatches, number)):
+                if groups is not None:
+                    chosen = torch.cat([groups[group] for group in chosen.tolist()])
+                yield steps[chosen]
 
     def metrics_of(self, batch: TensorDictBase, steps: TensorDictBase) -> dict[str, Any]:
         """Return what a batch shows before it is learned from, and note what it took."""

@@ -148,8 +148,9 @@ class Environment:
         To learn it reads what a batch has ``seen``, if the environment shows the numbers of states.
         """
         reads = self._once(policy, seen, acts=True)
-        if MEMORY not in self.env.observation_spec:
-            self.env = appended(self.env, *reads.transforms())
+        transforms = reads.transforms()
+        if transforms and MEMORY not in self.env.observation_spec:
+            self.env = appended(self.env, *transforms)
         return Actor(reads, self.actions)
 
     def uniform_actor(self) -> Actor:
