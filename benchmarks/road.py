@@ -1,6 +1,12 @@
-"""Compare the steps per second of training with those of another checkout: python -m benchmarks.road --against PATH
+"""Compare how fast this checkout and another one train.
 
-Each repetition trains in both checkouts, one after the other, each in a process of its own.
+    python -m benchmarks.road --against ../old
+    python -m benchmarks.road --against ../old --here precision=float32 precision=bfloat16 --runs "algo=ppo"
+
+Each training is the whole command in a process of its own. In every repetition each variant trains once, in turn, and
+the next repetition goes through them backwards. Two figures are printed: the seconds of the whole command, from the
+start of the process to its end, and the steps per second between the first update and the last. A ratio above 1 means
+that this checkout is faster; it is the ratio of the medians.
 """
 
 from __future__ import annotations
@@ -12,46 +18,125 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
-RUNS = ("algo=ppo", "algo=ppo policy=convolutional", "algo=a2c", "env=cartpole")
+RUNS = ("algo=ppo", "algo=ppo policy=convolutional", "algo=ppo policy=mlp policy.width=512")
+FURTHER_RUNS = ("algo=a2c", "env=cartpole")
+WANTED = {
+    (RUNS[0], "precision=float32"): 1.05,
+    (RUNS[0], "precision=bfloat16"): 1.25,
+    (RUNS[1], "precision=bfloat16"): 1.7,
+    (RUNS[2], "precision=bfloat16"): 1.7,
+}
+"""The ratio of the whole commands that a run with further words is to reach against commit adec9930."""
 
 
-def speed(words: Sequence[str], several: int = 1, checkout: Path = HERE, **variables: str) -> float:
-    """Return the steps per second of so many trainings at once, without start and first evaluation."""
+@dataclass(frozen=True)
+class Speed:
+    """How fast a training was."""
+
+    seconds: float
+    """Seconds of the whole command."""
+    steps: float
+    """Steps per second between the first update and the last."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A checkout, and the words that its command has besides those of the run."""
+
+    checkout: Path
+    words: str = ""
+
+    @property
+    def title(self) -> str:
+        name = "here" if self.checkout == HERE else str(self.checkout)
+        return f"{name} {self.words}".strip()
+
+
+def train(words: Sequence[str], *, count: int = 1, checkout: Path = HERE, **variables: str) -> list[Speed]:
+    """Run a training ``count`` times at once, with these environment variables; return the speed of each."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout), **variables}
+    command = [sys.executable, "-m", "drest_torch.train", *words, "logger=none", "progress=false"]
     with tempfile.TemporaryDirectory() as name:
-        folders = [Path(name) / str(index) for index in range(several)]
-        command = [sys.executable, "-m", "drest_torch.train", *words, "logger=none", "progress=false"]
-        environment = {**os.environ, "PYTHONPATH": str(checkout), **variables}
-        how = {"cwd": checkout, "env": environment, "stdout": subprocess.DEVNULL}
-        for process in [subprocess.Popen([*command, f"run_dir={folder}"], **how) for folder in folders]:
+        folders = [Path(name) / str(index) for index in range(count)]
+        began = time.perf_counter()
+        processes = [
+            subprocess.Popen([*command, f"run_dir={folder}"], cwd=checkout, env=environment, stdout=subprocess.DEVNULL)
+            for folder in folders
+        ]
+        speeds = []
+        for process, folder in zip(processes, folders, strict=True):
             if process.wait():
                 raise SystemExit(f"{checkout}, {' '.join(words)}: exit status {process.returncode}")
-        total = 0.0
-        for folder in folders:
-            rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
-            times = [(row["step"], row["time/wall_seconds"]) for row in rows if "time/wall_seconds" in row]
-            total += (times[-1][0] - times[0][0]) / (times[-1][1] - times[0][1])
-        return total
+            speeds.append(Speed(time.perf_counter() - began, steps_per_second(folder / "metrics.jsonl")))
+        return speeds
+
+
+def steps_per_second(metrics: Path) -> float:
+    """Return the steps per second of a run between its first update and its last."""
+    rows = [json.loads(line) for line in metrics.read_text("utf-8").splitlines()]
+    times = [(row["step"], row["time/wall_seconds"]) for row in rows if "time/wall_seconds" in row]
+    (first_step, first_time), (last_step, last_time) = times[0], times[-1]
+    return (last_step - first_step) / (last_time - first_time)
+
+
+def compare(run: str, variants: Sequence[Variant], steps: int, repetitions: int) -> list[list[Speed]]:
+    """Return the speeds of each variant of a run, which train in turn."""
+    speeds: list[list[Speed]] = [[] for _ in variants]
+    order = list(range(len(variants)))
+    for _ in range(repetitions):
+        for index in order:
+            variant = variants[index]
+            words = [*run.split(), *variant.words.split(), f"env_steps={steps}"]
+            speeds[index] += train(words, checkout=variant.checkout)
+        order.reverse()
+    return speeds
+
+
+def median(speeds: Sequence[Speed]) -> Speed:
+    """Return the medians of both figures."""
+    seconds = statistics.median(speed.seconds for speed in speeds)
+    return Speed(seconds, statistics.median(speed.steps for speed in speeds))
+
+
+def report(run: str, variants: Sequence[Variant], medians: Sequence[Speed], *, has_baseline: bool) -> None:
+    """Print the medians of each variant; the last one is the baseline, if there is any."""
+    print(run, flush=True)
+    for variant, speed in zip(variants, medians, strict=True):
+        line = f"  {variant.title:28} {speed.seconds:8.1f} s {speed.steps:12,.0f} steps/s"
+        if has_baseline and variant != variants[-1]:
+            ratio = medians[-1].seconds / speed.seconds
+            line += f"   whole command {ratio:.2f} ×, training {speed.steps / medians[-1].steps:.2f} ×"
+            wanted = WANTED.get((run, variant.words))
+            if wanted is not None:
+                reached = "reached" if ratio >= wanted else "missed"
+                line += f"   wanted ≥ {wanted} ×: {reached}"
+        print(line, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the medians of both checkouts, and their ratio, for each run."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.road", description=__doc__)
+    """Print the medians of all variants of each run, and how much faster this checkout is."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.road", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--against", type=Path, help="another checkout")
-    parser.add_argument("--steps", type=int, default=1_000_000, help="environment steps of a run")
+    parser.add_argument("--here", nargs="+", default=[""], help="words for this checkout only; one string a variant")
+    parser.add_argument("--steps", type=int, default=4_000_000, help="environment steps of a run")
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--runs", nargs="+", default=RUNS, help="values of the configuration, a word for each run")
+    further = ", ".join(f"'{run}'" for run in FURTHER_RUNS)
+    parser.add_argument("--runs", nargs="+", default=RUNS, help=f"runs, one string each; also of interest: {further}")
     given = parser.parse_args(arguments)
-    checkouts = [HERE, *([given.against.resolve()] if given.against else [])]
-    for values in given.runs:
-        words = [*values.split(), f"env_steps={given.steps}"]
-        found = [[speed(words, checkout=each) for each in checkouts] for _ in range(given.repetitions)]
-        medians = [statistics.median(column) for column in zip(*found, strict=True)]
-        ratio = f"; ratio {medians[0] / medians[1]:.2f}" if len(medians) > 1 else ""
-        print(f"{values}: {' and '.join(f'{median:,.0f}' for median in medians)} steps/s{ratio}", flush=True)
+    variants = [Variant(HERE, words) for words in given.here]
+    if given.against:
+        variants.append(Variant(given.against.resolve()))
+    for run in given.runs:
+        speeds = compare(run, variants, given.steps, given.repetitions)
+        report(run, variants, [median(of_variant) for of_variant in speeds], has_baseline=bool(given.against))
 
 
 if __name__ == "__main__":
