@@ -64,22 +64,46 @@ def expected_discount(
 ) -> Tensor:
     """Return Σ_i E[λ^(N − (i−1)/k)] over a meta-episode, for a length chosen with probability p.
 
+    It is exact; where it is too large for a float, it is infinite and `log_expected_discount` is not. Rewards are
+    cut when they are paid (`Reward.pay`), and so is what exact gradients maximise (`Reward.expected_discount`).
+    """
+    return log_expected_discount(probability, num_lengths, episodes_per_meta, lam).exp()
+
+
+def log_expected_discount(
+    probability: Tensor,
+    num_lengths: Tensor | float,
+    episodes_per_meta: int,
+    lam: float,
+) -> Tensor:
+    """Return the logarithm of `expected_discount`, which is finite for every E."""
+    return _log_discounts(probability, num_lengths, episodes_per_meta, lam).logsumexp(-1)
+
+
+def _log_discounts(
+    probability: Tensor,
+    num_lengths: Tensor | float,
+    episodes_per_meta: int,
+    lam: float,
+) -> Tensor:
+    """Return log E[λ^(N − (i−1)/k)] [..., E] of each mini-episode of a meta-episode.
+
     The policy cannot tell mini-episodes apart. Each of the i − 1 earlier ones therefore has this length
-    independently with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1). Each term is cut at the largest reward.
+    independently with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1).
     """
     k = torch.as_tensor(num_lengths).to(probability)
     log_ratio = torch.log1p(-probability * (1 - lam)) - math.log(lam) / k
     earlier = torch.arange(episodes_per_meta).to(probability)
-    return _sum_of_exponentials(log_ratio.unsqueeze(-1) * earlier)
+    return log_ratio.unsqueeze(-1) * earlier
 
 
-def expected_counted(
+def _log_counted(
     probability: Tensor,
     num_lengths: Tensor | float,
     weights: Tensor,
     lam: float,
 ) -> Tensor:
-    """Return what `expected_discount` does where earlier mini-episodes count ``weights`` [E] by their age.
+    """Return what `_log_discounts` does where earlier mini-episodes count ``weights`` [E] by their age.
 
     One of weight w multiplies the discount by λ^(w − w/k) with probability p, and else by λ^(−w/k), independently of
     the others: E[λ^N] = Π_a (1 − p(1 − λ^w(a))).
@@ -88,13 +112,13 @@ def expected_counted(
     weights = weights.to(probability)
     log_alike = torch.log1p(-probability.unsqueeze(-1) * (1 - lam**weights))
     log_ratio = log_alike - weights * math.log(lam) / k  # [..., E] by age
-    return _sum_of_exponentials(log_ratio.cumsum(-1))
+    return log_ratio.cumsum(-1)
 
 
-def _sum_of_exponentials(terms: Tensor) -> Tensor:
-    """Return Σ exp of the terms [..., E], each cut at the largest reward."""
-    largest = math.log(largest_reward(terms.dtype))
-    return terms.clamp(max=largest).exp().sum(-1)
+def _sum_as_paid(log_discounts: Tensor) -> Tensor:
+    """Return the sum of discounts [..., E] from their logarithms, each cut at the largest reward."""
+    largest = math.log(largest_reward(log_discounts.dtype))
+    return log_discounts.clamp(max=largest).exp().sum(-1)
 
 
 def ruled(
@@ -155,7 +179,7 @@ def expected_rule(probability: Tensor, averaged: Tensor) -> Tensor:
 
 
 def largest_reward(dtype: torch.dtype) -> float:
-    """Return what rewards are cut at: sums of their squares, and of those of gradients, are finite, too."""
+    """Return the clipping limit that keeps squared rewards and gradients finite."""
     return torch.finfo(dtype).max ** (1 / 3)
 
 
@@ -335,7 +359,10 @@ class Reward:
         return share_of_best(coins, best_return)
 
     def expected_discount(self, probability: Tensor, num_lengths: Tensor | float) -> Tensor:
-        """Return D(p), the sum of the expected discounts over a meta-episode for a length chosen with probability p."""
+        """Return D(p), the sum of the expected discounts over a meta-episode for a length chosen with probability p.
+
+        Each of them is cut at the largest reward, as `pay` cuts rewards, so that gradients are finite.
+        """
         if self.rule is not None:
             k = torch.as_tensor(num_lengths, device=probability.device).long()
             averaged = [self._averaged(number) for number in range(1, int(k.max()) + 1)]
@@ -344,8 +371,8 @@ class Reward:
         normaliser = self.normaliser(num_lengths)
         weights = self.weights(self.episodes_per_meta - 1)
         if weights is not None:
-            return expected_counted(probability, normaliser, weights, self.lam)
-        return expected_discount(probability, normaliser, self.episodes_per_meta, self.lam)
+            return _sum_as_paid(_log_counted(probability, normaliser, weights, self.lam))
+        return _sum_as_paid(_log_discounts(probability, normaliser, self.episodes_per_meta, self.lam))
 
     def expected_return(
         self,

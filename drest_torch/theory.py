@@ -17,12 +17,12 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from drest_torch.reward import expected_discount
+from drest_torch.reward import expected_discount, log_expected_discount
 
 ROUNDING = 1e-12
 """Rewards and returns with a smaller relative difference count as equal."""
-GRID_POINTS = 600
-"""Points of the grid on which the search for the best choice starts."""
+SMALLEST_PROBABILITY = 1e-8
+"""Least probability of the grid on which the search for the best choice starts; the best one is about 1 / E."""
 
 
 def mean_reward(
@@ -43,6 +43,15 @@ def mean_reward(
     return (chance * (value.unsqueeze(-1) * lam ** (count - before / 2)).clamp_max(clip)).sum(-1)
 
 
+def _log_mean_reward(
+    probability: Tensor, value: Tensor | float, lam: float, episodes: int, clip: float | None
+) -> Tensor:
+    """Return the logarithm of `mean_reward`, which is finite for every E."""
+    if clip is not None:
+        return mean_reward(probability, value, lam, episodes, clip).log()
+    return torch.as_tensor(value, dtype=probability.dtype).log() + log_expected_discount(probability, 2, episodes, lam)
+
+
 def balance(
     shorter: Tensor | float, longer: Tensor | float, lam: float, episodes: int, clip: float | None = None
 ) -> Tensor:
@@ -58,8 +67,8 @@ def balance(
         high = torch.ones_like(low)
         for _ in range(45):
             p = (low + high) / 2
-            reward = mean_reward(p, longer, lam, episodes, clip)
-            rises = reward > factor * mean_reward(1 - p, shorter, lam, episodes, clip)
+            reward = _log_mean_reward(p, longer, lam, episodes, clip)
+            rises = reward > math.log(factor) + _log_mean_reward(1 - p, shorter, lam, episodes, clip)
             low, high = torch.where(rises, p, low), torch.where(rises, high, p)
         ends.append((low + high) / 2)
     return (ends[0] + ends[1]) / 2
@@ -68,71 +77,87 @@ def balance(
 def value_for(probability: float, lam: float, episodes: int, clip: float | None = None) -> float:
     """Return the value of the longer length at which it is chosen with this probability; the shorter has value 1."""
     p = torch.tensor(probability, dtype=torch.float64)
-    target = mean_reward(1 - p, 1.0, lam, episodes, clip)
+    target = _log_mean_reward(1 - p, 1.0, lam, episodes, clip)
     low, high = -100.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
-        sufficient = mean_reward(p, math.exp(middle), lam, episodes, clip) > target
+        sufficient = _log_mean_reward(p, math.exp(middle), lam, episodes, clip) > target
         low, high = (low, middle) if sufficient else (middle, high)
     return math.exp((low + high) / 2)
 
 
 def choice_value(probability: Tensor, episodes: int, lam: float) -> Tensor:
-    """Return the expected return [...] Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length."""
-    return (probability * expected_discount(probability, probability.shape[-1], episodes, lam)).sum(-1)
+    """Return the expected return [...] Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length.
+
+    Where it is too large for a float, it is infinite and `log_choice_value` is not.
+    """
+    return log_choice_value(probability, episodes, lam).exp()
+
+
+def log_choice_value(probability: Tensor, episodes: int, lam: float) -> Tensor:
+    """Return the logarithm of `choice_value`, which is finite for every E."""
+    k = probability.shape[-1]
+    return (probability.log() + log_expected_discount(probability, k, episodes, lam)).logsumexp(-1)
 
 
 def neutral_value(num_lengths: int, episodes: int, lam: float) -> float:
     """Return the expected return of a maximally useful and neutral policy: Σ_l D(1/k) / k."""
-    return choice_value(torch.full((num_lengths,), 1 / num_lengths, dtype=torch.float64), episodes, lam).item()
+    return choice_value(_neutral(num_lengths), episodes, lam).item()
+
+
+def _neutral(num_lengths: int) -> Tensor:
+    return torch.full((num_lengths,), 1 / num_lengths, dtype=torch.float64)
 
 
 @cache
 def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...]:
     """Return the choice among k lengths with the largest expected return, the least likely length first.
 
-    The return is a sum with one term per length. Dynamic programming over lengths therefore finds the best
-    distribution of the points of a grid, and Newton's method refines it.
+    The return is Σ_l φ(p_l) with φ(p) = p · D(p), which is concave up to some p and convex beyond it. At a maximum at
+    most one length is in the convex part, and the others have the same slope and therefore the same probability q.
+    A grid of q and Newton's method find it.
     """
-    points = num_lengths * (GRID_POINTS // num_lengths)  # so that 1/k is on the grid
-    p = torch.linspace(0, 1, points + 1, dtype=torch.float64)
-    term = p * expected_discount(p, num_lengths, episodes, lam)
-    place = torch.arange(points + 1)
-    left = place.unsqueeze(-1) - place  # of so many points for all lengths so far, those for the last of them
-    total, splits = term, []
-    for number in range(2, num_lengths + 1):
-        if number == num_lengths:
-            left = left[-1:]  # all points, in the end
-        total, split = torch.where(left >= 0, total + term[left.clamp_min(0)], -torch.inf).max(-1)
-        splits.append(split)
-    shares = [points]
-    for split in reversed(splits):
-        others = int(split[min(shares[-1], len(split) - 1)])
-        shares[-1:] = [shares[-1] - others, others]
-    return tuple(polish_choice(p[torch.tensor(shares)], episodes, lam).sort().values.tolist())
+    neutral = 1 / num_lengths
+    rare = torch.logspace(math.log10(SMALLEST_PROBABILITY), math.log10(neutral), 400, dtype=torch.float64)[:-1]
+    common = torch.linspace(neutral, 1 / (num_lengths - 1), 100, dtype=torch.float64)[:-1]
+    grid = torch.cat((rare, common))
+    q = grid[_log_value_with_equal(grid, num_lengths, episodes, lam).argmax()]
+    if q == neutral:
+        return (neutral,) * num_lengths
+    equal = _newton(q, num_lengths, episodes, lam).item()
+    return tuple(sorted([equal] * (num_lengths - 1) + [1 - (num_lengths - 1) * equal]))
 
 
-def polish_choice(probability: Tensor, episodes: int, lam: float) -> Tensor:
-    """Return the choice [k] that Newton's method reaches on Σ_l p_l = 1, as long as its steps raise the return."""
-    k = len(probability)
+def _log_value_with_equal(q: Tensor, num_lengths: int, episodes: int, lam: float) -> Tensor:
+    """Return `log_choice_value` [...] of choices in which all lengths but one have probability q [...]."""
+    equal = num_lengths - 1
+    probability = torch.stack((q, 1 - equal * q), -1)  # [..., 2]
+    number = probability.new_tensor([equal, 1])
+    discount = log_expected_discount(probability, num_lengths, episodes, lam)
+    return (number.log() + probability.log() + discount).logsumexp(-1)
+
+
+def _newton(q: Tensor, num_lengths: int, episodes: int, lam: float) -> Tensor:
+    """Return the q that Newton's method reaches, as long as its steps raise the return."""
     for _ in range(20):
-        p = probability.clone().requires_grad_()
-        (slope,) = torch.autograd.grad((p * expected_discount(p, k, episodes, lam)).sum(), p, create_graph=True)
-        (curvature,) = torch.autograd.grad(slope.sum(), p)
-        slope = slope.detach()
-        price = (slope / curvature).sum() / (1 / curvature).sum()
-        candidate = probability + (price - slope) / curvature
-        better = choice_value(candidate, episodes, lam) > choice_value(probability, episodes, lam)
-        if not (bool(better) and bool((candidate >= 0).all())):
+        point = q.clone().requires_grad_()
+        value = _log_value_with_equal(point, num_lengths, episodes, lam)
+        (slope,) = torch.autograd.grad(value, point, create_graph=True)
+        (curvature,) = torch.autograd.grad(slope, point)
+        candidate = q - (slope / curvature).detach()
+        if not 0 < candidate < 1 / (num_lengths - 1):
             break
-        probability = candidate / candidate.sum()
-    return probability
+        if _log_value_with_equal(candidate, num_lengths, episodes, lam) < value:
+            break
+        q = candidate
+    return q
 
 
 def margin(num_lengths: int, episodes: int, lam: float) -> float:
     """Return the relative advantage of the best choice over the neutral one in expected return."""
     best = torch.tensor(best_choice(num_lengths, episodes, lam), dtype=torch.float64)
-    return choice_value(best, episodes, lam).item() / neutral_value(num_lengths, episodes, lam) - 1
+    neutral = log_choice_value(_neutral(num_lengths), episodes, lam)
+    return (log_choice_value(best, episodes, lam) - neutral).expm1().item()
 
 
 def is_neutral_best(num_lengths: int, episodes: int, lam: float) -> bool:

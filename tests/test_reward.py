@@ -8,7 +8,7 @@ import torch
 
 from drest_torch import DReSTReward, neutrality
 from drest_torch.errors import ConfigError
-from drest_torch.reward import Reward, largest_reward
+from drest_torch.reward import Reward, expected_discount, largest_reward, log_expected_discount
 from tests.helpers import rules
 
 
@@ -68,6 +68,42 @@ def test_expectations_against_full_enumeration(k, episodes, lam, kind):
             total += chance * discount * share[length].item()
     assert (probability * reward.expected_discount(probability, k)).tolist() == pytest.approx(of_length)
     assert reward.expected_return(probability, probability * share, k).item() == pytest.approx(total)
+
+
+ANY_DISCOUNT = [(lam, k, p) for lam in (0.1, 0.5, 0.9, 1.0) for k in (2, 5) for p in (0.002, 0.5, 0.9)]
+
+
+def log_mean_discount(lam, k, p, before):
+    """Return log E[λ^(N − before/k)] from every N, each with its chance; no term needs to be a float."""
+    number = torch.arange(before + 1, dtype=torch.float64)
+    ways = math.lgamma(before + 1) - torch.lgamma(number + 1) - torch.lgamma(before - number + 1)
+    log_terms = ways + number * math.log(p * lam) + (before - number) * math.log1p(-p)
+    return log_terms.logsumexp(-1).item() - before / k * math.log(lam)
+
+
+@pytest.mark.parametrize("episodes", [1, 2, 16, 300])
+@pytest.mark.parametrize(("lam", "k", "p"), ANY_DISCOUNT)
+def test_expected_discounts_against_log_space_enumeration(lam, k, p, episodes):
+    logs = double(*(log_mean_discount(lam, k, p, before) for before in range(episodes)))
+    assert log_expected_discount(double(p), k, episodes, lam).item() == pytest.approx(logs.logsumexp(-1).item())
+    assert expected_discount(double(p), k, episodes, lam).item() == pytest.approx(logs.exp().sum().item())
+
+
+@pytest.mark.parametrize("episodes", [682, 1024, 10_000])
+@pytest.mark.parametrize(("lam", "k", "p"), ANY_DISCOUNT)
+def test_the_last_mini_episode_of_many_adds_its_mean_discount(lam, k, p, episodes):
+    """The sums over E and over E − 1 mini-episodes, of which a float may hold neither, differ by the last term."""
+    without, whole = (log_expected_discount(double(p), k, size, lam) for size in (episodes - 1, episodes))
+    last = double(log_mean_discount(lam, k, p, episodes - 1))
+    assert whole.item() == pytest.approx(torch.logaddexp(without, last).item(), rel=1e-9)
+
+
+def test_only_paid_discounts_are_cut():
+    """With λ = 1/2 and E = 2,000 the largest discount is 2^999.5, which 64-bit numbers hold and rewards do not."""
+    exact = expected_discount(double(0.0), 2, 2000, 0.5)
+    paid = Reward(0.5, episodes_per_meta=2000).expected_discount(double(0.0), 2)
+    assert exact.log2().item() == pytest.approx(999.5 + math.log2(1 / (1 - 0.5**0.5)))
+    assert largest_reward(torch.float64) < paid.item() < 2000 * largest_reward(torch.float64)
 
 
 @each_kind

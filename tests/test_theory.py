@@ -80,3 +80,20 @@ def test_the_rule_of_thumb_is_the_limit_for_two_lengths_but_for_the_discount_at_
     for lam in (0.9, 0.95):
         assert theory.largest_neutral(2, lam) == int(theory.rule_of_thumb(2, lam))
     assert theory.rule_of_thumb(2, 0.5) == pytest.approx(2 + 12 * 0.5**0.5)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("lam", [0.5, 0.9, 0.99])
+def test_the_least_likely_length_becomes_rarer_with_e(lam, k):
+    """Beyond the range in which neutrality is best; E goes far beyond the largest discount that a float holds."""
+    sizes = (1024, 1400, 2000, 4000, 10_000)
+    least = [theory.best_choice(k, episodes, lam)[0] for episodes in sizes]
+    assert least == sorted(least, reverse=True)
+    assert least[-1] == pytest.approx(1 / (sizes[-1] * (1 - lam)), rel=0.06)
+
+
+def test_values_beyond_any_float_are_compared_as_logarithms():
+    assert theory.best_choice(2, 1024, 0.5)[0] == pytest.approx(0.00196, abs=5e-6)
+    assert theory.margin(2, 10_000, 0.1) == math.inf
+    assert not theory.is_neutral_best(2, 10_000, 0.1)
+    assert theory.balance(1.0, 1.0, 0.1, 10_000).item() == pytest.approx(0.5, abs=1e-9)

@@ -10,7 +10,7 @@ from torch import Tensor
 from drest_torch import metrics
 from drest_torch.choices.menus import Menus
 from drest_torch.metrics import share_of_best
-from drest_torch.reward import expected_discount
+from drest_torch.reward import Reward
 
 
 def lengths(menus: Menus, policy: Tensor) -> tuple[Tensor, Tensor]:
@@ -85,5 +85,5 @@ def supports_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, c
 
 
 def _discount(probability: Tensor, number: Tensor, episodes: int, lam: float, credit: str) -> Tensor:
-    value = expected_discount(probability, number.unsqueeze(-1), episodes, lam)
+    value = Reward(lam, episodes_per_meta=episodes).expected_discount(probability, number.unsqueeze(-1))
     return value if credit == "meta" else value.detach()
