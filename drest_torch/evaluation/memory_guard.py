@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import resource
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +23,14 @@ from drest_torch.errors import ConfigError
 
 BYTES_PER_STATE = 640
 """Memory of exact evaluation per reachable state: 610 bytes measured, with 0.4 and with 2.4 million states."""
+BYTES_KEPT_PER_STATE = 256
+"""The share of them that is kept between evaluations."""
 COPIES = 4
 """Of each weight: itself, its gradient and two averages of the optimizer."""
 BYTES_PER_EPISODE = 100
 """Of the batch of an update, at least."""
+SMALL = 2.0**20
+"""A part of a run that takes less is not named."""
 CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -32,7 +40,108 @@ def free_memory() -> float:
     with suppress(OSError, KeyError, ValueError):  # no Linux, or no group of its own
         limits.append(_free_in_the_system())
         limits.append(_free_in_the_group())
+    with suppress(OSError, ValueError):
+        limits.append(_free_in_the_process())
     return min(limits)
+
+
+def _free_in_the_process() -> float:
+    """Return what ``ulimit -v`` leaves."""
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most == resource.RLIM_INFINITY:
+        return math.inf
+    return float(most - _pages(0))
+
+
+def resident_memory() -> float:
+    """Return the bytes of memory that this process has taken, 0 if the system does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        return float(_pages(1))
+    return 0.0
+
+
+def peak_memory() -> float:
+    """Return the most bytes of memory that this process has had so far."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def _pages(column: int) -> int:
+    """Return the bytes in a column of the table of memory: 0 is what was asked for, 1 is what was taken."""
+    return int(Path("/proc/self/statm").read_text().split()[column]) * resource.getpagesize()
+
+
+@dataclass(frozen=True)
+class MemoryPart:
+    """What a part of a run will take, and the key that it grows with."""
+
+    name: str
+    bytes: float
+    key: str
+    per_unit: float | None = None
+    """Bytes for each unit of the key; None: they are not in proportion."""
+    step: float = 1
+    """The key has to be a multiple of it."""
+    fixed: float = 0.0
+    """The share of the bytes that is there whatever the key."""
+
+    def largest(self, room: float) -> float:
+        """Return the largest value of the key with which the part fits, 0 if none does."""
+        if self.per_unit is None or room <= self.fixed:
+            return 0
+        return math.floor((room - self.fixed) / self.per_unit / self.step) * self.step
+
+
+@dataclass(frozen=True)
+class RunMemory:
+    """What a run has taken, and what it will take besides at its peak, estimated."""
+
+    parts: Sequence[MemoryPart]
+    taken: float
+    peak_so_far: float = 0.0
+
+    @property
+    def needed(self) -> float:
+        """Return the bytes that are not taken yet."""
+        return sum(part.bytes for part in self.parts)
+
+    @property
+    def peak(self) -> float:
+        """Return the bytes of the whole run at its peak."""
+        return max(self.peak_so_far, self.taken + self.needed)
+
+    def text(self, free: float) -> str:
+        """Return the estimate in the words of an introduction."""
+        large = [f"{part.name} {_gib(part.bytes)}" for part in self._by_size() if part.bytes >= SMALL]
+        parts = ", ".join([f"{_gib(self.taken)} taken already", *large])
+        left = ""
+        if math.isfinite(free):
+            left = f"; {_gib(free)} GiB are free"
+        return f"about {_gib(self.peak)} GiB at most ({parts}){left}"
+
+    def check(self, free: float) -> None:
+        """Refuse a run that needs more than is free, with the largest value of the key that matters most."""
+        if self.needed <= free:
+            return
+        remedy = f"use a smaller {' and a smaller '.join(part.key for part in self._by_size()[:2])}"
+        for part in self._by_size():
+            largest = part.largest(free - self.needed + part.bytes)
+            if largest > 0:
+                remedy = f"use {part.key}={largest:.12g}, the largest value that fits"
+                break
+        parts = ", ".join(f"{part.name} {_gib(part.bytes)}" for part in self._by_size())
+        raise ConfigError(
+            f"this run needs at least {_gib(self.needed)} GiB of memory more than it has taken ({parts}), and "
+            f"{_gib(free)} GiB are free; {remedy}"
+        )
+
+    def _by_size(self) -> list[MemoryPart]:
+        return sorted(self.parts, key=lambda part: -part.bytes)
+
+
+def _gib(size: float) -> str:
+    gib = size / 2**30
+    return f"{gib:,.0f}" if gib >= 100 else f"{gib:.2g}"
 
 
 def _free_in_the_system() -> float:

@@ -15,7 +15,7 @@ from drest_torch.agents.checkpoints import State
 from drest_torch.agents.specification import KEY, AgentSpec
 from drest_torch.agents.untrained import build_networks
 from drest_torch.config.schema import Config
-from drest_torch.evaluation.memory_guard import MemoryGuard
+from drest_torch.evaluation.memory_guard import MemoryGuard, RunMemory
 from drest_torch.files import write_json
 from drest_torch.reward import Reward
 
@@ -44,6 +44,10 @@ class Task(ABC):
 
     def close(self) -> None:  # noqa: B027 (most need nothing)
         """End what runs beside the program."""
+
+    def memory(self, algorithm: Any) -> RunMemory | None:
+        """Return the memory that a run with this algorithm takes; None: it is not estimated."""
+        return None
 
     # ------------------------------------------------------------------------------------ evaluation
 

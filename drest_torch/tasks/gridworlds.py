@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,21 @@ from drest_torch.envs.exact.solver import LevelSet, PaidCoins
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
-from drest_torch.evaluation.memory_guard import check_at_once, check_batch, check_size
+from drest_torch.evaluation.memory_guard import (
+    RunMemory,
+    check_at_once,
+    check_batch,
+    check_size,
+    peak_memory,
+    resident_memory,
+)
 from drest_torch.evaluation.results import Results
 from drest_torch.metrics import share_of_best
 from drest_torch.play import level_sets
 from drest_torch.play.gridworld_slots import Compiled, Gridworlds
 from drest_torch.play.level_sets import Levels
 from drest_torch.play.world_table import tabulate
+from drest_torch.tasks import gridworld_memory
 from drest_torch.tasks.base import AgentTask, count
 from drest_torch.tasks.exact_batch import ExactBatch, ExactBatches
 from drest_torch.tasks.sampling import FreshLevels, LevelSampler
@@ -59,6 +68,7 @@ class GridworldTask(AgentTask):
 
     def __init__(self, cfg: Config, rng: torch.Generator) -> None:
         self.cfg, self.device = cfg, rng.device
+        gridworld_memory.check_number_of_levels(cfg)
         stage(f"loading the levels of {cfg.levels.path or cfg.levels.name} …", shown=cfg.progress)
         self.levels = level_sets.load(cfg)
         check_levels(cfg, self.levels.train, self.levels.evaluated())
@@ -83,6 +93,9 @@ class GridworldTask(AgentTask):
         """The level sets of the last evaluation, by split."""
         self.spec = self._specification()
         self.watched = {"train": self.evaluator(sets["train"].first(cfg.evaluated_levels))}
+        self._played: Gridworlds | None = None
+        """The slots of an algorithm that samples."""
+        self._is_exact = False
         if SELECTION in sets:
             self.selection = self.watched[SELECTION] = self.evaluator(sets[SELECTION])
 
@@ -166,6 +179,7 @@ class GridworldTask(AgentTask):
         )
         if self.sampler.changes:
             environment.sample = lambda groups: self._solved(self.sampler.sample(groups))
+        self._played = environment
         return environment
 
     def exact_batches(self) -> ExactBatches:
@@ -174,6 +188,7 @@ class GridworldTask(AgentTask):
         settings = 1 << cfg.policy.private_bits
         check_at_once(self.trained.first(1).mdp, cfg.algo.levels_at_once, cfg.memory_gib, settings)
         whole = self.trained if self.compiles_once else None
+        self._is_exact = True
         return ExactBatches(self._unroll, self.sampler, levels_per_update=cfg.algo.levels_at_once, whole=whole)
 
     def _unroll(self, levels: Sequence[Level] | LevelSet) -> ExactBatch:
@@ -199,6 +214,30 @@ class GridworldTask(AgentTask):
             for name, value in self.objective.tensors().items():
                 tensors[f"objective.{name}"] = value
         return tensors
+
+    def memory(self, algorithm: Any) -> RunMemory | None:
+        if self.device.type != "cpu":
+            return None
+        cfg, level_set = self.cfg, self.trained
+        observe = self.observation(level_set.mdp)
+        row = gridworld_memory.FLOAT * math.prod(observe.shape)
+        parts = [gridworld_memory.weights_part(algorithm.policy, algorithm.critic)]
+        if self._played is not None:
+            sizes = gridworld_memory.batch_memory(cfg, level_set.mdp, observe, self._played, algorithm)
+            parts.append(gridworld_memory.batch_part(cfg, sizes))
+        elif self._is_exact:
+            parts.append(gridworld_memory.exact_part(cfg, level_set.sizes.states))
+        if cfg.sampled is not None:
+            parts.append(gridworld_memory.sampled_part(level_set.mdp, row))
+        else:
+            watched = [evaluator.sizes for evaluator in self.watched.values()]
+            reported = [levels.sizes for levels in self.reported.values()]
+            parts.append(
+                gridworld_memory.evaluation_part(
+                    watched, reported, row, memory_gib=cfg.memory_gib, batch=parts[-1].bytes
+                )
+            )
+        return RunMemory(parts, resident_memory(), peak_memory())
 
     # ------------------------------------------------------------------------------------ evaluation
 

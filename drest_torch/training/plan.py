@@ -14,6 +14,7 @@ from drest_torch.agents.checkpoints import State
 from drest_torch.algos.base import Algorithm
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.config.schema import Config
+from drest_torch.evaluation.memory_guard import RunMemory, free_memory
 from drest_torch.tasks.base import Task, count
 from drest_torch.tracking.effort import Pace, updates_of
 from drest_torch.training.folder import resume_command
@@ -75,7 +76,9 @@ def plan_of(cfg: Config) -> RunPlan:
     )
 
 
-def introduction(plan: RunPlan, task: Task, algorithm: Algorithm, folder: Path) -> str:
+def introduction(
+    plan: RunPlan, task: Task, algorithm: Algorithm, folder: Path, *, memory: RunMemory | None = None
+) -> str:
     """Return the lines that say what a run is about to do."""
     steps = pace_of(algorithm).text(plan.steps)
     start = "" if plan.start_from is None else f"; begins with the weights of {plan.start_from}"
@@ -84,8 +87,10 @@ def introduction(plan: RunPlan, task: Task, algorithm: Algorithm, folder: Path) 
         *task.lines(),
         f"policy: {algorithm.describe(plan.network)}{start}",
         f"device: {_device(task.device)}",
-        f"folder: {folder}",
     ]
+    if memory is not None:
+        lines.append(f"memory: {memory.text(free_memory())}")
+    lines.append(f"folder: {folder}")
     return "\n".join(lines)
 
 

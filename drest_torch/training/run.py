@@ -39,6 +39,7 @@ from drest_torch.config.checks import check_run, check_unread, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
+from drest_torch.evaluation.memory_guard import free_memory
 from drest_torch.files import disown, own, read_whole, remove_partial, write_json
 from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.play.level_sets import level_files
@@ -73,6 +74,8 @@ class Run:
         self.is_new = False
         """Whether it has just been created, so that nothing is lost if it cannot begin."""
         self.pace = pace_of(algorithm)
+        self.memory = task.memory(algorithm)
+        """The memory that it takes, if it is estimated."""
 
     @property
     def reward(self) -> Reward:
@@ -143,7 +146,8 @@ class Run:
 
     def _introduce(self) -> None:
         """Say what the run is about to do, and warn of rewards that cannot be paid in full."""
-        stage(introduction(self.plan, self.task, self.algorithm, self.folder), shown=self.plan.progress)
+        lines = introduction(self.plan, self.task, self.algorithm, self.folder, memory=self.memory)
+        stage(lines, shown=self.plan.progress)
         warning = self.algorithm.warning(self.reward)
         if warning is not None:
             print(f"drest_torch: {warning}", file=sys.stderr)
@@ -333,7 +337,10 @@ def run_of(cfg: Config, folder: Path) -> Run:
     rng = generator(cfg.seed, cfg.device, cfg.threads)
     task = TASKS.make(cfg, rng)
     algorithm = ALGORITHMS[cfg.algo.name].Algorithm.on(task, cfg.algo, rng)
-    return Run(plan_of(cfg), task, algorithm, folder)
+    run = Run(plan_of(cfg), task, algorithm, folder)
+    if run.memory is not None:
+        run.memory.check(free_memory())
+    return run
 
 
 def start(cfg: Config) -> Run:

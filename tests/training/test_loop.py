@@ -240,10 +240,12 @@ def test_a_run_says_what_it_is_about_to_do(name, tmp_path):
     for word, network in networks.items():
         count = 0 if network is None else sum(parameter.numel() for parameter in network.parameters())
         expected = [line.replace(word, f"{count:,}") for line in expected]
-    *found, device, folder = introduction(run.plan, run.task, run.algorithm, tmp_path).splitlines()
+    lines = introduction(run.plan, run.task, run.algorithm, tmp_path, memory=run.memory).splitlines()
+    *found, device, memory, folder = lines
     assert found == expected
     threads = torch.get_num_threads()
     assert device == f"device: cpu, {threads} thread{'' if threads == 1 else 's'}"
+    assert memory.startswith("memory: about ")
     assert folder == f"folder: {tmp_path}"
 
 
