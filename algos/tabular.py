@@ -12,12 +12,10 @@ of the expected return. It is where no coin can be collected before the choice o
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import torch
 from omegaconf import MISSING
@@ -27,25 +25,12 @@ from drest_torch.algos import base
 from drest_torch.algos.base import Effort, Need, Source, needs_of_a_model
 from drest_torch.algos.networks.spec import TABLE
 from drest_torch.algos.networks.table import TablePolicy
-from drest_torch.algos.tabular_kernel import Rules, World, new_state, play, scheduled
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
-
-def _keep_torchs_threads() -> None:
-    """Start numba's threads and restore torch's number of threads, which their start sets to the number of cores.
-
-    They are threads of a kind that a forked process can have of its own, unless the user has chosen another one.
-    """
-    threads = torch.get_num_threads()
-    if "NUMBA_THREADING_LAYER" not in os.environ:
-        numba.config.THREADING_LAYER = "forksafe"  # type: ignore[attr-defined]
-    numba.get_num_threads()
-    torch.set_num_threads(threads)
-
-
-_keep_torchs_threads()
+if TYPE_CHECKING:  # numba takes a while to import, and a configuration needs none of it
+    from drest_torch.algos.tabular_kernel import Rules, World
 
 
 @dataclass
@@ -115,6 +100,8 @@ class Tabular(base.Algorithm):
 
     def begin(self, world: World, rules: Rules) -> None:
         """Set the world and the rules, and start with the state of a new agent."""
+        from drest_torch.algos.tabular_kernel import new_state
+
         seed = torch.randint(1 << 62, (1,), generator=self.rng).numpy()
         self.world, self.rules = world, rules
         state = new_state(seed, len(self.policy.logits), len(rules.divisor))
@@ -122,6 +109,8 @@ class Tabular(base.Algorithm):
 
     def update(self, reward: Reward) -> dict[str, Any]:
         """Play mini-episodes and learn from each. They are paid by the reward of the task, which does not change."""
+        from drest_torch.algos.tabular_kernel import play
+
         episodes = self.config.episodes
         steps, cut_off = int(self.state.steps[0]), int(self.state.cut_off[0])
         play(self.world, self.rules, self.state, episodes)
@@ -135,6 +124,8 @@ class Tabular(base.Algorithm):
         }
 
     def scheduled(self) -> dict[str, float]:
+        from drest_torch.algos.tabular_kernel import scheduled
+
         lr, epsilon = scheduled.py_func(self.rules, int(self.state.played[0]))
         return {"optim/lr": float(lr), "optim/epsilon": float(epsilon)}
 
@@ -156,6 +147,8 @@ def rules_for(config: Schedule, reward: Reward, divisor: Sequence[float], *, lea
 
     ``divisor`` holds the number that coins are divided by, for each length; `Reward.divide_by_best` has no effect here.
     """
+    from drest_torch.algos.tabular_kernel import Rules
+
     for key, named in (("reward.rule", reward.rule), ("reward.count", reward.count)):
         if named is not None:
             raise ConfigError(

@@ -10,10 +10,28 @@ that are not finite, which `drest_torch.algos.tabular.check_finite` refuses.
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
+import numba
 import numpy as np
+import torch
 from numba import njit, prange
+
+
+def _keep_torchs_threads() -> None:
+    """Start numba's threads and restore torch's number of threads, which their start sets to the number of cores.
+
+    They are threads of a kind that a forked process can have of its own, unless the user has chosen another one.
+    """
+    threads = torch.get_num_threads()
+    if "NUMBA_THREADING_LAYER" not in os.environ:
+        numba.config.THREADING_LAYER = "forksafe"  # type: ignore[attr-defined]
+    numba.get_num_threads()
+    torch.set_num_threads(threads)
+
+
+_keep_torchs_threads()
 
 NUM_ACTIONS = 4
 LONGEST = 4096

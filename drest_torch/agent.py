@@ -103,7 +103,7 @@ class Agent:
 
     def test_levels(self) -> list[Level]:
         """Return the levels that the agent's run reports on; a run without any is refused."""
-        return self._on_levels("levels").tested()
+        return list(self._on_levels("levels").tested())
 
     @property
     def map_size(self) -> tuple[int, int]:

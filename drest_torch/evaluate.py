@@ -11,6 +11,8 @@ from drest_torch.outputs import refuse_another
 from drest_torch.tracking.stages import stage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from drest_torch.agent import Agent
     from drest_torch.config.schema import EvaluateConfig, LevelsConfig
     from drest_torch.envs.levels import Level
@@ -89,7 +91,7 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     print(shown(f"The page is in {in_json} and {in_words}"))
 
 
-def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> list[Level]:
+def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> Sequence[Level]:
     """Return the levels of a configuration. ``levels=own`` are the test levels of the agent's run."""
     from drest_torch.play import level_sets
 

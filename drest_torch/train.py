@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from drest_torch.commands.cli import command
+from drest_torch.commands.cli import command, importing
 
 if TYPE_CHECKING:
     from drest_torch.config.schema import Config
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 @command("train")
 def main(cfg: Config) -> None:
     """Start or resume a run, and print what it learned."""
-    from hydra.core.hydra_config import HydraConfig
+    with importing():
+        from hydra.core.hydra_config import HydraConfig
 
-    from drest_torch.commands.sweep import join_sweep
-    from drest_torch.config.compose import recipes
-    from drest_torch.errors import shown
-    from drest_torch.tracking.console import print_table
-    from drest_torch.tracking.effort import effort, is_exact, rows
-    from drest_torch.tracking.stages import stage
-    from drest_torch.training.folder import command_line, next_commands
-    from drest_torch.training.run import start_or_resume
+        from drest_torch.commands.sweep import join_sweep
+        from drest_torch.config.compose import recipes
+        from drest_torch.errors import shown
+        from drest_torch.tracking.console import print_table
+        from drest_torch.tracking.effort import effort, is_exact, rows
+        from drest_torch.tracking.stages import stage
+        from drest_torch.training.folder import command_line, next_commands
+        from drest_torch.training.run import start_or_resume
 
     if cfg.resume is None:
         for line in recipes(cfg):

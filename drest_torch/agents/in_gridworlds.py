@@ -147,7 +147,7 @@ class TrainedOnLevels:
         level_set = self.evaluator(self.tested() if levels is None else levels, sampled=sampled, memory_gib=memory_gib)
         return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy, agent)
 
-    def tested(self) -> list[Level]:
+    def tested(self) -> Sequence[Level]:
         """Return the test levels of the run."""
         if "test" not in self.levels.reported:
             raise ConfigError(f"{self.folder} has no test levels; choose levels=paper or levels.path=FILE")

@@ -156,15 +156,11 @@ def options(group: str) -> dict[str, Path]:
     elif group == "study":
         modules = {page.stem: page.with_suffix(".py") for page in STUDIES.glob("*.md")}
     elif group == "objective":
-        modules = {name: _file_of(OBJECTIVES[name]) for name in OBJECTIVES}
+        modules = {name: Path(str(OBJECTIVES[name].__file__)) for name in OBJECTIVES}
     elif group in MODULES:
         registry = MODULES[group]
-        modules = {name: _file_of(registry[name]) for name in registry.own()}
+        modules = {name: registry.file(name) for name in registry.own()}
     return dict(sorted((modules | _files(group)).items()))
-
-
-def _file_of(module: Any) -> Path:
-    return Path(str(module.__file__))
 
 
 def _files(group: str) -> dict[str, Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,16 @@ from drest_torch.config.checks import device_of
 from drest_torch.config.schema import Config, GeneratorKeys, LevelsConfig
 from drest_torch.envs.generation import splits
 from drest_torch.envs.generation import stream as generator
-from drest_torch.envs.levels import PAPER_WORLDS, WORLDS, Level, find_levels, level_to_record, read_levels, world
+from drest_torch.envs.levels import (
+    PAPER_WORLDS,
+    WORLDS,
+    Level,
+    find_levels,
+    largest_map,
+    level_to_record,
+    read_levels,
+    world,
+)
 from drest_torch.errors import ConfigError
 
 
@@ -23,22 +33,20 @@ from drest_torch.errors import ConfigError
 class Levels:
     """The level sets of a run."""
 
-    train: list[Level]
-    selection: list[Level]
+    train: Sequence[Level]
+    selection: Sequence[Level]
     """For choosing the best checkpoint; never reported."""
-    reported: dict[str, list[Level]]
+    reported: dict[str, Sequence[Level]]
     """Level sets that the summary reports on, by the name of the split; the training levels are one."""
     split: splits.Split | None = None
     """The split of the generated levels, if there are any."""
 
-    def every(self) -> list[Level]:
-        """Return all levels; the training levels appear twice, because they are also reported on."""
-        levels = [*self.train, *self.selection]
-        for split in self.reported.values():
-            levels += split
-        return levels
+    def largest_map(self) -> tuple[int, int]:
+        """Return the most rows and the most columns of all levels."""
+        sizes = [largest_map(levels) for levels in (self.train, self.selection, *self.reported.values()) if levels]
+        return max(height for height, _ in sizes), max(width for _, width in sizes)
 
-    def evaluated(self) -> dict[str, list[Level]]:
+    def evaluated(self) -> dict[str, Sequence[Level]]:
         """Return by split the levels that the policy is evaluated on, during training or at its end."""
         return {**self.reported, "selection": self.selection}
 
@@ -46,6 +54,9 @@ class Levels:
 def load(cfg: Config) -> Levels:
     """Read or generate the levels of a run; sets that must not share levels are checked, up to symmetry."""
     split = _split(cfg.levels, device_of(cfg.device))
+    train: Sequence[Level]
+    selection: Sequence[Level]
+    test: Sequence[Level]
     if cfg.levels.fresh and split is None:
         raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated, say")
     if split is not None:
@@ -60,7 +71,7 @@ def load(cfg: Config) -> Levels:
         for other in (test, selection):
             splits.assert_disjoint(train, other)
         splits.assert_disjoint(selection, test)
-    reported = {"train": train}
+    reported: dict[str, Sequence[Level]] = {"train": train}
     if test:
         reported["test"] = test
     trains_on_paper = cfg.levels.path is None and cfg.levels.name in (*WORLDS, "paper")
@@ -93,7 +104,7 @@ SET_OF_LEVELS = "set of levels"
 
 def digest(levels: Levels) -> str:
     """Return a short text that changes with any level of a run but those of its split, which has its own hashes."""
-    of_split: list[list[Level]] = []
+    of_split: list[Sequence[Level]] = []
     if levels.split is not None:
         of_split = [levels.split.train, levels.split.selection, levels.split.test]
     found = hashlib.sha256()
@@ -112,7 +123,7 @@ def digest_of_tests(levels: Levels) -> str:
     return hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16]
 
 
-def named(chosen: LevelsConfig) -> list[Level]:
+def named(chosen: LevelsConfig) -> Sequence[Level]:
     """Return the levels of a file, the worlds of the paper by name, or the test levels of a generated set."""
     if chosen.path is not None:
         return _on_clock(read_levels(chosen.path, x=chosen.x), chosen.clock)

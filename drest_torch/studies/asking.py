@@ -204,7 +204,7 @@ def other_levels(asked: Asked, spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def level_set(arguments: str, number: int) -> list[Level]:
+def level_set(arguments: str, number: int) -> Sequence[Level]:
     """Return so many test levels of the set that arguments of the command choose."""
     cfg = run_config(arguments=arguments.split())
     cfg.levels.test = number

@@ -20,7 +20,7 @@ from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.splits import make_split
 from drest_torch.envs.generation.stream import DRAFTS_AT_ONCE, GeneratorConfig, draft_number, stream
-from drest_torch.envs.levels.symmetry import canonical_key
+from drest_torch.envs.levels.lazy import keys_of
 from drest_torch.files import write_whole
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
@@ -47,7 +47,7 @@ def transfer(spec: dict[str, Any], folder: Path) -> Result:
     """Train as the spec says, then evaluate the policy on the maps of every size, see `by_size`."""
     run, _ = trained(spec, folder)
     levels = run.gridworlds.levels
-    known = frozenset(canonical_key(level) for level in (*levels.train, *levels.selection))
+    known = frozenset((*keys_of(levels.train), *keys_of(levels.selection)))
     return Result({}, by_size(Agent.load(folder), known, spec["sizes"]))
 
 

@@ -13,7 +13,7 @@ import torch
 from drest_torch.config.schema import shown_features
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.levels import PAPER_WORLDS, Level, read_levels, world
-from drest_torch.envs.levels.symmetry import canonical_key
+from drest_torch.envs.levels.lazy import keys_of
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
@@ -49,7 +49,7 @@ def hash_file(path: Path) -> str:
 
 def without(levels: Sequence[Level], known: frozenset[str]) -> list[Level]:
     """Return the levels whose canonical key is not known."""
-    return [level for level in levels if canonical_key(level) not in known]
+    return [level for level, key in zip(levels, keys_of(levels), strict=True) if key not in known]
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
@@ -67,14 +67,16 @@ def evaluate_sets(run: Run, sets: dict[str, Any]) -> dict[str, np.ndarray]:
     Levels that the run has trained on, or selected by, are left out of all sets but that of training levels.
     """
     own = run.gridworlds.levels
-    others = {} if own.split is None else {TEST: own.split.test}
+    others: dict[str, Sequence[Level]] = {}
+    if own.split is not None:
+        others[TEST] = own.split.test
     others[PAPER] = [world(name) for name in PAPER_WORLDS]
     if sets["path"] is not None:
         if hash_file(Path(sets["path"])) != sets["sha256"]:
             raise ConfigError(f"{sets['path']} has changed since the study was started; start it again")
         others[FILE] = read_levels(sets["path"])
-    known = frozenset(canonical_key(level) for level in (*own.train, *own.selection))
-    kept = {name: without(levels, known) for name, levels in others.items()}
+    known = frozenset((*keys_of(own.train), *keys_of(own.selection)))
+    kept: dict[str, Sequence[Level]] = {name: without(levels, known) for name, levels in others.items()}
     kept[TRAIN] = own.train[: trained_levels_reported(run.cfg)]
     return {
         f"{name}/{what}": value
@@ -104,7 +106,7 @@ def outcome(run: Run, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     by its number [n]."""
     ready = run.gridworlds.evaluator(list(levels))
     evaluation = ready.evaluate(run.algorithm.policy)
-    keys = [canonical_key(level) for level in levels]
+    keys = keys_of(levels)
     designs = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     most = evaluation.num_lengths.double().log2()
     tensors = {

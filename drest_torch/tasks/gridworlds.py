@@ -39,7 +39,6 @@ from drest_torch.metrics import share_of_best
 from drest_torch.play import level_sets
 from drest_torch.play.gridworld_slots import Compiled, Gridworlds
 from drest_torch.play.level_sets import Levels
-from drest_torch.play.world_table import tabulate
 from drest_torch.tasks import gridworld_memory
 from drest_torch.tasks.base import AgentTask, count
 from drest_torch.tasks.exact_batch import ExactBatch, ExactBatches
@@ -206,6 +205,8 @@ class GridworldTask(AgentTask):
         """Return the only training level as a table, and m of each of its lengths."""
         check_batch(self.cfg.algo.episodes)
         mdp, optima, _ = self._solved(self.trained)
+        from drest_torch.play.world_table import tabulate  # with numba, which takes a while
+
         return tabulate(mdp, optima), optima.best_return[0].tolist()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -336,12 +337,10 @@ def map_size(cfg: Config, levels: Levels) -> tuple[int, int]:
     """Return the rows and columns of the largest map; smaller maps are padded to it with wall."""
     if cfg.policy.observation == "vector":
         return levels.train[0].height, levels.train[0].width
-    heights = [level.height for level in levels.every()]
-    widths = [level.width for level in levels.every()]
+    height, width = levels.largest_map()
     if levels.split is not None:  # the size must not depend on how many levels are generated
-        heights.append(levels.split.config.height[1])
-        widths.append(levels.split.config.width[1])
-    height, width = max(heights), max(widths)
+        height = max(height, levels.split.config.height[1])
+        width = max(width, levels.split.config.width[1])
     squares = requirements(cfg.policy.network).symmetries == "observation"
     if squares or cfg.levels.symmetries:  # a quarter turn swaps rows and columns
         side = max(height, width)

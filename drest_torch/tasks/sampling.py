@@ -18,7 +18,7 @@ class LevelSampler:
     """A set of levels to train on; with ``symmetries`` each sampled level is rotated and reflected at random."""
 
     def __init__(self, levels: Sequence[Level], rng: torch.Generator, *, symmetries: bool = False) -> None:
-        self.levels, self.rng, self.symmetries = list(levels), rng, symmetries
+        self.levels, self.rng, self.symmetries = levels, rng, symmetries
         self.changes = symmetries
         """Whether sampled levels can differ from those in ``levels``."""
 

@@ -43,7 +43,6 @@ from drest_torch.evaluation.memory_guard import free_memory
 from drest_torch.files import disown, own, read_whole, remove_partial, write_json
 from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.play.level_sets import level_files
-from drest_torch.plots.curves import learning_curves
 from drest_torch.reward import Reward
 from drest_torch.tasks import TASKS
 from drest_torch.tasks.base import Task
@@ -212,6 +211,8 @@ class Run:
         summary = run_summary(self.plan, self.task.counts(self.state), self.state, self.pace)
         summary |= {"splits": splits, "sha256": self._hashes(splits)}
         if self.plan.pictures:
+            from drest_torch.plots.curves import learning_curves  # with matplotlib, which takes a while
+
             pictures["learning"] = self.folder / "pictures" / "learning.png"
             learning_curves(self.folder, pictures["learning"], summary)
         for name, path in pictures.items():

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.actions import ACTIONS, NUM_ACTIONS, STEPS
-from drest_torch.envs.levels import Level, LevelError, features_of
-from drest_torch.envs.objects import KINDS, Layers, WorldObject, kinds_in
+from drest_torch.envs.levels import LazyLevels, Level, LevelError, features_of
+from drest_torch.envs.levels.lazy import maps_of
+from drest_torch.envs.objects import KINDS, Layers, kinds_in
 from drest_torch.envs.objects.lottery import SpotOutcomes, outcomes_of
 
 __all__ = ["ACTIONS", "NUM_ACTIONS", "STEPS", "Arrival", "Mdp", "compile_levels"]
@@ -61,7 +62,7 @@ class StateNumbering(NamedTuple):
 class Mdp:
     """A level set as tensors: S spots, B levels, 4 actions."""
 
-    levels: tuple[Level, ...]
+    levels: Sequence[Level]
     height: int
     width: int
     goto: Tensor
@@ -143,7 +144,7 @@ class Mdp:
     @cached_property
     def num_objects(self) -> int:
         """Return the number of bits of a state: the coins and buttons of the level that has the most."""
-        return max(level.num_objects for level in self.levels)
+        return int(self.found.max()).bit_length()
 
     @cached_property
     def states(self) -> StateNumbering:
@@ -153,7 +154,8 @@ class Mdp:
     @cached_property
     def max_time(self) -> int:
         """Return the largest trajectory-length of any level."""
-        return max(level.max_time for level in self.levels)
+        added = self.outcomes.delay.reshape(self.num_outcomes, -1).amax(0).clamp_min(0)
+        return int((self.shutdown + added.reshape(self.num_levels, -1).sum(-1)).max())
 
     @property
     def device(self) -> torch.device:
@@ -231,43 +233,31 @@ def compile_levels(
     at_least: tuple[int, int] = (1, 1),
     features: Collection[str] = (),
 ) -> Mdp:
-    """Compile a level set to tensors; this is the only loop over levels and objects.
+    """Compile a level set to tensors.
 
     Maps are padded with wall to the largest of the set, and to ``at_least`` this many rows and columns. ``features``
     are added to those of the levels, so that a sample of a larger set is observed like the larger set.
     """
     if not levels:
         raise LevelError("no levels; expected at least one")
-    height = max(at_least[0], *(level.height for level in levels))
-    width = max(at_least[1], *(level.width for level in levels))
-    wall = torch.ones(len(levels), height, width, dtype=torch.bool)
-    numbers: dict[type[WorldObject], list[tuple[float, ...]]] = {}
-    starts = []
-    for index, level in enumerate(levels):
-        wall[index, : level.height, : level.width] = torch.tensor(level.walls)
-        first = index * height * width
-        for thing in (*level.objects, *level.fixtures):
-            numbers.setdefault(type(thing), []).append((first + thing.row * width + thing.column, *thing.numbers))
-        starts.append(first + level.start[0] * width + level.start[1])
+    maps = maps_of(levels)
+    height, width = map(max, at_least, maps.largest())
+    maps = maps.sized(height, width)
     features = features_of(levels).union(features)
     layers = {
-        name: torch.full((wall.numel(),), layer.nothing, dtype=layer.dtype)
+        name: maps.layer(name).reshape(-1)
         for kind in KINDS
         if not kind.is_optional or features.intersection(kind.features)
-        for name, layer in kind.layers.items()
+        for name in kind.layers
     }
-    for kind, rows in numbers.items():
-        spots, *columns = zip(*rows, strict=True)
-        for name, values in zip(kind.layers, columns, strict=True):
-            layers[name][torch.tensor(spots)] = torch.tensor(values, dtype=layers[name].dtype)
     mdp = assembled(
         levels,
-        wall,
+        maps.walls,
         layers,
         features,
-        start=torch.tensor(starts),
-        shutdown=torch.tensor([level.shutdown for level in levels]),
-        free_bumps=torch.tensor([level.clock == "moves" for level in levels]),
+        start=maps.start + torch.arange(len(maps)) * height * width,
+        shutdown=maps.shutdown,
+        free_bumps=maps.free_bumps,
     )
     _check_free_to_move(mdp)
     return mdp.to(device)
@@ -284,12 +274,14 @@ def assembled(
     free_bumps: Tensor,
 ) -> Mdp:
     """Return the level set with these walls [B, H, W] and the other tensors of `Mdp`."""
+    if not isinstance(levels, LazyLevels):
+        levels = tuple(levels)
     goto = _goto(wall)
     for kind in kinds_in(layers):
         if kind.is_on(layers).any():
             goto = kind.redirect(goto, layers, wall.shape)
     return Mdp(
-        levels=tuple(levels),
+        levels=levels,
         height=wall.shape[1],
         width=wall.shape[2],
         goto=goto.reshape(-1),

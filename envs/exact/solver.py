@@ -196,7 +196,7 @@ class LevelSet:
     """A compiled level set that keeps what was computed of it: its solution, and the sizes of its levels."""
 
     def __init__(self, mdp: Mdp) -> None:
-        self.mdp, self.levels = mdp, list(mdp.levels)
+        self.mdp, self.levels = mdp, mdp.levels
         self._optima: dict[tuple[float, bool], Optima] = {}
 
     @cached_property

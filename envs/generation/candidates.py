@@ -6,9 +6,7 @@ A draft depends on the seed and on its own number alone, not on the drafts that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
-from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,7 +14,8 @@ from torch import Tensor
 from drest_torch.envs.counter_rng import Draws
 from drest_torch.envs.dynamics.mdp import Mdp, assembled
 from drest_torch.envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
-from drest_torch.envs.levels import Level
+from drest_torch.envs.levels import LazyLevels
+from drest_torch.envs.levels.maps import Maps
 from drest_torch.envs.objects import KINDS, Button, Coin, Layers, WorldObject, kinds_in
 from drest_torch.envs.objects.lottery import lottery_features
 
@@ -213,41 +212,16 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
 # ------------------------------------------------------------------------------------------- levels
 
 
-def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> list[Level]:
-    """Convert drafts to levels, which is the only work done level by level."""
-    columns, levels = config.width[1], []
-    of_kinds = [(kind, _things(kind, drafts, columns)) for kind in kinds_in(drafts.layers)]
-    walls = drafts.walls.unflatten(1, (-1, columns)).tolist()
-    numbers = zip(*_lists(drafts.number, drafts.height, drafts.width, drafts.shutdown, drafts.start), strict=True)
-    for index, (number, height, width, shutdown, start) in enumerate(numbers):
-        levels.append(
-            Level(
-                name=f"gen-{seed}-{number:06}",
-                shutdown=shutdown,
-                walls=tuple(tuple(row[:width]) for row in walls[index][:height]),
-                start=divmod(start, columns),
-                objects=tuple(chain.from_iterable(things[index] for kind, things in of_kinds if kind.is_taken)),
-                fixtures=tuple(chain.from_iterable(things[index] for kind, things in of_kinds if not kind.is_taken)),
-                clock=config.clock,
-            )
-        )
-    return levels
-
-
-def _things(kind: type[WorldObject], drafts: Drafts, columns: int) -> list[tuple[WorldObject, ...]]:
-    """Return the objects of a kind in each draft, in reading order."""
-    here = kind.is_on(drafts.layers)
-    draft, cell = here.nonzero(as_tuple=True)
-    numbers = [drafts.layers[name][draft, cell] for name in kind.layers]
-    objects = map(partial(_object, kind), *_lists(cell // columns, cell % columns, *numbers))
-    return [tuple(islice(objects, count)) for count in here.sum(-1).tolist()]
-
-
-@lru_cache(1 << 16)
-def _object(kind: type[WorldObject], *values: Any) -> WorldObject:
-    """Return an object, which all levels that have it share: most of them are made many times."""
-    return kind.of_numbers(*values)
-
-
-def _lists(*tensors: Tensor) -> list[list[Any]]:
-    return [tensor.tolist() for tensor in tensors]
+def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> LazyLevels:
+    """Return drafts as levels; a name such as ``gen-7-000123`` holds the seed and the number of the draft."""
+    grid = (-1, config.height[1], config.width[1])
+    maps = Maps(
+        height=drafts.height,
+        width=drafts.width,
+        shutdown=drafts.shutdown,
+        start=drafts.start,
+        free_bumps=torch.full_like(drafts.start, config.clock == "moves", dtype=torch.bool),
+        walls=drafts.walls.reshape(grid),
+        layers={name: values.reshape(grid) for name, values in drafts.layers.items()},
+    )
+    return LazyLevels(maps, drafts.number, f"gen-{seed}-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,8 @@ import torch
 
 from drest_torch.envs.generation import stream as generator
 from drest_torch.envs.generation.stream import GeneratorConfig
-from drest_torch.envs.levels import Level, LevelError
+from drest_torch.envs.levels import LazyLevels, Level, LevelError
+from drest_torch.envs.levels.lazy import keys_of, together
 from drest_torch.envs.levels.level_files import write_file
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.files import read_whole
@@ -30,16 +31,16 @@ FORMAT = 1
 class Split:
     """Training, selection and test levels, and the generator that they come from."""
 
-    train: list[Level]
-    selection: list[Level]
+    train: LazyLevels
+    selection: LazyLevels
     """The levels that choose the best checkpoint."""
-    test: list[Level]
+    test: LazyLevels
     config: GeneratorConfig
     seed: int
 
     def held_out(self) -> frozenset[str]:
         """Return the canonical keys of the selection and test levels, which `generator.stream` must not produce."""
-        return frozenset(canonical_key(level) for level in (*self.selection, *self.test))
+        return frozenset((*self.selection.keys, *self.test.keys))
 
 
 def make_split(
@@ -57,36 +58,65 @@ def make_split(
     training levels. The selection and test levels therefore do not depend on the number of training levels, and a
     larger number of training levels includes those of a smaller number.
     """
-    levels = distinct(generator.stream(config, seed, device=device))
-    first, second, rest = (list(islice(levels, count)) for count in (test, selection, train))
-    return Split(train=rest, selection=second, test=first, config=config, seed=seed)
+    levels = _different(generator.batches(config, seed, device=device), test + selection + train)
+    return Split(
+        test=levels[:test],
+        selection=levels[test : test + selection],
+        train=levels[test + selection :],
+        config=config,
+        seed=seed,
+    )
+
+
+def _different(batches: Iterable[LazyLevels], count: int) -> LazyLevels:
+    """Return the first levels that differ from each other, up to symmetry and translation."""
+    known, parts = KnownKeys(), list[LazyLevels]()
+    for levels in batches:
+        new = (place for place, key in enumerate(levels.keys) if known.add(key))
+        parts.append(levels.at(torch.tensor(list(islice(new, count - len(known.keys))), dtype=torch.int64)))
+        if len(known.keys) == count:
+            break
+    return together(parts)
 
 
 def distinct(levels: Iterable[Level]) -> Iterator[Level]:
     """Yield the levels that differ from all before them, up to symmetry and translation."""
-    known: set[str] = set()
-    repeated = 0
+    known = KnownKeys()
     for level in levels:
-        key = canonical_key(level)
-        repeated = repeated + 1 if key in known else 0
-        if repeated == 0:
-            known.add(key)
+        if known.add(canonical_key(level)):
             yield level
-        elif repeated == MAX_KNOWN:
+
+
+class KnownKeys:
+    """The canonical keys of the levels so far."""
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        self.repeated = 0
+        """The number of keys in a row that were not new."""
+
+    def add(self, key: str) -> bool:
+        """Add a key, and return whether it is new; after `MAX_KNOWN` in a row that are not, raise an error."""
+        if key not in self.keys:
+            self.keys.add(key)
+            self.repeated = 0
+            return True
+        self.repeated += 1
+        if self.repeated == MAX_KNOWN:
             raise LevelError(
-                f"{len(known):,} different levels were found, and the {MAX_KNOWN:,} after them are all among these; "
-                "expected wider ranges for the generator, or fewer levels to be asked for"
+                f"{len(self.keys):,} different levels were found, and the {MAX_KNOWN:,} after them are all among "
+                "these; expected wider ranges for the generator, or fewer levels to be asked for"
             )
+        return False
 
 
-def assert_disjoint(first: Iterable[Level], second: Iterable[Level]) -> None:
+def assert_disjoint(first: Sequence[Level], second: Sequence[Level]) -> None:
     """Refuse two sets that share a level, up to symmetry and translation."""
-    known = {canonical_key(level): level for level in first}
-    for level in second:
-        twin = known.get(canonical_key(level))
-        if twin is not None:
+    known = {key: index for index, key in enumerate(keys_of(first))}
+    for index, key in enumerate(keys_of(second)):
+        if key in known:
             raise LevelError(
-                f"{level.place}: the same level, up to symmetry and translation, as {twin.place}; "
+                f"{second[index].place}: the same level, up to symmetry and translation, as {first[known[key]].place}; "
                 "expected two sets that share none"
             )
 
@@ -130,6 +160,6 @@ def check_split(path: str | os.PathLike[str], split: Split) -> None:
 
 def _hashes(split: Split) -> dict[str, str]:
     """Return the SHA-256 of the canonical keys, one per line in the order of the levels, for each part and for all."""
-    lines = {part: "".join(f"{canonical_key(level)}\n" for level in getattr(split, part)) for part in PARTS}
+    lines = {part: "".join(f"{key}\n" for key in keys_of(getattr(split, part))) for part in PARTS}
     lines["all"] = "".join(lines.values())
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in lines.items()}

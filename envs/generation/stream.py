@@ -25,8 +25,7 @@ from drest_torch.envs.exact.earliest import Properties, button_distance, propert
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.generation.candidates import Drafts, compiled, draw, to_levels, walled_in
 from drest_torch.envs.generation.config import THINNED, GeneratorConfig
-from drest_torch.envs.levels import MAX_LENGTHS, Level, LevelError
-from drest_torch.envs.levels.symmetry import canonical_key
+from drest_torch.envs.levels import MAX_LENGTHS, LazyLevels, Level, LevelError
 
 __all__ = ["GeneratorConfig", "draft_number", "generate", "stream"]
 
@@ -56,6 +55,19 @@ def stream(
     ``without`` are left out, so that fresh training levels are never selection or test levels. Drafts are sampled and
     searched on the device.
     """
+    for levels in batches(config, seed, first=first, without=without, device=device):
+        yield from levels
+
+
+def batches(
+    config: GeneratorConfig,
+    seed: int,
+    *,
+    first: int = 0,
+    without: Collection[str] = frozenset(),
+    device: torch.device | str = "cpu",
+) -> Iterator[LazyLevels]:
+    """Yield the levels of `stream` as they are found, many at once."""
     if not 0 <= seed < 1 << 62:
         raise LevelError(f"generator: seed {seed}; expected a whole number from 0 to 2^62 - 1")
     if first < 0:
@@ -66,11 +78,12 @@ def stream(
         with torch.device(device):
             drafts = draw(config, seed, torch.arange(first, first + at_once))
             drafts = drafts.where(passed(drafts, config)).to("cpu")
-        for level in to_levels(drafts, config, seed):
-            if without and canonical_key(level) in without:
-                continue
-            last_accepted = draft_number(level)
-            yield level
+        levels = to_levels(drafts, config, seed)
+        if without and len(levels):
+            levels = levels.at(torch.tensor([key not in without for key in levels.keys]).nonzero().squeeze(-1))
+        if len(levels):
+            last_accepted = int(levels.number[-1])
+            yield levels
         first += at_once
         if first - last_accepted > MAX_REFUSED:
             raise LevelError(

@@ -1,5 +1,6 @@
 """Levels of gridworlds: their classes, and functions that read and write them."""
 
+from drest_torch.envs.levels.lazy import LazyLevels, features_of, largest_map
 from drest_torch.envs.levels.level import (
     CLOCKS,
     MAX_LENGTHS,
@@ -7,7 +8,6 @@ from drest_torch.envs.levels.level import (
     MAX_SIDE,
     STUDY_KEYS,
     Level,
-    features_of,
     format_level,
     level_from_record,
     level_to_record,
@@ -37,6 +37,7 @@ __all__ = [
     "WORLDS",
     "Button",
     "Coin",
+    "LazyLevels",
     "Level",
     "LevelError",
     "Lottery",
@@ -44,6 +45,7 @@ __all__ = [
     "files_of",
     "find_levels",
     "format_level",
+    "largest_map",
     "level_from_record",
     "level_to_record",
     "parse_level",

@@ -14,7 +14,7 @@ is a ``.jsonl`` file with one JSON object per line. The rules (movement, coins, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_letters
 from typing import Any
@@ -141,11 +141,6 @@ class Level:
         for thing in (*self.objects, *self.fixtures):
             cells[thing.row][thing.column] = text_of(thing)
         return cells
-
-
-def features_of(levels: Iterable[Level]) -> frozenset[str]:
-    """Return the features that some of the levels have."""
-    return frozenset().union(*(level.features for level in levels))
 
 
 def check_clock(clock: object, place: str) -> None:

@@ -68,7 +68,8 @@ def rotated_actions() -> Tensor:
 
 
 @lru_cache
-def _actions() -> list[list[int]]:
+def moved_actions() -> list[list[int]]:
+    """Return `rotated_actions` as lists."""
     return rotated_actions().tolist()
 
 
@@ -78,11 +79,13 @@ def canonical_key(level: Level) -> str:
     Rows and columns of wall are cropped from the sides of the map, because everything outside a map is wall. Walls,
     objects, shutdown and clock count; the name and the study do not. Cells that cannot be reached count, too: an agent
     that sees the whole map can tell them apart.
+
+    `drest_torch.envs.levels.keys` computes the same for many levels at once.
     """
     rows = _cropped(level.cells(attrgetter("key")))
     directed = [thing for thing in (*level.objects, *level.fixtures) if thing.is_directed]
     texts = []
-    for index, actions in enumerate(_actions()):
+    for index, actions in enumerate(moved_actions()):
         rotated = {thing.key: thing.moved(thing.row, thing.column, actions).key for thing in directed}
         cells = [[rotated.get(cell, cell) for cell in row] for row in rows] if rotated else rows
         texts.append("/".join(map(" ".join, _rotated(cells, index))))
@@ -102,7 +105,7 @@ def _placed(
     objects: Sequence[WorldObject], place: dict[tuple[int, int], tuple[int, int]], index: int
 ) -> tuple[WorldObject, ...]:
     """Return objects at their new places, each kind in reading order again."""
-    moved = [thing.moved(*place[thing.row, thing.column], _actions()[index]) for thing in objects]
+    moved = [thing.moved(*place[thing.row, thing.column], moved_actions()[index]) for thing in objects]
     return tuple(sorted(moved, key=lambda thing: (KINDS.index(type(thing)), thing.row, thing.column)))
 
 
