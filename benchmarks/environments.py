@@ -1,4 +1,4 @@
-"""An environment of others, CartPole: copies beside TorchRL's own wrapper, and PPO beside Stable-Baselines3."""
+"""CartPole, a third-party environment: its copies beside TorchRL's wrapper, and PPO beside Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measuring import FASTER, STEPS, Bench, Work
+from benchmarks.measuring import STEPS, Bench, Work
 from drest_torch.config.compose import compose
 from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
 from drest_torch.reward import Reward
 from drest_torch.training.run import run_of
 
-TITLE = "Environments of others"
+TITLE = "Third-party environments"
+TARGET = 1.0
+"""How many times as fast as Stable-Baselines3."""
 OURS, SB3 = "drest train env=cartpole", "SB3, our wrappers"
 COPIES, WRAPPED = "GymnasiumBatch", "GymWrapper of make_vec"
 MEAN_LENGTH = 150
+"""Steps of a mini-episode of an untrained policy, which asks for a delay in half of them."""
 
 
 def stepping(env: Any) -> Work:
-    """A step of all copies with random actions; what has ended is reset."""
+    """Return a step of all copies with random actions; copies that have ended are reset."""
     state = env.reset()
 
     def work() -> float:
@@ -31,22 +34,21 @@ def stepping(env: Any) -> Work:
 
 
 def wrapped(copies: int) -> Any:
-    """Copies of CartPole as TorchRL wraps them: they have no seeds of levels, and none may wait after its end."""
+    """Return copies of CartPole in TorchRL's wrapper; they have no seeds of levels, and none may wait after its end."""
     import gymnasium
     from torchrl.envs import GymWrapper
 
-    kept = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
-    vector = gymnasium.make_vec("CartPole-v1", copies, vectorization_mode="sync", vector_kwargs=kept)
+    options = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
+    vector = gymnasium.make_vec("CartPole-v1", copies, vectorization_mode="sync", vector_kwargs=options)
     return GymWrapper(vector, categorical_action_encoding=True)
 
 
 def ours(folder: Path, *words: str) -> Work:
-    """An update of our PPO."""
+    """Return an update of our PPO."""
     run = run_of(compose("env=cartpole", "logger=none", "progress=false", f"run_dir={folder}", *words), folder)
 
     def work() -> float:
-        # An untrained policy asks for a delay in half of the mini-episodes. Steps after a fall that can change nothing
-        # are no data of ours, and are data for Stable-Baselines3: all are counted.
+        # Ours leaves out the steps after a fall, which change nothing. Stable-Baselines3 plays them: all are counted.
         before = run.state.episodes
         run.update()
         return (run.state.episodes - before) * MEAN_LENGTH
@@ -55,7 +57,7 @@ def ours(folder: Path, *words: str) -> Work:
 
 
 def stable_baselines(copies: int, steps: int) -> Work:
-    """An update of its PPO with the same network, and minibatches, passes and steps as ours has on average."""
+    """Return an update of its PPO with the network, minibatches and epochs of ours, and its average number of steps."""
     import gymnasium
     import torch
     from stable_baselines3 import PPO
@@ -96,5 +98,4 @@ def run(bench: Bench) -> None:
             works[SB3] = stable_baselines(*((16, 150) if bench.quick else (64, 300)))
         times = bench.measure(works)
     bench.compare(times, STEPS, baselines=(SB3,))
-    if SB3 in times:
-        bench.figure(f"{OURS} ÷ {SB3}", FASTER, times[SB3].over(times[OURS]), wanted=1.0)
+    bench.ratio(times, OURS, SB3, target=TARGET)

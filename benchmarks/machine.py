@@ -1,18 +1,20 @@
-"""What this machine allows: the floating-point peak of a matrix product."""
+"""What the machine allows: the peak of its matrix products."""
 
 from __future__ import annotations
 
 import torch
 
 from benchmarks.measuring import GIGAFLOPS, Bench, Work
+from benchmarks.pipelines import precisions
 
 TITLE = "What the machine allows"
 
 
-def product(size: int) -> Work:
-    """A square matrix product; its floating-point operations."""
-    left, right = torch.randn(2, size, size)
-    out = torch.empty(size, size)
+def product(size: int, precision: str = "float32") -> Work:
+    """Return a square matrix product, which is counted in floating-point operations."""
+    dtype = getattr(torch, precision)
+    left, right = torch.randn(2, size, size).to(dtype)
+    out = torch.empty(size, size, dtype=dtype)
 
     def work() -> float:
         torch.mm(left, right, out=out)
@@ -22,6 +24,7 @@ def product(size: int) -> Work:
 
 
 def run(bench: Bench) -> None:
-    bench.table("Matrix products of 32-bit numbers", "The largest of these is the peak that networks are held against.")
     sizes = (256,) if bench.quick else (512, 1024, 2048)
-    bench.compare(bench.measure({f"{n} × {n}": product(n) for n in sizes}), GIGAFLOPS)
+    for precision in precisions():
+        bench.table(f"Matrix products in {precision}", "The largest is the limit of networks in this precision.")
+        bench.compare(bench.measure({f"{size} × {size}": product(size, precision) for size in sizes}), GIGAFLOPS)

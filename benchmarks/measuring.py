@@ -1,4 +1,4 @@
-"""How things are measured: contenders take turns, and each figure stands beside what it is held against."""
+"""Time implementations round-robin, and keep the figures as tables beside their baselines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,39 @@ from dataclasses import dataclass
 
 REPEATS = 10
 LEAST_SECONDS = 0.05
-"""A repeat calls its work until so much time has passed: clocks and the ends of meta-episodes are lumpy."""
-COLUMNS = ("what", "unit", "median (slowest)", "repeats", "first, s", "beside it", "limit", "wanted")
+"""Work that takes less is called several times in a repeat, so that clocks and the ends of meta-episodes even out."""
+COLUMNS = ("measurement", "unit", "median (slowest)", "repeats", "first call, s", "baselines", "limit", "target")
 
 Work = Callable[[], float]
-"""Does some work and says how much: steps, levels, or just 1."""
+"""A function that does some work and returns how much: steps, levels, or just 1."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What a figure is counted in, and how it follows from an amount of work and the seconds it took."""
+    """The unit of a figure, and its value for an amount of work and the seconds that it took."""
 
     name: str
     value: Callable[[float, float], float]
     more_is_better: bool
 
+    def worst(self, values: Sequence[float]) -> float:
+        """Return the worst of some figures."""
+        return min(values) if self.more_is_better else max(values)
+
+    def judged(self, value: float | None, target: float | None) -> str:
+        """Return the target with whether a value, if there is one, reaches it; nothing without a target."""
+        if target is None:
+            return ""
+        if self.more_is_better:
+            sign, is_reached = "≥", value is not None and value >= target
+        else:
+            sign, is_reached = "≤", value is not None and value <= target
+        mark = "✓" if is_reached else "**missed**"
+        return f"{sign} {number(target)} {mark}"
+
 
 def rate(of: str, scale: float) -> Unit:
+    """Return a unit of work per second."""
     return Unit(of, lambda amount, seconds: amount / seconds / scale, more_is_better=True)
 
 
@@ -41,59 +57,66 @@ GIGAFLOPS = rate("GFLOP/s", 1e9)
 
 @dataclass(frozen=True)
 class Times:
-    """What a contender did, repeat by repeat, and the seconds of its very first call."""
+    """The work of an implementation, repeat by repeat, and the seconds of its very first call."""
 
     amounts: list[float]
     seconds: list[float]
     first: float
 
     def times(self, factor: float) -> Times:
-        """The same work counted in something of which there is so much in each."""
-        return Times([amount * factor for amount in self.amounts], self.seconds, self.first)
+        """Return the same work counted in smaller parts: this many in each."""
+        amounts = [amount * factor for amount in self.amounts]
+        return Times(amounts, self.seconds, self.first)
 
     def over(self, other: Times) -> Times:
-        """Seconds for an amount in units of another's, repeat by repeat: what disturbs a turn is in both."""
+        """Return the seconds for an amount of work as a multiple of the other's, repeat by repeat."""
         return Times(other.values(SECONDS), self.values(SECONDS), 0.0)
 
     def values(self, unit: Unit) -> list[float]:
+        """Return the figure of each repeat."""
         return [unit.value(amount, seconds) for amount, seconds in zip(self.amounts, self.seconds, strict=True)]
 
 
 class Bench:
-    """Measures for one part, prints what it finds as it comes, and keeps it as tables of a page."""
+    """The measurements of one part, which are printed as they come and kept as tables of a page."""
 
-    def __init__(self, *, quick: bool = False, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.quick, self.clock = quick, clock
+    def __init__(
+        self, *, quick: bool = False, jax: str | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.quick, self.jax, self.clock = quick, jax, clock
         self.repeats = 2 if quick else REPEATS
         self.blocks: list[str] = []
-        """The page's, in Markdown."""
+        """The tables and texts of the page, in Markdown."""
 
     def size(self, full: int, quick: int) -> int:
+        """Return one of two sizes: the second in a quick run."""
         return quick if self.quick else full
 
     # ------------------------------------------------------------------------------------- measuring
 
-    def measure(self, contenders: Mapping[str, Work]) -> dict[str, Times]:
-        """Each contender is called once, then all take turns, so that a disturbance is one for all."""
-        first = {name: self._took(work, 1)[1] for name, work in contenders.items()}
-        calls = {name: self._calls(work, first[name]) for name, work in contenders.items()}
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
+    def measure(self, works: Mapping[str, Work]) -> dict[str, Times]:
+        """Call each work once, then all in turn, so that background load affects all of them equally."""
+        first = {name: self._timed(work, 1)[1] for name, work in works.items()}
+        calls = {name: self._calls(work, first[name]) for name, work in works.items()}
+        repeats: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
         for _ in range(self.repeats):
-            for name, work in contenders.items():
-                found[name].append(self._took(work, calls[name]))
-        return {
-            name: Times([amount for amount, _ in taken], [seconds for _, seconds in taken], first[name])
-            for name, taken in found.items()
-        }
+            for name, work in works.items():
+                repeats[name].append(self._timed(work, calls[name]))
+        times = {}
+        for name, pairs in repeats.items():
+            amounts, seconds = zip(*pairs, strict=True)
+            times[name] = Times(list(amounts), list(seconds), first[name])
+        return times
 
     def _calls(self, work: Work, first: float) -> int:
-        """How often to call it in a repeat; a first call that is much longer than a repeat need not be followed up."""
+        """Return how often to call a work in a repeat; a first call that is much longer than a repeat suffices."""
         if self.quick or first > 20 * LEAST_SECONDS:
             return 1
-        _, seconds = self._took(work, 1)
+        _, seconds = self._timed(work, 1)
         return max(1, math.ceil(LEAST_SECONDS / max(seconds, 1e-7)))
 
-    def _took(self, work: Work, calls: int) -> tuple[float, float]:
+    def _timed(self, work: Work, calls: int) -> tuple[float, float]:
+        """Return the amount of work in these calls, and their seconds."""
         began = self.clock()
         amount = sum(work() for _ in range(calls))
         return amount, self.clock() - began
@@ -101,7 +124,7 @@ class Bench:
     # ------------------------------------------------------------------------------------- reporting
 
     def table(self, title: str, text: str = "") -> None:
-        """The rows from here on stand in this table."""
+        """Begin a table, in which the next rows stand."""
         head = _line(COLUMNS) + "\n" + _line(["---"] * len(COLUMNS))
         self.blocks += [f"### {title}", *filter(None, [text]), head]
         print(f"\n{title}", flush=True)
@@ -113,75 +136,90 @@ class Bench:
         *,
         baselines: Sequence[str] = (),
         limit: str | None = None,
-        wanted: Mapping[str, float] | None = None,
     ) -> None:
-        """A row for each contender; those that are neither baseline nor limit have these beside them."""
-        medians = {name: statistics.median(each.values(unit)) for name, each in times.items()}
+        """Add a row for each implementation; those that are neither baseline nor limit show these beside them."""
+        medians = {name: statistics.median(of_name.values(unit)) for name, of_name in times.items()}
         beside = "; ".join(f"{number(medians[name])} {name}" for name in baselines if name in medians)
-        for name, each in times.items():
-            own = name not in (*baselines, limit)
-            most = f"{number(medians[limit])}, reached to {medians[name] / medians[limit]:.0%}" if own and limit else ""
-            self.figure(name, unit, each, beside=beside if own else "", limit=most, wanted=(wanted or {}).get(name))
+        for name, of_name in times.items():
+            if name in (*baselines, limit):
+                self.figure(name, unit, of_name)
+                continue
+            most = ""
+            if limit is not None:
+                most = f"{number(medians[limit])}, reached to {medians[name] / medians[limit]:.0%}"
+            self.figure(name, unit, of_name, baselines=beside, limit=most)
 
     def figure(
-        self, name: str, unit: Unit, times: Times, *, wanted: float | None = None, beside: str = "", limit: str = ""
+        self, name: str, unit: Unit, times: Times, *, target: float | None = None, baselines: str = "", limit: str = ""
     ) -> None:
-        """What is wanted has to hold in the slowest repeat."""
-        values = times.values(unit)
-        slowest = min(values) if unit.more_is_better else max(values)
-        reached = wanted is None or (slowest >= wanted if unit.more_is_better else slowest <= wanted)
-        cells = [_spread(values, slowest), str(len(values)), number(times.first) if times.first else "", beside, limit]
-        self.row(name, unit.name, *cells, _held(wanted, reached, "≥" if unit.more_is_better else "≤"))
+        """Add a row of what was timed."""
+        self.numbers(name, unit, times.values(unit), target=target, first=times.first, baselines=baselines, limit=limit)
 
-    def numbers(self, name: str, unit: str, values: Sequence[float], *, wanted: float | None = None) -> None:
-        """A figure of which less is better, found without turns: once for each seed."""
-        reached = wanted is None or max(values) <= wanted
-        self.row(name, unit, _spread(values, max(values)), str(len(values)), "", "", "", _held(wanted, reached, "≤"))
+    def ratio(self, times: Mapping[str, Times], name: str, baseline: str, *, target: float | None = None) -> None:
+        """Add a row that says how many times as fast as a baseline something is; none if the baseline is missing."""
+        if baseline in times:
+            self.figure(f"{name} ÷ {baseline}", FASTER, times[baseline].over(times[name]), target=target)
 
-    def missing(self, name: str, unit: str, reason: str, *, wanted: float | None = None) -> None:
-        """A row without a figure, and why."""
-        self.row(name, unit, reason, "", "", "", "", _held(wanted, False, "≤"))
+    def numbers(
+        self,
+        name: str,
+        unit: Unit,
+        values: Sequence[float],
+        *,
+        target: float | None = None,
+        first: float = 0.0,
+        baselines: str = "",
+        limit: str = "",
+    ) -> None:
+        """Add a row of figures, one for each repeat or seed. The worst of them has to reach the target."""
+        worst = unit.worst(values)
+        median = number(statistics.median(values))
+        if len(values) > 1:
+            median += f" ({number(worst)})"
+        first_call = ""
+        if first:
+            first_call = number(first)
+        self.row(name, unit.name, median, str(len(values)), first_call, baselines, limit, unit.judged(worst, target))
+
+    def missing(self, name: str, unit: Unit, reason: str, *, target: float | None = None) -> None:
+        """Add a row without a figure, and the reason."""
+        self.row(name, unit.name, reason, "", "", "", "", unit.judged(None, target))
 
     @contextmanager
     def optional(self, names: Sequence[str], unit: Unit) -> Iterator[None]:
-        """Within it a baseline is made; where its package is not installed, its rows say so and the rest goes on."""
+        """Make baselines whose package may not be installed: then their rows say so, and the benchmark goes on."""
         try:
             yield
         except ModuleNotFoundError as error:
             install = "pip install -c constraints.txt -e .[gym]"
             for name in names:
-                self.missing(name, unit.name, f"not measured: {error.name} is not installed; {install}")
+                self.missing(name, unit, f"not measured: {error.name} is not installed; {install}")
 
     def row(self, *cells: str) -> None:
+        """Add these cells to the table, and print them."""
         self.blocks[-1] += "\n" + _line(cells)
         print("  " + "  ".join(filter(None, cells)), flush=True)
 
 
 def number(value: float) -> str:
-    """Three digits, and thousands in groups."""
+    """Return a number with three digits, or with its thousands in groups."""
     if value == 0:
         return "0"
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{float(f'{value:.3g}'):g}"
-
-
-def _spread(values: Sequence[float], slowest: float) -> str:
-    median = number(statistics.median(values))
-    return median if len(values) == 1 else f"{median} ({number(slowest)})"
-
-
-def _held(wanted: float | None, reached: bool, sign: str) -> str:
-    return "" if wanted is None else f"{sign} {number(wanted)} {'✓' if reached else '**missed**'}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    if abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    return f"{float(f'{value:.3g}'):g}"
 
 
 def once(work: Callable[[], object]) -> Work:
-    """Work that is counted as 1, whatever it returns."""
+    """Return work that is counted as 1, whatever it returns."""
 
     def run() -> float:
         work()
         return 1.0
 
     return run
+
+
+def _line(cells: Sequence[str]) -> str:
+    """Return a line of a table in Markdown."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

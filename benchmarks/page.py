@@ -1,4 +1,4 @@
-"""The page of all parts: what was measured last of each, and what was wanted and not reached."""
+"""The page of all parts, with the last measurement of each and the targets that were missed."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ INTRODUCTION = """# Benchmarks
 
 <!-- written by python -m benchmarks.run; not to be edited by hand -->
 
-How long things take, each beside its baselines and the machine's own limits in the same run. In every repeat the
-contenders of a table take their turns, so that a disturbance is one for all. A figure is the median of the repeats,
-with the slowest in brackets; what is wanted has to hold in the slowest. *First* is the first call of all, in seconds:
-what is compiled, read or warmed up then is in no other figure. *Beside it* and *limit* are medians in the same unit."""
+How fast the parts of the project are, beside baselines and the machine's own limits. The implementations of a table are
+timed round-robin, so that background load affects all of them equally. A figure is the median of the repeats, with the
+slowest in brackets. A target is a ratio, and the slowest repeat has to reach it. The first call is apart: it includes
+compilation and warm-up. Baselines and limits are medians in the unit of their row."""
 MARK = "<!-- part {} -->\n\n"
 
 
 def parts_of(page: str) -> dict[str, str]:
-    """The text of each part of a page."""
-    found = re.split(r"<!-- part (\w+) -->\n\n", page)
-    return {name: text.strip() for name, text in zip(found[1::2], found[2::2], strict=True)}
+    """Return the text of each part of a page."""
+    _, *pieces = re.split(r"<!-- part (\w+) -->\n\n", page)
+    return {name: text.strip() for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
 def page_of(parts: Mapping[str, str]) -> str:
-    """The page with these parts, in their order."""
+    """Return the page with these parts, in their order."""
     missed = [f"- {name}, {line}" for name, text in parts.items() for line in missed_in(text)]
-    head = ["## Wanted and not reached\n\n" + "\n".join(missed)] if missed else []
+    head = ["## Missed targets\n\n" + "\n".join(missed)] if missed else []
     return "\n\n".join([INTRODUCTION, *head, *(MARK.format(name) + text for name, text in parts.items())]) + "\n"
 
 
 def missed_in(text: str) -> list[str]:
-    """What a part says of targets that were not reached, one line each."""
+    """Return a line for each target that a part missed."""
     lines, title = [], ""
     for line in text.splitlines():
         if line.startswith("### "):
             title = line.removeprefix("### ")
         if line.endswith(" **missed** |"):
-            what, unit, value, *_, wanted = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
-            lines.append(f"{title}: {what}: {value} {unit}, wanted {wanted.removesuffix(' **missed**')}")
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            name, unit, value, target = cells[0], cells[1], cells[2], cells[-1].removesuffix(" **missed**")
+            lines.append(f"{title}: {name}: {value} {unit}, target {target}")
     return lines

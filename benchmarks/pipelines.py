@@ -1,15 +1,17 @@
-"""Complete training as ours has it and as TorchRL's own parts make it, with the same networks and values."""
+"""Complete training by this project and with TorchRL's own parts, with the same networks and values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from tensordict.nn import TensorDictModule
-from torch import nn
+from torch import Tensor, nn
 from torchrl.collectors import Collector
 from torchrl.envs import TransformedEnv
 from torchrl.modules import ProbabilisticActor, ValueOperator
@@ -22,34 +24,66 @@ from drest_torch.algos.base import ADAM_EPSILON
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
 from drest_torch.config.compose import compose
-from drest_torch.config.schema import reward_of
+from drest_torch.config.schema import Config, reward_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
 from drest_torch.envs.levels import Level
+from drest_torch.tasks.gridworlds import GridworldTask
 from drest_torch.training.run import Run, run_of
 
 AS_OTHERS = {
     "ppo": ("reward.group=16", "algo.episodes=4096", "algo.minibatches=8", "algo.epochs=3"),
-    "a2c": ("algo.minibatches=1",),  # those of Stable-Baselines3 has none
+    "a2c": ("algo.minibatches=1",),  # the A2C of Stable-Baselines3 has no minibatches
 }
-"""Batches that other libraries do well with. Ours are larger by default: many slots on few levels cost us little."""
+"""Batches that suit other libraries. The default batches are larger: many slots on few levels cost little here."""
 PLAIN = (
     *("policy=mlp", "policy.observation=centred", "algo.muon_lr=null", "algo.critic_width=null"),
     *("levels.selection=0", "levels.test=1", "test.paper=false", "logger=none", "progress=false", "run_dir=unused"),
 )
-"""What others have as well, and nothing to evaluate on."""
+"""A network and an optimiser that other libraries have, and no evaluation."""
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
 
 
-def our_run(bench: Bench, algo: str, *words: str) -> Run:
-    """A run of ours on random levels, which writes nothing before it trains."""
+def precisions() -> tuple[str, ...]:
+    """Return the precisions that can be compared on this processor."""
+    return (FLOAT32, BFLOAT16) if torch.ops.mkldnn._is_mkldnn_bf16_supported() else (FLOAT32,)
+
+
+def words_for(precision: str) -> tuple[str, ...]:
+    """Return the words that set the precision of a run."""
+    if "precision" in Config.__dataclass_fields__:
+        return (f"precision={precision}",)
+    return ()
+
+
+def our_run(bench: Bench, algo: str, *words: str, precision: str = FLOAT32) -> Run:
+    """Return a run on random levels, which writes nothing before it trains."""
     levels = f"levels.train={bench.size(2_000, 20)}"
-    few = ("algo.episodes=64", "reward.group=2", "reward.episodes_per_meta=2") if bench.quick else ()
-    return run_of(compose(f"algo={algo}", levels, *PLAIN, *AS_OTHERS[algo], *few, *words), Path("unused"))
+    batch = list(AS_OTHERS[algo])
+    if bench.quick:
+        batch += ["algo.episodes=64", "reward.group=2", "reward.episodes_per_meta=2"]
+    cfg = compose(f"algo={algo}", levels, *PLAIN, *batch, *words_for(precision), *words)
+    return run_of(cfg, Path("unused"))
+
+
+@contextmanager
+def critics_without_counts() -> Iterator[None]:
+    """Make runs whose critic sees the observation alone, as the critics of other libraries do.
+
+    With sequential counting the critic of a run also sees how often each length was chosen, in other runs it does not.
+    """
+    environment = GridworldTask.environment
+
+    def without_counts(task: GridworldTask, *, with_critic: bool) -> Any:
+        return environment(task, with_critic=False)
+
+    with patch.object(GridworldTask, "environment", without_counts):
+        yield
 
 
 def updates(run: Run) -> Work:
-    """An update of ours; the steps of it."""
+    """Return work that makes one update of a run, and is counted in environment steps."""
 
     def work() -> float:
         before = run.state.steps
@@ -61,12 +95,13 @@ def updates(run: Run) -> Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """How others train with the values of a run of ours."""
+    """How other libraries train with the values of a run."""
 
     cfg: Any
     envs: int
     steps: int
-    """of each environment for one update"""
+    """Steps of each environment for one update."""
+    precision: str = FLOAT32
 
     @property
     def minibatch(self) -> int:
@@ -82,21 +117,36 @@ class Plan:
         return NetworkSize(policy.width, policy.depth, policy.activation)
 
 
+class Autocast(nn.Module):
+    """A network that computes in a precision. Its outputs are float32, unless another network follows it."""
+
+    def __init__(self, network: nn.Module, precision: str, *, is_last: bool = True) -> None:
+        super().__init__()
+        self.network, self.is_bfloat16, self.is_last = network, precision == BFLOAT16, is_last
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.is_bfloat16):
+            outputs: Tensor = self.network(inputs)
+        return outputs.float() if self.is_last else outputs
+
+
 class TorchRL:
-    """The library's own parts on our environment: Collector, DReSTReward, GAE, loss module, Adam."""
+    """TorchRL's own parts on our environment: Collector, DReSTReward, GAE, a loss module, Adam."""
 
     def __init__(self, levels: Sequence[Level], plan: Plan) -> None:
         self.plan, self.algo, reward = plan, plan.cfg.algo, reward_of(plan.cfg)
         mdp = compile_levels(levels)
         observe = make_observation("centred", mdp)
-        policy = Policy(observe.shape, NUM_ACTIONS, plan.size, scale=observe.scale)
-        actor = ProbabilisticActor(  # the scale of the centred observation is 1, so that the body is the network
-            TensorDictModule(policy.net.body, ["observation"], ["logits"]),
+        # The scale of the centred observation is 1, so the body is the whole network.
+        policy = Policy(observe.shape, NUM_ACTIONS, plan.size, scale=observe.scale).net.body
+        critic = Critic(observe.shape, plan.size, scale=observe.scale).net.body
+        actor = ProbabilisticActor(
+            TensorDictModule(Autocast(policy, plan.precision), ["observation"], ["logits"]),
             in_keys=["logits"],
             distribution_class=torch.distributions.Categorical,
             return_log_prob=True,
         )
-        critic = ValueOperator(Critic(observe.shape, plan.size, scale=observe.scale).net.body)
+        value = ValueOperator(Autocast(critic, plan.precision))
         env = GridworldEnv(
             mdp, plan.envs, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma, observation="centred"
         )
@@ -105,17 +155,17 @@ class TorchRL:
         options = {"track_traj_ids": False, "auto_register_policy_transforms": False}
         frames = {"frames_per_batch": self.frames, "total_frames": -1}
         self.batches = iter(Collector(TransformedEnv(env, paying), actor, **frames, **options))
-        self.gae = GAE(gamma=1.0, lmbda=self.algo.gae_lambda, value_network=critic, deactivate_vmap=True)
+        self.gae = GAE(gamma=1.0, lmbda=self.algo.gae_lambda, value_network=value, deactivate_vmap=True)
         self.gae.set_keys(done="mini_done", terminated="mini_done")
         common: dict[str, Any] = {"critic_coeff": self.algo.critic_coeff / 2, "loss_critic_type": "l2"}
         if self.algo.name == "ppo":
             common |= {"clip_epsilon": self.algo.clip}
         kind = ClipPPOLoss if self.algo.name == "ppo" else A2CLoss
-        self.loss: nn.Module = kind(actor, critic, entropy_coeff=self.algo.entropy, functional=False, **common)
+        self.loss: nn.Module = kind(actor, value, entropy_coeff=self.algo.entropy, functional=False, **common)
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=self.algo.lr, eps=ADAM_EPSILON)
 
     def update(self) -> float:
-        """Learn from one batch; return the steps played."""
+        """Learn from one batch; return its environment steps."""
         with torch.no_grad():
             batch = self.gae(next(self.batches)).reshape(-1)
         if self.algo.normalise_advantage:

@@ -1,10 +1,12 @@
-"""All measurements of speed, in one command. A target that is missed makes it fail.
+"""Measure speed and write `docs/benchmarks.md`. A target that is missed makes the command fail.
 
-    python -m benchmarks.run                            everything (a quarter of an hour on two cores)
+    python -m benchmarks.run                            all parts (a quarter of an hour on two cores)
     python -m benchmarks.run --only stepping updating   some parts; the others stay as they were
-    python -m benchmarks.run --quick                    in a minute, to see that it works; the figures mean nothing
+    python -m benchmarks.run --jax jax-venv/bin/python  with the JAX peer (see benchmarks/training.py)
+    python -m benchmarks.run --quick                    a smoke test of a minute, whose figures mean nothing
 
-The page is written after each part, so that nothing is lost when it is stopped.
+The page is written after each part, so that a part that was measured is not lost when the command is stopped. It is
+made from a commit: with uncommitted changes the command needs --uncommitted, and then the page says so.
 """
 
 from __future__ import annotations
@@ -29,15 +31,29 @@ from benchmarks.page import missed_in, page_of, parts_of
 from drest_torch.files import write_text
 
 PARTS = (
-    *("machine", "stepping", "collecting", "updating", "training", "evaluating"),
-    *("solving", "tables", "starting", "scoring", "environments"),
+    "machine",
+    "stepping",
+    "collecting",
+    "updating",
+    "training",
+    "evaluating",
+    "solving",
+    "tables",
+    "starting",
+    "scoring",
+    "environments",
+    "gpu",
 )
+"""The modules of this package with a ``TITLE`` and a function ``run`` of a `Bench`, in the order of the page."""
 PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba", "gymnasium", "stable-baselines3")
 KEPT, KEPT_QUICK = Path("docs/benchmarks.md"), Path("runs/benchmarks_quick.md")
 
 
+ROOT = Path(__file__).resolve().parents[1]
+
+
 def machine() -> str:
-    """Where and with what it was measured."""
+    """Return the processor, the memory and the versions in words."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES if _is_installed(name))
@@ -46,9 +62,11 @@ def machine() -> str:
 
 
 def processor() -> str:
-    info = Path("/proc/cpuinfo")
-    found = re.search("model name\\s*: (.+)", info.read_text("utf-8")) if info.is_file() else None
-    return found[1] if found else platform.processor()
+    """Return the name of the processor."""
+    path = Path("/proc/cpuinfo")
+    if path.is_file() and (name := re.search("model name\\s*: (.+)", path.read_text("utf-8"))):
+        return name[1]
+    return platform.processor()
 
 
 def _is_installed(package: str) -> bool:
@@ -58,17 +76,27 @@ def _is_installed(package: str) -> bool:
         return False
 
 
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def uncommitted(page: Path = KEPT) -> list[str]:
+    """Return the tracked files that differ from the commit, other than the page itself."""
+    changed = _git("diff", "--name-only", "HEAD").splitlines()
+    return [name for name in changed if (ROOT / name) != (ROOT / page).resolve()]
+
+
 def commit() -> str:
-    """Of the repository that this file is in, with "dirty" where files differ from it."""
-    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    done = subprocess.run(git, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """Return the commit of this repository, with a note if files differ from it."""
+    name = _git("describe", "--always") or "unknown"
+    return f"{name} **with uncommitted changes**" if uncommitted() else name
 
 
 def measured(part: str, options: argparse.Namespace) -> str:
-    """What a part has to say, as a section of the page."""
+    """Measure a part; return its section of the page."""
     module = importlib.import_module(f"benchmarks.{part}")
-    bench = Bench(quick=options.quick)
+    bench = Bench(quick=options.quick, jax=options.jax)
     torch.manual_seed(0)
     began = time.perf_counter()
     module.run(bench)
@@ -76,14 +104,18 @@ def measured(part: str, options: argparse.Namespace) -> str:
     words += ["--quick"] if options.quick else []
     day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
     how = f"`{shlex.join(words)}`: {time.perf_counter() - began:.0f} s, {day}, commit {commit()}. {machine()}."
-    quick = ["**A quick run, which shows that the command works. Its figures mean nothing.**"] if options.quick else []
-    return "\n\n".join([f"## {module.TITLE}", (module.__doc__ or "").strip(), how, *quick, *bench.blocks])
+    blocks = [f"## {module.TITLE}", (module.__doc__ or "").strip(), how]
+    if options.quick:
+        blocks.append("**A smoke test: these figures mean nothing.**")
+    return "\n\n".join([*blocks, *bench.blocks])
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--quick", action="store_true", help="tiny sizes and two repeats")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: tiny sizes and two repeats")
+    parser.add_argument("--uncommitted", action="store_true", help="measure in spite of uncommitted changes")
+    parser.add_argument("--jax", metavar="PYTHON", default=os.environ.get("JAX_PYTHON"), help="a Python that has JAX")
     parser.add_argument("--page", type=Path, metavar="FILE", help=f"default {KEPT}; with --quick {KEPT_QUICK}")
     return parser.parse_args(given)
 
@@ -91,6 +123,8 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
 def main(given: list[str] | None = None) -> int:
     """Measure; return 1 if a target was missed."""
     options = arguments(given)
+    if not (options.quick or options.uncommitted) and (changed := uncommitted()):
+        raise SystemExit(f"{changed[0]} has uncommitted changes; commit them, or measure with --uncommitted")
     path = options.page or (KEPT_QUICK if options.quick else KEPT)
     parts = parts_of(path.read_text(encoding="utf-8")) if path.is_file() else {}
     chosen = [part for part in PARTS if part in (options.only or PARTS)]

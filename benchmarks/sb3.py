@@ -1,4 +1,4 @@
-"""Stable-Baselines3 with the same networks and values as ours, on our worlds as one tensor."""
+"""Stable-Baselines3 with the networks and values of a run, on our gridworlds as one vector environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gymnasium import spaces
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.vec_env import VecEnv
 
-from benchmarks.pipelines import Plan
+from benchmarks.pipelines import Autocast, Plan
 from drest_torch.algos.base import ADAM_EPSILON
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.config.schema import reward_of
@@ -26,7 +26,7 @@ from drest_torch.reward import Reward
 
 
 class GridworldVecEnv(VecEnv):
-    """Slots with the DReST reward, which step as one tensor, as Stable-Baselines3 wants them."""
+    """Slots with the DReST reward, as a vector environment of Stable-Baselines3 that steps as one tensor."""
 
     def __init__(self, levels: Sequence[Level], num_envs: int, reward: Reward) -> None:
         mdp = compile_levels(levels)
@@ -41,10 +41,10 @@ class GridworldVecEnv(VecEnv):
         slot = torch.arange(self.num_envs)
         self.slots.seed(streams.mix(slot, slot * 0), streams.mix(slot, slot * 0 + 1), slot)
         self._begin(torch.ones_like(slot, dtype=torch.bool))
-        return self._seen()
+        return self._observation()
 
     def _begin(self, here: torch.Tensor) -> None:
-        """Begin the next mini-episode in these environments, and a new meta-episode where one is complete."""
+        """Begin the next mini-episode in these environments, and a new meta-episode where the last is complete."""
         slots = self.slots
         new = here & ((slots.metas == 0) | (self.counts.sum(-1) >= self.reward.episodes_per_meta))
         level = torch.where(new, slots.sample_levels(), slots.now.level)
@@ -53,7 +53,7 @@ class GridworldVecEnv(VecEnv):
         self.coins[here] = 0
         slots.start(level, here)
 
-    def _seen(self) -> np.ndarray:
+    def _observation(self) -> np.ndarray:
         now = self.slots.now
         return self.observe(now.spot, now.taken, now.time_left).numpy()
 
@@ -72,7 +72,7 @@ class GridworldVecEnv(VecEnv):
             paid = torch.where(ended, self.reward.pay(self.coins, discount, best), 0)
             self.counts.scatter_add_(-1, column.unsqueeze(-1), ended.unsqueeze(-1).float())
             self._begin(ended)
-        return self._seen(), paid.numpy(), ended.numpy(), [{}] * self.num_envs  # no end is a truncation
+        return self._observation(), paid.numpy(), ended.numpy(), [{}] * self.num_envs  # no end is a truncation
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         return [getattr(self, attr_name)] * self.num_envs
@@ -91,7 +91,7 @@ class GridworldVecEnv(VecEnv):
 
 
 class StableBaselines:
-    """Its PPO or A2C with Adam, and a policy and a critic of the same size as ours."""
+    """PPO or A2C of Stable-Baselines3 with Adam, and a policy and a critic of the same size as ours."""
 
     def __init__(self, levels: Sequence[Level], plan: Plan) -> None:
         algo, size = plan.cfg.algo, plan.size
@@ -108,10 +108,17 @@ class StableBaselines:
             common |= {"batch_size": plan.minibatch, "n_epochs": plan.epochs, "clip_range": algo.clip}
         else:
             common |= {"use_rms_prop": False}
-        self.model = (PPO if algo.name == "ppo" else A2C)("MlpPolicy", env, policy_kwargs=policy, **common)
+        kind = PPO if algo.name == "ppo" else A2C
+        self.model = kind("MlpPolicy", env, policy_kwargs=policy, **common)
+        networks, precision = self.model.policy, plan.precision
+        for name in ("policy_net", "value_net"):
+            hidden_layers = Autocast(getattr(networks.mlp_extractor, name), precision, is_last=False)
+            setattr(networks.mlp_extractor, name, hidden_layers)
+        networks.action_net = Autocast(networks.action_net, precision)
+        networks.value_net = Autocast(networks.value_net, precision)
         self.steps = plan.envs * plan.steps
 
     def update(self) -> float:
-        """Learn from one batch; return the steps played."""
+        """Learn from one batch; return its environment steps."""
         self.model.learn(self.steps, reset_num_timesteps=False, log_interval=None)
         return self.steps

@@ -1,40 +1,80 @@
-"""Complete training, collection, advantages and updates, with the same settings on all sides."""
+"""Complete training: collection, advantages and updates, with the same networks and values on all sides.
+
+Each comparison is made in float32, and again with the networks in bfloat16 on all sides (`torch.autocast`).
+Stable-Baselines3 and TorchRL train as they come on these gridworlds. The JAX peer is PPO as one compiled function, on a
+5 × 5 gridworld of XLand-MiniGrid with observations of the same size; its first call includes the compilation. It needs
+a Python of its own: `python -m venv jax-venv && jax-venv/bin/pip install jax xminigrid`, then
+`python -m benchmarks.run --jax jax-venv/bin/python`.
+"""
 
 from __future__ import annotations
 
-from benchmarks.measuring import FASTER, STEPS, Bench, Work
-from benchmarks.pipelines import Plan, TorchRL, our_run, updates
+from contextlib import ExitStack
+
+import torch
+
+from benchmarks.jax_peer import JaxPPO, settings_of
+from benchmarks.measuring import STEPS, Bench, Work
+from benchmarks.pipelines import FLOAT32, Plan, TorchRL, critics_without_counts, our_run, precisions, updates
 
 TITLE = "Complete training"
+TARGET = 3.0
+"""How many times as fast as other libraries training in float32 is to be."""
 SB3 = "SB3, our vector environment"
-SEQUENTIAL = "ours, sequential counting"
+AVERAGED, SEQUENTIAL = "ours, averaged counting", "ours, sequential counting"
+WITH_COUNTS = "ours, sequential counting, the critic sees counts"
 TORCHRL = "TorchRL's collector, GAE and losses"
+JAX = "JAX, XLand-MiniGrid"
+ROUND_TO = 8
+"""The steps of an environment are a multiple of this, so that minibatches come out even."""
 
 
 def run(bench: Bench) -> None:
-    for algo in ("ppo", "a2c"):
-        averaged, sequential = (our_run(bench, algo, f"reward.counting={how}") for how in ("averaged", "sequential"))
-        cfg, levels = sequential.cfg, sequential.gridworlds.levels.train
-        # As a run does, ours plays the mini-episodes of a meta-episode side by side and counts them in their order; in
-        # the environments of the others a meta-episode in each makes a batch.
-        envs = cfg.algo.episodes // cfg.reward.episodes_per_meta
-        plan = Plan(cfg, envs, round(updates(sequential)() / envs / 8) * 8)
-        bench.table(
-            f"{algo.upper()}, {plan.size.depth} × {plan.size.width} MLPs",
-            f"{envs} environments × {plan.steps} steps for an update, {plan.epochs} epochs of minibatches of "
-            f"{plan.minibatch:,} steps; ours plays {cfg.algo.episodes:,} mini-episodes side by side instead.",
-        )
-        works: dict[str, Work] = {
-            f"ours, averaged counting in groups of {averaged.cfg.reward.group}": updates(averaged),
-            SEQUENTIAL: updates(sequential),
-            TORCHRL: TorchRL(levels, plan).update,
-        }
+    for precision in precisions():
+        for algo in ("ppo", "a2c"):
+            compare(bench, algo, precision)
+
+
+def compare(bench: Bench, algo: str, precision: str) -> None:
+    """Add a table of one algorithm in one precision."""
+    with_counts = our_run(bench, algo, "reward.counting=sequential", precision=precision)
+    with critics_without_counts():
+        sequential = our_run(bench, algo, "reward.counting=sequential", precision=precision)
+    group = sequential.cfg.reward.episodes_per_meta
+    averaged = our_run(bench, algo, "reward.counting=averaged", f"reward.group={group}", precision=precision)
+    cfg, levels = sequential.cfg, sequential.gridworlds.levels.train
+    envs = cfg.algo.episodes // cfg.reward.episodes_per_meta
+    steps = round(updates(sequential)() / envs / ROUND_TO) * ROUND_TO
+    plan = Plan(cfg, envs, steps, precision)
+    bench.table(
+        f"{algo.upper()}, {plan.size.depth} × {plan.size.width} MLPs, {precision}",
+        f"An update is on {envs} meta-episodes of {group} mini-episodes, each on a level of its own. The other libraries "
+        f"play them in {envs} environments × {steps} steps; ours plays the mini-episodes of a meta-episode side by side. "
+        f"{plan.epochs} × {cfg.algo.minibatches} minibatches of {plan.minibatch:,} steps. With sequential counting the "
+        "critic of a run sees how often each length was chosen; this is compared, too.",
+    )
+    works: dict[str, Work] = {
+        AVERAGED: updates(averaged),
+        SEQUENTIAL: updates(sequential),
+        WITH_COUNTS: updates(with_counts),
+        TORCHRL: TorchRL(levels, plan).update,
+    }
+    with ExitStack() as processes:
         with bench.optional([SB3], STEPS):
             from benchmarks.sb3 import StableBaselines
 
             works[SB3] = StableBaselines(levels, plan).update
+        if algo == "ppo" and bench.jax is None:
+            bench.missing(JAX, STEPS, "not measured: --jax names no Python that has JAX")
+        elif algo == "ppo":
+            inputs = next(sequential.algorithm.policy.parameters()).shape[1]
+            settings = settings_of(plan, inputs=inputs, cores=torch.get_num_threads())
+            works[JAX] = processes.enter_context(JaxPPO(bench.jax, settings)).update
         times = bench.measure(works)
-        bench.compare(times, STEPS, baselines=(TORCHRL, SB3))
-        if SB3 in times:
-            ratio = times[SB3].over(times[SEQUENTIAL])
-            bench.figure(f"{SEQUENTIAL} ÷ {SB3}", FASTER, ratio, wanted=1.2)
+    bench.compare(times, STEPS, baselines=(TORCHRL, SB3, JAX))
+    for ours in (AVERAGED, SEQUENTIAL):
+        for library in (TORCHRL, SB3):
+            bench.ratio(times, ours, library, target=TARGET if precision == FLOAT32 else None)
+        bench.ratio(times, ours, JAX)
+    for library in (TORCHRL, SB3):
+        bench.ratio(times, WITH_COUNTS, library)
