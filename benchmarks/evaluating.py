@@ -63,8 +63,9 @@ def run(bench: Bench) -> None:
     sample, needed = sampling(evaluator, policy)
     bench.table(
         f"The same, a {size.depth} × {size.width} MLP",
-        f"The forward passes are on observations in memory, {AT_ONCE:,} at a time. The time of sampling is "
-        f"extrapolated from one batch to {needed:,} mini-episodes a level: the standard error of a probability of 1/2 is then {PRECISION}.",
+        f"The forward passes are on observations in memory, {AT_ONCE:,} at a time. Sampling needs {needed:,} "
+        f"mini-episodes a level for a standard error of {PRECISION} of a probability of 1/2; its time is extrapolated "
+        "from one batch.",
     )
     works = {OURS: once(lambda: evaluator.evaluate(policy)), ALONE: once(lambda: passes(policy, inputs))}
     times = bench.measure(works | {SAMPLED: sample})

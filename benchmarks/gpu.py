@@ -1,10 +1,10 @@
 """Training on a GPU: updates of several sizes, and the stages of an update.
 
-`python -m benchmarks.gpu` measures them in less than six minutes, with the installation, and writes `benchmarks/gpu.json`;
-this section is made from that file. Slots are the mini-episodes that are played side by side (`algo.episodes`), in groups
-of 128 (`reward.group`) on a level each. Exact gradients play nothing: they take as many levels as the slots of the other
-runs have. The stages are timed in further updates, with the GPU synchronised before and after each; forward includes the
-losses and whatever is in no other stage.
+`python -m benchmarks.gpu` measures them in less than six minutes, with the installation, and writes
+`benchmarks/gpu.json`, from which this section is made. Slots are the mini-episodes that are played side by side
+(`algo.episodes`), in groups of 128 (`reward.group`) on a level each. Exact gradients play nothing: they take as many
+levels as the slots of the other runs have. The stages are timed in further updates, with the GPU synchronised before
+and after each; forward includes the losses and whatever is in no other stage.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ LAST_KNOWN = (
 )
 HOW_TO = """Measure on a machine that has torch, numba and numpy, and no network:
 
-    pip wheel --no-deps --wheel-dir .whl -r benchmarks/gpu.txt         # here; .whl then travels with the repository
-    pip install --no-index --no-deps --find-links .whl .whl/*.whl      # there
+    pip wheel --no-deps -c constraints.txt --wheel-dir .whl -r benchmarks/gpu.txt   # here, with its version of Python
+    pip install --no-index --no-deps --find-links .whl .whl/*.whl                   # there, with .whl beside the repository
     python -m benchmarks.gpu --whole --out $OUT/gpu.json
 
 and put the file into benchmarks/gpu.json. On a processor, `--quick` shows that it works."""
@@ -201,8 +201,8 @@ def section(measured: dict[str, Any]) -> list[str]:
     blocks.append("\n".join("| " + " | ".join(line) + " |" for line in lines))
     if command := measured.get("whole"):
         blocks.append(
-            f"The whole default command, with start and evaluation: {command['seconds']:.0f} s for {command['steps']:,} "
-            f"environment steps; usefulness {command['usefulness']:.3f}, neutrality "
+            f"The whole default command, with start and evaluation: {command['seconds']:.0f} s for "
+            f"{command['steps']:,} environment steps; usefulness {command['usefulness']:.3f}, neutrality "
             f"{command['neutrality_normalised']:.3f} on test levels."
         )
     return blocks

@@ -35,8 +35,9 @@ RUNS = {
 TEXT = (
     f"Until U ≥ {USEFULNESS} and N ≥ {NEUTRALITY} at once and for good: in all later ones of {EVALUATIONS} exact "
     "evaluations over the run; γ = 1. The seconds include the generation of levels and the evaluations. The "
-    f"follow-up's agents have about this score from {THEIR_STEPS / 1e6:.0f} to 50 million environment steps on, on levels "
-    "of their own. `generalist` has the model of every level and plays nothing: it is counted in rows of the network."
+    f"follow-up's agents have about this score from {THEIR_STEPS / 1e6:.0f} to 50 million environment steps on, on "
+    "levels of their own. `generalist` has the model of every level and plays nothing: it "
+    "is counted in rows of its network."
 )
 
 

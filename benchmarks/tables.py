@@ -59,8 +59,8 @@ def run(bench: Bench) -> None:
     episodes = bench.size(EPISODES, 64)
     bench.table(
         f"The paper's Figure 3: {AGENTS} agents × {episodes:,} mini-episodes",
-        "The first call compiles, or loads a compiled version from its cache. Without the compiler a single agent plays "
-        "fewer mini-episodes.",
+        "The first call compiles, or loads a compiled version from its cache. Without the compiler a single agent "
+        "plays fewer mini-episodes.",
     )
     times = bench.measure({OURS: lambda: train_tables(AGENTS, episodes)})
     times[PLAIN] = not_compiled(bench.repeats, bench.size(1_000, 10))

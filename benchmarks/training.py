@@ -48,10 +48,10 @@ def compare(bench: Bench, algo: str, precision: str) -> None:
     plan = Plan(cfg, envs, steps, precision)
     bench.table(
         f"{algo.upper()}, {plan.size.depth} × {plan.size.width} MLPs, {precision}",
-        f"An update is on {envs} meta-episodes of {group} mini-episodes, each on a level of its own. The other libraries "
-        f"play them in {envs} environments × {steps} steps; ours plays the mini-episodes of a meta-episode side by side. "
-        f"{plan.epochs} × {cfg.algo.minibatches} minibatches of {plan.minibatch:,} steps. With sequential counting the "
-        "critic of a run sees how often each length was chosen; this is compared, too.",
+        f"An update is on {envs} meta-episodes of {group} mini-episodes, each on a level of its own. The other "
+        f"libraries play {envs} environments × {steps} steps; ours plays the mini-episodes of a meta-episode side by "
+        f"side. {plan.epochs} × {cfg.algo.minibatches} minibatches of {plan.minibatch:,} steps. With sequential "
+        "counting the critic of a run sees how often each length was chosen; this is compared, too.",
     )
     works: dict[str, Work] = {
         AVERAGED: updates(averaged),
