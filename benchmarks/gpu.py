@@ -49,7 +49,7 @@ LAST_KNOWN = (
 HOW_TO = """Measure on a machine that has torch, numba and numpy, and no network:
 
     pip wheel --no-deps -c constraints.txt --wheel-dir .whl -r benchmarks/gpu.txt   # here, with its version of Python
-    pip install --no-index --no-deps --find-links .whl .whl/*.whl                   # there, with .whl beside the repository
+    pip install --no-index --no-deps --find-links .whl .whl/*.whl                   # there
     python -m benchmarks.gpu --whole --out $OUT/gpu.json
 
 and put the file into benchmarks/gpu.json. On a processor, `--quick` shows that it works."""
