@@ -19,6 +19,7 @@ from torchrl.modules import ProbabilisticActor
 from drest_torch.algos.distributions import ActionKind
 from drest_torch.algos.networks.base import rows_of
 from drest_torch.algos.networks.policy import memory_of, number_of, settings_of
+from drest_torch.algos.networks.precision import computing, filled_up
 
 STATE, ROW = "state", "row"
 """The keys of the number of a state, and of its row in `SeenStates`."""
@@ -40,6 +41,8 @@ class StateView:
 
     def __init__(self, observe: Callable[[Tensor], Tensor] | None = None) -> None:
         self.observe: Any = observe
+        self.are_rounded = False
+        """Whether they are rounded for networks that compute in bfloat16, which round them first of all."""
         self.records: list[Distinct] | None = None
         """What was seen in each step of a batch that is collected to learn from; None: it is not kept."""
 
@@ -47,13 +50,17 @@ class StateView:
         """Keep what is seen from now on, for `SeenStates`."""
         self.records = []
 
-    def distinct(self, state: Tensor, private: Tensor | None) -> Distinct:
-        """Return the distinct inputs of steps with these states [n] and private bits [n, bits]."""
+    def distinct(self, state: Tensor, private: Tensor | None, precision: torch.dtype) -> Distinct:
+        """Return the distinct inputs of steps with these states [n] and private bits [n, bits], for this precision."""
         bits = 0 if private is None else private.shape[-1]
         number = state if private is None else (state << bits) | number_of(private)
         number, index = torch.unique(number, return_inverse=True)
+        number = filled_up(number, precision)
         setting = None if private is None else settings_of(number & ((1 << bits) - 1), bits)
-        found = Distinct(self.observe(number >> bits), setting, index)
+        observation = self.observe(number >> bits)
+        if self.are_rounded:
+            observation = observation.to(precision)
+        found = Distinct(observation, setting, index)
         if self.records is not None:
             self.records.append(found)
         return found
@@ -89,11 +96,11 @@ class SeenStates:
         self.table = Distinct(observation, torch.cat(settings) if settings else None, every_row)
         batch.set(ROW, index + first.to(index.device))
 
-    def distinct(self, row: Tensor, private: Tensor | None) -> Distinct:
+    def distinct(self, row: Tensor, private: Tensor | None, precision: torch.dtype) -> Distinct:
         """Return the distinct inputs of steps with these rows [n], which hold the private bits too."""
         assert self.table is not None
         if self._last is None or self._last[0] is not row:
-            self._last = row, self.table.part(row)
+            self._last = row, self.table.part(row, precision)
         return self._last[1]
 
 
@@ -108,13 +115,14 @@ class Distinct:
     index: Tensor
     """[n] which of them each step has"""
 
-    def part(self, row: Tensor) -> Distinct:
-        """Return the distinct inputs of some of the steps, which have these rows [m] of all."""
+    def part(self, row: Tensor, precision: torch.dtype) -> Distinct:
+        """Return the distinct inputs of some of the steps, which have these rows [m] of all, for this precision."""
         used = torch.zeros(len(self.observation), dtype=torch.bool, device=row.device).index_fill_(0, row, True)
         rows = used.nonzero().squeeze(-1)
         if len(rows) == len(used):
             return Distinct(self.observation, self.private, row)
         place = used.cumsum(0) - 1
+        rows = filled_up(rows, precision)
         private = None if self.private is None else self.private.index_select(0, rows)
         return Distinct(self.observation.index_select(0, rows), private, place.index_select(0, row))
 
@@ -128,7 +136,7 @@ class Once(TensorDictModuleBase):
     distinct. Without a view, ``sees`` is the key of observations, and each step has its own row.
 
     A policy ``acts``: its outputs are normalised once for each state. ``has_bits`` says whether it sees private bits;
-    only a critic sees counts.
+    only a critic sees counts. The network computes in a ``precision``; what it returns is float32.
     """
 
     def __init__(
@@ -140,11 +148,13 @@ class Once(TensorDictModuleBase):
         has_bits: bool = False,
         counts: bool = False,
         acts: bool = False,
+        precision: torch.dtype = torch.float32,
     ) -> None:
         super().__init__()
         self.network: Any = network
         self.sees = sees if view is None else view.key
         self.view, self.has_bits, self.counts, self.acts = view, has_bits, counts, acts
+        self.precision = precision
         keys = {PRIVATE: has_bits, COUNTS: counts}
         self.in_keys: list[NestedKey] = [self.sees, *(key for key, is_read in keys.items() if is_read)]
         self.out_keys: list[NestedKey] = ["outputs" if acts else "state_value"]
@@ -174,12 +184,18 @@ class Once(TensorDictModuleBase):
         private = steps.get(PRIVATE) if self.has_bits else None
         context = [steps.get(COUNTS)] if self.counts else []
         if self.view is None:
-            return self.network(seen, private, *context)
-        distinct = self.view.distinct(seen, private)
+            return self.compute(seen, private, *context)
+        distinct = self.view.distinct(seen, private, self.precision)
         if context:
-            return self.network(distinct.observation, distinct.private, *context, distinct.index)
-        values = self.network(distinct.observation, distinct.private)
+            return self.compute(distinct.observation, distinct.private, *context, distinct.index)
+        values = self.compute(distinct.observation, distinct.private)
         return rows_of(self.finished(values), distinct.index)
+
+    def compute(self, observation: Tensor, *others: Tensor | None) -> Tensor:
+        """Return what the network makes of observations in its precision, as float32."""
+        with computing(self.precision, observation.device):
+            values: Tensor = self.network(observation, *others)
+        return values.float()
 
     def finished(self, values: Tensor) -> Tensor:
         """Return the values of the network, of a policy normalised once for each state."""
@@ -207,7 +223,10 @@ class RecurrentOnce(Once):
 
     def read(self, steps: TensorDictBase) -> tuple[Tensor, ...]:
         carried = [steps.get(MEMORY)] if self.acts else []
-        outputs, memory = self.network.recall(self.rows(steps), steps.get(INIT), *carried)
+        read = self.rows(steps)
+        with computing(self.precision, read.device):
+            outputs, memory = self.network.recall(read, steps.get(INIT), *carried)
+        outputs, memory = outputs.float(), memory.float()
         if self.view is not None:
             outputs = super().finished(outputs)
         return outputs, memory

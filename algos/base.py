@@ -80,6 +80,10 @@ class Source(Protocol):
     def reward(self) -> Reward:
         """The reward at the end of training."""
 
+    @property
+    def precision(self) -> torch.dtype:
+        """The precision of the products of networks while they learn."""
+
     def networks(self, *, critic_width: int | None = None, context: int | None = None) -> tuple[Any, Any]:
         """Return an untrained policy and, with a ``context``, a critic that sees so many numbers besides."""
 
@@ -190,13 +194,22 @@ class NetworkAlgorithm(Algorithm):
     of the last layers: it makes the steps of a matrix orthogonal, so that all directions are learned at the same pace.
     """
 
-    def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:
+    def __init__(
+        self,
+        policy: Any,
+        critic: Any,
+        config: Any,
+        rng: torch.Generator,
+        *,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__(policy, critic, config, rng)
+        self.precision = precision
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
-        parameters = list(self.networks.parameters())
-        matrices = [] if config.muon_lr is None else [parameter for parameter in parameters if _is_wide(parameter)]
-        others = [parameter for parameter in parameters if not any(parameter is matrix for matrix in matrices)]
-        self.optimizers["adam"] = torch.optim.Adam(others, lr=config.lr, eps=ADAM_EPSILON)
+        self.weights = list(self.networks.parameters())
+        matrices = [] if config.muon_lr is None else [weight for weight in self.weights if _is_wide(weight)]
+        others = [weight for weight in self.weights if not any(weight is matrix for matrix in matrices)]
+        self.optimizers["adam"] = torch.optim.Adam(others, lr=config.lr, eps=ADAM_EPSILON, fused=True)
         if matrices:
             self.optimizers["muon"] = torch.optim.Muon(matrices, lr=config.muon_lr, weight_decay=0.0)
         self.set_progress(0.0)
@@ -222,9 +235,10 @@ class NetworkAlgorithm(Algorithm):
 
     def descend(self, loss: Tensor) -> Tensor:
         """Take one optimiser step; return the norm of the gradient before clipping."""
-        self.networks.zero_grad()
+        for weight in self.weights:
+            weight.grad = None
         loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.networks.parameters(), self.config.max_grad_norm)
+        norm = nn.utils.clip_grad_norm_(self.weights, self.config.max_grad_norm)
         for optimizer in self.optimizers.values():
             optimizer.step()
         return norm

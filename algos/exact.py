@@ -25,6 +25,7 @@ from torch import Tensor
 
 from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source, needs_of_a_model
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
+from drest_torch.algos.networks.precision import computing
 from drest_torch.algos.objectives.base import PolicyOutcome
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -62,8 +63,8 @@ class Exact(NetworkAlgorithm):
     batches: Any
     """The level sets that it learns from: `drest_torch.tasks.exact_batch.ExactBatches`."""
 
-    def __init__(self, policy: Any, *others: Any) -> None:
-        super().__init__(policy, *others)
+    def __init__(self, policy: Any, *others: Any, **how: Any) -> None:
+        super().__init__(policy, *others, **how)
         self.all_private_bits = private_settings(policy.private_bits).to(next(policy.parameters()).device)
         self.forward_rows = self.backward_rows = 0
         """The rows of observations on which the network ran in the last update, and those backpropagated."""
@@ -71,7 +72,7 @@ class Exact(NetworkAlgorithm):
     @classmethod
     def on(cls, task: Source, config: Any, rng: torch.Generator) -> Exact:
         policy, _ = task.networks()
-        algorithm = cls(policy, None, config, rng)
+        algorithm = cls(policy, None, config, rng, precision=task.precision)
         algorithm.batches = task.exact_batches()
         algorithm.levels_per_update = algorithm.batches.levels_per_update
         return algorithm
@@ -105,7 +106,7 @@ class Exact(NetworkAlgorithm):
         self.backward_rows = len(states)
         setting, state = visited[states] // batch.states, visited[states] % batch.states
         norm = self.descend(
-            (self.policy(batch.observe(state), self.all_private_bits[setting]) * gradient[states]).sum()
+            (self.logits(batch.observe(state), self.all_private_bits[setting]) * gradient[states]).sum()
         )
         return {
             "loss/objective": objective.detach(),
@@ -115,6 +116,12 @@ class Exact(NetworkAlgorithm):
             "optim/states_visited": gradient.new_tensor(len(visited) / len(uniform)),
             "optim/states_learned_from": gradient.new_tensor(len(states) / len(uniform)),
         }
+
+    def logits(self, observation: Tensor, private_bits: Tensor) -> Tensor:
+        """Return the logits of the policy, computed in its precision, as float32."""
+        with computing(self.precision, observation.device):
+            logits: Tensor = self.policy(observation, private_bits)
+        return logits.float()
 
     @torch.no_grad()
     def _explore(self, batch: Any) -> tuple[Tensor, Tensor]:
@@ -137,7 +144,7 @@ class Exact(NetworkAlgorithm):
         private_bits = self.all_private_bits[setting]
         self.forward_rows += len(observation)
         parts = observation.split(STATES_AT_ONCE)
-        return torch.cat([self.policy(part, private_bits.expand(len(part), -1)) for part in parts])
+        return torch.cat([self.logits(part, private_bits.expand(len(part), -1)) for part in parts])
 
     def _under_all_settings(self, observation: Tensor) -> Tensor:
         """Return the logits [n, Z · A] under all Z settings of the private bits."""
@@ -146,7 +153,7 @@ class Exact(NetworkAlgorithm):
             self.all_private_bits.repeat(len(observation), 1),
         )
         self.forward_rows += len(repeated[0])
-        return self.policy(*repeated).reshape(len(observation), -1)
+        return self.logits(*repeated).reshape(len(observation), -1)
 
     def objective(self, batch: Any, probabilities: Tensor) -> Tensor:
         """Return the value of the batch's objective in each level [B] for action probabilities [Z, N, A]."""

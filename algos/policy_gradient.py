@@ -43,29 +43,42 @@ class SampledAlgorithm(NetworkAlgorithm):
     further than this from the one that played it.
     """
 
-    def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator, *, environment: Any) -> None:
+    def __init__(
+        self,
+        policy: Any,
+        critic: Any,
+        config: Any,
+        rng: torch.Generator,
+        *,
+        environment: Any,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
         from torchrl.objectives.value import GAE
 
         from drest_torch.algos.actor import SeenStates
 
-        super().__init__(policy, critic, config, rng)
+        super().__init__(policy, critic, config, rng, precision=precision)
         self.environment = environment
         self.view, self.seen = environment.view, SeenStates()
-        self.actor, self.value = environment.actor(policy, self.seen), environment.value(critic, self.seen)
+        if self.view is not None:
+            self.view.are_rounded = all(network.rounds_inputs for network in self.networks)
+        self.actor = environment.actor(policy, self.seen, precision=precision)
+        self.value = environment.value(critic, self.seen, precision=precision)
         self.group = environment.group or self.actor.reads.slots_together
         self.epochs, self.max_kl = getattr(config, "epochs", 1), getattr(config, "max_kl", None)
         self.loss = self.make_loss(self.actor, self.value)
         self.gae = GAE(gamma=1.0, lmbda=1.0 if critic is None else config.gae_lambda, value_network=None)
         end = "mini_done" if config.credit == "mini" else "done"
         self.gae.set_keys(done=end, terminated=end)
-        self.collector = environment.collector(environment.actor(policy), learns=True)
+        plays = environment.actor(policy, precision=precision)
+        self.collector = environment.collector(plays, learns=True)
 
     @classmethod
     def on(cls, task: Source, config: Any, rng: torch.Generator) -> SampledAlgorithm:
         environment = task.environment(with_critic=cls.needs_critic)
         context = environment.critic_context if cls.needs_critic else None
         policy, critic = task.networks(critic_width=getattr(config, "critic_width", None), context=context)
-        return cls(policy, critic, config, rng, environment=environment)
+        return cls(policy, critic, config, rng, environment=environment, precision=task.precision)
 
     @classmethod
     def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:

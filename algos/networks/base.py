@@ -128,6 +128,7 @@ class Flat(nn.Module):
         scale = signature.scale.expand(*signature.shape).reshape(-1).clone()
         self.register_buffer("scale", scale, persistent=False)
         self.is_scaled = bool((scale != 1).any())
+        self.rounds_inputs = not self.is_scaled
         self.body = body
         self.begins_linear = isinstance(body, nn.Sequential) and isinstance(body[0], nn.Linear)
 
@@ -191,7 +192,34 @@ def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
     return layer
 
 
-class SymmetricMLP(nn.Module):
+class Built(nn.Module):
+    """A network that builds the weights of its products from fewer: once while they do not change."""
+
+    kept: Any = None
+    """While weights do not change (`weights_unchanged`), what was built, or () before; else None."""
+
+    def keep(self) -> None:
+        """Keep what is built from now on."""
+        self.kept = ()
+
+    def forget(self) -> None:
+        """Keep nothing any more."""
+        self.kept = None
+
+    def build(self) -> Any:
+        """Return the weights of the products."""
+        raise NotImplementedError
+
+    def built(self) -> Any:
+        """Return the weights of the products, those that were built before if no gradient is wanted."""
+        if self.kept is None or torch.is_grad_enabled():
+            return self.build()
+        if self.kept == ():
+            self.kept = self.build()
+        return self.kept
+
+
+class SymmetricMLP(Built):
     """An equivariant MLP from inputs [n, F] to outputs [n, O]; symmetries do not change the last ``further`` inputs.
 
     If its input is rotated or reflected, its output is rotated or reflected in the same way. A hidden layer has a block
@@ -227,16 +255,20 @@ class SymmetricMLP(nn.Module):
         self.last = nn.Parameter(orthogonal(1, order * units, last_gain))
         self.last_bias = nn.Parameter(torch.zeros(1))
 
-    def forward(self, inputs: Tensor) -> Tensor:
+    def build(self) -> list[tuple[Tensor, Tensor]]:
+        """Return the weights and biases of every layer."""
         order = len(self.between)
         first = columns_of(self.first, self.inputs).movedim(1, 0).flatten(0, 1)
-        hidden = self.activation(nn.functional.linear(inputs, first, self.biases[0].repeat(order)))
-        for weight, bias in zip(self.hidden, list(self.biases)[1:], strict=True):
-            hidden = self.activation(
-                nn.functional.linear(hidden, to_all_blocks(weight, self.between), bias.repeat(order))
-            )
+        hidden = [to_all_blocks(weight, self.between) for weight in self.hidden]
         last = self.towards @ to_all_blocks(self.last, self.between)
-        return nn.functional.linear(hidden, last, self.last_bias.expand(len(last)))
+        biases = [*(bias.repeat(order) for bias in self.biases), self.last_bias.expand(len(last))]
+        return list(zip([first, *hidden, last], biases, strict=True))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        *hidden, last = self.built()
+        for weight, bias in hidden:
+            inputs = self.activation(nn.functional.linear(inputs, weight, bias))
+        return nn.functional.linear(inputs, *last)
 
 
 def to_all_blocks(weight: Tensor, between: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from drest_torch.algos.networks.base import (
+    Built,
     MapLayout,
     NetworkSize,
     Requirements,
@@ -27,9 +28,9 @@ from drest_torch.algos.networks.base import (
     Symmetries,
     columns_of,
     orthogonal,
-    rows_of,
     to_all_blocks,
 )
+from drest_torch.algos.networks.precision import filled_up, precision_in_use
 
 NOT_OF_THE_MAP = ("agent", "time")
 """Planes that differ between the states of a map."""
@@ -85,9 +86,21 @@ class MapNet(nn.Module):
         steps = (time - torch.arange(self.time_steps, device=time.device)).clamp(0, 1)
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.learns_to_read):
             encodings, index = self.read.once(maps)
-        cells = rows_of(encodings.flatten(0, 1), index * encodings.shape[1] + place)
+        cells = cells_of(encodings, index, place)
         inputs = [cells, steps, time / self.time_steps]
         return self.ask(torch.cat(inputs if further is None else [*inputs, further], dim=-1))
+
+
+def cells_of(encodings: Tensor, index: Tensor, place: Tensor) -> Tensor:
+    """Return the channels [n, C] of a cell each: of the encoding [M, C, H · W] with this index, at this place [n].
+
+    The channels are picked one by one, for the gradient to have the layout of the encoding: sums with others are then
+    quick. It is the same for any number of threads.
+    """
+    _, channels, cells = encodings.shape
+    first = index * (channels * cells) + place
+    picked = first.unsqueeze(-1) + torch.arange(channels, device=index.device) * cells
+    return encodings.reshape(-1).index_select(0, picked.reshape(-1)).reshape(-1, channels)
 
 
 def sums_of(maps: Tensor) -> Tensor:
@@ -96,8 +109,8 @@ def sums_of(maps: Tensor) -> Tensor:
     return maps.flatten(1).double() @ weights.to(maps.device)
 
 
-class MapEncoder(nn.Module):
-    """The encoder of maps: from planes [M, P, H, W] (walls, coins, delays, …) to one row per cell [M, H · W, width]."""
+class MapEncoder(Built):
+    """The encoder of maps: from planes [M, P, H, W] (walls, coins, delays, …) to the channels of each cell [M, width, H · W]."""
 
     between: Tensor
     cells: Tensor
@@ -120,8 +133,8 @@ class MapEncoder(nn.Module):
         self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
         self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
-        self.layers = nn.ModuleList([_Layer(order, self.units, activation) for _ in range(size.depth)])
-        self.kept: Any = None
+        self.layers = nn.ModuleList([_Layer(symmetries, self.units, activation) for _ in range(size.depth)])
+        self.kept_maps: Any = None
         """While encodings are kept, the sums of maps in ascending order, and their encodings, if there are any yet."""
 
     def once(self, maps: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,59 +142,84 @@ class MapEncoder(nn.Module):
         sums, group = sums_of(maps).unique(return_inverse=True)
         rows = torch.arange(len(group), device=group.device)
         distinct = torch.empty_like(rows[: len(sums)]).scatter_(0, group, rows)  # one row of each map
-        if self.kept is None:
-            return self(maps[distinct]), group
-        before: tuple[Tensor, Any] = self.kept or (sums[:0], None)
+        if self.kept_maps is None:
+            return self.encode(maps, distinct), group
+        before: tuple[Tensor, Any] = self.kept_maps or (sums[:0], None)
         known, kept = before
         new = ~torch.isin(sums, known)
-        encodings = self(maps[distinct]) if torch.is_grad_enabled() else None
+        encodings = self.encode(maps, distinct) if torch.is_grad_enabled() else None
         if new.any():
-            added = self(maps[distinct[new]]) if encodings is None else encodings[new].detach()
+            added = self.encode(maps, distinct[new]) if encodings is None else encodings[new].detach()
             known, order = torch.cat((known, sums[new])).sort()
             kept = added if kept is None else torch.cat((kept, added))[order]
-            self.kept = known, kept
+            self.kept_maps = known, kept
         if encodings is not None:
             return encodings, group
         return kept, torch.searchsorted(known, sums)[group]
 
+    def keep(self) -> None:
+        super().keep()
+        self.kept_maps = ()
+
+    def forget(self) -> None:
+        super().forget()
+        self.kept_maps = None
+
+    def encode(self, maps: Tensor, chosen: Tensor) -> Tensor:
+        """Return the encodings of the chosen maps [m]."""
+        rows = filled_up(chosen, precision_in_use(maps.device), by=16)
+        return self(maps[rows])[: len(chosen)]
+
     def rotated(self) -> Tensor:
         """Return the permutations [|G|, width] of a cell's encoding: element h maps block h⁻¹g to block g."""
         return (self.between.unsqueeze(-1) * self.units + torch.arange(self.units)).flatten(1)
+
+    def build(self) -> tuple[Tensor, Tensor]:
+        """Return the kernels and biases of the first layer."""
+        kernels = columns_of(self.first, self.patches).movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
+        return kernels, self.first_bias.repeat(len(self.cells))
 
     def forward(self, maps: Tensor) -> Tensor:
         wall, coin, delay, *others = maps.unbind(1)
         free = 1 - wall
         coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
         inputs = torch.stack((free, coin, delay / self.delay_unit, (delay > 0).to(delay), *others), 1)
-        kernels = columns_of(self.first, self.patches).movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
-        encoding = conv2d(inputs, kernels, self.first_bias.repeat(len(self.cells)), padding=1)
+        encoding = conv2d(inputs, *self.built(), padding=1)
+        free = free.unsqueeze(1).to(encoding)
         for layer in self.layers:
-            encoding = encoding + layer(_normalised(encoding) * free.unsqueeze(1), self.between, self.cells)
-        return _normalised(encoding).flatten(2).mT
+            encoding = encoding + layer(encoding * (_scale(encoding) * free))
+        return (encoding * _scale(encoding)).flatten(2)
 
 
-class _Layer(nn.Module):
+class _Layer(Built):
     """A residual layer: what the surrounding 3 × 3 cells add to the encoding of each cell [M, C, H, W]."""
 
-    def __init__(self, order: int, units: int, activation: nn.Module) -> None:
+    def __init__(self, symmetries: Symmetries, units: int, activation: nn.Module) -> None:
         super().__init__()
+        order = len(symmetries.inputs)
         self.activation = activation
+        self.register_buffer("between", symmetries.between(), persistent=False)
+        self.register_buffer("cells", symmetries.inputs, persistent=False)
         self.gain = nn.Parameter(torch.ones(units))
         self.around = nn.Parameter(orthogonal(units, order * units * 9, 1.0))
         self.bias = nn.Parameter(torch.zeros(units))
         self.mixed = nn.Parameter(orthogonal(units, order * units, 0.5))
 
-    def forward(self, encoding: Tensor, between: Tensor, cells: Tensor) -> Tensor:
-        order = len(between)
+    def build(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the kernels and biases of 3 × 3 cells, and those of single cells."""
+        order, units = len(self.between), len(self.gain)
         # From block h to block g: the weights of g⁻¹h, rotated and reflected by g.
-        blocks = columns_of(self.around.unflatten(-1, (order, -1, 9)), between)
-        kernels = blocks.gather(-1, cells.reshape(1, order, 1, 1, 9).expand_as(blocks)).movedim(1, 0)
-        kernels = kernels.reshape(encoding.shape[1], encoding.shape[1], 3, 3)
-        encoding = encoding * self.gain.repeat(order).reshape(-1, 1, 1)
-        hidden = self.activation(conv2d(encoding, kernels, self.bias.repeat(order), padding=1))
-        return conv2d(hidden, to_all_blocks(self.mixed, between).unflatten(-1, (-1, 1, 1)))
+        blocks = columns_of(self.around.unflatten(-1, (order, -1, 9)) * self.gain.unsqueeze(-1), self.between)
+        kernels = blocks.gather(-1, self.cells.reshape(1, order, 1, 1, 9).expand_as(blocks)).movedim(1, 0)
+        kernels = kernels.reshape(order * units, order * units, 3, 3)
+        mixed = to_all_blocks(self.mixed, self.between).unflatten(-1, (-1, 1, 1))
+        return kernels, self.bias.repeat(order), mixed
+
+    def forward(self, encoding: Tensor) -> Tensor:
+        kernels, bias, mixed = self.built()
+        return conv2d(self.activation(conv2d(encoding, kernels, bias, padding=1)), mixed)
 
 
-def _normalised(encoding: Tensor) -> Tensor:
-    """Return the encoding [M, C, H, W], scaled to a mean square of 1 over the channels of each cell."""
-    return encoding * torch.rsqrt(encoding.square().mean(1, keepdim=True) + SMALL)
+def _scale(encoding: Tensor) -> Tensor:
+    """Return the factors [M, 1, H, W] that scale an encoding to a mean square of 1 over the channels of each cell."""
+    return torch.rsqrt(encoding.square().mean(1, keepdim=True) + SMALL)

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.algos.networks import NETWORKS
-from drest_torch.algos.networks.base import Flat, NetworkSize, Signature, Symmetries, requirements
-from drest_torch.algos.networks.convolutional import MapEncoder
+from drest_torch.algos.networks.base import Built, Flat, NetworkSize, Signature, Symmetries, requirements
 
 PRIVATE_SCALE = 4.0
 """Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
@@ -36,6 +35,8 @@ class _Network(nn.Module):
         else:
             self.net = kind.build(signature, size)
         self.private_bits = private_bits
+        self.rounds_inputs = getattr(self.net, "rounds_inputs", False)
+        """Whether observations are first of all factors of a product, which may be rounded before."""
         self.memory, self.reads_maps = memory_of(self.net), requirements(size.network).reads_maps
 
     def forward(
@@ -130,16 +131,16 @@ def memory_of(network: Any) -> int:
 
 @contextmanager
 def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
-    """Keep the encodings of maps, so that each map is encoded once; the weights must not change meanwhile."""
+    """Keep the encodings of maps and the weights that are built from others; no weight must change meanwhile."""
     parts = {part for network in networks if network is not None for part in network.modules()}
-    encoders = [part for part in parts if isinstance(part, MapEncoder) and part.kept is None]
-    for encoder in encoders:
-        encoder.kept = ()
+    builds = [part for part in parts if isinstance(part, Built) and part.kept is None]
+    for part in builds:
+        part.keep()
     try:
         yield
     finally:
-        for encoder in encoders:
-            encoder.kept = None
+        for part in builds:
+            part.forget()
 
 
 def scale_private_bits(private_bits: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from omegaconf import MISSING
 
 from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.algos.networks.precision import AUTO, PRECISIONS
 from drest_torch.algos.networks.spec import MAX_PRIVATE_BITS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.algos.objectives.base import Objective
@@ -237,6 +238,9 @@ class Config:
     """cpu, or cuda where there is one."""
     threads: int | None = limited(at_least=1, at_most=1024, default=None)
     """Threads that torch may use; null leaves it to torch."""
+    precision: str = limited(choices=PRECISIONS, default=AUTO)
+    """What the products of networks are computed in during training: float32, bfloat16, or auto (bfloat16 where the
+    device has instructions for it and layers have at least 128 units). Weights, losses and evaluation are float32."""
     env_steps: int = limited(at_least=1, default=7000000)
     """Environment steps of training, where no recipe says another number; the schedules run over them. `exact` and
     `generalist` take no steps: for them it is the number of updates times algo.counted_steps, a pace for schedules

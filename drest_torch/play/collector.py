@@ -142,12 +142,18 @@ class Environment:
 
     # ------------------------------------------------------------------------------------ who plays
 
-    def actor(self, policy: Callable[..., Tensor], seen: SeenStates | None = None) -> Actor:
+    def actor(
+        self,
+        policy: Callable[..., Tensor],
+        seen: SeenStates | None = None,
+        *,
+        precision: torch.dtype = torch.float32,
+    ) -> Actor:
         """Return a policy as TorchRL's actor in this environment, which carries its memory if it has one.
 
         To learn it reads what a batch has ``seen``, if the environment shows the numbers of states.
         """
-        reads = self._once(policy, seen, acts=True)
+        reads = self._once(policy, seen, acts=True, precision=precision)
         transforms = reads.transforms()
         if transforms and MEMORY not in self.env.observation_spec:
             self.env = appended(self.env, *transforms)
@@ -162,11 +168,19 @@ class Environment:
         """Return the outputs of an untrained policy [A]."""
         return self.actions.offset(None)
 
-    def value(self, critic: Callable[..., Tensor] | None, seen: SeenStates | None = None) -> Once | None:
+    def value(
+        self,
+        critic: Callable[..., Tensor] | None,
+        seen: SeenStates | None = None,
+        *,
+        precision: torch.dtype = torch.float32,
+    ) -> Once | None:
         """Return a critic as TorchRL's value network in this environment, as `actor` does."""
-        return None if critic is None else self._once(critic, seen, counts=self.shows_counts)
+        if critic is None:
+            return None
+        return self._once(critic, seen, counts=self.shows_counts, precision=precision)
 
-    def _once(self, network: Callable[..., Tensor], seen: SeenStates | None, **how: bool) -> Once:
+    def _once(self, network: Callable[..., Tensor], seen: SeenStates | None, **how: Any) -> Once:
         view = seen if self.view is not None and seen is not None else self.view
         kind = RecurrentOnce if memory_of(network) else Once
         return kind(network, self.sees, view, has_bits=self.private_bits > 0, **how)
