@@ -19,7 +19,7 @@ from torchrl.modules import ProbabilisticActor
 from drest_torch.algos.distributions import ActionKind
 from drest_torch.algos.networks.base import rows_of
 from drest_torch.algos.networks.policy import memory_of, number_of, settings_of
-from drest_torch.algos.networks.precision import computing, filled_up
+from drest_torch.algos.networks.precision import computing, filled_up, widened
 
 STATE, ROW = "state", "row"
 """The keys of the number of a state, and of its row in `SeenStates`."""
@@ -195,7 +195,7 @@ class Once(TensorDictModuleBase):
         """Return what the network makes of observations in its precision, as float32."""
         with computing(self.precision, observation.device):
             values: Tensor = self.network(observation, *others)
-        return values.float()
+        return widened(values)
 
     def finished(self, values: Tensor) -> Tensor:
         """Return the values of the network, of a policy normalised once for each state."""
@@ -226,7 +226,7 @@ class RecurrentOnce(Once):
         read = self.rows(steps)
         with computing(self.precision, read.device):
             outputs, memory = self.network.recall(read, steps.get(INIT), *carried)
-        outputs, memory = outputs.float(), memory.float()
+        outputs, memory = widened(outputs), widened(memory)
         if self.view is not None:
             outputs = super().finished(outputs)
         return outputs, memory

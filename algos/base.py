@@ -121,6 +121,8 @@ class Algorithm(ABC):
     needs_critic: ClassVar[bool] = False
     effort: Effort
     """What the last update took."""
+    precision: torch.dtype = torch.float32
+    """The precision of the products of its networks while they learn."""
     levels_per_update: int | None = None
     """The levels whose exact gradient makes one update; None: updates are made from environment steps."""
     steps_are: ClassVar[str] = "steps"

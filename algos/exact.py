@@ -25,7 +25,7 @@ from torch import Tensor
 
 from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source, needs_of_a_model
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
-from drest_torch.algos.networks.precision import computing
+from drest_torch.algos.networks.precision import computing, widened
 from drest_torch.algos.objectives.base import PolicyOutcome
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -121,7 +121,7 @@ class Exact(NetworkAlgorithm):
         """Return the logits of the policy, computed in its precision, as float32."""
         with computing(self.precision, observation.device):
             logits: Tensor = self.policy(observation, private_bits)
-        return logits.float()
+        return widened(logits)
 
     @torch.no_grad()
     def _explore(self, batch: Any) -> tuple[Tensor, Tensor]:

@@ -61,7 +61,7 @@ class SampledAlgorithm(NetworkAlgorithm):
         self.environment = environment
         self.view, self.seen = environment.view, SeenStates()
         if self.view is not None:
-            self.view.are_rounded = all(network.rounds_inputs for network in self.networks)
+            self.view.are_rounded = all(getattr(network, "rounds_inputs", False) for network in self.networks)
         self.actor = environment.actor(policy, self.seen, precision=precision)
         self.value = environment.value(critic, self.seen, precision=precision)
         self.group = environment.group or self.actor.reads.slots_together

@@ -214,7 +214,7 @@ class Built(nn.Module):
         """Return the weights of the products, those that were built before if no gradient is wanted."""
         if self.kept is None or torch.is_grad_enabled():
             return self.build()
-        if self.kept == ():
+        if not self.kept:
             self.kept = self.build()
         return self.kept
 

@@ -110,7 +110,7 @@ def sums_of(maps: Tensor) -> Tensor:
 
 
 class MapEncoder(Built):
-    """The encoder of maps: from planes [M, P, H, W] (walls, coins, delays, …) to the channels of each cell [M, width, H · W]."""
+    """The encoder of maps: from planes [M, P, H, W] (walls, coins, …) to the channels of cells [M, width, H · W]."""
 
     between: Tensor
     cells: Tensor
@@ -184,7 +184,8 @@ class MapEncoder(Built):
         free = 1 - wall
         coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
         inputs = torch.stack((free, coin, delay / self.delay_unit, (delay > 0).to(delay), *others), 1)
-        encoding = conv2d(inputs, *self.built(), padding=1)
+        kernels, bias = self.built()
+        encoding = conv2d(inputs, kernels, bias, padding=1)
         free = free.unsqueeze(1).to(encoding)
         for layer in self.layers:
             encoding = encoding + layer(encoding * (_scale(encoding) * free))
@@ -193,6 +194,9 @@ class MapEncoder(Built):
 
 class _Layer(Built):
     """A residual layer: what the surrounding 3 × 3 cells add to the encoding of each cell [M, C, H, W]."""
+
+    between: Tensor
+    cells: Tensor
 
     def __init__(self, symmetries: Symmetries, units: int, activation: nn.Module) -> None:
         super().__init__()

@@ -7,6 +7,7 @@ Weights, advantages, losses and evaluation are float32 in any case. What a netwo
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,24 +16,30 @@ from drest_torch.errors import ConfigError
 
 AUTO, FLOAT32, BFLOAT16 = PRECISIONS = ("auto", "float32", "bfloat16")
 WIDE = 128
-"""With layers of at least so many units bfloat16 is faster; narrower ones spend more time on rounding than they gain."""
+"""With layers of at least so many units bfloat16 is faster; in narrower ones rounding takes more time than it gains."""
 
 
 def chosen_precision(name: str, device: torch.device, width: int) -> str:
-    """Return the precision for layers of this width; ``auto`` is bfloat16 where the device is faster with it."""
-    is_supported = supports_bfloat16(device)
-    if name == AUTO:
-        return BFLOAT16 if is_supported and width >= WIDE else FLOAT32
-    if name == BFLOAT16 and not is_supported:
-        raise ConfigError(f"precision={BFLOAT16}, and {device} has no instructions for it; use precision={FLOAT32}")
-    return name
+    """Return the precision for layers of this width: ``auto`` is bfloat16 where the device is faster with it."""
+    if name != AUTO:
+        return name
+    return BFLOAT16 if width >= WIDE and supports_bfloat16(device) else FLOAT32
+
+
+def refuse_slow(name: str, device: torch.device) -> None:
+    """Refuse bfloat16 on a device that has no instructions for it."""
+    if name == BFLOAT16 and not supports_bfloat16(device):
+        raise ConfigError(
+            f"precision={name}, and the {device.type} of this machine multiplies more slowly in it than in float32; "
+            f"use precision={FLOAT32}, or {AUTO}"
+        )
 
 
 def supports_bfloat16(device: torch.device) -> bool:
     """Return whether a device has instructions that multiply matrices in bfloat16."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.9 has none
+    capabilities: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.9 has none
     has_instructions = capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False)
     return bool(has_instructions) and torch.backends.mkldnn.is_available()
 
@@ -42,6 +49,16 @@ def computing(precision: torch.dtype, device: torch.device) -> AbstractContextMa
     if precision == torch.float32:
         return nullcontext()
     return torch.autocast(device.type, precision)
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """Return the type of the factors of products in the precision of this name."""
+    return torch.bfloat16 if name == BFLOAT16 else torch.float32
+
+
+def widened(values: Tensor) -> Tensor:
+    """Return what a network has computed, as float32 if it is bfloat16."""
+    return values.float() if values.dtype == torch.bfloat16 else values
 
 
 def precision_in_use(device: torch.device) -> torch.dtype:

@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
+from drest_torch.algos.networks.precision import FLOAT32
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import NO_SINK, SINKS
@@ -46,6 +47,9 @@ FORMER: dict[str, Any] = {
 }
 """The keys that earlier versions had, each with the value that it always has now: with it a run can go on."""
 
+ADDED = {"precision": FLOAT32}
+"""The keys of the top level that runs of earlier versions do not have, each with the value that these runs had."""
+
 
 def write_config(cfg: Config, folder: Path) -> None:
     """Leave in the folder of a run every value that it has."""
@@ -65,6 +69,8 @@ def load_config(folder: Path, *, whole: bool = True) -> Config:
 
 
 def _schema_of_run(loaded: Any) -> Config:
+    for key, value in ADDED.items():
+        loaded.setdefault(key, value)
     if "language" in loaded:
         raise ConfigError("it is that of a language model, which `drest language` reads")
     return Config(

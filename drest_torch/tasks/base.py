@@ -14,7 +14,7 @@ from torch import Tensor
 from drest_torch.agents.checkpoints import State
 from drest_torch.agents.specification import KEY, AgentSpec
 from drest_torch.agents.untrained import build_networks
-from drest_torch.algos.networks.precision import BFLOAT16, chosen_precision
+from drest_torch.algos.networks.precision import chosen_precision, dtype_of
 from drest_torch.config.schema import Config
 from drest_torch.evaluation.memory_guard import MemoryGuard, RunMemory
 from drest_torch.files import write_json
@@ -117,8 +117,7 @@ class AgentTask(Task):
     @property
     def precision(self) -> torch.dtype:
         """The precision of the products of networks while they learn."""
-        name = chosen_precision(self.cfg.precision, self.device, self.cfg.policy.width)
-        return torch.bfloat16 if name == BFLOAT16 else torch.float32
+        return dtype_of(chosen_precision(self.cfg.precision, self.device, self.cfg.policy.width))
 
     def networks(self, *, critic_width: int | None = None, context: int | None = None) -> tuple[Any, Any]:
         """Return an untrained policy and, with a ``context``, a critic that sees so many numbers besides."""

@@ -86,7 +86,7 @@ def introduction(
         f"algorithm: {plan.algo}, reward {plan.reward}, {steps}, seed {plan.seed}",
         *task.lines(),
         f"policy: {algorithm.describe(plan.network)}{start}",
-        f"device: {_device(task.device)}",
+        f"device: {_device(task.device)}{_precision(algorithm)}",
     ]
     if memory is not None:
         lines.append(f"memory: {memory.text(free_memory())}")
@@ -98,6 +98,12 @@ def _device(device: torch.device) -> str:
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return f"{device}, {count(torch.get_num_threads(), 'thread')}"
+
+
+def _precision(algorithm: Algorithm) -> str:
+    if algorithm.precision == torch.float32:
+        return ""
+    return ", networks learn in bfloat16 (precision=float32: slower, and the same on every machine)"
 
 
 def run_summary(plan: RunPlan, counts: Mapping[str, Any], state: State, pace: Pace) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from drest_torch.agents.checkpoints import (
 )
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Algorithm
+from drest_torch.algos.networks.precision import chosen_precision, refuse_slow, supports_bfloat16
 from drest_torch.config.checks import check_run, check_unread, device_of
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
@@ -356,6 +357,9 @@ def start(cfg: Config) -> Run:
     if cfg.start_from is not None and (source := agent_folder(cfg.start_from)).parent != PRETRAINED:
         cfg.start_from = str(source.resolve())
     trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))
+    device = device_of(cfg.device)
+    refuse_slow(cfg.precision, device)
+    cfg.precision = chosen_precision(cfg.precision, device, cfg.policy.width)  # wherever it is resumed
     run = run_of(cfg, folder)
     run.begin(lambda: write_config(cfg, folder))
     return run
@@ -372,6 +376,8 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
     enter(folder)
     run = run_of(cfg, folder)
     run.restore()
+    if run.algorithm.precision == torch.bfloat16 and not supports_bfloat16(run.device):
+        print(f"drest_torch: {folder} learns in bfloat16, which is slow on this machine", file=sys.stderr)
     if is_longer:  # from here on the run is one that has not ended yet
         (folder / "summary.json").unlink(missing_ok=True)
         write_config(cfg, folder)
