@@ -1,25 +1,58 @@
-"""How long the commands take to start, each in a process of its own."""
+"""How long the commands take to start, each in a process of its own on one thread."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 
 from benchmarks.measuring import SECONDS, Bench, once
 
 TITLE = "Start-up"
-BASELINES = {"`import torch`": ["-c", "import torch"]}
+TORCHRL = "import gc; gc.disable(); import torch, torchrl.envs, torchrl.modules, torchrl.collectors, torchrl.objectives"
+"""What a run cannot do without, imported as the commands import it: without a search for garbage."""
+FIRST_UPDATE = """
+import os
+from drest_torch import train
+
+with train.importing():
+    from drest_torch.training.run import Run
+
+Run.update = lambda run: os._exit(0)
+train.main()
+"""
+"""A run that ends where its first update begins."""
+BASELINES = {"`import torch`": ["-c", "import torch"], "`import torchrl` and its parts": ["-c", TORCHRL]}
 COMMANDS = {
     "`from drest_torch import usefulness`": ["-c", "from drest_torch import usefulness"],
     "`python -m drest_torch.train --help`": ["-m", "drest_torch.train", "--help"],
     "`python -m drest_torch.study --help`": ["-m", "drest_torch.study", "--help"],
+    "`python -m drest_torch.train algo=ppo logger=none`, to its first update": [
+        *("-c", FIRST_UPDATE, "algo=ppo", "logger=none", "threads=1"),
+        "run_dir=run_${now:%H-%M-%S-%f}",
+    ],
 }
 
 
 def run(bench: Bench) -> None:
-    bench.table("From the start of the process to its end", "The first call finds files that nobody has read lately.")
-    commands = {name: [sys.executable, *words] for name, words in (BASELINES | COMMANDS).items()}
-    start = partial(subprocess.run, capture_output=True, check=True)
-    works = {name: once(partial(start, words)) for name, words in commands.items()}
-    bench.compare(bench.measure(works), SECONDS, baselines=list(BASELINES))
+    bench.table(
+        "From the start of the process to its end",
+        "The first call finds files that nobody has read lately. A run evaluates its untrained policy before its first "
+        "update, which is a third of what it takes besides the imports.",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        start = partial(in_process, Path(folder))
+        works = {name: once(partial(start, words)) for name, words in (BASELINES | COMMANDS).items()}
+        bench.compare(bench.measure(works), SECONDS, baselines=list(BASELINES))
+
+
+def in_process(folder: Path, words: Sequence[str]) -> None:
+    """Run Python on one thread; runs lie in a folder."""
+    one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | one | {"PYTHONPATH": paths}
+    subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, check=True)

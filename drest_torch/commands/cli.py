@@ -69,14 +69,15 @@ def importing() -> Iterator[None]:
 
     What is imported stays until the program ends, so that later searches leave it out, too.
     """
-    before = len(sys.modules)
+    before, was_enabled = len(sys.modules), gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if len(sys.modules) > before:  # in a sweep only the first run imports anything
             gc.freeze()
-        gc.enable()
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -30,7 +30,9 @@ from drest_torch.envs.levels import MAX_LENGTHS, LazyLevels, Level, LevelError
 __all__ = ["GeneratorConfig", "draft_number", "generate", "stream"]
 
 DRAFTS_AT_ONCE, DRAFTS_AT_ONCE_ON_GPU = 1024, 16_384
-"""The number of drafts in a batch, which has no effect on the levels."""
+"""The number of drafts in the first batch, which has no effect on the levels."""
+MOST_AT_ONCE = 4096
+"""Later batches on a CPU are up to this large: more levels are wanted then."""
 MAX_REFUSED = 100_000
 """The number of refused drafts in a row after which the ranges are reported as an error."""
 
@@ -85,6 +87,7 @@ def batches(
             last_accepted = int(levels.number[-1])
             yield levels
         first += at_once
+        at_once = max(at_once, min(2 * at_once, MOST_AT_ONCE))
         if first - last_accepted > MAX_REFUSED:
             raise LevelError(
                 f"generator: none of the last {MAX_REFUSED:,} drafts has the lengths and coins asked for and passes "

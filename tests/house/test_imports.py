@@ -176,6 +176,23 @@ def test_judges_reach_no_trainer():
 
 
 COMMAND = "import sys\nfrom drest_torch import evaluate\nsys.argv = ['evaluate', 'levels=example']\nevaluate.main()"
+HELP = "import sys\nfrom drest_torch import train\nsys.argv = ['train', '--help']\ntrain.main()"
+FIRST_UPDATE = """
+import sys
+from drest_torch import train
+from drest_torch.training.run import Run
+
+def update(run):
+    raise StopIteration
+
+Run.update = update
+few = ["levels.train=4", "levels.selection=2", "levels.test=2", "algo.episodes=128"]
+sys.argv = ["train", "algo=ppo", "logger=none", "run_dir=run", *few]
+try:
+    train.main()
+except StopIteration:
+    pass
+"""
 AGENT = "from drest_torch import Agent\nAgent.load('generalist').evaluate('example')"
 
 
@@ -185,11 +202,14 @@ AGENT = "from drest_torch import Agent\nAgent.load('generalist').evaluate('examp
         # Nothing slow is imported before the first line of a command; and an exact evaluation needs little.
         ("from drest_torch import train, evaluate, study", "torch hydra"),
         (COMMAND, "torchrl tensordict numba matplotlib"),
+        (HELP, "torchrl tensordict numba matplotlib wandb"),
+        pytest.param(FIRST_UPDATE, "numba matplotlib wandb gymnasium pandas jinja2", marks=pytest.mark.slow),
         pytest.param(AGENT, "drest_torch.training hydra wandb torchrl", marks=pytest.mark.slow),
         pytest.param("import drest_torch.report.html", "matplotlib.pyplot", marks=pytest.mark.slow),
         pytest.param("import drest_torch.compare", "torch matplotlib", marks=pytest.mark.slow),
     ],
 )
-def test_what_is_imported_comes_without_what_it_does_not_need(statements, absent):
-    imported = python("-c", f"{statements}\nimport sys\nprint()\nprint(*sys.modules)\n").splitlines()[-1].split()
+def test_what_is_imported_comes_without_what_it_does_not_need(statements, absent, tmp_path):
+    printed = python("-c", f"{statements}\nimport sys\nprint()\nprint(*sys.modules)\n", cwd=tmp_path)
+    imported = printed.splitlines()[-1].split()
     assert among(imported, absent.split()) == []

@@ -1,5 +1,6 @@
 """What must not be lost or mixed up: one owner of a folder, whole files, no run of numbers that are none."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import torch
 from torch import nn
 
 from drest_torch.agents.checkpoints import load_checkpoint, step_checkpoints
-from drest_torch.commands.cli import sentence_of
+from drest_torch.commands.cli import importing, sentence_of
 from drest_torch.config.compose import compose
 from drest_torch.envs.levels import read_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError, UserError
@@ -142,6 +143,19 @@ def test_short_memory_is_a_sentence_and_other_errors_stay_errors():
     assert sentence in sentence_of(error.value)
     with pytest.raises(RuntimeError, match="shapes"):
         sentence_of(RuntimeError("shapes do not match"))
+
+
+def test_garbage_is_collected_again_after_imports(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(gc.isenabled()))
+    with importing():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert frozen == []  # nothing was imported
+    with importing():
+        monkeypatch.setitem(sys.modules, "imported_by_this_test", gc)
+    assert gc.isenabled()
+    assert frozen == [False]
 
 
 def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path):
