@@ -1,4 +1,7 @@
-"""Build the documentation: make docs, or python -m sphinx docs build/docs. Nothing is fetched from the network."""
+"""Build the documentation: make docs, or python -m sphinx docs build/docs. Nothing is fetched from the network.
+
+The pages of studies are drawn first, from their rows in ``docs/results``, into the folder ``docs/studies``.
+"""
 
 import re
 import sys
@@ -12,6 +15,10 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.ext.napoleon import GoogleDocstring
 
 from drest_torch import __version__
+from drest_torch.studies.site import write_site
+
+DOCS = Path(__file__).resolve().parent
+write_site(DOCS / "results", DOCS / "studies")
 
 project = "drest_torch"
 author = copyright = "The drest_torch authors"
@@ -39,8 +46,8 @@ html_theme = "furo"
 html_title = f"drest_torch {version}"
 html_theme_options = {"navigation_with_keys": True}
 html_show_sphinx = False
-html_static_path = ["static"]
-html_css_files = ["site.css"]
+html_static_path = ["static", "studies/static"]
+html_css_files = ["site.css", "studies.css"]
 copybutton_prompt_text = "$ "  # a prompt and the output below it are not part of a command
 
 

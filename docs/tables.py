@@ -17,6 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 
 from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
@@ -24,13 +25,13 @@ from drest_torch.commands.help import keys_of
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import WORLDS, world
+from drest_torch.metrics import neutrality
 from drest_torch.report.plots import write_plot
 from drest_torch.report.tables import in_markdown
-from drest_torch.studies.climbing import optimum
 from drest_torch.studies.goals import PARTS, follow_up_table
 from drest_torch.studies.scores import MINI_EPISODES, Score, at_gamma, gammas, goals_table
 from drest_torch.studies.sizes import cost_plot, cost_table, size_table, sizes_plot
-from drest_torch.theory import largest_neutral, rule_of_thumb
+from drest_torch.theory import best_choice, largest_neutral, margin, rule_of_thumb
 
 DOCS = Path(__file__).resolve().parent
 KEPT = DOCS / "results"
@@ -80,11 +81,12 @@ def largest() -> str:
 def beyond() -> str:
     """Return the optimum of whole meta-episodes that are longer, for two lengths."""
     rows = []
-    for best in (optimum(LAM, episodes, 2) for episodes in (58, 59, 64, 96, 128, 256)):
-        ratio = 1 + best["margin"]
+    for episodes in (58, 59, 64, 96, 128, 256):
+        choice = best_choice(2, episodes, LAM)
+        ratio = 1 + margin(2, episodes, LAM)
         compared = f"{ratio:.4f}" if ratio < 1.1 else f"{ratio:.4g}"
-        numbers = (f"{min(best['choice']):.3f}", f"{best['neutrality']:.3f}", compared)
-        rows.append((str(best["episodes_per_meta"]), *numbers))
+        bits = neutrality(torch.tensor(choice, dtype=torch.float64)).item()
+        rows.append((str(episodes), f"{choice[0]:.3f}", f"{bits:.3f}", compared))
     header = ("E", "smaller probability at the optimum", "its neutrality", "its return ÷ a neutral policy's")
     return in_markdown(header, rows)
 

@@ -154,13 +154,21 @@ def options(group: str) -> dict[str, Path]:
     if group == "levels":
         modules = {name: Path(name) for name in WORLDS}
     elif group == "study":
-        modules = {page.stem: page.with_suffix(".py") for page in STUDIES.glob("*.md")}
+        modules = {page.stem: _study_of(page) for page in (*STUDIES.glob("*.md"), *STUDIES.glob("*/*.md"))}
     elif group == "objective":
         modules = {name: Path(str(OBJECTIVES[name].__file__)) for name in OBJECTIVES}
     elif group in MODULES:
         registry = MODULES[group]
         modules = {name: registry.file(name) for name in registry.own()}
     return dict(sorted((modules | _files(group)).items()))
+
+
+def _study_of(page: Path) -> Path:
+    """Return the module of a study, which is beside its page, or the package that has the page in it."""
+    module = page.with_suffix(".py")
+    if module.exists():
+        return module
+    return page.with_name("__init__.py")
 
 
 def _files(group: str) -> dict[str, Path]:

@@ -75,6 +75,13 @@ class Gallery:
 
 
 @dataclass(frozen=True)
+class Checklist:
+    """Sentences, each behind a mark: ``✓``, ``◐`` or ``✗``, and a space."""
+
+    sentences: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Details:
     """Blocks that are folded away until the reader asks for them."""
 
@@ -90,7 +97,7 @@ class Section:
     blocks: Sequence[Block]
 
 
-Block: TypeAlias = Prose | Commands | Table | Plot | Gallery | Details | Section
+Block: TypeAlias = Prose | Commands | Table | Plot | Gallery | Checklist | Details | Section
 
 
 @dataclass(frozen=True)

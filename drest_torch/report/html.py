@@ -1,18 +1,20 @@
 """A page of blocks as one HTML file that works offline.
 
 No script, nothing fetched from elsewhere, light and dark as the reader's device asks, readable on a phone,
-on paper and by a screen reader. Every text is escaped. `page.html.j2` has the elements, `report.css` the look.
+on paper and by a screen reader. Every text is escaped. `blocks.html.j2` and `blocks.css` have the elements of a page
+and their look, for reports and for the site; `page.html.j2` and `page.css` have the frame of a report.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from importlib.resources import files
 from io import StringIO
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import matplotlib.style
@@ -22,7 +24,7 @@ from matplotlib.text import Text
 
 from drest_torch.files import unused, write_whole
 from drest_torch.report import markdown
-from drest_torch.report.blocks import Block, Page, Plot, Table
+from drest_torch.report.blocks import Block, Page, Plot, Prose, Section, Table
 from drest_torch.report.themes import PLACEHOLDERS, VARIABLES, variables
 
 
@@ -33,6 +35,13 @@ def write_page(page: Page, path: Path) -> None:
 
 def render(page: Page) -> str:
     """Return the page as HTML."""
+    template = _environment().get_template("page.html.j2")
+    css = Markup(_styles("page.css") + _styles("blocks.css"))
+    return template.render(page=page, css=css, light=variables(0), dark=variables(1))
+
+
+def _environment() -> jinja2.Environment:
+    """Return the templates with their functions, for one page: its names and pictures are numbered."""
     names, numbers = _Names(), count(1)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("drest_torch.report", ""), autoescape=True, undefined=jinja2.StrictUndefined
@@ -41,17 +50,54 @@ def render(page: Page) -> str:
     environment.filters |= {
         "kind": _kind,
         "id": names.id,
-        "inline": lambda text: Markup(markdown.PARSER.renderInline(text)),
-        "markdown": lambda text: Markup(markdown.PARSER.render(text).strip()),
+        "inline": lambda text: Markup(markdown.PARSER.renderInline(markdown.without_local_links(text))),
+        "markdown": lambda text: Markup(markdown.PARSER.render(markdown.without_local_links(text)).strip()),
         "plain": markdown.plain,
         "split_mark": _split_mark,
         "layout": _layout,
         "cell_class": _cell_class,
         "picture": lambda plot: plot_picture(plot, f"plot-{next(numbers)}"),
     }
-    css = files("drest_torch.report").joinpath("report.css").read_text("utf-8")
-    template = environment.get_template("page.html.j2")
-    return template.render(page=page, css=Markup(css), light=variables(0), dark=variables(1))
+    return environment
+
+
+def _styles(name: str) -> str:
+    return files("drest_torch.report").joinpath(name).read_text("utf-8")
+
+
+# --------------------------------------------------------------------------------- pages of the site
+
+
+def in_site(page: Page) -> str:
+    """Return the page in the Markdown of the documentation: prose as it is, all else as the HTML of a report."""
+    blocks = _environment().get_template("blocks.html.j2").module
+    parts = [f"# {page.title}"]
+    if page.banner:
+        parts.append(f":::{{warning}}\n{page.banner}\n:::")
+    parts.append(page.subtitle)
+    parts += _in_site(page.blocks, blocks, level=2)
+    return "\n\n".join(parts) + "\n"
+
+
+def _in_site(parts: Sequence[Block], blocks: Any, level: int) -> Iterator[str]:
+    for part in parts:
+        if isinstance(part, Section):
+            yield f"{'#' * level} {part.title}"
+            yield from _in_site(part.blocks, blocks, level + 1)
+        elif isinstance(part, Prose):
+            yield part.markdown
+        else:
+            html = str(blocks.render(part, level)).strip()
+            yield f'````{{raw}} html\n<div class="study">\n{html}\n</div>\n````'
+
+
+def site_styles() -> str:
+    """Return the style sheet of the blocks on the site, whose theme says on the body whether it is dark."""
+    light, dark = (f".study {{ {variables(theme)} }}" for theme in (0, 1))
+    system = f"@media (prefers-color-scheme: dark) {{ body:not([data-theme=light]) {dark} }}"
+    return "\n".join(
+        [light, f"body[data-theme=dark] {dark}", system, _styles("blocks.css"), _styles("site_blocks.css")]
+    )
 
 
 class _Names:

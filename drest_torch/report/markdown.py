@@ -17,6 +17,7 @@ _SPECIAL = re.compile(r"[\\`*\[\]&<|]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown reads as markup, in readers that allow HTML and tables too; no underscore within a word."""
 _BLOCK_START = re.compile(r"\A(\s*)(?=(?:>|~~~|#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|[-=]+\s*\Z))|\A(\s*\d+)(?=[.)](?:\s|\Z))")
 """Where text would begin a quotation, a heading, a list or a rule, if it stood at the beginning of a line."""
+_LOCAL_LINK = re.compile(r"\[([^\]\n]+)\]\((?![a-z]+:)[^)\s]+\.(?:md|ipynb)(?:#[^)\s]*)?\)")
 BLOCK_MARK = re.compile("\ue000(\\d+)\ue001")
 """Stands for a block in the text of a template; `literal` keeps data from holding one."""
 
@@ -30,6 +31,11 @@ def literal(text: str) -> str:
 def escaped(value: Any) -> Any:
     """Return what stands in a template for a value: `literal` text, unless a template made it."""
     return Markup(literal(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def without_local_links(text: str) -> str:
+    """Return Markdown in which links to pages of the documentation are words alone, as in a report."""
+    return _LOCAL_LINK.sub(r"\1", text)
 
 
 def code(text: str) -> str:

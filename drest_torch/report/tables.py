@@ -13,9 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
+from drest_torch.report.blocks import Table
+from drest_torch.report.markdown import literal
 from drest_torch.statistics.intervals import t_interval
 
 MISSING = "–"
+PAPER = "the paper"
+"""The head of the column with the paper's numbers; it stands to the right of the measured ones."""
 Cell: TypeAlias = Callable[[np.ndarray], str]
 
 
@@ -52,6 +56,16 @@ def marked(good: float, fair: float, digits: int = 3) -> Cell:
         return f"{'✓' if value >= good else '◐' if value >= fair else '✗'} {value:.{digits}f}"
 
     return cell
+
+
+def table_of(cells: pd.DataFrame, caption: str, *, first: str = "", note: str = "") -> Table:
+    """Return the table of a frame of texts; its index names the rows, and ``first`` is the head of that column.
+
+    Numbers that were measured stand to the left of those of the paper (`PAPER`): on a phone they are seen first.
+    """
+    names = [literal(str(name)) for name in cells.index]
+    rows = [[name, *map(str, row)] for name, row in zip(names, cells.to_numpy().tolist(), strict=True)]
+    return Table(caption, [first, *map(str, cells.columns)], rows, note)
 
 
 def in_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

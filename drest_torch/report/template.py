@@ -40,11 +40,11 @@ def render_template(
 
     ``claims`` gets the sentences that claim something, and whether they hold.
     """
-    return _Template(path, tables, plots, {} if claims is None else claims).render(values)
+    return Template(path, tables, plots, {} if claims is None else claims).render(values)
 
 
 @dataclass
-class _Template:
+class Template:
     """A template, with the blocks that it has asked for so far; `BLOCK_MARK` stands for them in its text."""
 
     path: Path
@@ -54,27 +54,35 @@ class _Template:
     blocks: list[Block] = field(default_factory=list)
     placed: set[int] = field(default_factory=set)
 
-    def render(self, values: Mapping[str, Any]) -> list[Block]:
-        functions = {
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions that the template may call."""
+        return {
             "table": self.table,
             "plot": self.plot,
             "gallery": self.gallery,
             "details": self.details,
-            "lead": lambda caller: self._mark(Prose(_sentence(caller), "lead")),
-            "note": lambda caller: self._mark(Prose(_sentence(caller), "note")),
+            "lead": lambda caller: self.mark(Prose(_sentence(caller), "lead")),
+            "note": lambda caller: self.mark(Prose(_sentence(caller), "note")),
             "claim": self.claim,
-            "commands": lambda lines: self._mark(Commands(list(lines))),
+            "commands": lambda lines: self.mark(Commands(list(lines))),
         }
+
+    def source(self) -> str:
+        """Return the text of the template."""
+        return self.path.read_text("utf-8")
+
+    def render(self, values: Mapping[str, Any]) -> list[Block]:
+        """Return the blocks of the template, with these values in it."""
         loader = jinja2.PackageLoader("drest_torch.report", "")
         environment = jinja2.Environment(
             autoescape=True, finalize=_shown, undefined=jinja2.StrictUndefined, loader=loader
         )
         environment.filters |= FILTERS
         environment.globals["shared"] = environment.get_template("shared.md.j2").module
-        source = _ALONE.sub(r"\1{#\n#}", self.path.read_text("utf-8"))
+        source = _ALONE.sub(r"\1{#\n#}", self.source())
         try:
             text = environment.from_string(source).render(
-                {**values, "tables": self.tables, "plots": self.plots, **functions}
+                {**values, "tables": self.tables, "plots": self.plots, **self.functions()}
             )
         except jinja2.TemplateError as error:
             raise StudyError(f"{self.path}:{_line(error)}: {error.message}") from error
@@ -92,22 +100,22 @@ class _Template:
 
     def table(self, name: str, caller: Callable[[], str] | None = None) -> Markup:
         """Show a table; the content of ``{% call table("name") %}`` is its note."""
-        table = self._named(self.tables, name, "table")
-        return self._mark(replace(table, note=_sentence(caller)) if caller else table)
+        table = self.named(self.tables, name, "table")
+        return self.mark(replace(table, note=_sentence(caller)) if caller else table)
 
     def plot(self, name: str, caller: Callable[[], str] | None = None) -> Markup:
         """Show a plot; the content of ``{% call plot("name") %}`` is its caption."""
-        plot = self._named(self.plots, name, "plot")
-        return self._mark(replace(plot, caption=_sentence(caller)) if caller else plot)
+        plot = self.named(self.plots, name, "plot")
+        return self.mark(replace(plot, caption=_sentence(caller)) if caller else plot)
 
     def gallery(self, *names: str) -> Markup:
         """Show plots side by side."""
-        plots = [self._named(self.plots, name, "plot") for name in names]
-        return self._mark(Gallery(plots)) if plots else Markup("")
+        plots = [self.named(self.plots, name, "plot") for name in names]
+        return self.mark(Gallery(plots)) if plots else Markup("")
 
     def details(self, summary: str, caller: Callable[[], str]) -> Markup:
         """Fold the content of ``{% call details("summary") %}`` away."""
-        return self._mark(Details(_shown(summary), self._parse(caller())))
+        return self.mark(Details(_shown(summary), self._parse(caller())))
 
     def claim(self, holds: Any, caller: Callable[[], str]) -> Markup:
         """Say the content of ``{% call claim(condition) %}``, or that it does not hold."""
@@ -115,13 +123,15 @@ class _Template:
         self.claims[sentence] = bool(holds)
         return Markup(sentence if holds else f"(This does not hold in these results: {sentence})")
 
-    def _named(self, blocks: Mapping[str, Any], name: str, kind: str) -> Any:
+    def named(self, blocks: Mapping[str, Any], name: str, kind: str) -> Any:
+        """Return the block of a name, or raise with the names that there are."""
         if name not in blocks:
             names = ", ".join(blocks) or "none at all"
             raise StudyError(f"{self.path}: shows the {kind} '{name}', which the study does not have; it has {names}")
         return blocks[name]
 
-    def _mark(self, block: Block) -> Markup:
+    def mark(self, block: Block) -> Markup:
+        """Return the text that stands for a block."""
         self.blocks.append(block)
         return Markup(f"\n\n\ue000{len(self.blocks) - 1}\ue001\n\n")
 

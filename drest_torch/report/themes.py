@@ -115,5 +115,5 @@ VARIABLES = {colour: f"var(--{name})" for name, colour in _PLACES.items()}
 
 
 def variables(theme: int) -> str:
-    """Return the colours of the light theme (0) or the dark one (1) as variables for `report.css` and the plots."""
+    """Return the colours of the light theme (0) or the dark one (1) as variables for style sheets and plots."""
     return " ".join(f"--{name}: {themes[theme]};" for name, themes in COLOURS.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,13 +15,16 @@ from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.registry import Registry
+from drest_torch.studies.engine import beside
 
 STUDIES = Registry(
     "study",
     "drest_torch.studies.{}",
-    ("TITLE", "QUESTION", "Config", "QUICK", "jobs", "report"),
+    ("Config", "QUICK", "jobs"),
     "drest_torch.studies",
 )
+PARTS = ("rows", "FIGURES", "TABLES", "CLAIMS")
+"""What a study has besides: functions of its results, and of its rows."""
 TAKES = {
     **dict.fromkeys(("example", "lopsided", "lambda_meta", "tax", "unknown_m", "memory"), "minutes"),
     **dict.fromkeys(("lotteries", "misspecified", "shutdownability", "language"), "hours"),
@@ -65,6 +67,13 @@ def all_studies() -> dict[str, ModuleType]:
     return {name: STUDIES[name] for name in STUDIES.own()}
 
 
+def check_parts(name: str, study: ModuleType) -> None:
+    """Refuse a study that lacks a part."""
+    absent = [part for part in PARTS if not hasattr(study, part)]
+    if absent and not hasattr(study, "report"):
+        raise ConfigError(f"study={name} has no {' and no '.join(absent)}; docs/howto/studies.md says what they are")
+
+
 def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str], Any]:
     """Return the studies' values by (group, name), for `drest_torch.config.compose.register`.
 
@@ -81,7 +90,7 @@ def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str],
 
 def values_of(name: str, study: ModuleType) -> Any:
     """Return the values of a study: the defaults of its `Config`, and those of the yaml file beside it, if any."""
-    path = Path(study.__file__ or "").with_suffix(".yaml")
+    path = beside(study, ".yaml")
     own: Any = OmegaConf.load(path) if path.exists() else {}
     return OmegaConf.merge(OmegaConf.structured(study.Config), own, {"name": name, "quick": study.QUICK})
 

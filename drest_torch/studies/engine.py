@@ -1,14 +1,20 @@
-"""A study is a module and a page: ``NAME.py`` says what is run and measured, ``NAME.md`` says what came of it.
+"""A study is a question, a table and a page: ``NAME.py`` says what is run and measured, ``NAME.md`` says what it means.
 
 The module has
 
-    TITLE, QUESTION                  what stands above the page
-    Config                           a dataclass of values; its defaults are the study
-    QUICK                            what its quick version has in their place
-    jobs(cfg) -> dict[Key, Job]      its runs, by key
-    report(cfg, done) -> Report      what was measured; ``done`` has the results of the runs by the same keys
+- ``Config``: a dataclass of values. Its defaults are the study.
+- ``QUICK``: the values of the quick version, a smoke test.
+- ``jobs(cfg) -> dict[Key, Job]``: the runs, by key.
+- ``rows(cfg, done) -> DataFrame``: what was measured. ``done`` has the results of the runs by the same keys. Nothing
+  else sees runs: `drest study` writes the rows to a csv file, and all below is made from that file.
+- ``FIGURES``, ``TABLES``: functions of the rows by name, which return a `Plot` and a `Table`.
+- ``CLAIMS``: functions of the rows by the sentence that they test.
+- ``NUMBERS``, if the text has any: functions of the rows by the name that the text uses.
 
-and the page is Markdown with Jinja2. `docs/howto/studies.md` says how to write one.
+The page is Markdown (`drest_torch.studies.study_page`). `docs/howto/studies.md` says how to write a study.
+
+Studies that have ``report(cfg, done) -> Report`` instead of ``rows`` are of the form before this one; what they need
+stands below, and in `drest_torch.studies.old_report`, and goes with the last of them.
 """
 
 from __future__ import annotations
@@ -60,6 +66,17 @@ class Done(dict[Key, Result]):
     def missing(self) -> list[Job]:
         """Return the runs that have failed or were not done."""
         return [job for key, job in self.planned.items() if key not in self]
+
+
+def beside(study: ModuleType, suffix: str) -> Path:
+    """Return the file of a study with this suffix: ``NAME.md`` beside ``NAME.py``, or in the folder of its package."""
+    path = Path(study.__file__ or "")
+    if path.name == "__init__.py":
+        return path.parent / f"{path.parent.name}{suffix}"
+    return path.with_suffix(suffix)
+
+
+# ------------------------------------------------------- studies with `report`: remove with the last of them
 
 
 @dataclass(frozen=True)
@@ -126,7 +143,7 @@ def publish(study: ModuleType, cfg: Any, done: Done, *, prose: bool = True) -> P
         blocks: list[Block] = [Section(title, parts) for title, parts in shown.items() if parts]
     else:
         constants = {name: each for name, each in vars(study).items() if name.isupper()}
-        page = Path(study.__file__ or "").with_suffix(".md")
+        page = beside(study, ".md")
         blocks = render_template(page, {"cfg": cfg, **constants, **_called(report.values)}, tables, plots, claims)
     return Published(blocks, one_value_each(report.rows), quotes, kept, claims, report.exact)
 

@@ -17,7 +17,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.levels import Level, parse_level
 from drest_torch.jobs.job import Result
-from drest_torch.studies.climbing import climb, solve_levels, starting_logits
+from drest_torch.studies.theorem.ascent import ascend, solve_levels, starting_logits
 
 SHORT = 10
 """Coins of the shorter length in the corridors, for each length the same share more for the longer."""
@@ -41,7 +41,7 @@ def climb_worlds(spec: dict[str, Any], folder: Path) -> Result:
     reachable = Reachable(compile_levels(levels))
     values = {name: spec[name] for name in ("lam", "episodes_per_meta", "steps")}
     values |= {"gamma": 1.0, "credit": "mini", "lr": [0.1, 0.3, 0.0001]}
-    found = climb(starting_logits(["uniform"], reachable, optima, 0.0), reachable, optima, values)
+    found = ascend(starting_logits(["uniform"], reachable, optima, 0.0), reachable, optima, values)
     useful = (found["p_length"] * found["share_of_best"]).sum(-1)
     return Result({}, {"longer": found["p_length"][:, 1].numpy(), "usefulness": useful.numpy()})
 

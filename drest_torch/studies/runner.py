@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import platform
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,34 +15,28 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from drest_torch.config.checks import check_limits
-from drest_torch.errors import FileError, shown
-from drest_torch.files import write_json, write_whole
+from drest_torch.errors import shown
 from drest_torch.jobs.executor import Executor, run_jobs
-from drest_torch.jobs.job import Failure, Job
+from drest_torch.jobs.job import Failure
 from drest_torch.jobs.job_progress import JobProgress
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.ray_cluster import RayCluster
 from drest_torch.jobs.store import Store
 from drest_torch.outputs import check_outputs, refuse_another, refuse_links
-from drest_torch.report.blocks import Block, Commands, Details, Page, Prose, Section, Table
+from drest_torch.report.blocks import Block, Checklist, Page, Prose, Section
 from drest_torch.report.html import write_page
-from drest_torch.report.markdown import literal
-from drest_torch.report.template import plural
-from drest_torch.studies.catalogue import STUDIES, StudyCommand, check_study, values_of
-from drest_torch.studies.engine import Done, Published, Quote, publish
+from drest_torch.studies.catalogue import STUDIES, StudyCommand, check_parts, check_study, values_of
+from drest_torch.studies.engine import Done
+from drest_torch.studies.old_report import check_files, duration, marked_quick, overview, write_old
+from drest_torch.studies.study_page import claims_of, study_page
+from drest_torch.studies.study_rows import SIGN, read_rows, record_of, write_rows
 
 _TITLE_OF_PAPER = "The paper, reproduced"
 _QUESTION_OF_PAPER = (
     "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them."
 )
-_QUICK = (
-    "**This is the quick version.** It trains few agents for a short time. Tabular agents differ by then; networks "
-    "have hardly begun to learn. It draws no conclusion: it has plots and tables alone."
-)
-_EXACT = "Every number in this report is exact, given the trained policies: nothing is sampled to measure it."
-_FILES = ("summary.json", "results.csv", "report.html")
-"""What a study writes to its folder, in this order."""
-_VERSIONS = ("drest_torch", "torch", "torchrl", "tensordict", "numpy", "numba")
+_FILES = ("rows.csv", "report.html", "summary.json", "results.csv")
+"""The files that a study writes to its folder; the last two are those of studies with `report`."""
 
 
 def folder_of(settings: StudyCommand) -> Path:
@@ -56,6 +49,8 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     check_limits(settings)
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
     studies = {cfg.name: STUDIES[cfg.name] for cfg in configs}
+    for name, study in studies.items():
+        check_parts(name, study)
     _check_folder(studies, settings)
     store = Store(folder_of(settings) / "runs")
     planned = {cfg.name: studies[cfg.name].jobs(cfg) for cfg in configs}
@@ -63,22 +58,29 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     named = [replace(job, name=f"{name}/{job.name}") for name, jobs in planned.items() for job in jobs.values()]
     failures = _run({job.digest(): job for job in named}.values(), store, settings)
     seconds = time.monotonic() - began
-    published: list[Section] = []
-    quotes: list[Quote] = []
+    sections: list[Section] = []
+    glance: list[Block] = []
     for cfg in configs:
-        study, of = studies[cfg.name], Done(planned[cfg.name], store)
-        found = publish(study, cfg, of, prose=not settings.quick)
-        made = Details("How this was made", _how_it_was_made(cfg, found, of, failures, store, settings))
-        path = _write(cfg, study, found, made.blocks, settings)
-        print(shown(f"{study.TITLE}: {path}"))
-        quotes += found.quotes
-        published.append(Section(study.TITLE, [Prose(study.QUESTION, "lead"), *found.blocks, made]))
+        study, done, folder = studies[cfg.name], Done(planned[cfg.name], store), folder_of(settings) / cfg.name
+        if hasattr(study, "report"):  # of the form before `rows`; remove with the last of them
+            section, quotes = write_old(
+                study, cfg, done, failures=failures, store=store, settings=settings, folder=folder
+            )
+            glance += [overview(quotes)] if quotes else []
+        else:
+            page = _write(study, cfg, done, store, settings)
+            if page is None:
+                continue
+            section = Section(page.title, [Prose(page.subtitle, "lead"), *page.blocks])
+            glance += _claims(study, folder) if not settings.quick else []
+        sections.append(section)
+        print(shown(f"{section.title}: {folder / 'report.html'}"))
     if len(configs) > 1:
         path = folder_of(settings) / "report.html"
-        glance = Section("At a glance", [overview(quotes)])
-        footer = f"The runs took {_duration(seconds)}."
-        page = Page(_TITLE_OF_PAPER, _QUESTION_OF_PAPER, [glance, *published], footer=footer)
-        write_page(_marked_quick(page) if settings.quick else page, path)
+        first = [Section("At a glance", glance)] if glance else []
+        footer = f"The runs took {duration(seconds)}."
+        together = Page(_TITLE_OF_PAPER, _QUESTION_OF_PAPER, [*first, *sections], footer=footer)
+        write_page(marked_quick(together) if settings.quick else together, path)
         print(shown(f"All of them: {path}"))
     for failure in failures:
         print(shown(f"Failed: {failure.job.name}: {failure.reason}"), file=sys.stderr)
@@ -94,33 +96,52 @@ def _check_folder(names: Iterable[str], settings: StudyCommand) -> None:
     for own in (folder, *(folder / name for name in names)):
         refuse_another(own / "report.html", "drest_torch.study", remedy)
     for name in names:
-        summary, table = folder / name / "summary.json", folder / name / "results.csv"
-        refuse_another(summary, '"quotes"', remedy)
-        if table.exists() and not summary.exists():  # which a study writes first
-            raise FileError(f"{table}: is no earlier output of this command, which would replace it; {remedy}")
+        refuse_another(folder / name / "rows.csv", SIGN, remedy)
+        check_files(folder / name, remedy)
 
 
-def changed(cfg: Any, study: ModuleType) -> list[str]:
-    """Return the keys of a study that have other values than its own."""
-    own = values_of(cfg.name, study)
-    return [str(key) for key in cfg if cfg[key] != own[key]]
-
-
-def _write(cfg: Any, study: ModuleType, found: Published, made: Sequence[Block], settings: StudyCommand) -> Path:
-    """Write a study's summary, results and page."""
+def _write(study: ModuleType, cfg: Any, done: Done, store: Store, settings: StudyCommand) -> Page | None:
+    """Write the rows of a study, and the page that is made of them; return the page, or None if too much is missing."""
     folder = folder_of(settings) / cfg.name
-    quotes = [asdict(quote) for quote in found.quotes]
-    summary = {**found.kept, "claims": dict(found.claims), "quotes": quotes, "changed": changed(cfg, study)}
-    write_json(folder / "summary.json", summary)
-    write_whole(folder / "results.csv", found.results.to_csv(index=False).encode())
-    numbers = [Section("In numbers", [overview(found.quotes)])] if found.quotes else []
-    page = Page(study.TITLE, study.QUESTION, [*numbers, *found.blocks, Section("How this was made", made)])
-    write_page(_marked_quick(page) if settings.quick else page, folder / "report.html")
-    return folder / "report.html"
+    try:
+        rows = study.rows(cfg, done)
+    except (LookupError, ValueError):
+        if not done.missing:
+            raise
+        print(shown(f"{cfg.name}: too few runs are finished for a page"), file=sys.stderr)
+        return None
+    record = record_of(
+        cfg,
+        rows,
+        command=_command(cfg, study, settings),
+        quick=settings.quick,
+        runs=len(done),
+        planned=len(done.planned),
+        seconds=sum(store.seconds(done.planned[key]) for key in done),
+    )
+    write_rows(folder / "rows.csv", record, rows)
+    page = study_page(study, *read_rows(folder / "rows.csv"))
+    write_page(page, folder / "report.html")
+    return page
 
 
-def _marked_quick(page: Page) -> Page:
-    return replace(page, title=f"{page.title} – quick version", banner=_QUICK)
+def _command(cfg: Any, study: ModuleType, settings: StudyCommand) -> str:
+    """Return the command that makes these rows."""
+    words = ["drest", "study", f"study={cfg.name}"]
+    if settings.quick:
+        words.append("quick=true")
+    usual = _effective(values_of(cfg.name, study), settings.quick)
+    words += [f"study.{key}={cfg[key]}" for key in cfg if key != "quick" and cfg[key] != usual[key]]
+    return shlex.join(words)
+
+
+def _claims(study: ModuleType, folder: Path) -> list[Block]:
+    """Return the claims of a study for the report on several."""
+    rows, record = read_rows(folder / "rows.csv")
+    if not record.is_complete:
+        return []
+    marks = {True: "✓", False: "✗"}
+    return [Checklist([f"{marks[holds]} {claim}" for claim, holds in claims_of(study, rows).items()])]
 
 
 def _effective(cfg: Any, quick: bool) -> Any:
@@ -141,48 +162,3 @@ def _run(jobs: Any, store: Store, settings: StudyCommand) -> list[Failure]:
         return run_jobs(jobs, store, executor)
     with JobProgress(len(jobs), title=f"{len(jobs)} runs") as progress:
         return run_jobs(jobs, store, executor, report=progress)
-
-
-def _how_it_was_made(
-    cfg: Any, found: Published, done: Done, failures: Sequence[Failure], store: Store, settings: StudyCommand
-) -> list[Block]:
-    digests = {job.digest() for job in done.planned.values()}
-    jobs = [done.planned[key] for key in done]
-    times = [store.seconds(job) for job in jobs]
-    exact = not samples(done.planned.values()) if found.exact is None else found.exact
-    facts = [
-        f"{len(jobs)} of {plural(len(digests), 'run')}, {_duration(sum(times))} of computing in all, one thread each.",
-        f"Python {platform.python_version()}, {', '.join(f'{name} {version(name)}' for name in _VERSIONS)}.",
-        f"{platform.system()} on {platform.machine()}, {plural(os.cpu_count() or 1, 'core')}.",
-        _EXACT if exact else "Some numbers in this report are sampled, and so have noise; the values below say which.",
-    ]
-    reasons = [[literal(each.job.name), literal(each.reason)] for each in failures if each.job.digest() in digests]
-    runs = [[literal(job.name), f"{time:.1f}", job.digest()] for job, time in zip(jobs, times, strict=True)]
-    return [
-        Commands([f"python -m drest_torch.study study={cfg.name}{' quick=true' if settings.quick else ''}"]),
-        Prose("\n".join(f"- {literal(fact)}" for fact in facts)),
-        *([Table("Runs that failed, and are missing above", ["run", "reason"], reasons)] if reasons else []),
-        Details("The values of the study", [Commands(OmegaConf.to_yaml(cfg).splitlines())]),
-        Details("Its runs", [Table("Runs", ["run", "seconds", "digest"], runs)]),
-    ]
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def overview(quotes: Sequence[Quote]) -> Table:
-    """Return the quotes as a table."""
-    note = "N is neutrality, U is usefulness."
-    if not any(quote.reported for quote in quotes):
-        return Table("What we measure", ["", "measured"], [[quote.what, quote.measured] for quote in quotes], note)
-    rows = [[quote.what, quote.reported, quote.measured] for quote in quotes]
-    return Table("What the paper reports and what we measure", ["", "the paper", "measured"], rows, note)
-
-
-def samples(jobs: Iterable[Job]) -> bool:
-    """Return whether any of these runs measures its agents by sampling, instead of exactly."""
-    configs = [job.spec["config"] for job in jobs if "config" in job.spec]
-    return any(config["sampled"] is not None for config in configs)

@@ -34,7 +34,7 @@ def provenance(device: torch.device, step: int = 0) -> dict[str, Any]:
         "drest_torch": __version__,
         "git": git_state(Path(__file__).resolve().parents[2]),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: version_of(name) for name in PACKAGES},
         "platform": platform.platform(),
         "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
         "threads": torch.get_num_threads(),
@@ -92,7 +92,8 @@ def git_state(checkout: Path) -> dict[str, Any] | None:
     return {"commit": heads[0].split()[-1], "dirty": len(heads) < len(status)}
 
 
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package, or None."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

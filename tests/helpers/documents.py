@@ -8,7 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "studies")
+"""All but the pages of studies, which are drawn from their rows."""
 
 _BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n((?:# (\S+\.py)\n)?.*?)^```$", re.DOTALL | re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)

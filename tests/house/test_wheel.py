@@ -46,7 +46,7 @@ def test_nothing_is_missing_and_nothing_is_too_much(built):
         for pattern in several.split()
         for path in (source / folder).rglob(pattern)  # which follows no links
     }
-    for kind in (".safetensors", "report.css", "page.html.j2", "studies/lambda_meta.md", "envs/worlds/example.txt"):
+    for kind in (".safetensors", "page.css", "blocks.html.j2", "studies/lambda_meta.md", "envs/worlds/example.txt"):
         assert any(name.endswith(kind) for name in expected)
     contents = set(ZipFile(wheel).namelist())
     inside = {name for name in contents if ".dist-info/" not in name}

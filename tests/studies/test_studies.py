@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint, EntryPoints
 from importlib.util import find_spec
 
@@ -23,12 +24,18 @@ from drest_torch.report.themes import LIGHT
 from drest_torch.studies.catalogue import STUDIES as REGISTRY
 from drest_torch.studies.catalogue import StudyCommand, all_studies, study_schemas
 from drest_torch.studies.engine import Done
-from drest_torch.studies.runner import run_studies, samples
+from drest_torch.studies.old_report import samples
+from drest_torch.studies.runner import run_studies
+from drest_torch.studies.study_page import study_page
+from drest_torch.studies.study_rows import read_rows
 from tests.helpers.chromium import BROWSER, check_page
 from tests.helpers.documents import ROOT, blocks, follow
 from tests.helpers.studies import all_blocks, composed, composed_study, page_text, published
 
 STUDIES = sorted(all_studies())
+OLD = [name for name in STUDIES if hasattr(all_studies()[name], "report")]
+"""Those that have `report` instead of `rows`; they are being migrated."""
+NEW = [name for name in STUDIES if name not in OLD]
 PAGE = ROOT / "docs" / "howto" / "studies.md"
 
 
@@ -58,7 +65,41 @@ def prose(blocks):
 
 @pytest.mark.slow
 @pytest.mark.in_turn
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", NEW)
+def test_the_quick_version_of_a_study_makes_its_page(tmp_path, name, monkeypatch):
+    """A second call does no run again. A browser, where there is one, finds room for the page on a phone."""
+    assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
+    folder = tmp_path / "quick" / name
+    written = (folder / "rows.csv").read_bytes()
+    page = (folder / "report.html").read_text("utf-8")
+    assert f"study={name} quick=true" in page
+    assert "quick version</text>" in page
+    assert not re.search(r"\bnan\b", page)
+    for width, dark in ((390, True), (1440, False)) if BROWSER else ():
+        assert check_page(folder / "report.html", width, dark) == []
+    monkeypatch.setattr(Local, "run", lambda executor, tasks: (pytest.fail(f"{task} again") for task in tasks))
+    assert run_studies([composed_study(name)], settings(tmp_path)) == []
+    assert (folder / "rows.csv").read_bytes() == written
+
+
+@pytest.mark.slow
+@pytest.mark.in_turn
+@pytest.mark.parametrize("name", NEW)
+def test_rows_can_be_made_without_any_run(tmp_path, name):
+    """Each run is missing once: the page is made of the others, or a sentence says why not."""
+    study, cfg = all_studies()[name], composed(name)
+    assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
+    store = Store(tmp_path / "quick" / "runs")
+    planned = study.jobs(cfg)
+    for lost in [*planned][:: max(len(planned) // 6, 1)]:
+        done = Done({key: job for key, job in planned.items() if key != lost}, store)
+        record = replace(read_rows(tmp_path / "quick" / name / "rows.csv")[1], runs=len(done))
+        assert study_page(study, study.rows(cfg, done), record).banner
+
+
+@pytest.mark.slow
+@pytest.mark.in_turn
+@pytest.mark.parametrize("name", OLD)
 def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
     """With the results of its quick version: the whole page, each part missing, and nothing finished.
 

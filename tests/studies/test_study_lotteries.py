@@ -11,8 +11,8 @@ from drest_torch.choices.prospects import RESIST_COSTS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.studies import lotteries, lottery_tables
-from drest_torch.studies.climbing import climb, solve_levels, starting_logits
 from drest_torch.studies.lottery_runs import button, climb_worlds, measure
+from drest_torch.studies.theorem.ascent import ascend, solve_levels, starting_logits
 
 
 @pytest.mark.parametrize(("chance", "episodes"), [(0.2, 16), (0.2, 64), (0.5, 64)])
@@ -20,7 +20,7 @@ def test_the_maximiser_of_the_return_is_another_policy_than_the_fixed_point(chan
     levels = [button(chance)]
     optima, reachable = solve_levels(levels, 1.0), Reachable(compile_levels(levels))
     values = {"lam": 0.9, "gamma": 1.0, "episodes_per_meta": episodes, "steps": 400, "lr": [0.1, 0.3, 0.0001]}
-    found = climb(starting_logits(["uniform"], reachable, optima, 0.0), reachable, optima, values | {"credit": "meta"})
+    found = ascend(starting_logits(["uniform"], reachable, optima, 0.0), reachable, optima, values | {"credit": "meta"})
     best = best_pressed(chance, 0.9, episodes)
     assert found["p_length"][0, 1].item() == pytest.approx(best, abs=2e-3)
     assert (found["p_length"] * found["share_of_best"]).sum().item() == pytest.approx(

@@ -17,7 +17,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.store import Store
 from drest_torch.report.blocks import Commands, Details, Prose, Section, Table
-from drest_torch.studies import choosers, goals, lambda_meta, runner, sizes, unseen
+from drest_torch.studies import choosers, goals, lambda_meta, old_report, runner, sizes, unseen
 from drest_torch.studies.catalogue import StudyCommand
 from drest_torch.studies.engine import Done, Published, Quote
 from drest_torch.studies.scores import score
@@ -276,7 +276,7 @@ def test_agents_are_trained_on_as_many_menus_of_each_kind(monkeypatch, tmp_path)
 
 
 def test_durations_in_words():
-    assert [runner._duration(seconds) for seconds in (89.4, 90, 5399, 5400, 9000)] == [
+    assert [old_report.duration(seconds) for seconds in (89.4, 90, 5399, 5400, 9000)] == [
         "89 s",
         "2 min",
         "90 min",
@@ -287,16 +287,16 @@ def test_durations_in_words():
 
 def test_an_overview_has_the_papers_column_if_it_says_anything():
     quotes = [Quote("a", "", "1"), Quote("b", "N 1", "2")]
-    table = runner.overview(quotes)
+    table = old_report.overview(quotes)
     assert table.header == ["", "the paper", "measured"]
     assert [*table.rows] == [["a", "", "1"], ["b", "N 1", "2"]]
-    alone = runner.overview(quotes[:1])
+    alone = old_report.overview(quotes[:1])
     assert (alone.header, [*alone.rows]) == (["", "measured"], [["a", "1"]])
 
 
 def test_values_of_the_quick_version_take_the_place_of_others():
     cfg = composed_study("lambda_meta", "study.agents=5")
-    assert runner.changed(cfg, lambda_meta) == ["agents"]
+    assert old_report.changed(cfg, lambda_meta) == ["agents"]
     assert runner._effective(cfg, False).agents == 5
     quick = runner._effective(cfg, True)
     assert (quick.agents, list(quick.lams), quick.world) == (2, [0.5, 0.9, 0.99], "example")
@@ -334,7 +334,7 @@ def made(tmp_path):
     def blocks(exact, quick=False):
         published = Published([], pd.DataFrame(), exact=exact)
         settings = StudyCommand(quick=quick)
-        return runner._how_it_was_made(cfg, published, done, failures, store, settings)
+        return old_report._how_it_was_made(cfg, published, done, failures, store, settings)
 
     return blocks
 
@@ -359,14 +359,13 @@ def test_how_a_study_was_made(made):
 @pytest.mark.parametrize("quick", [False, True])
 def test_what_is_written_of_a_study(monkeypatch, tmp_path, quick):
     pages = []
-    monkeypatch.setattr(runner, "write_page", lambda page, path: pages.append((page, path)))
+    monkeypatch.setattr(old_report, "write_page", lambda page, path: pages.append((page, path)))
     study = lambda_meta
     cfg = composed_study("lambda_meta", "study.agents=5")
     found = Published([Prose("text")], pd.DataFrame({"value": [1.5]}), [Quote("a", "", "1")], {"k": 2}, {"so": True})
     settings = StudyCommand(out=str(tmp_path), quick=quick)
-    path = runner._write(cfg, study, found, [Prose("made")], settings)
-    folder = tmp_path / "quick" / "lambda_meta" if quick else tmp_path / "lambda_meta"
-    assert path == folder / "report.html"
+    folder = tmp_path / "lambda_meta"
+    old_report._write(cfg, study, found, [Prose("made")], settings=settings, folder=folder)
     summary = json.loads((folder / "summary.json").read_text())
     assert summary == {
         "k": 2,
@@ -376,7 +375,7 @@ def test_what_is_written_of_a_study(monkeypatch, tmp_path, quick):
     }
     assert (folder / "results.csv").read_text() == "value\n1.5\n"
     ((page, where),) = pages
-    assert where == path
+    assert where == folder / "report.html"
     assert page.title == study.TITLE + " – quick version" * quick
     assert bool(page.banner) is quick
     titles = [block.title for block in page.blocks if isinstance(block, Section)]

@@ -1,8 +1,8 @@
-"""The optimum of a level, climbed to by exact gradients, with no choice of a policy class.
+"""Gradient ascent to the optimum of a level, with no choice of a policy class.
 
 The policy is free in every state, the time being a part of the state. The expected return of a meta-episode is
 exact and differentiable in its action probabilities (`drest_torch.envs.exact.propagator`, `drest_torch.reward`), and
-Adam climbs it from several starts. All starts of all levels are climbed at the same time, as one level set.
+Adam maximises it from several starts. All starts of all levels are optimised at the same time, as one level set.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -22,19 +20,15 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import Optima, optimal_route, solve
 from drest_torch.envs.levels import Level, LevelError, parse_level, world
 from drest_torch.jobs.job import Result
-from drest_torch.metrics import neutrality, neutrality_normalised, share_of_best
+from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
-from drest_torch.theory import best_choice, choice_value, is_neutral_best, margin, neutral_value
 
 CREDITS = ("meta", "mini")
-"""What is climbed: the return of the meta-episode, or what credit within the mini-episode climbs on average."""
-
-SETTING = ["lam", "episodes_per_meta", "k"]
-"""The columns of a reward and a number of lengths."""
+"""The credit of a coin: the whole meta-episode, or its mini-episode, as in the paper's training."""
 
 
 def optimise(spec: dict[str, Any], folder: Path) -> Result:
-    """Do the run of a spec: climb from S starts in B levels with at most K lengths; arrays are [S, B, K or 1]."""
+    """Do the ascents of a spec from S starts in B levels with at most K lengths; arrays are [S, B, K or 1]."""
     levels = [world(name).with_clock("steps") for name in spec["worlds"]]
     levels += [parse_level(text, name=name) for name, text in spec["levels"].items()]
     optima = solve_levels(levels, spec["gamma"])
@@ -42,7 +36,7 @@ def optimise(spec: dict[str, Any], folder: Path) -> Result:
     # Where a level has fewer lengths than others, its last one comes again.
     starts += [f"length {column + 1}" for column in range(optima.lengths.shape[1])]
     reachable = Reachable(compile_levels([level for _ in starts for level in levels]))
-    tensors = climb(starting_logits(starts, reachable, optima, spec["slip"]), reachable, optima, spec)
+    tensors = ascend(starting_logits(starts, reachable, optima, spec["slip"]), reachable, optima, spec)
     shape = (len(starts), len(levels), -1)
     arrays = {name: tensor.reshape(shape).numpy() for name, tensor in tensors.items()}
     numbers = {
@@ -103,11 +97,11 @@ def best_route(reachable: Reachable, level: int, length: int, gamma: float) -> I
         first, index = first + len(layer.spot), int(layer.target[index, action, 0])
 
 
-# -------------------------------------------------------------------------------------------- climbing
+# ---------------------------------------------------------------------------------------------- ascent
 
 
-def climb(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return P(L=l), E[C | L=l] / m(l) and the expected return of the policies at the end of Adam's climb [S · B, …].
+def ascend(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return P(L=l), E[C | L=l] / m(l) and the expected return of the policies at the end of the ascent [S · B, …].
 
     Every level's return is divided by that of its neutral policy; the levels have no logits in common, so that the
     gradient of the sum is that of each.
@@ -140,52 +134,3 @@ def learning_rate(progress: float, careful: float, fast: float, end: float) -> f
     if progress < 1 / 3:
         return careful
     return fast * (end / fast) ** max(0.0, 3 * progress - 2)
-
-
-# -------------------------------------------------------------------------------- what was climbed to
-
-
-def climbs(done: Mapping[Any, Result], names: Sequence[str]) -> pd.DataFrame:
-    """Return a row for each climb, in each of the levels with these names from each start."""
-    climbed = []
-    for key, result in done.items():
-        numbers, arrays = result.numbers, result.arrays
-        for index, (level, lengths) in enumerate(zip(numbers["levels"], numbers["lengths"], strict=True)):
-            k, starts = len(lengths), numbers["starts"]
-            chosen, share = (torch.from_numpy(arrays[name][:, index, :k]) for name in ("p_length", "share_of_best"))
-            of = {"credit": key.credit, "lam": key.lam, "episodes_per_meta": key.episodes_per_meta, "k": k}
-            metrics = {
-                "return": arrays["value"][:, index, 0],
-                "usefulness": (chosen * share).sum(-1).numpy(),
-                "neutrality": neutrality(chosen).numpy(),
-                "neutrality_normalised": neutrality_normalised(chosen, k).numpy(),
-                "length": [lengths] * len(starts),
-                "p_length": chosen.tolist(),
-                "share_of_best": share.tolist(),
-            }
-            climbed.append(pd.DataFrame({**of, "level": level, "start": starts, "seed": range(len(starts)), **metrics}))
-    by_name = {"key": lambda level: level.map(names.index), "kind": "stable", "ignore_index": True}
-    return pd.concat(climbed).sort_values("level", **by_name)
-
-
-def best_of(climbed: pd.DataFrame) -> pd.DataFrame:
-    """Return the climb with the largest return for each setting and level, and its share of a neutral policy's."""
-    best = climbed.loc[climbed.groupby([*SETTING, "level"], sort=False)["return"].idxmax()]
-    neutral = [neutral_value(row.k, row.episodes_per_meta, row.lam) for row in best.itertuples()]
-    return best.assign(neutral=neutral, ratio=best["return"] / neutral)
-
-
-def optimum(lam: float, episodes_per_meta: int, k: int) -> dict[str, Any]:
-    """Return the best choice of lengths, without any level."""
-    key = (k, episodes_per_meta, lam)
-    one_length = choice_value(torch.eye(k, dtype=torch.float64)[0], episodes_per_meta, lam).item()
-    bits = neutrality(torch.tensor(choice := [*best_choice(*key)], dtype=torch.float64)).item()
-    return {
-        **dict(zip(SETTING, (lam, episodes_per_meta, k), strict=True)),
-        "choice": choice,
-        "neutral_is_best": is_neutral_best(*key),
-        "neutrality": bits,
-        "neutrality_normalised": bits / np.log2(k),
-        "margin": margin(*key),
-        "neutral_over_one_length": neutral_value(*key) / one_length,
-    }

@@ -1,0 +1,76 @@
+"""Pages of the documentation, drawn from the published rows of studies.
+
+``docs/results/NAME.csv`` has the rows. `docs/conf.py` calls `write_site` before Sphinx reads the pages, so that the
+site shows every study with the code that writes reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pandas as pd
+
+from drest_torch.files import write_whole
+from drest_torch.report.blocks import Block, Gallery, Page, Plot, Prose, Section
+from drest_torch.report.html import in_site, site_styles
+from drest_torch.studies.catalogue import STUDIES
+from drest_torch.studies.study_page import study_page
+from drest_torch.studies.study_rows import Record, read_rows
+
+READING_ORDER = (
+    *("example", "ratio", "lambda_meta", "theorem", "neural", "generalization", "alternatives", "gap", "robustness"),
+    *("randomness", "lotteries", "misgeneralization", "environments", "language"),
+)
+"""The questions, as somebody would read about them who is new to them."""
+_INDEX = (
+    "Each page is one question, and is drawn from a table that is in the repository. "
+    "[Run and write studies](../howto/studies.md) says how to make it again."
+)
+
+
+def published(results: Path) -> Iterator[tuple[str, pd.DataFrame, Record]]:
+    """Yield the name, the rows and their record of every published study, in reading order."""
+    for name in READING_ORDER:
+        path = results / f"{name}.csv"
+        if path.exists():
+            yield name, *read_rows(path)
+
+
+def write_site(results: Path, folder: Path) -> None:
+    """Write the pages of all published studies, an index of them and their style sheet."""
+    sections = []
+    names = []
+    for name, rows, record in published(results):
+        page = study_page(STUDIES[name], rows, record)
+        _write(folder / f"{name}.md", in_site(page))
+        names.append(name)
+        sections.append(_in_index(name, page))
+    index = in_site(Page("Studies", _INDEX, sections))
+    contents = "\n".join(["```{toctree}", ":hidden:", "", *names, "```"])
+    _write(folder / "index.md", f"{index}\n{contents}\n")
+    _write(folder / "static" / "studies.css", site_styles())
+
+
+def _in_index(name: str, page: Page) -> Section:
+    """Return the part of the index on a study: its question, and its first figure."""
+    link = f"[{page.title}]({name}.md)"
+    return Section(link, [Prose(page.subtitle), *islice(_figures(page.blocks), 1)])
+
+
+def _figures(blocks: Iterable[Block]) -> Iterator[Plot]:
+    for block in blocks:
+        if isinstance(block, Plot):
+            yield block
+        elif isinstance(block, Gallery):
+            yield from block.plots
+        elif isinstance(block, Section):
+            yield from _figures(block.blocks)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file if its content changes, so that Sphinx reads only what is new."""
+    if not path.exists() or path.read_text("utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text.encode())

@@ -1,0 +1,213 @@
+"""The page of a study, from its rows and its Markdown alone: the same for a quick version, a report and the site.
+
+The page is Markdown. Its first heading is the title, and the paragraph below it is the question. The rest is prose, in
+which stand
+
+    {{ figure("name") }}        a figure, or several side by side
+    {{ table("name") }}         a table
+    {{ name }}                  a number of NUMBERS, with filters such as {{ name|num(2) }}
+    {{ claim("The best") }}     the claim of CLAIMS that begins with these words
+    {{ claims() }}              all claims, as a list
+
+A quick version has no claims, and no column `PAPER`: so few agents allow no conclusion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from drest_torch.errors import StudyError
+from drest_torch.report.blocks import Block, Checklist, Commands, Gallery, Page, Plot, Prose, Section, Table
+from drest_torch.report.markdown import literal
+from drest_torch.report.tables import MISSING, PAPER
+from drest_torch.report.template import Template
+from drest_torch.report.themes import Style
+from drest_torch.studies.engine import beside
+from drest_torch.studies.study_rows import Record
+
+_HEAD = re.compile(r"\A# +(?P<title>[^\n]+)\n+(?P<question>(?:[^\n]+\n)+)")
+_QUICK = (
+    "**This is the quick version**, a smoke test: few agents, trained for a short time. It draws no conclusion, and "
+    "its numbers are no results."
+)
+_INCOMPLETE = "**{missing} of {planned} runs are missing**: they failed or were not done. The page draws no conclusion."
+
+
+def title_of(study: ModuleType) -> str:
+    """Return the title of a study's page."""
+    return _head(study)["title"]
+
+
+def question_of(study: ModuleType) -> str:
+    """Return the question of a study, which stands below the title."""
+    return " ".join(_head(study)["question"].split())
+
+
+def _head(study: ModuleType) -> re.Match[str]:
+    path = beside(study, ".md")
+    head = _HEAD.match(path.read_text("utf-8"))
+    if head is None:
+        raise StudyError(f"{path}: expected '# Title' in its first line, and the question below it")
+    return head
+
+
+def claims_of(study: ModuleType, rows: pd.DataFrame) -> dict[str, bool]:
+    """Return the claims of a study, with the numbers in them, and whether they hold."""
+    numbers = {name: _text(number) for name, number in numbers_of(study, rows).items()}
+    return {sentence.format_map(numbers): bool(holds(rows)) for sentence, holds in study.CLAIMS.items()}
+
+
+def numbers_of(study: ModuleType, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the numbers that the text of a study has."""
+    functions: Mapping[str, Callable[[pd.DataFrame], Any]] = getattr(study, "NUMBERS", {})
+    return {name: function(rows) for name, function in functions.items()}
+
+
+def study_page(study: ModuleType, rows: pd.DataFrame, record: Record) -> Page:
+    """Return the page of a study, from rows and their record."""
+    page = _StudyTemplate(beside(study, ".md"), {}, {}, {}, study=study, rows=rows, record=record)
+    blocks = page.render(page.numbers)
+    if record.quick:
+        blocks = [_watermarked(block) for block in blocks]
+    made = Section("How this was made", _how_it_was_made(record))
+    title = title_of(study)
+    if record.quick:
+        title += " – quick version"
+    return Page(title, question_of(study), [*blocks, made], banner=_banner(record))
+
+
+def _banner(record: Record) -> str:
+    if record.quick:
+        return _QUICK
+    if record.is_complete:
+        return ""
+    return _INCOMPLETE.format(missing=record.planned - record.runs, planned=record.planned)
+
+
+def _how_it_was_made(record: Record) -> list[Block]:
+    facts = {
+        "Code": f"commit {record.commit}, {record.date}",
+        "Runs": f"{record.runs} of {record.planned}, {record.minutes:g} minutes of computing on one core in all",
+        "Seeds": record.seeds,
+        "Machine": record.machine,
+        "Versions": record.versions,
+        "Digest of the study's values": record.config,
+    }
+    text = "\n".join(f"- {name}: {literal(fact)}" for name, fact in facts.items())
+    return [Commands([record.command]), Prose(text)]
+
+
+@dataclass(kw_only=True)
+class _StudyTemplate(Template):
+    """The Markdown of a study, in which figures, tables, numbers and claims are placed."""
+
+    study: ModuleType
+    rows: pd.DataFrame
+    record: Record
+
+    @property
+    def concludes(self) -> bool:
+        """Whether the page has claims, and the paper's numbers beside ours."""
+        return self.record.is_complete and not self.record.quick
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        return {"figure": self.figure, "table": self.table_of, "claim": self.claim_of, "claims": self.all_claims}
+
+    def source(self) -> str:
+        text = super().source()
+        return text[_head(self.study).end() :]
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """The numbers of the text; those that need a missing run are shown as a dash."""
+        functions = getattr(self.study, "NUMBERS", {})
+        return {name: self._made(function) for name, function in functions.items()}
+
+    def figure(self, *names: str) -> Markup:
+        """Place figures, side by side if there is room."""
+        made = [self._made(self.named(self.study.FIGURES, name, "figure")) for name in names]
+        plots = [plot for plot in made if plot is not None]
+        if not plots:
+            return Markup("")
+        return self.mark(plots[0] if len(plots) == 1 else Gallery(plots))
+
+    def table_of(self, name: str) -> Markup:
+        """Place a table."""
+        table: Table | None = self._made(self.named(self.study.TABLES, name, "table"))
+        if table is None:
+            return Markup("")
+        if not table.rows:
+            raise StudyError(f"the table '{name}' of study={self.study.__name__.rpartition('.')[2]} has no rows")
+        return self.mark(table if self.concludes else _without_paper(table))
+
+    def claim_of(self, beginning: str) -> Markup:
+        """Place a claim, or the sentence that it does not hold; nothing where the page draws no conclusion."""
+        sentences = [sentence for sentence in self.study.CLAIMS if sentence.startswith(beginning)]
+        if len(sentences) != 1:
+            raise StudyError(f"{self.path}: {len(sentences)} claims begin with '{beginning}'; expected one")
+        if not self.concludes:
+            return Markup("")
+        return self._sentence(sentences[0])
+
+    def all_claims(self) -> Markup:
+        """Place the list of all claims, with ✓ or ✗."""
+        if not self.concludes:
+            return Markup("")
+        marks = {True: "✓", False: "✗"}
+        claims = self.study.CLAIMS.items()
+        return self.mark(Checklist([f"{marks[bool(holds(self.rows))]} {self._filled(text)}" for text, holds in claims]))
+
+    def _sentence(self, sentence: str) -> Markup:
+        text = self._filled(sentence)
+        if self.study.CLAIMS[sentence](self.rows):
+            return Markup(text)
+        return Markup(f"(This does not hold in these results: {text})")
+
+    def _filled(self, sentence: str) -> str:
+        return sentence.format_map({name: _text(number) for name, number in self.numbers.items()})
+
+    def _made(self, function: Callable[[pd.DataFrame], Any]) -> Any:
+        """Return what a function makes of the rows, or None if it needs those of a missing run."""
+        try:
+            return function(self.rows)
+        except (LookupError, ValueError):
+            if self.record.is_complete:
+                raise
+            return None
+
+
+def _text(number: Any) -> str:
+    if number is None:
+        return MISSING
+    return number if isinstance(number, str) else f"{number:g}"
+
+
+def _without_paper(table: Table) -> Table:
+    places = [place for place, head in enumerate(table.header) if head != PAPER]
+    header = [table.header[place] for place in places]
+    rows = [[row[place] for place in places] for row in table.rows]
+    return replace(table, header=header, rows=rows)
+
+
+def _watermarked(block: Any) -> Any:
+    """Return a block in which every figure says that it is of the quick version."""
+    if isinstance(block, Plot):
+
+        def draw(figure: Figure, style: Style) -> None:
+            block.draw(figure, style)
+            figure.text(0.5, 0.55, "quick version", color=style.muted, alpha=0.3, size=24, rotation=20, ha="center")
+
+        return replace(block, draw=draw)
+    for name in ("plots", "blocks"):
+        if hasattr(block, name):
+            return replace(block, **{name: [_watermarked(inner) for inner in getattr(block, name)]})
+    return block

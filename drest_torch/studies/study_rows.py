@@ -1,0 +1,135 @@
+"""The rows of a study as a csv file, below a record of how they were made.
+
+The record is lines of ``# key: value`` above the table, so that neither is without the other, and a pull request shows
+what has changed in both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from omegaconf import OmegaConf
+
+from drest_torch._version import __version__
+from drest_torch.errors import FileError
+from drest_torch.files import read_whole, write_whole
+from drest_torch.jobs.job import canonical
+from drest_torch.tracking.provenance import PACKAGES, git_state, version_of
+
+SIGN = "# rows of the study: "
+"""The beginning of every such file."""
+DIGITS = "%.7g"
+MOST_BYTES = 200_000
+"""Of rows that are published in docs/results."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """How the rows of a study were made."""
+
+    study: str
+    command: str
+    quick: bool
+    commit: str
+    date: str
+    machine: str
+    versions: str
+    runs: int
+    """Runs that the rows are made of."""
+    planned: int
+    """Runs that the study has. If more than ``runs``, some failed, and the page draws no conclusions."""
+    minutes: float
+    """Computing of all runs, on one core."""
+    seeds: str
+    config: str
+    """Digest of the study's values."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no run is missing."""
+        return self.runs == self.planned
+
+
+def digest_of(cfg: Any) -> str:
+    """Return the digest of a study's values."""
+    values = OmegaConf.to_container(cfg, resolve=True)
+    assert isinstance(values, dict)
+    values.pop("quick", None)
+    return hashlib.sha256(canonical(values).encode()).hexdigest()[:12]
+
+
+def record_of(
+    cfg: Any, rows: pd.DataFrame, *, command: str, quick: bool, runs: int, planned: int, seconds: float
+) -> Record:
+    """Return the record of rows that this process makes."""
+    versions = {"drest_torch": __version__, **{name: version_of(name) for name in PACKAGES}}
+    texts = [f"python {platform.python_version()}", *(f"{name} {number}" for name, number in versions.items())]
+    return Record(
+        study=cfg.name,
+        command=command,
+        quick=quick,
+        commit=_commit(),
+        date=datetime.now(timezone.utc).date().isoformat(),
+        machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        versions=", ".join(texts),
+        runs=runs,
+        planned=planned,
+        minutes=round(seconds / 60, 1),
+        seeds=_seeds(cfg, rows),
+        config=digest_of(cfg),
+    )
+
+
+def _commit() -> str:
+    state = git_state(Path(__file__).resolve().parents[2])
+    if state is None:
+        return "unknown: not a checkout"
+    return state["commit"][:12] + (" with changes" if state["dirty"] else "")
+
+
+def _seeds(cfg: Any, rows: pd.DataFrame) -> str:
+    for key in ("seeds", "agents"):
+        if key in cfg:
+            return f"{cfg[key]} {key}"
+    if "seed" in rows:
+        return f"{rows['seed'].nunique()} seeds"
+    return "none"
+
+
+def write_rows(path: Path, record: Record, rows: pd.DataFrame) -> None:
+    """Write rows and their record."""
+    values = {**asdict(record), "quick": str(record.quick).lower()}
+    values.pop("study")
+    lines = [f"{SIGN}{record.study}", *(f"# {key}: {value}" for key, value in values.items())]
+    table = rows.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
+    write_whole(path, "\n".join([*lines, table]).encode())
+
+
+def read_rows(path: Path) -> tuple[pd.DataFrame, Record]:
+    """Return the rows of a file and their record."""
+    lines = read_whole(path).decode("utf-8").splitlines(keepends=True)
+    if not lines or not lines[0].startswith(SIGN):
+        raise FileError(f"{path}: does not begin with '{SIGN.strip()}'; write it with drest study study=NAME")
+    head = [line for line in lines if line.startswith("# ")]
+    pairs = dict(line.removeprefix("# ").rstrip("\n").split(": ", 1) for line in head)
+    pairs["study"] = pairs.pop("rows of the study")
+    types: dict[str, Callable[[str], Any]] = {
+        "bool": lambda text: text == "true",
+        "int": int,
+        "float": float,
+        "str": str,
+    }
+    try:
+        record = Record(**{field.name: types[str(field.type)](pairs[field.name]) for field in fields(Record)})
+    except (KeyError, ValueError) as error:
+        raise FileError(f"{path}: its record is damaged at {error}; write it anew with drest study") from None
+    return pd.read_csv(io.StringIO("".join(lines[len(head) :]))), record

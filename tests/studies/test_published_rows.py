@@ -1,0 +1,79 @@
+"""Every published study, from its rows alone: claims hold, figures and tables are made, and the page places them."""
+
+import pandas as pd
+import pytest
+
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.studies.catalogue import STUDIES
+from drest_torch.studies.engine import beside
+from drest_torch.studies.site import READING_ORDER
+from drest_torch.studies.study_page import claims_of, study_page
+from drest_torch.studies.study_rows import MOST_BYTES, digest_of, read_rows
+from tests.helpers.documents import ROOT
+from tests.helpers.studies import composed_study
+
+FILES = sorted((ROOT / "docs" / "results").glob("*.csv"))
+each_study = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+
+
+def test_studies_are_published():
+    assert {path.stem for path in FILES} >= {"theorem"}
+    assert {path.stem for path in FILES} <= {*READING_ORDER}
+
+
+@each_study
+def test_rows_are_small_and_complete(path):
+    rows, record = read_rows(path)
+    assert path.stat().st_size <= MOST_BYTES
+    assert len(rows)
+    assert record.study == path.stem
+    assert record.is_complete
+    assert not record.quick
+
+
+@each_study
+def test_the_commit_of_rows_has_no_changes(path):
+    _, record = read_rows(path)
+    assert len(record.commit) == 12, "commit, then run the study"
+
+
+@each_study
+def test_rows_are_of_the_values_of_the_study(path):
+    _, record = read_rows(path)
+    assert record.config == digest_of(composed_study(path.stem)), f"its values have changed: {record.command}"
+
+
+@each_study
+def test_every_claim_holds(path):
+    rows, _ = read_rows(path)
+    claims = claims_of(STUDIES[path.stem], rows)
+    assert claims
+    assert [sentence for sentence, holds in claims.items() if not holds] == []
+
+
+@each_study
+def test_every_figure_is_made_and_placed(path):
+    study, (rows, _) = STUDIES[path.stem], read_rows(path)
+    text = beside(study, ".md").read_text("utf-8")
+    for name, figure in study.FIGURES.items():
+        assert isinstance(figure(rows), Plot)
+        assert f'"{name}"' in text
+
+
+@each_study
+def test_every_table_is_made_and_placed(path):
+    study, (rows, _) = STUDIES[path.stem], read_rows(path)
+    text = beside(study, ".md").read_text("utf-8")
+    for name, table in study.TABLES.items():
+        made = table(rows)
+        assert isinstance(made, Table)
+        assert made.rows
+        assert f'"{name}"' in text
+
+
+@each_study
+def test_figures_do_not_change_rows(path):
+    study, (rows, record) = STUDIES[path.stem], read_rows(path)
+    before = rows.copy()
+    study_page(study, rows, record)
+    pd.testing.assert_frame_equal(rows, before)
