@@ -6,11 +6,12 @@ import torch
 
 from benchmarks.measuring import GIGAFLOPS, Bench, Work
 from benchmarks.pipelines import precisions
+from drest_torch.algos.networks.precision import FLOAT32
 
 TITLE = "What the machine allows"
 
 
-def product(size: int, precision: str = "float32") -> Work:
+def product(size: int, precision: str = FLOAT32) -> Work:
     """Return a square matrix product, which is counted in floating-point operations."""
     dtype = getattr(torch, precision)
     left, right = torch.randn(2, size, size).to(dtype)

@@ -23,8 +23,9 @@ from drest_torch import DReSTReward
 from drest_torch.algos.base import ADAM_EPSILON
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Critic, Policy
+from drest_torch.algos.networks.precision import BFLOAT16, FLOAT32, supports_bfloat16
 from drest_torch.config.compose import compose
-from drest_torch.config.schema import Config, reward_of
+from drest_torch.config.schema import reward_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
@@ -42,19 +43,13 @@ PLAIN = (
     *("levels.selection=0", "levels.test=1", "test.paper=false", "logger=none", "progress=false", "run_dir=unused"),
 )
 """A network and an optimiser that other libraries have, and no evaluation."""
-FLOAT32, BFLOAT16 = "float32", "bfloat16"
 
 
 def precisions() -> tuple[str, ...]:
     """Return the precisions that can be compared on this processor."""
-    return (FLOAT32, BFLOAT16) if torch.ops.mkldnn._is_mkldnn_bf16_supported() else (FLOAT32,)
-
-
-def words_for(precision: str) -> tuple[str, ...]:
-    """Return the words that set the precision of a run."""
-    if "precision" in Config.__dataclass_fields__:
-        return (f"precision={precision}",)
-    return ()
+    if supports_bfloat16(torch.device("cpu")):
+        return FLOAT32, BFLOAT16
+    return (FLOAT32,)
 
 
 def our_run(bench: Bench, algo: str, *words: str, precision: str = FLOAT32) -> Run:
@@ -63,7 +58,7 @@ def our_run(bench: Bench, algo: str, *words: str, precision: str = FLOAT32) -> R
     batch = list(AS_OTHERS[algo])
     if bench.quick:
         batch += ["algo.episodes=64", "reward.group=2", "reward.episodes_per_meta=2"]
-    cfg = compose(f"algo={algo}", levels, *PLAIN, *batch, *words_for(precision), *words)
+    cfg = compose(f"algo={algo}", levels, *PLAIN, *batch, f"precision={precision}", *words)
     return run_of(cfg, Path("unused"))
 
 

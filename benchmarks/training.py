@@ -15,7 +15,8 @@ import torch
 
 from benchmarks.jax_peer import JaxPPO, settings_of
 from benchmarks.measuring import STEPS, Bench, Work
-from benchmarks.pipelines import FLOAT32, Plan, TorchRL, critics_without_counts, our_run, precisions, updates
+from benchmarks.pipelines import Plan, TorchRL, critics_without_counts, our_run, precisions, updates
+from drest_torch.algos.networks.precision import FLOAT32
 
 TITLE = "Complete training"
 TARGET = 3.0

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from benchmarks.machine import product
 from benchmarks.measuring import GIGAFLOPS, SECONDS, TIMES, Bench, Work, once
-from benchmarks.pipelines import FLOAT32, our_run, precisions
+from benchmarks.pipelines import our_run, precisions
+from drest_torch.algos.networks.precision import FLOAT32
 
 TITLE = "An update of PPO"
 TARGET = 1.25
