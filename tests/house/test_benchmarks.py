@@ -216,7 +216,7 @@ def test_checkouts_train_in_turn(monkeypatch):
 
     def train(words, *, checkout):
         order.append((checkout.name, words[-2]))
-        return [road.Speed(1.0, 2.0)]
+        return [road.Speed(1.0, 1.0, 2.0)]
 
     monkeypatch.setattr(road, "train", train)
     variants = [road.Variant(ROOT, "a=1"), road.Variant(ROOT.parent / "old")]
@@ -228,9 +228,9 @@ def test_checkouts_train_in_turn(monkeypatch):
 
 def test_a_comparison_prints_its_ratios(capsys):
     variants = [road.Variant(road.HERE, "precision=float32"), road.Variant(ROOT.parent / "old")]
-    road.report("algo=ppo", variants, [road.Speed(10.0, 300.0), road.Speed(11.0, 200.0)], has_baseline=True)
+    road.report("algo=ppo", variants, [road.Speed(10.0, 20.0, 300.0), road.Speed(11.0, 25.0, 200.0)], has_baseline=True)
     printed = capsys.readouterr().out
-    assert "whole command 1.10 ×, training 1.50 ×   wanted ≥ 1.05 ×: reached" in printed
+    assert "whole command 1.10 ×, its processors 1.25 ×, training 1.50 ×   wanted ≥ 1.05 ×: reached" in printed
 
 
 def test_the_jax_peer_needs_nothing_of_this_project():
