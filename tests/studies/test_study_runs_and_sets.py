@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from drest_torch.choices import bits
 from drest_torch.envs.generation.stream import GeneratorConfig, generate
 from drest_torch.envs.levels import PAPER_WORLDS, read_levels, world, write_levels
-from drest_torch.envs.levels.symmetry import symmetries
+from drest_torch.envs.levels.symmetry import canonical_key, symmetries
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Failure, Job, Result
 from drest_torch.jobs.store import Store
@@ -121,7 +121,7 @@ def test_agents_are_not_measured_on_maps_of_training_and_selection(monkeypatch, 
     monkeypatch.setattr(sizes, "by_size", lambda agent, keys, spec: known.append(keys) or {"5/x": np.array([1.0])})
     assert sizes.transfer({"sizes": {}}, tmp_path).arrays["5/x"] == [1.0]
     levels = [LEVELS[0], LEVELS[1], world("spacious"), LEVELS[2], world("example")]
-    assert known == [frozenset(sizes.canonical_key(level) for level in levels)]
+    assert known == [frozenset(canonical_key(level) for level in levels)]
 
 
 def by_side():
