@@ -28,7 +28,13 @@ PARTS = ("rows", "FIGURES", "TABLES", "CLAIMS")
 TAKES = {
     **dict.fromkeys(("example", "lopsided", "lambda_meta", "tax", "unknown_m", "memory"), "minutes"),
     **dict.fromkeys(("lotteries", "misspecified", "shutdownability", "language"), "hours"),
-    **{"theorem": "a minute", "neural": "an hour", "goals": "12 hours", "paper": "an hour or two"},
+    **{
+        "theorem": "a minute",
+        "generalization": "half an hour",
+        "neural": "an hour",
+        "goals": "12 hours",
+        "paper": "an hour or two",
+    },
 }
 """How long the studies of this project take on two cores, roughly. With ``quick=true`` each takes a minute or two."""
 
