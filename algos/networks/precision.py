@@ -23,7 +23,9 @@ def chosen_precision(name: str, device: torch.device, width: int) -> str:
     """Return the precision for layers of this width: ``auto`` is bfloat16 where the device is faster with it."""
     if name != AUTO:
         return name
-    return BFLOAT16 if width >= WIDE and supports_bfloat16(device) else FLOAT32
+    if width >= WIDE and supports_bfloat16(device):
+        return BFLOAT16
+    return FLOAT32
 
 
 def refuse_slow(name: str, device: torch.device) -> None:
@@ -53,17 +55,23 @@ def computing(precision: torch.dtype, device: torch.device) -> AbstractContextMa
 
 def dtype_of(name: str) -> torch.dtype:
     """Return the type of the factors of products in the precision of this name."""
-    return torch.bfloat16 if name == BFLOAT16 else torch.float32
+    if name == BFLOAT16:
+        return torch.bfloat16
+    return torch.float32
 
 
 def widened(values: Tensor) -> Tensor:
     """Return what a network has computed, as float32 if it is bfloat16."""
-    return values.float() if values.dtype == torch.bfloat16 else values
+    if values.dtype == torch.bfloat16:
+        return values.float()
+    return values
 
 
 def precision_in_use(device: torch.device) -> torch.dtype:
     """Return the precision of products within the context of the caller."""
-    return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else torch.float32
+    if torch.is_autocast_enabled(device.type):
+        return torch.get_autocast_dtype(device.type)
+    return torch.float32
 
 
 def filled_up(number: Tensor, precision: torch.dtype, *, by: int = 128) -> Tensor:
@@ -76,4 +84,6 @@ def filled_up(number: Tensor, precision: torch.dtype, *, by: int = 128) -> Tenso
     if precision != torch.bfloat16 or count == 0:
         return number
     missing = -count % max(by, 1 << count.bit_length() >> 4)
-    return torch.cat((number, number[-1:].expand(missing))) if missing else number
+    if missing == 0:
+        return number
+    return torch.cat((number, number[-1:].expand(missing)))
