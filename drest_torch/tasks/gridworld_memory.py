@@ -36,7 +36,7 @@ from drest_torch.evaluation.sampled import SLOTS
 from drest_torch.play import level_sets
 from drest_torch.play.collector import Environment
 
-COPIES_OF_BATCH = 3
+COPIES_OF_BATCH = 3.5
 """Of a batch and of what it shows: a list of its steps, the batch, and what the allocator keeps of the one before."""
 COPIES_OF_ACTIVATIONS = 1.5
 """Of what a network saves for its backward pass: that, and the gradients on the way."""
@@ -219,12 +219,11 @@ def weights_part(*networks: Any) -> MemoryPart:
 
 
 def evaluation_part(
-    watched: Sequence[StateCounts], reported: Sequence[StateCounts], row: int, *, memory_gib: float, batch: float
+    watched: Sequence[StateCounts], reported: Sequence[StateCounts], row: int, memory_gib: float
 ) -> MemoryPart:
-    """Return what exact evaluation takes beside a batch.
+    """Return what exact evaluation takes: the largest set for a while, and all that stays unrolled.
 
-    The sets that are evaluated during training stay unrolled, if they fit into ``memory_gib``. What the evaluation of
-    the largest set takes for a while is free for the batch afterwards.
+    These are the sets that are evaluated during training, if they fit into ``memory_gib``.
     """
     most_states = memory_gib * GIB / BYTES_PER_STATE
     states = [int(sizes.states.sum()) for sizes in (*watched, *reported)]
@@ -235,7 +234,7 @@ def evaluation_part(
     unrolled = min(max(states), most_states) * BYTES_PER_STATE
     rows = min(max(states), STATES_AT_ONCE, NUMBERS_AT_ONCE * FLOAT // row)
     passing = unrolled + COPIES_OF_ROWS * rows * row
-    needed = kept + max(0.0, passing - batch)
+    needed = kept + passing
     of_each = GIB * (len(watched) + 1)
     return MemoryPart("evaluation", needed, "memory_gib", per_unit=of_each, step=0.01)
 

@@ -233,11 +233,7 @@ class GridworldTask(AgentTask):
         else:
             watched = [evaluator.sizes for evaluator in self.watched.values()]
             reported = [levels.sizes for levels in self.reported.values()]
-            parts.append(
-                gridworld_memory.evaluation_part(
-                    watched, reported, row, memory_gib=cfg.memory_gib, batch=parts[-1].bytes
-                )
-            )
+            parts.append(gridworld_memory.evaluation_part(watched, reported, row, cfg.memory_gib))
         return RunMemory(parts, resident_memory(), peak_memory())
 
     # ------------------------------------------------------------------------------------ evaluation
