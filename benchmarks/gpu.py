@@ -50,7 +50,7 @@ HOW_TO = """Measure on a machine that has torch, numba and numpy, and no network
 
     pip wheel --no-deps -c constraints.txt --wheel-dir .whl -r benchmarks/gpu.txt   # here, with its version of Python
     pip install --no-index --no-deps --find-links .whl .whl/*.whl                   # there
-    python -m benchmarks.gpu --whole --out $OUT/gpu.json
+    python -m benchmarks.gpu --whole --commit NAME --out $OUT/gpu.json
 
 and put the file into benchmarks/gpu.json. On a processor, `--quick` shows that it works."""
 
@@ -208,12 +208,14 @@ def section(measured: dict[str, Any]) -> list[str]:
     return blocks
 
 
-def measure_all(sizes: Sequence[int], group: int, device: str, out: Path | None, *, quick: bool) -> dict[str, Any]:
+def measure_all(
+    sizes: Sequence[int], group: int, device: str, out: Path | None, *, quick: bool, of_commit: str | None = None
+) -> dict[str, Any]:
     """Measure each run; write the file after each, so that nothing is lost when time is up."""
     from benchmarks.run import commit, machine
 
     name = torch.cuda.get_device_name() if device == "cuda" else "no GPU"
-    measured: dict[str, Any] = {"commit": commit(), "machine": f"{name}; {machine()}.", "rows": []}
+    measured: dict[str, Any] = {"commit": of_commit or commit(), "machine": f"{name}; {machine()}.", "rows": []}
     for title, words, slots in runs(sizes, group):
         row = measure(title, words, slots, device, quick=quick)
         measured["rows"].append(vars(row))
@@ -246,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, default=KEPT, help="the file of the figures; the section is beside it")
     parser.add_argument("--whole", action="store_true", help="also run the default command from start to end")
+    parser.add_argument("--commit", help="the name of the commit, for a copy of the repository without its history")
     parser.add_argument("--quick", action="store_true", help="a smoke test on a processor")
     given = parser.parse_args(arguments)
     if given.quick:
@@ -253,7 +256,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if not torch.cuda.is_available():
         parser.error("torch finds no GPU here; --quick is a smoke test on a processor")
-    measured = measure_all(SLOTS, GROUP, "cuda", given.out, quick=False)
+    measured = measure_all(SLOTS, GROUP, "cuda", given.out, quick=False, of_commit=given.commit)
     if given.whole:
         measured["whole"] = whole("cuda")
         write(given.out, measured)

@@ -50,8 +50,6 @@ PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba", "gymnasium", "st
 KEPT, KEPT_QUICK = Path("docs/benchmarks.md"), Path("runs/benchmarks_quick.md")
 WRITTEN = ("benchmarks/growing.csv", "docs/images/growing-")
 """How the names of files begin that a part writes besides its section."""
-
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
