@@ -28,7 +28,7 @@ from drest_torch.report.html import write_page
 from drest_torch.studies.catalogue import STUDIES, StudyCommand, check_parts, check_study, values_of
 from drest_torch.studies.engine import Done
 from drest_torch.studies.old_report import check_files, duration, marked_quick, overview, write_old
-from drest_torch.studies.study_page import claims_of, study_page
+from drest_torch.studies.study_page import MARKS, claims_of, study_page
 from drest_torch.studies.study_rows import SIGN, read_rows, record_of, write_rows
 
 _TITLE_OF_PAPER = "The paper, reproduced"
@@ -138,10 +138,9 @@ def _command(cfg: Any, study: ModuleType, settings: StudyCommand) -> str:
 def _claims(study: ModuleType, folder: Path) -> list[Block]:
     """Return the claims of a study for the report on several."""
     rows, record = read_rows(folder / "rows.csv")
-    if not record.is_complete:
+    if not record.is_complete or record.has_changed_values:
         return []
-    marks = {True: "✓", False: "✗"}
-    return [Checklist([f"{marks[holds]} {claim}" for claim, holds in claims_of(study, rows).items()])]
+    return [Checklist([f"{MARKS[holds]} {claim}" for claim, holds in claims_of(study, rows).items()])]
 
 
 def _effective(cfg: Any, quick: bool) -> Any:

@@ -35,6 +35,8 @@ from drest_torch.studies.engine import beside
 from drest_torch.studies.study_rows import Record
 
 _HEAD = re.compile(r"\A# +(?P<title>[^\n]+)\n+(?P<question>(?:[^\n]+\n)+)")
+MARKS = {True: "✓", False: "✗"}
+"""Stands before a claim that holds, or does not."""
 _QUICK = (
     "**This is the quick version**, a smoke test: few agents, trained for a short time. It draws no conclusion, and "
     "its numbers are no results."
@@ -162,25 +164,29 @@ class _StudyTemplate(Template):
         """Place the list of all claims, with ✓ or ✗."""
         if not self.concludes:
             return Markup("")
-        marks = {True: "✓", False: "✗"}
-        claims = self.study.CLAIMS.items()
-        return self.mark(Checklist([f"{marks[bool(holds(self.rows))]} {self._filled(text)}" for text, holds in claims]))
+        lines = []
+        for sentence, function in self.study.CLAIMS.items():
+            holds = self._made(function)
+            if holds is not None:
+                lines.append(f"{MARKS[bool(holds)]} {self._filled(sentence)}")
+        return self.mark(Checklist(lines)) if lines else Markup("")
 
     def _sentence(self, sentence: str) -> Markup:
         text = self._filled(sentence)
-        if self.study.CLAIMS[sentence](self.rows):
-            return Markup(text)
-        return Markup(f"(This does not hold in these results: {text})")
+        holds = self._made(self.study.CLAIMS[sentence])
+        if holds is None:
+            return Markup("")
+        return Markup(text if holds else f"(This does not hold in these results: {text})")
 
     def _filled(self, sentence: str) -> str:
         return sentence.format_map({name: _text(number) for name, number in self.numbers.items()})
 
     def _made(self, function: Callable[[pd.DataFrame], Any]) -> Any:
-        """Return what a function makes of the rows, or None if it needs those of a missing run."""
+        """Return what a function makes of the rows, or None if it needs rows that another run or value would give."""
         try:
             return function(self.rows)
         except (LookupError, ValueError):
-            if self.record.is_complete:
+            if self.record.is_complete and not self.record.has_changed_values:
                 raise
             return None
 

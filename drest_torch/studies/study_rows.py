@@ -10,6 +10,7 @@ import hashlib
 import io
 import os
 import platform
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
@@ -57,6 +58,11 @@ class Record:
     def is_complete(self) -> bool:
         """Whether no run is missing."""
         return self.runs == self.planned
+
+    @property
+    def has_changed_values(self) -> bool:
+        """Whether the study was done with values that are not its own."""
+        return any(word.startswith("study.") for word in shlex.split(self.command))
 
 
 def digest_of(cfg: Any) -> str:

@@ -127,6 +127,15 @@ def test_what_needs_a_missing_run_is_left_out(study):
         study_page(study, ROWS, RECORD)
 
 
+def test_claims_that_other_values_cannot_test_are_left_out(study):
+    study.CLAIMS["Size 64 is large."] = lambda rows: rows.set_index("x").a[64] > 0
+    changed = replace(RECORD, command="drest study study=small 'study.numbers=[1, 2]'")
+    (claims, *_) = [block for block in study_page(study, ROWS, changed).blocks if isinstance(block, Checklist)]
+    assert claims.sentences == ["✓ It is 0.6.", "✗ No: 1."]
+    with pytest.raises(KeyError):
+        study_page(study, ROWS, RECORD)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
