@@ -26,12 +26,13 @@ STUDIES = Registry(
 PARTS = ("rows", "FIGURES", "TABLES", "CLAIMS")
 """What a study has besides: functions of its results, and of its rows."""
 TAKES = {
-    **dict.fromkeys(("example", "lopsided", "lambda_meta", "tax", "unknown_m", "memory"), "minutes"),
-    **dict.fromkeys(("lotteries", "misspecified", "shutdownability", "language"), "hours"),
+    **dict.fromkeys(("example", "ratio", "lambda_meta", "tax", "memory"), "minutes"),
+    **dict.fromkeys(("lotteries", "shutdownability", "language"), "hours"),
     **{
         "theorem": "a minute",
         "generalization": "half an hour",
         "neural": "an hour",
+        "misgeneralization": "ten minutes",
         "goals": "12 hours",
         "paper": "an hour or two",
     },

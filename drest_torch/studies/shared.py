@@ -11,12 +11,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from drest_torch.envs.dynamics.mdp import Mdp
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import TabularTraining, agents_job, last
 from drest_torch.jobs.training_job import over, training_jobs
-from drest_torch.metrics import neutrality
+from drest_torch.metrics import neutrality, usefulness
 from drest_torch.statistics.intervals import Interval
 from drest_torch.studies.engine import Done, StudyConfig, value
 
@@ -99,6 +102,24 @@ def of_two(p_longer: Tensor) -> pd.DataFrame:
     """Return the probabilities of the longer of two lengths [X], and their neutrality."""
     bits = neutrality(torch.stack((1 - p_longer, p_longer), -1))
     return pd.DataFrame({"p_longer": p_longer.numpy(), "neutrality": bits.numpy()})
+
+
+def measure_by_values(table: Tensor, mdp: Mdp, paid: Mdp, gamma: float = 1.0) -> dict[str, np.ndarray]:
+    """Return the numbers of a policy with these action probabilities [N, 4] in the reachable states of levels.
+
+    ``p_length`` [B, K]; ``usefulness``, and ``proxy``, the usefulness by the values of ``paid``; ``neutrality`` ÷
+    log2 k; ``longest``, the probability of the longest length.
+    """
+    actual, by_paid = (Reachable(levels).arrivals(table, gamma).lengths() for levels in (mdp, paid))
+    optima = solve(mdp, gamma)
+    numbers = {
+        "p_length": actual.probability,
+        "usefulness": usefulness(actual.probability, actual.coins, optima.best_return),
+        "proxy": usefulness(by_paid.probability, by_paid.coins, solve(paid, gamma).best_return),
+        "neutrality": neutrality(actual.probability) / optima.num_lengths.double().log2(),
+        "longest": actual.probability.gather(-1, (optima.num_lengths - 1).unsqueeze(-1)).squeeze(-1),
+    }
+    return {name: values.numpy() for name, values in numbers.items()}
 
 
 def whole_range(values: Any) -> Interval:

@@ -1,0 +1,126 @@
+"""Parts of the rows of the study `ratio`, by the source of x, and curves over x in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from drest_torch.studies.ratio.runs import ANY_REWARD, ASCENT, COLLAPSED
+from drest_torch.studies.shared import MOVES
+
+LAM = 0.9
+"""The paper's λ."""
+HALF = 0.5
+"""Neutrality in bits, and the values of x for which the paper reports more than that."""
+REPORTED = (0.1, 10.0)
+UNEXPECTED = 0.1
+"""Training is unstable if this share of agents collapses beyond those that are predicted to."""
+BY_COINS = "x by coins"
+"""What the first of the sources of x is called in figures."""
+
+
+def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
+    """Return the rows of a part, with these values in their columns."""
+    chosen = rows[rows.part == part]
+    for column, wanted in where.items():
+        chosen = chosen[chosen[column] == wanted]
+    return chosen
+
+
+def by_coins(rows: pd.DataFrame, clocks: str = MOVES, lam: float = LAM, clip: float = ANY_REWARD) -> pd.DataFrame:
+    """Return the rows of agents in the world of Figure 6, by x."""
+    return of_part(rows, "coins", clocks=clocks, lam=lam, clip_at=clip).sort_values("x")
+
+
+def by_divisor(rows: pd.DataFrame, *divisors: str, patience: int = 1) -> pd.DataFrame:
+    """Return the rows of agents with these divisors."""
+    chosen = of_part(rows, "divisor", patience=patience)
+    return chosen[chosen.divisor.isin(divisors)]
+
+
+def by_ascent(rows: pd.DataFrame, best_of: str) -> pd.DataFrame:
+    """Return the rows of gradient ascent on wrong values, with m of the paid or of the actual coins."""
+    return of_part(rows, "values", by=ASCENT, best_of=best_of)
+
+
+def sources(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rows of each source of x, trained with the paper's λ and any reward."""
+    return {
+        BY_COINS: by_coins(rows),
+        "x by a wrong m": by_divisor(rows, "longer"),
+        "x without m": by_divisor(rows, "none"),
+        "x by wrong values": of_part(rows, "values"),
+    }
+
+
+def reported(rows: pd.DataFrame, clocks: str = MOVES) -> pd.Series:
+    """Return the mean neutrality at the paper's λ for x from 0.1 to 10."""
+    curve = by_coins(rows, clocks)
+    return curve[curve.x.between(*REPORTED)].neutrality
+
+
+def kinds(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each λ and clip of DReST agents in the world of Figure 6, with their curves in numbers."""
+    agents = of_part(rows, "coins", clocks=MOVES)
+    agents = agents[agents.lam < 1]
+    agents = agents.assign(
+        apart=(agents.p_longer - agents.p_longer_predicted).abs(),
+        expected=agents.neutrality_predicted < COLLAPSED,
+    )
+    groups = agents.groupby(["lam", "clip_at"])
+    found = groups[["apart", "collapsed", "expected"]].mean()
+    found["lowest"] = groups.neutrality.min()
+    found["lowest_usefulness"] = groups.usefulness.min()
+    found["measured"] = [range_text(group) for _, group in groups]
+    predicted = of_part(rows, "range").set_index(["lam", "clip_at"])
+    found["predicted"] = [f"{row.low:.3g} to {row.high:.3g}" for row in predicted.loc[found.index].itertuples()]
+    found["unstable"] = found.collapsed - found.expected > UNEXPECTED
+    return found.reset_index().sort_values(["clip_at", "lam"], ascending=False)
+
+
+def lower(rows: pd.DataFrame, *, clipped: bool) -> pd.DataFrame:
+    """Return the kinds of agents with a lower λ than the paper's."""
+    found = kinds(rows)
+    return found[(found.lam < LAM) & ((found.clip_at < ANY_REWARD) == clipped)]
+
+
+def range_above(x: np.ndarray, values: np.ndarray, mark: float) -> tuple[float, float] | None:
+    """Return the ends of the longest stretch of x, ascending, in which values are above the mark, or None.
+
+    Between two values of x the curve is a straight line in log x. A stretch that reaches the first
+    or the last x ends there.
+    """
+    edges = np.flatnonzero(np.diff(values > mark, prepend=False, append=False))
+    if not len(edges):
+        return None
+    begin, end = max(edges.reshape(-1, 2).tolist(), key=np.ptp)
+
+    def crossing(outside: int, inside: int) -> float:
+        if not 0 <= outside < len(x):
+            return float(x[inside])
+        return float(np.exp(np.interp(mark, values[[outside, inside]], np.log(x[[outside, inside]]))))
+
+    return crossing(begin - 1, begin), crossing(end, end - 1)
+
+
+def range_text(curve: pd.DataFrame) -> str:
+    """Return the values of x with a mean neutrality above half a bit: ``0.08 to 13``."""
+    x = curve.x.to_numpy()
+    ends = range_above(x, curve.neutrality.to_numpy(), HALF)
+    if ends is None:
+        return "none"
+    text = f"{ends[0]:.3g} to {ends[1]:.3g}"
+    return f"all, {text}" if ends == (x[0], x[-1]) else text
+
+
+def paper_kind(rows: pd.DataFrame) -> pd.Series:
+    """Return the agents with the paper's λ and any reward, in numbers."""
+    found = kinds(rows)
+    return found[(found.lam == LAM) & (found.clip_at == ANY_REWARD)].iloc[0]
+
+
+def distance(rows: pd.DataFrame) -> float:
+    """Return the mean distance of P(longer) from its prediction."""
+    return float((rows.p_longer - rows.p_longer_predicted).abs().mean())
