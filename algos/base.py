@@ -70,7 +70,7 @@ class CriticConfig(SampledConfig):
     gae_lambda: float = limited(at_least=0, at_most=1, default=0.95)
     """Lambda of generalised advantage estimation."""
     critic_coeff: float = limited(at_least=0, default=0.5)
-    """Weight of the critic's squared error."""
+    """Weight of half the critic's squared error."""
 
 
 class Source(Protocol):

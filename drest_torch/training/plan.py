@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,9 @@ from drest_torch.evaluation.memory_guard import RunMemory, free_memory
 from drest_torch.tasks.base import Task, count
 from drest_torch.tracking.effort import Pace, updates_of
 from drest_torch.training.folder import resume_command
+
+FEW_UPDATES = 20
+"""A run with fewer updates hardly learns, and its schedules fall in large steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +96,21 @@ def introduction(
         lines.append(f"memory: {memory.text(free_memory())}")
     lines.append(f"folder: {folder}")
     return "\n".join(lines)
+
+
+def few_updates(plan: RunPlan, algorithm: Algorithm, update: int) -> str | None:
+    """Return a sentence if a run has fewer than 20 updates, of which the first took so many steps; None: it has more.
+
+    A table learns after each mini-episode, and training of a language model is counted in updates to begin with.
+    """
+    if not algorithm.optimizers or algorithm.steps_are == "updates" or plan.steps > (FEW_UPDATES - 1) * update:
+        return None
+    updates = math.ceil(plan.steps / update)
+    budget = f"env_steps={plan.steps} is a budget of {count(updates, 'update')}, of about {update:,} steps each"
+    remedy = "give more env_steps"
+    if hasattr(algorithm.config, "episodes"):
+        remedy += f", or play fewer mini-episodes for each than algo.episodes={algorithm.config.episodes}"
+    return f"{budget}: with fewer than {FEW_UPDATES} an agent hardly learns; {remedy}"
 
 
 def _device(device: torch.device) -> str:

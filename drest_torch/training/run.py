@@ -54,7 +54,7 @@ from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
 from drest_torch.training.interruption import interruptible
-from drest_torch.training.plan import RunPlan, introduction, pace_of, plan_of, run_summary
+from drest_torch.training.plan import RunPlan, few_updates, introduction, pace_of, plan_of, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
@@ -123,11 +123,12 @@ class Run:
                 progress.stage(f"training on after {pace.text(state.steps)} …")
             while state.steps < plan.steps:
                 metrics = self.update()
+                if state.updates == 1 and (note := few_updates(plan, self.algorithm, state.steps)):
+                    progress.note(f"drest_torch: {note}")
                 state.wall_seconds = time.monotonic() - began
                 state.processor_seconds = time.process_time() - began_processor
                 metrics["time/wall_seconds"] = state.wall_seconds
-                is_due = self._evaluation_is_due()
-                if is_due:
+                if is_due := self._evaluation_is_due():
                     metrics |= self.task.watch(self.algorithm.policy)
                 # Log before saving: a resumed run then finds every line up to its checkpoint.
                 loggers.log(state.steps, metrics)
@@ -148,8 +149,7 @@ class Run:
         """Say what the run is about to do, and warn of rewards that cannot be paid in full."""
         lines = introduction(self.plan, self.task, self.algorithm, self.folder, memory=self.memory)
         stage(lines, shown=self.plan.progress)
-        warning = self.algorithm.warning(self.reward)
-        if warning is not None:
+        if warning := self.algorithm.warning(self.reward):
             print(f"drest_torch: {warning}", file=sys.stderr)
 
     def _loggers(self, info: RunInfo) -> Loggers:

@@ -14,7 +14,7 @@ from drest_torch.files import read_metrics
 from drest_torch.reward import Reward
 from drest_torch.tracking.sinks import Sink
 from drest_torch.training.folder import lengthen
-from drest_torch.training.plan import introduction
+from drest_torch.training.plan import few_updates, introduction
 from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, QUIET, WITHOUT_EPISODES, small
 
@@ -247,6 +247,34 @@ def test_a_run_says_what_it_is_about_to_do(name, tmp_path):
     assert device == f"device: cpu, {threads} thread{'' if threads == 1 else 's'}"
     assert memory.startswith("memory: about ")
     assert folder == f"folder: {tmp_path}"
+
+
+def test_a_budget_of_few_updates_is_named(tmp_path):
+    run = start(made(tmp_path / "run"))
+    said = few_updates(run.plan, run.algorithm, 180)
+    assert said.startswith("env_steps=1000 is a budget of 6 updates, of about 180 steps each: ")
+    episodes = run.algorithm.config.episodes
+    assert said.endswith(f"; give more env_steps, or play fewer mini-episodes for each than algo.episodes={episodes}")
+
+
+@pytest.mark.parametrize(("update", "is_few"), [(1001, True), (53, True), (52, False)])
+def test_nineteen_updates_are_few_twenty_are_not(update, is_few, tmp_path):
+    run = start(made(tmp_path / "run"))
+    assert (few_updates(run.plan, run.algorithm, update) is not None) == is_few
+
+
+def test_a_table_learns_within_an_update(tmp_path):
+    run = start(made(tmp_path / "run", "algo=tabular", "levels=example"))
+    assert few_updates(run.plan, run.algorithm, 500) is None
+
+
+def test_few_updates_are_said_after_the_first(tmp_path, monkeypatch, capsys):
+    run = start(made(tmp_path / "run", "progress=true"))
+    looped(run, monkeypatch)
+    run.train()
+    notes = [line for line in capsys.readouterr().err.splitlines() if "budget" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith("drest_torch: env_steps=1000 is a budget of 8 updates")
 
 
 def test_rewards_that_are_cut_are_named():
