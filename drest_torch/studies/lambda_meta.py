@@ -1,48 +1,51 @@
-"""Neutrality and usefulness for λ × E, with rewards clipped (Figure 7)."""
+"""Neutrality and usefulness for λ × E, with rewards clipped (Figure 7 of the paper)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import cycle, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import TabularTraining
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.tabular_job import TabularTraining, last
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import PALETTE, Line, lines_plot
-from drest_torch.report.tables import MISSING, marked
-from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, one_value_each, value
-from drest_torch.studies.shared import EXAMPLE, at_the_end, tables_job
+from drest_torch.report.figures import AGENTS, curve_figure, curves_of
+from drest_torch.report.tables import MISSING, PAPER, count, marked, table_of
+from drest_torch.studies.engine import StudyConfig, value
+from drest_torch.studies.shapes import falls, rises
+from drest_torch.studies.shared import EXAMPLE, tables_job, title
 
-TITLE = "λ and the size of a meta-episode (Figure 7)"
-QUESTION = "How do λ and E, which set the strength of the incentive to be neutral, change what agents learn?"
+WORLD = "example"
 CLOCKS = ("steps", "moves")
 """Of evaluation; all agents are trained on the clock that counts moves."""
+CLOCK_NAMES = {"steps": "every step counts", "moves": "moves count"}
 MEASURES = {"neutrality": "neutrality (bits)", "usefulness": "usefulness"}
 SWEET_SPOT = (0.9, 64)
 """λ and E of the paper's other experiments."""
+PAPER_SWEET_SPOT = "N 0.9945, U 0.900"
+"""Of the agents of the paper's Figure 3, which have this λ and E, without the clip."""
 GOOD = {"steps": {"neutrality": 0.99, "usefulness": 0.85}, "moves": {"neutrality": 0.99, "usefulness": 0.99}}
 """High, by clock of evaluation; the highest usefulness that the paper reports for the example is 0.94."""
 FAIR = 0.1
 """So much below high is fair."""
 COLLAPSED = {"neutrality": 0.1, "usefulness": 0.5}
 """An agent with less has collapsed."""
+BETWEEN = (0.1, 0.9)
+"""The neutrality of an agent that is neither neutral nor takes one length."""
 CORNER = 2
 """Values of λ and of E that make a corner of the table."""
-SMALL, LARGE = slice(CORNER), slice(-CORNER, None)
-CORNERS = {"small E and large λ": ("neutrality", LARGE, SMALL), "large E and small λ": ("usefulness", SMALL, LARGE)}
-"""Where the paper's table is low: in which measure, and for which values of λ and E."""
+WEAK, STRONG = "small E and large λ", "large E and small λ"
+"""The corners of the table in which the incentive to be neutral is the weakest and the strongest."""
 
 
 @dataclass
 class Config(StudyConfig):
-    world: str = "example"
-    """Where agents are trained."""
     agents: int = limited(at_least=1, default=8)
     """For each pair of λ and E."""
     lams: list[float] = value([0.5, 0.75, 0.9, 0.95, 0.99])
@@ -83,113 +86,243 @@ def jobs(cfg: Config) -> dict[Key, Job]:
         raise ConfigError(f"study.sizes with {wrong[0]}; expected divisors of mini_episodes={cfg.mini_episodes}")
     runs = {}
     for key in keys:
-        label = f"lambda={key.lam:g}-E={key.size}{'' if key.clipped else '-unclipped'}"
-        of: dict[str, Any] = {"world": cfg.world, "clock": "moves", "reward": "drest", "evaluated_on": CLOCKS}
-        metas, clip = cfg.mini_episodes // key.size, cfg.training.clip if key.clipped else None
-        of |= {"lam": key.lam, "episodes_per_meta": key.size, "meta_episodes": metas, "evaluate_every": metas}
-        runs[key] = tables_job(cfg, label, clip=clip, **of)
+        label = f"lambda={key.lam:g}-E={key.size}"
+        clip = cfg.training.clip
+        if not key.clipped:
+            label, clip = f"{label}-unclipped", None
+        metas = cfg.mini_episodes // key.size
+        training: dict[str, Any] = {"lam": key.lam, "episodes_per_meta": key.size, "meta_episodes": metas}
+        training |= {"world": WORLD, "reward": "drest", "clip": clip}
+        training |= {"evaluate_every": metas, "evaluated_on": CLOCKS}
+        runs[key] = tables_job(cfg, label, clock="moves", **training)
     return runs
 
 
-# --------------------------------------------------------------------------------------- measurement
+# ---------------------------------------------------------------------------------------------- rows
 
 
-def corner(means: pd.DataFrame, lams: slice, sizes: slice) -> tuple[float, float]:
-    """Return the mean of a corner of a table [λ, E], both ascending, and that of all other pairs."""
-    table, inside = means.to_numpy(), means.to_numpy()[lams, sizes]
-    return inside.mean(), (table.sum() - inside.sum()) / (table.size - inside.size)
+def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
+    """Return a row for each agent at the end of training and clock of evaluation."""
+    parts = []
+    for key, result in done.items():
+        for clock in CLOCKS:
+            ends = {metric: last(result, clock, metric).round(5) for metric in MEASURES}
+            agents = pd.DataFrame({**key._asdict(), "clock": clock, **ends})
+            parts.append(agents.rename_axis("seed").reset_index())
+    return pd.concat(parts, ignore_index=True)
 
 
-# ------------------------------------------------------------------------------------------ the report
+def agents_of(rows: pd.DataFrame, *, clock: str, clipped: bool = True) -> pd.DataFrame:
+    """Return the rows of agents with or without the clip, evaluated on this clock."""
+    return rows[(rows.clipped == clipped) & (rows.clock == clock)]
 
-PAIR = ["lam", "size"]
+
+def means(rows: pd.DataFrame, clock: str, metric: str) -> pd.DataFrame:
+    """Return the mean of clipped agents for each λ (index) and E (columns), both ascending."""
+    return agents_of(rows, clock=clock).pivot_table(metric, "lam", "size")
 
 
-def report(cfg: Config, done: Done) -> Report:
-    ends = at_the_end(done)
-    rows = ends.assign(clock=ends.clocks.str.split(" / ").str[1]).melt([*Key._fields, "clock"], [*MEASURES], "metric")
-    agents = one_value_each(rows).pivot_table("value", ["clipped", "clock", *PAIR, "seed"], "metric")
-    clipped = {clock: agents.loc[True, clock] for clock in CLOCKS}
-    means = {clock: each.groupby(PAIR).mean() for clock, each in clipped.items()}
-    shown = {f"{metric}, {clock}": (clock, metric) for clock, metric in product(CLOCKS, MEASURES)}
-    return Report(
-        rows,
-        lambda: quotes(means, agents.loc[False, "moves"]),
-        {name: partial(grid, clipped, *of) for name, of in shown.items()},
-        {name: partial(against_size, clipped, *of) for name, of in shown.items()},
-        lambda: sentences(means, agents.loc[False, "moves"]),
+def corner(table: pd.DataFrame, name: str) -> tuple[float, float]:
+    """Return the mean of a corner of a table [λ, E], and that of all other pairs."""
+    large = {WEAK: (slice(-CORNER, None), slice(CORNER)), STRONG: (slice(CORNER), slice(-CORNER, None))}
+    values = table.to_numpy()
+    inside = values[large[name]]
+    return float(inside.mean()), float((values.sum() - inside.sum()) / (values.size - inside.size))
+
+
+def sweet_spot(rows: pd.DataFrame, clock: str) -> pd.Series:
+    """Return the means at the paper's λ and E."""
+    agents = agents_of(rows, clock=clock)
+    return agents[(agents.lam == SWEET_SPOT[0]) & (agents["size"] == SWEET_SPOT[1])][[*MEASURES]].mean()
+
+
+def collapsed(agents: pd.DataFrame) -> pd.Series:
+    """Return for each agent whether it has collapsed, by λ and E."""
+    gone = agents[[*COLLAPSED]].lt(pd.Series(COLLAPSED)).any(axis=1)
+    return pd.Series(gone.to_numpy(), index=pd.MultiIndex.from_frame(agents[["lam", "size"]]))
+
+
+def twins(rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Return which agents have collapsed without the clip, and which with it, for the same pairs of λ and E."""
+    without = collapsed(agents_of(rows, clock="moves", clipped=False))
+    clipped = collapsed(agents_of(rows, clock="moves"))
+    return without, clipped[clipped.index.isin(without.index)]
+
+
+# -------------------------------------------------------------------------------------------- claims
+
+
+def weak_incentive_costs_neutrality(rows: pd.DataFrame) -> bool:
+    """Return whether small E and large λ score lower on neutrality than the rest, on both clocks."""
+    return all(inside < rest for inside, rest in _corners(rows, "neutrality", WEAK).values())
+
+
+def strong_incentive_costs_usefulness(rows: pd.DataFrame) -> bool:
+    """Return whether large E and small λ score lower on usefulness than the rest, on both clocks."""
+    return all(inside < rest for inside, rest in _corners(rows, "usefulness", STRONG).values())
+
+
+def sweet_spot_is_high(rows: pd.DataFrame) -> bool:
+    """Return whether neutrality and usefulness are high at the paper's λ and E, on both clocks."""
+    return all((sweet_spot(rows, clock) >= pd.Series(GOOD[clock])).all() for clock in CLOCKS)
+
+
+def neutrality_rises_at_large_lambda(rows: pd.DataFrame) -> bool:
+    """Return whether neutrality at the largest λ rises in E up to the best E."""
+    curve = means(rows, "moves", "neutrality").iloc[-1]
+    return rises(curve.loc[: curve.idxmax()])
+
+
+def usefulness_falls_at_small_lambda(rows: pd.DataFrame) -> bool:
+    """Return whether usefulness at the smallest λ falls in E from E = 64 on."""
+    return falls(means(rows, "moves", "usefulness").iloc[0].loc[64:])
+
+
+def between(rows: pd.DataFrame) -> pd.Series:
+    """Return for each agent with a weak incentive whether it is neither neutral nor takes one length."""
+    agents = agents_of(rows, clock="moves")
+    large = sorted(agents.lam.unique())[-CORNER:]
+    weak = agents[agents.lam.isin(large) & (agents["size"] <= SWEET_SPOT[1])]
+    return weak.neutrality.between(*BETWEEN)
+
+
+CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
+    "Small E and large λ score low on neutrality, as in the paper: {weak_n} in this corner of the table, {weak_rest} "
+    "elsewhere.": weak_incentive_costs_neutrality,
+    "Large E and small λ cost usefulness, as in the paper: {strong_u} in this corner, {strong_rest} elsewhere.": (
+        strong_incentive_costs_usefulness
+    ),
+    "λ = 0.9 and E = 64 is a sweet spot, as in the paper: neutrality {spot_n}, usefulness {spot_u}.": (
+        sweet_spot_is_high
+    ),
+    "With the largest λ, 0.99, neutrality rises in E without a break, up to E = {best_size}.": (
+        neutrality_rises_at_large_lambda
+    ),
+    "With the smallest λ, 0.5, usefulness falls in E from E = 64 on.": usefulness_falls_at_small_lambda,
+    "Usefulness is lower in every cell when the same agents are evaluated on the clock that counts every step: bumps "
+    "into walls cost time there.": (
+        lambda rows: bool((means(rows, "steps", "usefulness") < means(rows, "moves", "usefulness")).all(axis=None))
+    ),
+    "Where the incentive is weak, nearly every agent is neutral or always takes the same length: with the two largest "
+    "values of λ and E of up to 64, {between} agents have a neutrality between 0.1 and 0.9.": (
+        lambda rows: between(rows).mean() < 0.1
+    ),
+    "Without the clip training is unstable, as in the paper: {gone} agents collapse, against {gone_clipped} with the "
+    "clip and the same λ and E.": lambda rows: twins(rows)[0].mean() > twins(rows)[1].mean(),
+}
+
+
+def _corners(rows: pd.DataFrame, metric: str, name: str) -> dict[str, tuple[float, float]]:
+    return {clock: corner(means(rows, clock, metric), name) for clock in CLOCKS}
+
+
+# ------------------------------------------------------------------------------------------- numbers
+
+
+def stable(rows: pd.DataFrame) -> str:
+    """Return the pairs in which no agent collapses without the clip."""
+    without, _ = twins(rows)
+    gone = without.groupby(level=[0, 1], sort=False).any()
+    return "; ".join(f"λ = {lam:g}, E = {size}" for lam, size in gone[~gone].index) or "none"
+
+
+def good_cells(rows: pd.DataFrame, clock: str) -> str:
+    """Return in how many cells both measures are high: ``3 of 40``."""
+    high = [means(rows, clock, metric) >= least for metric, least in GOOD[clock].items()]
+    return count((high[0] & high[1]).to_numpy().ravel())
+
+
+NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "weak_n": lambda rows: f"{_corners(rows, 'neutrality', WEAK)['steps'][0]:.3f}",
+    "weak_rest": lambda rows: f"{_corners(rows, 'neutrality', WEAK)['steps'][1]:.3f}",
+    "strong_u": lambda rows: f"{_corners(rows, 'usefulness', STRONG)['steps'][0]:.3f}",
+    "strong_rest": lambda rows: f"{_corners(rows, 'usefulness', STRONG)['steps'][1]:.3f}",
+    "spot_n": lambda rows: f"{sweet_spot(rows, 'steps').neutrality:.3f}",
+    "spot_u": lambda rows: f"{sweet_spot(rows, 'steps').usefulness:.3f}",
+    "best_size": lambda rows: means(rows, "moves", "neutrality").iloc[-1].idxmax(),
+    "gone": lambda rows: count(twins(rows)[0]),
+    "gone_clipped": lambda rows: count(twins(rows)[1]),
+    "gone_pairs": lambda rows: count(twins(rows)[0].groupby(level=[0, 1]).any()),
+    "stable": stable,
+    "good_steps": partial(good_cells, clock="steps"),
+    "good_moves": partial(good_cells, clock="moves"),
+    "between": lambda rows: count(between(rows)),
+    "agents": lambda rows: agents_of(rows, clock="moves").groupby(["lam", "size"]).size().max(),
+}
+
+
+# -------------------------------------------------------------------------------- figures and tables
+
+
+def against_size(rows: pd.DataFrame, clock: str, metric: str) -> Plot:
+    """Plot a measure against E, with a curve for each λ."""
+    agents = agents_of(rows, clock=clock)
+    labels = {lam: f"λ = {lam:g}" for lam in agents.lam}
+    curves = curves_of(agents, x="size", y=metric, by="lam", spread=AGENTS, labels=labels)
+    return curve_figure(
+        curves,
+        title=f"{title(WORLD)}, {CLOCK_NAMES[clock]}",
+        xlabel="E, mini-episodes of a meta-episode",
+        ylabel=MEASURES[metric],
+        log="x",
     )
 
 
-def corners(means: dict[str, pd.DataFrame]) -> dict[str, dict[str, tuple[float, float]]]:
-    """Return the mean of each corner and of the rest, by corner and clock."""
-    return {
-        name: {clock: corner(each[metric].unstack(), *large) for clock, each in means.items()}
-        for name, (metric, *large) in CORNERS.items()
-    }
-
-
-def sweet_spot(means: pd.DataFrame) -> pd.Series:
-    return means.reindex([SWEET_SPOT]).iloc[0]
-
-
-def collapsed(unclipped: pd.DataFrame) -> pd.Series:
-    return unclipped.lt(pd.Series(COLLAPSED)).any(axis=1)
-
-
-def sentences(means: dict[str, pd.DataFrame], unclipped: pd.DataFrame) -> dict[str, Any]:
-    """Return what the page says; agents without a clip are evaluated on moves."""
-    good = {clock: each.ge(pd.Series(GOOD[clock])).all(axis=1) for clock, each in means.items()}
-    pairs, usefulness = collapsed(unclipped).groupby(PAIR).any(), unclipped.usefulness.groupby(PAIR).mean()
-    sides, spots = corners(means), {clock: sweet_spot(each) for clock, each in means.items()}
-    claims = [
-        *(all(inside < outside for inside, outside in each.values()) for each in sides.values()),
-        all((spot >= pd.Series(GOOD[clock])).all() for clock, spot in spots.items()),
-    ]
-    return {
-        "claims": claims,
-        "sides": sides,
-        "spots": spots,
-        "good": good,
-        "highest": {clock: each.usefulness.max() for clock, each in means.items()},
-        "pairs": pairs,
-        "stable": [pair_name(pair) for pair in pairs[~pairs].index],
-        "worst": (pair_name(usefulness.idxmin()), usefulness.min()),
-    }
-
-
-def quotes(means: dict[str, pd.DataFrame], unclipped: pd.DataFrame) -> list[Quote]:
-    said = []
-    for name, sides in corners(means).items():
-        letter, (a, b), (c, d) = CORNERS[name][0][0].upper(), sides["steps"], sides["moves"]
-        measured = f"{letter} {a:.3f}, elsewhere {b:.3f}; evaluated on moves {c:.3f} and {d:.3f}"
-        said.append(Quote(f"{name}, corner of the table", f"low {letter}", measured))
-    (n, u), (high_n, high_u) = sweet_spot(means["steps"]), means["steps"].max()
-    measured = f"N {n:.3f}, U {u:.3f}; highest of all {high_n:.3f} and {high_u:.3f}"
-    said.append(Quote("λ = 0.9 and E = 64", "both high", measured))
-    gone = collapsed(unclipped)
-    measured = f"{gone.sum()} of {len(gone)} agents collapse in {gone.groupby(PAIR).ngroups} pairs of λ and E"
-    return [*said, Quote("the same without the clip", "especially unstable", measured)]
-
-
-def pair_name(pair: Any) -> str:
-    return f"λ = {pair[0]:g}, E = {pair[1]}"
-
-
-def grid(clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Table:
-    """Return the table of means for λ × E."""
+def grid(rows: pd.DataFrame, clock: str, metric: str) -> Table:
+    """Return the table of means, a row for each λ, a column for each E."""
     good = GOOD[clock][metric]
-    cells = clipped[clock][metric].groupby(PAIR).agg(marked(good, good - FAIR)).unstack(fill_value=MISSING)
-    cells.index = [f"{lam:g}" for lam in cells.index]
-    return as_table(cells, f"Mean {MEASURES[metric]}, evaluated on {clock}", ["λ ↓ E →", *map(str, cells.columns)])
+    cells = means(rows, clock, metric).map(lambda value: marked(good, good - FAIR)(pd.Series([value])))
+    cells.index = pd.Index([f"{lam:g}" for lam in cells.index])
+    caption = f"Mean {MEASURES[metric]} where {CLOCK_NAMES[clock]}"
+    return table_of(cells, caption, first="λ ↓ E →", note=f"✓ {good:g} or more, ◐ {good - FAIR:g} or more.")
 
 
-def against_size(clipped: dict[str, pd.DataFrame], clock: str, metric: str) -> Plot:
-    """Plot means and percentiles against E, with a line for each λ."""
-    values = clipped[clock][metric].unstack("seed")
-    lines = [
-        Line(f"λ = {lam:g}", each.index.get_level_values("size"), each.to_numpy(), colour)
-        for (lam, each), colour in zip(values.groupby("lam"), cycle(PALETTE), strict=False)
-    ]
-    title = f"{MEASURES[metric]}, evaluated on {clock}"
-    return lines_plot(lines, title=title, xlabel="E, mini-episodes of a meta-episode", log="x")
+def paper_table(rows: pd.DataFrame) -> Table:
+    """Return what the paper says of Figure 7 beside what is measured, by clock of evaluation."""
+    measured: dict[str, dict[str, str]] = {}
+    for clock in CLOCKS:
+        weak, weak_rest = corner(means(rows, clock, "neutrality"), WEAK)
+        strong, strong_rest = corner(means(rows, clock, "usefulness"), STRONG)
+        spot = sweet_spot(rows, clock)
+        texts = {
+            f"{WEAK}: neutrality": f"{weak:.3f} (elsewhere {weak_rest:.3f})",
+            f"{STRONG}: usefulness": f"{strong:.3f} (elsewhere {strong_rest:.3f})",
+            "λ = 0.9, E = 64": f"N {spot.neutrality:.3f}, U {spot.usefulness:.3f}",
+        }
+        measured[CLOCK_NAMES[clock]] = texts
+    cells = pd.DataFrame(measured)
+    cells.insert(1, PAPER, ["low", "some cost", f"both high; {PAPER_SWEET_SPOT} in Figure 3"])
+    note = (
+        f"A corner of the table is {CORNER} × {CORNER} pairs of λ and E. The paper prints Figure 7 without numbers; "
+        "its text names the corners. Its figures show the clock on which every step counts."
+    )
+    return table_of(cells, "What the paper says of Figure 7", first="cells", note=note)
+
+
+def unclipped_table(rows: pd.DataFrame) -> Table:
+    """Return the pairs that are trained without the clip, beside the same pairs with it."""
+    columns = {}
+    for name, clipped in ("without the clip", False), ("with the clip", True):
+        agents = agents_of(rows, clock="moves", clipped=clipped)
+        ends = agents.groupby(["lam", "size"])[[*MEASURES]].mean()
+        gone = collapsed(agents).groupby(level=[0, 1]).agg(count)
+        columns[f"collapsed {name}"] = gone
+        columns[f"N, U {name}"] = ends.apply(lambda row: f"{row.neutrality:.3f}, {row.usefulness:.3f}", axis=1)
+    cells = pd.DataFrame(columns).dropna(subset=["collapsed without the clip"]).fillna(MISSING)
+    cells.index = pd.Index([f"{lam:g} / {size}" for lam, size in cells.index])
+    note = (
+        f"An agent has collapsed if its usefulness is below {COLLAPSED['usefulness']:g} or its neutrality below "
+        f"{COLLAPSED['neutrality']:g}. Moves count."
+    )
+    return table_of(cells, "Training without the clip", first="λ / E", note=note)
+
+
+_SHOWN = {f"{metric}_{clock}": {"clock": clock, "metric": metric} for clock, metric in product(CLOCKS, MEASURES)}
+FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
+    name: partial(against_size, **shown) for name, shown in _SHOWN.items()
+}
+TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
+    "paper": paper_table,
+    **{name: partial(grid, **shown) for name, shown in _SHOWN.items()},
+    "unclipped": unclipped_table,
+}

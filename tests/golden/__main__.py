@@ -85,7 +85,6 @@ RUNS = {
         f"{ELSEWHERE} algo=a2c env=torchrl env.factory=drest_torch.envs.tasks.queue:make policy.private_bits=1"
     ),
     "study_lambda_meta": f"{STUDY} study=lambda_meta",
-    "study_neural": f"{STUDY} study=neural study.quick.worlds=[example] study.quick.seeds=1",
     "shipped_on_paper": "evaluate levels=paper",
     "shipped_on_its_own": "evaluate levels=own",
 }
@@ -142,7 +141,6 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
     return {
         "weights": digest_arrays(arrays),
         "metrics": digest_names({record["name"]: record["numbers"] for record in records}),
-        "summary": digest_names(json.loads((folder_of(cfg) / cfg.study.name / "summary.json").read_text("utf-8"))),
     }
 
 

@@ -153,7 +153,6 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
     [
         *(("example", wrong, "^study[.=].*expected") for wrong in ("agents=0", "worlds=[atlantis]", "training.lam=0")),
         *(("shutdownability", f"{key}=[nobody]", "^study[.=].*expected") for key in ("parts", "archetypes", "sees")),
-        ("lambda_meta", "world=atlantis", "^study[.=].*expected"),
         ("lambda_meta", "sizes=[8,60]", "60"),
         *(("lotteries", f"arms={arms}", "expected D, B and others of A, A'") for arms in ("[D,B,Z]", "[D]")),
     ],

@@ -299,7 +299,7 @@ def test_values_of_the_quick_version_take_the_place_of_others():
     assert old_report.changed(cfg, lambda_meta) == ["agents"]
     assert runner._effective(cfg, False).agents == 5
     quick = runner._effective(cfg, True)
-    assert (quick.agents, list(quick.lams), quick.world) == (2, [0.5, 0.9, 0.99], "example")
+    assert (quick.agents, list(quick.lams), quick.training.clip) == (2, [0.5, 0.9, 0.99], 5.0)
 
 
 def test_runs_go_to_the_executor_that_is_asked_for(monkeypatch, tmp_path):
@@ -360,18 +360,18 @@ def test_how_a_study_was_made(made):
 def test_what_is_written_of_a_study(monkeypatch, tmp_path, quick):
     pages = []
     monkeypatch.setattr(old_report, "write_page", lambda page, path: pages.append((page, path)))
-    study = lambda_meta
-    cfg = composed_study("lambda_meta", "study.agents=5")
+    study = goals
+    cfg = composed_study("goals", "study.seeds=2")
     found = Published([Prose("text")], pd.DataFrame({"value": [1.5]}), [Quote("a", "", "1")], {"k": 2}, {"so": True})
     settings = StudyCommand(out=str(tmp_path), quick=quick)
-    folder = tmp_path / "lambda_meta"
+    folder = tmp_path / "goals"
     old_report._write(cfg, study, found, [Prose("made")], settings=settings, folder=folder)
     summary = json.loads((folder / "summary.json").read_text())
     assert summary == {
         "k": 2,
         "claims": {"so": True},
         "quotes": [{"what": "a", "reported": "", "measured": "1"}],
-        "changed": ["agents"],
+        "changed": ["seeds"],
     }
     assert (folder / "results.csv").read_text() == "value\n1.5\n"
     ((page, where),) = pages
