@@ -194,7 +194,7 @@ def curve_figure(
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
         for curve in curves:
-            _draw_curve(ax, curve, COLOURS[curve.colour](style))
+            draw_curve(ax, curve, COLOURS[curve.colour](style))
         for axis in log:
             ax.set(**{f"{axis}scale": "log"})
         places = np.unique(np.concatenate([np.asarray(curve.x, float) for curve in curves]))
@@ -204,12 +204,11 @@ def curve_figure(
         if limits is not None:
             ax.set_ylim(limits)
         ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
-        _legend(figure, [_handle(curve, style) for curve in curves], [curve.spread for curve in curves], style)
+        draw_legend(figure, [handle_of(curve, style) for curve in curves], [curve.spread for curve in curves], style)
 
     lines = [curve for curve in curves if "-" in curve.look]
     ends = "; ".join(f"{curve.label} from {curve.y[0]:.3g} to {curve.y[-1]:.3g}" for curve in lines)
-    labels = [*(curve.label for curve in curves), *_meanings(curve.spread for curve in curves)]
-    size = (width, 2.9 + LEGEND_ROW * _rows(labels, width))
+    size = (width, 2.9 + legend_height([curve.label for curve in curves], [curve.spread for curve in curves], width))
     return Plot(f"{title}: {ylabel} against {xlabel}. {ends}.", caption, draw, size)
 
 
@@ -222,7 +221,8 @@ def _with_colour(curve: Curve, colour: str) -> Curve:
     return Curve(curve.label, curve.x, curve.y, colour, curve.look, curve.spread, curve.low, curve.high)
 
 
-def _draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
+def draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
+    """Draw a curve and what surrounds it."""
     spread = curve.spread
     if curve.low is not None and curve.high is not None and spread is not EXACT:
         if spread.fill:
@@ -233,14 +233,17 @@ def _draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
     ax.plot(curve.x, curve.y, curve.look, color=colour, markersize=4)
 
 
-def _handle(curve: Curve, style: Style) -> Line2D:
+def handle_of(curve: Curve, style: Style) -> Line2D:
+    """Return the mark of a curve in the legend."""
     handle = Line2D([], [], color=COLOURS[curve.colour](style), markersize=4, label=curve.label)
     handle.set_linestyle("-" if "-" in curve.look else "none")
     handle.set_marker(curve.look.replace("-", "") or "none")
     return handle
 
 
-def _legend(figure: Figure, handles: list[Any], spreads: Iterable[Spread], style: Style, dots: bool = False) -> None:
+def draw_legend(
+    figure: Figure, handles: list[Any], spreads: Iterable[Spread], style: Style, dots: bool = False
+) -> None:
     """Put a legend below the figure, with an entry for each curve and each kind of spread."""
     for spread in _meanings(spreads).values():
         mark: Line2D | Patch
@@ -270,8 +273,10 @@ def _columns(labels: Sequence[str], width: float) -> int:
     return 1
 
 
-def _rows(labels: Sequence[str], width: float) -> int:
-    return math.ceil(len(labels) / _columns(labels, width))
+def legend_height(labels: Iterable[str], spreads: Iterable[Spread], width: float) -> float:
+    """Return the height in inches of a legend of these labels, and of an entry for each kind of spread."""
+    labels = [*labels, *_meanings(spreads)]
+    return LEGEND_ROW * math.ceil(len(labels) / _columns(labels, width))
 
 
 # ---------------------------------------------------------------------------------------------- dots
@@ -342,12 +347,12 @@ def dot_figure(
         ax.set_ylim(len(names) - 0.5, -0.5)
         ax.set_title(title, parse_math=False)
         ax.set(xlabel=xlabel, ylabel=ylabel)
-        _legend(figure, handles, [dots.spread for dots in series], style, dots=True)
+        draw_legend(figure, handles, [dots.spread for dots in series], style, dots=True)
 
     ends = "; ".join(f"{dots.label} from {_extreme(dots, min):.2f} to {_extreme(dots, max):.2f}" for dots in series)
-    labels = [*(lines or {}).values(), *(dots.label for dots in series), *_meanings(dots.spread for dots in series)]
+    labels = [*(lines or {}).values(), *(dots.label for dots in series)]
     width = max(5.2, 3 + 0.085 * max(map(len, names)))
-    size = (width, 0.46 * len(names) + 1.1 + LEGEND_ROW * _rows(labels, width))
+    size = (width, 0.46 * len(names) + 1.1 + legend_height(labels, [dots.spread for dots in series], width))
     return Plot(f"{title}: {xlabel}, a row for each of {', '.join(names)}. {ends}.", caption, draw, size)
 
 

@@ -26,7 +26,7 @@ STUDIES = Registry(
 PARTS = ("rows", "FIGURES", "TABLES", "CLAIMS")
 """What a study has besides: functions of its results, and of its rows."""
 TAKES = {
-    **dict.fromkeys(("example", "ratio", "lambda_meta", "tax", "memory"), "minutes"),
+    **dict.fromkeys(("example", "ratio", "lambda_meta", "memory"), "minutes"),
     **dict.fromkeys(("lotteries", "shutdownability", "language"), "hours"),
     **{
         "theorem": "a minute",

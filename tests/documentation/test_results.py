@@ -106,7 +106,7 @@ def test_the_code_still_finds_the_first_line_of_the_table():
     cfg = composed_study("example")
     lines = {quote["what"]: quote["measured"] for quote in kept()["example"]["quotes"]}
     for reward, words in example.REWARDS.items():
-        job = example.jobs(cfg)[example.Key(cfg.world, "moves", reward)]
+        job = example.jobs(cfg)[example.Key("example", "moves", reward)]
         spec = job.spec | {"agents": cfg.agents_in_paper, "evaluated_on": ["steps"]}
         spec["training"] = spec["training"] | {"evaluate_every": cfg.training.meta_episodes}
         trained = train(spec, Path("."))

@@ -144,7 +144,7 @@ def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
 
 def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"^executor=slurm; expected"):
-        run_studies([composed_study("tax")], settings(tmp_path, executor="slurm"))
+        run_studies([composed_study("example")], settings(tmp_path, executor="slurm"))
     assert not (tmp_path / "quick").exists()
 
 
@@ -165,28 +165,28 @@ def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, 
 
 
 @pytest.mark.slow
-def test_several_studies_have_a_page_together_and_failed_runs_are_listed_there(tmp_path, monkeypatch, capsys):
-    module = all_studies()["tax"]
-    (key, first), *others = module.jobs(composed("tax")).items()
+def test_several_studies_have_a_page_together_and_failed_runs_are_said(tmp_path, monkeypatch, capsys):
+    module = all_studies()["example"]
+    (key, first), *others = module.jobs(composed("example")).items()
     planned = {key: Job("broken", first.runner, first.spec | {"world": "atlantis"}), **dict(others)}
     monkeypatch.setattr(module, "jobs", lambda cfg: planned)
-    failures = run_studies([composed_study(name) for name in ("lambda_meta", "tax")], settings(tmp_path))
-    assert [failure.job.name for failure in failures] == ["tax/broken"]
+    failures = run_studies([composed_study(name) for name in ("theorem", "example")], settings(tmp_path))
+    assert [failure.job.name for failure in failures] == ["example/broken"]
     for page, words in (
-        ("tax/report.html", ["Runs that failed", "atlantis"]),
-        ("report.html", ["At a glance", "This is the quick version.", "Runs that failed", "atlantis"]),
+        ("example/report.html", [f"1 of {len(planned)}"]),
+        ("report.html", ["This is the quick version.", "Theorem 5.1", "nine worlds"]),
     ):
         text = (tmp_path / "quick" / page).read_text("utf-8")
         assert [each for each in words if each not in text] == []
     printed = capsys.readouterr()
     assert str(tmp_path / "quick" / "report.html") in printed.out
-    assert "Failed: tax/broken" in printed.err
+    assert "Failed: example/broken" in printed.err
     done = Done(planned, Store(tmp_path / "quick" / "runs"))
     assert ([job.name for job in done.missing], len(done)) == (["broken"], len(others))
 
 
 def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_make_them_so():
-    tabular = all_studies()["tax"].jobs(composed_study("tax")).values()
+    tabular = all_studies()["example"].jobs(composed_study("example")).values()
     exact, *_ = training_jobs("a", [0], {"policy": {"private_bits": 2}}, algo="ppo")
     sampled, *_ = training_jobs("a", [0], {"sampled": 50}, algo="ppo")
     assert not samples([*tabular, exact])

@@ -1,7 +1,6 @@
-"""The paper's nine worlds: the comparison with the paper."""
+"""The paper's nine worlds: rows of runs made by hand, the comparison with the paper, and claims that rows refute."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,161 +8,209 @@ import pytest
 
 from drest_torch.jobs.job import Result
 from drest_torch.studies import example
-from drest_torch.studies.engine import Done
-from drest_torch.studies.example import split, standard_errors
-from drest_torch.studies.shared import at_the_end
-from tests.helpers.studies import composed_study, reported, table_ends
+from drest_torch.studies.example import claims, pages, world_rows
+from drest_torch.studies.example.world_rows import EARLY, Key
+from drest_torch.studies.shared import AS_REPORTED, MOVES, STEPS
+from tests.helpers.studies import composed_study
+
+CFG = composed_study("example", "study.worlds=[spacious]", "study.agents=4", "study.agents_in_paper=2")
+PLANNED = example.jobs(CFG)
+RANDOM_PLAY = [*CFG.cures][-1]
 
 
-def test_means_are_compared_with_the_paper_s_in_standard_errors():
-    sd = 0.1 / math.sqrt(2)
-    apart = standard_errors(np.array([0.9, 1.0]), (0.9945, 0.0052))
-    assert apart == pytest.approx((0.9945 - 0.95) / math.hypot(sd / math.sqrt(2), 0.0052 / 10**0.5))
-    assert math.isnan(standard_errors(np.array([0.9]), (0.9945, 0.0052)))
+def ends(neutrality, usefulness, p_longer):
+    """Return the rows of the end of training of a run on moves, evaluated on moves alone."""
+    key, job = Key("example", "moves", "drest"), PLANNED[Key("example", "moves", "drest")]
+    arrays = {"moves/neutrality": neutrality, "moves/usefulness": usefulness}
+    arrays = {name: np.array([values], float) for name, values in arrays.items()}
+    longer = np.array(p_longer, float)
+    arrays["moves/p_length"] = np.stack([1 - longer, longer], -1)[None]
+    job = type(job)(job.name, job.runner, job.spec | {"evaluated_on": ["moves"]})
+    return [*world_rows.end_rows(key, job, Result({"episodes": 4000}, arrays), 2)]
 
 
-def test_worlds_are_split_by_what_holds_in_them():
-    assert split(pd.Series({"a": True, "b": False, "c": True})) == {"yes": ["a", "c"], "no": ["b"]}
+def test_end_rows_are_of_the_first_agents_and_of_all():
+    first, every = ends((1.0, 0.995, 0.05, 0.9), (1.0, 0.98, 1.0, 1.0), (0.5, 0.4, 0.9, 0.8))
+    assert first["sample"] == "first"
+    assert first["agents"] == 2
+    assert first["neutrality"] == pytest.approx(0.9975)
+    assert every["agents"] == 4
+    assert every["mini_episodes"] == 1000
+    assert every["good"] == 1
+    assert every["collapsed"] == 1
+    assert every["longer"] == 2
+    assert every["of_longer"] == pytest.approx((0.05 + 0.9) / 2)
+    assert every["clocks"] == MOVES
 
 
-def test_the_end_of_training_is_read_on_each_clock():
-    key, job = next(iter(example.jobs(composed_study("example")).items()))
-    numbers = {"steps": (0.1, 0.2, 0.3), "moves": (0.4, 0.5, 0.6)}
-    arrays = {}
-    for clock, (neutral, useful, longer) in numbers.items():
-        both = {"neutrality": neutral, "usefulness": useful}
-        arrays |= {f"{clock}/{name}": np.array([[0.0, 0.0], [value, value]]) for name, value in both.items()}
-        arrays[f"{clock}/p_length"] = np.array([[[0.0, 0.0]] * 2, [[1 - longer, longer]] * 2])
-    ends = at_the_end(Done({key: job}, SimpleNamespace(get=lambda job: Result({}, arrays))))
-    assert ends.clocks.tolist() == ["moves / moves", "moves / steps"]
-    for (_, found), expected in zip(ends.iterrows(), (numbers["moves"], numbers["steps"]), strict=True):
-        assert found[["neutrality", "usefulness", "p_longer"]].map(list).tolist() == [[each] * 2 for each in expected]
+def test_curves_are_means_and_percentiles_of_agents():
+    key = Key("spacious", "moves", "drest")
+    values = np.linspace(0, 1, 101)[:, None] * np.ones(11)
+    values[-1] = np.linspace(0, 1, 11)
+    arrays = {"episodes": np.arange(101) * 64, "steps/neutrality": values, "steps/usefulness": values}
+    rows = pd.DataFrame(world_rows.curve_rows(key, PLANNED[key], Result({}, arrays)))
+    assert rows.metric.unique().tolist() == ["neutrality", "usefulness"]
+    end = rows.iloc[-1]
+    assert end.meta_episode == 100
+    assert (end.low, end.y, end.high) == (0.1, 0.5, 0.9)
+    assert len(rows) == 2 * world_rows.POINTS
 
 
-CFG = composed_study("example", "study.worlds=[spacious,last_moment]", "study.agents=4", "study.agents_in_paper=2")
-*OTHERS, CURE = CFG.cures
-MENDS = OTHERS[2]
-"""The only other change after which nearly all agents are useful and neutral."""
-BAD, GOOD = ((0.8, 0.05, 0.9, 0.995), (0.99, 0.7, 0.9, 0.995)), ((0.995, 0.99, 1.0, 0.992), (0.999, 1.0, 0.99, 0.995))
-"""Neutrality and usefulness of four agents; in the second all are good enough, and in the first one is."""
-DEFAULT = {
-    "neutrality": (0.18, 0.26, 0.5, 0.1),
-    "usefulness": (0.93, 0.95, 0.9, 0.92),
-    "longer": (0.9, 0.95, 0.3, 0.98),
-}
+def test_the_policy_is_that_of_the_median_agent():
+    key = Key("example", "moves", "drest")
+    longer = np.array([0.1, 0.9, 0.5])
+    logits = np.zeros((3, 6, 4))
+    logits[:, 2] = longer[:, None] * np.arange(4)
+    arrays = {"moves/p_length": np.stack([1 - longer, longer], -1)[None], "logits": logits}
+    (row,) = world_rows.policy_rows(key, Result({}, arrays))
+    assert row["state"] == 2
+    assert [row[action] for action in world_rows.ACTIONS] == [0, 0.5, 1, 1.5]
 
 
-def ends_of(key, clock):
-    """Neutrality, usefulness and P(longer) of the agents of a run on a clock of evaluation."""
-    if key.reward == "default":
-        return tuple(DEFAULT.values())
-    longer = (0.4, 0.5, 0.6, 0.55)
-    if key.clock == "steps":
-        good = key.change in (CURE, MENDS)
-        if key.world == "last_moment" and key.change == CURE:
-            return (0.99, 0.98, 1.0, 0.992), GOOD[1], longer  # one of the first two agents is not neutral
-        if key.world == "last_moment":
-            return (0.05, 0.01, 0.02, 0.9), BAD[1], longer  # most have collapsed
-        return *(GOOD if good else BAD), longer
-    if clock == "steps":
-        return (0.99, 1.0, 0.8, 0.7), (0.9, 0.91, 0.99, 0.6), longer
-    return *GOOD, longer
+ROUTE = {(4, 4): 2, (4, 3): 0, (3, 3): 0, (2, 3): 3, (2, 4): 0, (1, 4): 0, (0, 4): 2, (0, 3): 3}
+"""The action (up, down, left, right) in each cell on the way over the button to C2."""
 
 
-@pytest.fixture(scope="module")
-def found():
-    planned = example.jobs(CFG)
-
-    def result(key):
-        agents = planned[key].spec["agents"]
-        of = {clock: ends_of(key, clock) for clock in planned[key].spec["evaluated_on"]}
-        cut = {clock: tuple(np.resize(values, agents) for values in each) for clock, each in of.items()}
-        return table_ends(cut, episodes=agents * (4000 if key.change == MENDS else 1000))
-
-    return reported(example, CFG, result)
-
-
-def test_the_page_s_sentences_are_of_the_shown_world(found):
-    values = found.values()
-    few = {name: np.array(numbers[:2]) for name, numbers in DEFAULT.items()}
-    drest = np.array([0.99, 1.0]), np.array([0.9, 0.91])
-    samples = [few["neutrality"], few["usefulness"], *drest]
-    papers = [each for measures in example.REPORTED.values() for each in measures.values()]
-    expected = [
-        abs(sample.mean() - mean) / math.hypot(sample.std(ddof=1) / math.sqrt(2), sd / math.sqrt(10))
-        for sample, (mean, sd) in zip(samples, papers, strict=True)
-    ]
-    assert values["apart"] == pytest.approx(expected)
-    assert values["spread"] == pytest.approx(0.08 / math.sqrt(2))
-    assert values["longer"] == 0.75
-    assert values["of_longer"] == f"0.180 ± {np.std([0.18, 0.26, 0.1], ddof=1):.3f}"
-    assert values["of_shorter"] == "0.500 ± 0.000"
-    assert values["cure"] == CURE
+def test_c2_of_hidden_treasure_is_best_with_the_discount_only():
+    cfg = composed_study("example", "study.worlds=[hidden_treasure]", "study.agents=1")
+    key = Key("hidden_treasure", "moves", "drest")
+    job = example.jobs(cfg)[key]
+    logits = np.zeros((1, 25, 1 << 4, 4))
+    for (row, column), action in ROUTE.items():
+        logits[:, row * 5 + column, :, action] = 50.0
+    logits = logits.reshape(1, 25 << 4, 4)
+    rows = [*world_rows.undiscounted_rows(key, job, Result({}, {"logits": logits}))]
+    assert [row["clocks"] for row in rows] == [MOVES, AS_REPORTED]
+    assert [row["usefulness"] for row in rows] == [1, 1]
+    assert [row["undiscounted"] for row in rows] == pytest.approx([2 / 3, 2 / 3], abs=1e-5)
 
 
-def test_a_cure_mends_where_nearly_all_agents_are_useful_and_neutral(found):
-    values = found.values()
-    assert values["cures"] == {"yes": [CURE, MENDS], "no": [name for name in OTHERS if name != MENDS]}
-    assert values["least"] == 1000  # of mini-episodes of an agent
-    assert values["good"] == {
-        "moves / steps": {"yes": [], "no": ["Spacious", "Last Moment"]},
-        "moves / moves": {"yes": ["Spacious", "Last Moment"], "no": []},
-        "steps / steps": {"yes": [], "no": ["Spacious", "Last Moment"]},
-        f"steps / steps, {CURE}": {"yes": ["Spacious"], "no": ["Last Moment"]},
-    }
-    assert values["collapsed"] == {"yes": ["Last Moment"], "no": ["Spacious"]}
+def test_runs_of_the_tax_are_not_rows_of_the_end():
+    done = {Key("example", "moves", "drest", EARLY): Result({}, {})}
+    assert [*world_rows.all_rows(PLANNED, done, 2)] == []
 
 
-def test_what_is_quoted_of_the_first_agents_and_of_all(found):
-    said = [(quote.reported, quote.measured) for quote in found.quotes()]
-    assert said[0] == ("N 0.199 ± 0.043, U 0.9364 ± 0.0096", "N 0.220 ± 0.057, U 0.940 ± 0.014")
-    assert said[1] == ("N 0.9945 ± 0.0052, U 0.900 ± 0.011", "N 0.995 ± 0.007, U 0.905 ± 0.007")
-    assert said[2] == ("", "N 0.994 ± 0.004, U 0.996 ± 0.005; both ≥ 0.99 in 4")
-    assert (
-        said[3][1] == f"N {np.mean(BAD[0]):.3f} ± {np.std(BAD[0], ddof=1):.3f}, U 0.896 ± {np.std(BAD[1], ddof=1):.3f}"
-        "; both ≥ 0.99 in 1"
-    )
-    assert said[4][1].endswith("both ≥ 0.99 in 4")
-    lowest = [measured for _, measured in said[5:]]
-    assert lowest[0] == "lowest mean of a world N 0.873, U 0.850"
-    assert lowest[1] == "lowest mean of a world N 0.994, U 0.996; both ≥ 0.99 in 8 of 8 agents"
-    assert lowest[2] == "lowest mean of a world N 0.245, U 0.896; both ≥ 0.99 in 1 of 8 agents"
-    assert lowest[3] == "lowest mean of a world N 0.990, U 0.996; both ≥ 0.99 in 7 of 8 agents"
+def test_means_are_compared_in_standard_errors():
+    end = pd.Series({"agents": 2, "neutrality": 0.95, "neutrality_sd": 0.1 / math.sqrt(2)})
+    distance = claims.standard_errors(end, "drest", "neutrality")
+    assert distance == pytest.approx((0.9945 - 0.95) / math.hypot(0.1 / 2, 0.0052 / 10**0.5))
+    assert math.isnan(claims.standard_errors(end.replace(2, 1), "drest", "neutrality"))
 
 
-def test_the_table_beside_the_paper_marks_what_is_close(found):
-    rows = {(row[0], row[1]): row[2:] for row in found.tables["reported"]().rows}
-    apart = found.values()["apart"]
-    first = rows["default", "neutrality"]
-    assert first[:3] == ["0.199 ± 0.043", "0.2200 ± 0.0566", f"✓ {apart[0]:.1f}"]
-    of_all = np.array(DEFAULT["neutrality"])
-    everyone = abs(of_all.mean() - 0.199) / math.hypot(of_all.std(ddof=1) / 2, 0.043 / math.sqrt(10))
-    assert first[3:] == [f"{of_all.mean():.4f} ± {of_all.std(ddof=1):.4f}", f"✓ {everyone:.1f}"]
-    assert ("DReST", "usefulness") in rows
+# ----------------------------------------------------------------------- claims, of rows made by hand
 
 
-def test_tables_have_a_row_for_each_world_and_pair_of_clocks(found):
-    table = found.tables["drest"]()
-    assert len(table.rows) == 3 * 4
-    rows = {str(row[0]).replace("\\", ""): row[1:] for row in table.rows}
-    assert rows["Running example, moves / moves"][0] == "1,000"
-    assert rows["Running example, moves / moves"][3:] == ["0.512", "4 of 4", "2 of 2"]
-    assert rows[f"Last Moment, steps / steps, {CURE}"][4:] == ["3 of 4", "1 of 2"]
-    cures = {str(row[0]): row[1:] for row in found.tables["cures"]().rows}
-    assert cures[f"{MENDS}, DReST"][0] == "4,000"
-    assert len(cures) == len(CFG.cures) + 1  # of the cure also the default agents
-    assert found.tables["default"]().caption == "Default agents at the end of training, means of 4"
+def end_row(name, reward, clocks, change="", **changes):
+    row = {"part": "end", "world": name, "reward": reward, "clocks": clocks, "change": change, "mini_episodes": 1000}
+    row |= {"agents": 10, "good": 10, "collapsed": 0, "longer": 10, "of_longer": 0.2, "of_shorter": 0.1}
+    for metric in world_rows.METRICS:
+        row |= {metric: 1.0, f"{metric}_sd": 0.001, f"{metric}_low": 1.0, f"{metric}_high": 1.0}
+    return row | changes
 
 
-def test_plots_are_of_their_metric(found):
-    names = [name for name in found.plots if name.startswith(("example/", "spacious/"))]
-    of_curves = [name for name in names if "," in name]
-    assert [sum(name.startswith(where) for name in of_curves) for where in ("example/", "spacious/")] == [9, 3]
-    assert "spacious/usefulness, moves / steps" in of_curves
-    assert [name for name in names if "," not in name] == [
-        f"{where}/{reward}" for where in ("example", "spacious") for reward in ("default", "drest")
-    ]
-    alt = found.plots["example/p_longer, moves / steps"]().alt
-    assert "default from 0 to 0.782; DReST from 0 to 0.512" in alt
-    assert "neutrality, moves / moves" in found.plots["all, neutrality"]().alt
-    assert "default from 0.26 to 0.26; DReST from 0.99 to 0.99" in found.plots["all, neutrality"]().alt
+def both_samples(*args, **changes):
+    return [end_row(*args, **changes) | {"sample": sample} for sample in ("first", "all")]
+
+
+@pytest.fixture
+def rows():
+    """Return rows of which all claims hold that are tested below."""
+    found = []
+    for name in ("example", "spacious", "equal_value"):
+        for clocks in (AS_REPORTED, MOVES):
+            found += both_samples(name, "drest", clocks)
+        found += both_samples(name, "drest", STEPS, good=3)
+        found += both_samples(name, "drest", STEPS, RANDOM_PLAY)
+        found += both_samples(name, "default", AS_REPORTED, good=0, longer=0 if name == "equal_value" else 10)
+    found += both_samples("example", "drest", STEPS, "longer training", mini_episodes=9000)
+    found += both_samples("example", "drest", STEPS, "less training", mini_episodes=10, good=0)
+    return pd.DataFrame(found)
+
+
+def holds(rows, beginning):
+    (function,) = (function for sentence, function in claims.CLAIMS.items() if sentence.startswith(beginning))
+    return function(rows)
+
+
+def changed(rows, column, value, **where):
+    chosen = np.logical_and.reduce([rows[name] == wanted for name, wanted in where.items()])
+    return rows.assign(**{column: rows[column].mask(chosen, value)})
+
+
+@pytest.mark.parametrize(
+    ("beginning", "column", "value", "where"),
+    [
+        ("DReST agents of the running", "good", 8, {"world": "example", "clocks": MOVES}),
+        ("The same holds in the other", "good", 8, {"world": "spacious", "clocks": MOVES}),
+        ("In the other worlds DReST agents are near", "neutrality", 0.9, {"world": "spacious", "reward": "drest"}),
+        ("They are about as useful", "usefulness", 0.8, {"world": "spacious", "reward": "drest"}),
+        ("With random play first", "good", 8, {"world": "spacious", "change": RANDOM_PLAY}),
+        ("Of the changes that prevent", "mini_episodes", 500, {"change": "longer training"}),
+        ("Of the changes that prevent", "good", 8, {"change": RANDOM_PLAY}),
+        ("Trained on every step", "good", 10, {"clocks": STEPS}),
+    ],
+)
+def test_other_rows_refute_the_claim(rows, beginning, column, value, where):
+    assert holds(rows, beginning)
+    assert not holds(changed(rows, column, value, **where), beginning)
+
+
+def test_a_choice_unlike_the_paper_s_refutes_the_claim(rows, monkeypatch):
+    monkeypatch.setattr(claims, "REPORTED_CHOICES", {"spacious": ("longer", ""), "equal_value": ("shorter", "")})
+    assert claims.chooses_as_reported(rows)
+    assert not claims.chooses_as_reported(changed(rows, "longer", 8, world="equal_value", reward="default"))
+
+
+def test_means_that_are_far_apart_refute_the_claim(rows):
+    for (reward, metric), (mean, deviation) in claims.REPORTED.items():
+        for column, value in ((metric, mean), (f"{metric}_sd", deviation)):
+            rows = changed(rows, column, value, reward=reward, clocks=AS_REPORTED)
+    assert claims.apart(rows).tolist() == [0, 0, 0, 0]
+    assert not holds(changed(rows, "usefulness", 0.93, reward="drest"), "The paper's four means")
+
+
+def curve(reward, metric, values):
+    shared = {"part": "curve", "world": "example", "reward": reward, "metric": metric}
+    return [shared | {"meta_episode": place, "y": value} for place, value in enumerate(values)]
+
+
+def test_usefulness_that_falls_refutes_the_likeness_to_figure_3():
+    found = []
+    for reward, end in (("default", 0.9), ("drest", 0.48)):
+        found += curve(reward, "usefulness", (0.2, 0.6, 0.9)) + curve(reward, "p_longer", (0.1, 0.3, end))
+    rows = pd.DataFrame(found)
+    assert claims.curves_like_figure_3(rows)
+    assert not claims.curves_like_figure_3(changed(rows, "y", 0.4, metric="usefulness", meta_episode=2))
+    assert not claims.curves_like_figure_3(changed(rows, "y", 0.9, metric="p_longer", meta_episode=2))
+
+
+def test_useful_agents_without_the_discount_refute_the_explanation():
+    moves = {"part": "undiscounted", "clocks": MOVES, "usefulness": 0.998}
+    rows = pd.DataFrame([{**moves, "reward": name, "undiscounted": most} for name, most in claims.WITHOUT_C3.items()])
+    assert claims.reaches_discounted_treasure(rows)
+    assert not claims.reaches_discounted_treasure(changed(rows, "undiscounted", 0.95, reward="drest"))
+    assert not claims.reaches_discounted_treasure(changed(rows, "usefulness", 0.9, reward="drest"))
+
+
+# --------------------------------------------------------------------------------- tables and figures
+
+
+def test_the_paper_s_numbers_stand_beside_ours(rows):
+    table = pages.reported_table(rows)
+    assert table.header == ["measure, reward", "first 10 agents", "the paper", "all 10"]
+    cells = {row[0]: row[1:] for row in table.rows}
+    assert cells["neutrality, default"][1].startswith("✗ 0.1990 ± 0.0430 (")
+
+
+def test_each_world_has_what_the_paper_says_of_it(rows):
+    table = pages.worlds_table(rows)
+    said = {row[0]: row[-1] for row in table.rows}
+    assert table.header[-1] == "the paper"
+    assert said["Spacious"] == "default agents: longer, C3"
+    assert said["Running example"].startswith("default: 0.199 and 0.936; DReST: 0.995 and 0.900;")
+
+
+def test_the_table_of_clocks_counts_useful_and_neutral_agents(rows):
+    table = pages.clocks_table(rows[rows.change != "longer training"], "drest")
+    spacious = next(row for row in table.rows if row[0] == "Spacious")
+    assert spacious[1:] == ["1.000, 1.000; 10 of 10"] * 2 + ["1.000, 1.000; 3 of 10", "1.000, 1.000; 10 of 10"]
