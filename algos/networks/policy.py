@@ -35,6 +35,8 @@ class _Network(nn.Module):
         else:
             self.net = kind.build(signature, size)
         self.private_bits = private_bits
+        self.builds = [part for part in self.net.modules() if isinstance(part, Built)]
+        """The parts that can keep what they build while weights do not change."""
         self.rounds_inputs = getattr(self.net, "rounds_inputs", False)
         """Whether observations are first of all factors of a product, which may be rounded before."""
         self.memory, self.reads_maps = memory_of(self.net), requirements(size.network).reads_maps
@@ -132,14 +134,16 @@ def memory_of(network: Any) -> int:
 @contextmanager
 def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
     """Keep the encodings of maps and the weights that are built from others; no weight must change meanwhile."""
-    parts = {part for network in networks if network is not None for part in network.modules()}
-    builds = [part for part in parts if isinstance(part, Built) and part.kept is None]
-    for part in builds:
-        part.keep()
+    kept = []
+    for network in networks:
+        for part in getattr(network, "builds", ()):
+            if part.kept is None:
+                part.keep()
+                kept.append(part)
     try:
         yield
     finally:
-        for part in builds:
+        for part in kept:
             part.forget()
 
 

@@ -6,6 +6,7 @@ Torch and Hydra are imported when a command is called, after its first line is o
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import gc
 import os
@@ -32,6 +33,11 @@ MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeErro
 FULL_ERROR = "HYDRA_FULL_ERROR"
 """Where this is set, Hydra leaves it to us to print an error."""
 
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
+"""The options of glibc's ``mallopt``."""
+MALLOC_SETTINGS = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"}
+"""The variables by which a user sets them."""
+
 
 def command(
     name: str, *, prepare: Callable[[], None] | None = None
@@ -47,6 +53,7 @@ def command(
             # Read when torch is loaded: threads that wait for each other soon sleep, and leave a core to other work.
             if "OMP_WAIT_POLICY" not in os.environ:
                 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+            keep_freed_memory()
             with streams(), one_sentence():
                 leave_here()
                 announce(sys.argv[1:])
@@ -61,6 +68,16 @@ def command(
         return run
 
     return decorate
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep up to 1 GiB that is freed: each update asks for as much again, and pages take time."""
+    if not sys.platform.startswith("linux") or MALLOC_SETTINGS & os.environ.keys():
+        return
+    with contextlib.suppress(OSError, AttributeError):  # another C library has no such function
+        set_option = ctypes.CDLL(None).mallopt
+        for option, size in ((M_TRIM_THRESHOLD, 1 << 30), (M_TOP_PAD, 1 << 26), (M_MMAP_THRESHOLD, 1 << 25)):
+            set_option(option, size)
 
 
 @contextlib.contextmanager
