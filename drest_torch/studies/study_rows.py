@@ -103,9 +103,9 @@ def _commit() -> str:
 
 
 def _seeds(cfg: Any, rows: pd.DataFrame) -> str:
-    for key in ("seeds", "agents"):
-        if key in cfg:
-            return f"{cfg[key]} {key}"
+    numbers = [f"{cfg[key]} {key}" for key in ("seeds", "agents") if isinstance(cfg.get(key), int)]
+    if numbers:
+        return ", ".join(numbers)
     if "seed" in rows:
         return f"{rows['seed'].nunique()} seeds"
     return "none"

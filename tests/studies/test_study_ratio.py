@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from drest_torch.jobs.job import Result
 from drest_torch.metrics import neutrality
+from drest_torch.report.themes import LIGHT
 from drest_torch.studies import ratio
 from drest_torch.studies.engine import Done
 from drest_torch.studies.ratio import parts, runs, wrong_values
@@ -231,10 +233,11 @@ def test_all_claims_hold_for_agents_as_predicted(rows):
         ("P(longer) rises", "coins", "p_longer", 0.5),
         ("As the paper says", "coins", "neutrality", 0.4),
         ("It does not for every x", "coins", "neutrality", 0.6),
+        ("Default agents", "coins", "neutrality", 0.2),
         ("m need not be known", "divisor", "usefulness", 0.98),
         ("Wrong values cost", "values", "p_longer", 0.502),
         ("If m is that", "values", "apart", 0.002),
-        ("A lower λ widens", "range", "high", 10.0),
+        ("A lower λ widens", "range", "x_high", 10.0),
         ("Without a clip", "coins", "collapsed", 0.0),
         ("With rewards clipped", "coins", "p_longer", 0.9),
         ("Longer training", "divisor", "p_longer", 0.4),
@@ -245,6 +248,13 @@ def test_other_rows_refute_a_claim(rows, beginning, part, column, value):
     others = rows.copy()
     others.loc[others.part == part, column] = value
     assert not claim(beginning)(others)
+
+
+@pytest.mark.parametrize("name", ratio.FIGURES)
+def test_a_figure_can_be_drawn(rows, name):
+    figure = Figure()
+    ratio.FIGURES[name](rows).draw(figure, LIGHT)
+    assert figure.axes[0].get_ylabel()
 
 
 def test_the_paper_stands_beside_what_was_measured(rows):

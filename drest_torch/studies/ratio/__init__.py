@@ -24,7 +24,7 @@ from drest_torch.studies.ratio.parts import (
     reported,
     sources,
 )
-from drest_torch.studies.ratio.runs import ANY_REWARD, QUICK, Config, jobs, rows
+from drest_torch.studies.ratio.runs import ANY_REWARD, COLLAPSED, QUICK, Config, jobs, rows
 from drest_torch.studies.shapes import falls, rises, within
 
 __all__ = ["CLAIMS", "FIGURES", "NUMBERS", "QUICK", "TABLES", "Config", "jobs", "rows"]
@@ -38,7 +38,13 @@ HIGH = 0.99
 def wider_range(rows: pd.DataFrame) -> bool:
     """Return whether the predicted range without a clip is wider for every lower λ."""
     ranges = of_part(rows, "range", clip_at=ANY_REWARD).sort_values("lam", ascending=False)
-    return rises(ranges.high) and falls(ranges.low)
+    return rises(ranges.x_high) and falls(ranges.x_low)
+
+
+def default_is_not_neutral(rows: pd.DataFrame) -> bool:
+    """Return whether default agents nearly always take one length, unless both pay almost the same."""
+    curve = by_coins(rows, lam=1.0)
+    return bool(curve[~curve.x.between(0.6, 1.6)].neutrality.max() < COLLAPSED)
 
 
 def longest_trained(rows: pd.DataFrame, measure: str = "neutrality") -> tuple[float, float]:
@@ -65,6 +71,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "{lowest_reported}.": lambda rows: reported(rows).min() > HALF,
     "It does not for every x: neutrality exceeds half a bit for x from {range_measured}, and is predicted to for x "
     "from {range_predicted}.": lambda rows: by_coins(rows).neutrality.iloc[[0, -1]].max() < HALF,
+    "Default agents take one length nearly always, unless both pay almost the same.": default_is_not_neutral,
     "m need not be known: divided by the largest return seen so far, rewards make agents useful and neutral in all "
     "{worlds} worlds, with means of at least {seen_usefulness} and {seen_neutrality}.": (
         lambda rows: by_divisor(rows, "seen")[["usefulness", "neutrality"]].min().min() >= HIGH

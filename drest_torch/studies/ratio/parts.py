@@ -75,7 +75,7 @@ def kinds(rows: pd.DataFrame) -> pd.DataFrame:
     found["lowest_usefulness"] = groups.usefulness.min()
     found["measured"] = [range_text(group) for _, group in groups]
     predicted = of_part(rows, "range").set_index(["lam", "clip_at"])
-    found["predicted"] = [f"{row.low:.3g} to {row.high:.3g}" for row in predicted.loc[found.index].itertuples()]
+    found["predicted"] = [f"{row.x_low:.3g} to {row.x_high:.3g}" for row in predicted.loc[found.index].itertuples()]
     found["unstable"] = found.collapsed - found.expected > UNEXPECTED
     return found.reset_index().sort_values(["clip_at", "lam"], ascending=False)
 

@@ -62,7 +62,7 @@ class Config(TablesConfig):
     """The paper's λ, and lower ones, which it suggests where returns are lopsided."""
     clip: float = 5.0
     """The largest reward of a coin where rewards are clipped, as in the paper's appendix E."""
-    every: int = 4
+    every: int = 6
     """A lower λ without a clip is tried at one of so many values of x: agents that collapse are slow to train."""
     factors: list[float] = value([0.1, 0.2, 0.5, 2.0, 5.0, 10.0])
     """Factors by which m of the longer length is wrong."""
@@ -283,7 +283,7 @@ def predicted_rows(cfg: Config) -> Iterator[dict[str, Any]]:
         for x, numbers in zip(xs, predict(cfg, xs, lam, clip).round(5).to_dict("records"), strict=True):
             yield {"part": "curve", **kind, "x": x, **numbers}
         low, high = predicted_range(cfg, lam, clip)
-        yield {"part": "range", **kind, "low": low, "high": high}
+        yield {"part": "range", **kind, "x_low": low, "x_high": high}
 
 
 def predict(cfg: Config, xs: Any, lam: float, clip: float = ANY_REWARD) -> pd.DataFrame:
