@@ -31,6 +31,7 @@ TAKES = {
     **{
         "theorem": "a minute",
         "generalization": "half an hour",
+        "gap": "ten minutes",
         "neural": "an hour",
         "misgeneralization": "ten minutes",
         "goals": "12 hours",

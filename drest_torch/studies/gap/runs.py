@@ -1,0 +1,37 @@
+"""Runs of the study `gap`: agents that are trained, agents that exist and scripted policies, measured in forks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from drest_torch.agent import Agent
+from drest_torch.choices import forks
+from drest_torch.choices.pressure import archetype, of_agent
+from drest_torch.jobs.job import Result
+from drest_torch.jobs.training_job import trained
+
+RUNS = __name__
+"""The module of the runners below."""
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Train as `drest_torch.jobs.training_job.train` does, and measure the agent in forks.
+
+    arrays: the probabilities ``forks`` [Z, S, D, 5] (`drest_torch.choices.forks.measure`); ``test/usefulness`` and
+    ``test/neutrality`` [n] on its own test levels.
+    """
+    _, result = trained(spec, folder)
+    arrays = {name: result.arrays[name] for name in ("test/usefulness", "test/neutrality")}
+    arrays["forks"] = forks.measure(of_agent(Agent.load(folder)))
+    return Result({}, arrays)
+
+
+def existing(spec: dict[str, Any], folder: Path) -> Result:
+    """Measure an agent that comes with the project, or of a run; the array ``forks`` is as in `train`."""
+    return Result({}, {"forks": forks.measure(of_agent(Agent.load(spec["agent"])))})
+
+
+def scripted(spec: dict[str, Any], folder: Path) -> Result:
+    """Measure a scripted policy; the array ``forks`` is as in `train`."""
+    return Result({}, {"forks": forks.measure(archetype(spec["policy"]))})
