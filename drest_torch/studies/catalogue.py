@@ -29,7 +29,7 @@ TAKES = {
     **dict.fromkeys(("example", "ratio", "lambda_meta", "memory"), "minutes"),
     **dict.fromkeys(("lotteries", "shutdownability", "language"), "hours"),
     **{
-        "theorem": "a minute",
+        **dict.fromkeys(("theorem", "robustness"), "a minute"),
         "generalization": "half an hour",
         "gap": "ten minutes",
         "neural": "an hour",

@@ -105,7 +105,7 @@ def test_all_claims_hold_for_these_rows(rows):
     ("beginning", "agent", "where", "column", "value"),
     [
         ("Agents that are trained", DREST, ANTE, "trio", 0.9),
-        ("Agents that are trained", "generalist-buttons", ANTE, "trio", 0.9),
+        ("Agents that are trained", "generalist", ANTE, "trio", 0.9),
         ("More coins", BIT, ANTE, "ratio", -0.06),
         ("They leave the length", DREST, ANTE, "curve", 0.96),
         ("If coins are not divided", UNDIVIDED, ANTE, "trio", 1.0),

@@ -1,0 +1,169 @@
+"""Runs of the study `robustness`: what an agent or a scripted policy does on adversarial levels, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drest_torch.agent import Agent
+from drest_torch.choices import aliased, buttons
+from drest_torch.choices.edits import edits
+from drest_torch.choices.pressure import (
+    MEASURES,
+    Asked,
+    Measured,
+    archetype,
+    joined,
+    measure,
+    of_agent,
+    spread,
+    spreads,
+    surplus,
+)
+from drest_torch.envs.levels import PAPER_WORLDS, Level, world
+from drest_torch.errors import UserError
+from drest_torch.jobs.job import Result
+from drest_torch.jobs.training_job import run_config
+from drest_torch.limits import limited
+from drest_torch.play.level_sets import named
+from drest_torch.studies.engine import value
+
+RUNS = __name__
+"""The module of the runners below."""
+ALL = "all"
+PROFILED = ("usefulness", "neutrality")
+"""Measures whose values on every level are kept."""
+
+
+@dataclass
+class LevelSets:
+    """The level sets, with at most so many levels of each kind."""
+
+    worlds: list[str] = value(["example", *sorted({*PAPER_WORLDS} - {"example"})])
+    """Worlds of the paper of which every single change is made."""
+    corridors: int = limited(at_least=1, default=120)
+    """Corridors whose two sides differ in chance and price."""
+    irreversible: int = limited(at_least=1, default=150)
+    """Levels in which the first step decides the length."""
+    shared: int = limited(at_least=1, default=24)
+    """Sampled pairs of levels that share a state, besides a pair made by hand in its eight symmetries."""
+    levels: int = limited(at_least=1, default=100)
+    """Levels of each of the sets below."""
+    sets: dict[str, str] = value(
+        {
+            "followup_like": "levels=followup_like",
+            "paper_like": "levels=paper_like",
+            "easy": "levels=easy",
+            "hard": "levels=hard",
+            "large maps": "levels=large levels.generator.height=[6,8] levels.generator.width=[6,8]",
+            "long delays": "levels=generated levels.generator.delay=[9,14]",
+            "more coins": "levels=generated levels.generator.coins=[5,7]",
+            "three_lengths": "levels=three_lengths",
+        }
+    )
+    """Sets of generated test levels, by the arguments of `drest train` that choose them."""
+
+
+def existing(spec: dict[str, Any], folder: Path) -> Result:
+    """Evaluate an agent that comes with the project, or of a run."""
+    return evaluate(of_agent(Agent.load(spec["agent"])), spec["levels"])
+
+
+def scripted(spec: dict[str, Any], folder: Path) -> Result:
+    """Evaluate a scripted policy."""
+    return evaluate(archetype(spec["policy"]), spec["levels"])
+
+
+FAMILIES = ("change", "first step", "shared", "sets", "prices")
+"""The families of levels, in the order of the page."""
+
+
+def evaluate(policy: Asked, spec: dict[str, Any]) -> Result:
+    """Return what a policy does on every family of levels.
+
+    numbers: by family, `spread` of measures; of a family that does not fit the policy, ``{"void": reason}``.
+    arrays: the values of `PROFILED` on every level that is changed, and of the sets.
+    """
+    functions = {
+        "change": changed_levels,
+        "first step": first_step,
+        "shared": shared_states,
+        "sets": other_levels,
+        "prices": priced_corridors,
+    }
+    numbers: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
+    for family, function in functions.items():
+        try:
+            numbers[family], kept = function(policy, spec)
+        except UserError as error:
+            numbers[family] = {"void": str(error)}
+        else:
+            arrays |= {f"{family}/{name}": values for name, values in kept.items()}
+    return Result(numbers, arrays)
+
+
+Evaluated = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+def changed_levels(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+    """Return measures over all levels that differ from a world in one thing, by the kind of change."""
+    made = edits([world(name) for name in spec["worlds"]])
+    measured = measure(policy, [edit.level for edit in made])
+    kinds = np.array([edit.kind for edit in made])
+    groups = {ALL: measured}
+    for kind in dict.fromkeys(kinds.tolist()):
+        groups[kind] = Measured(*(values[kinds == kind] for values in measured))
+    return {kind: spreads(group, normalised=True) for kind, group in groups.items()}, values_of(measured)
+
+
+def values_of(measured: Measured) -> dict[str, np.ndarray]:
+    """Return usefulness and normalised neutrality of each level."""
+    return {"usefulness": measured.usefulness, "neutrality": measured.neutrality / np.log2(measured.num_lengths)}
+
+
+def first_step(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+    """Return what is lost where the first step decides the length; the worst case is the largest loss."""
+    pairs = aliased.first_steps(spec["irreversible"])
+    decided = measure(policy, [pair[0] for pair in pairs])
+    reversible = measure(policy, [pair[1] for pair in pairs])
+    lost = {}
+    for name in MEASURES:
+        difference = getattr(reversible, name) - getattr(decided, name)
+        lost[f"{name} lost"] = spread(decided.names, difference, most=True)
+    return {ALL: lost}, {}
+
+
+def shared_states(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+    """Return the mean of usefulness and neutrality in pairs of levels, and its bound for state-only policies."""
+    pairs = aliased.pairs(spec["shared"])
+    reached = aliased.reached(policy, [pair for pair, _ in pairs])
+    bound = np.array([bound for _, bound in pairs])
+    names = [f"{pair[0].name}, {pair[1].name}" for pair, _ in pairs]
+    return {ALL: {"score": spread(names, reached), "bound": spread(names, bound)}}, {}
+
+
+def other_levels(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+    """Return measures on sets of generated levels; ``surplus`` is neutrality beyond its bound by private bits."""
+    measured = {title: measure(policy, level_set(text, spec["levels"])) for title, text in spec["sets"].items()}
+    together = joined(measured.values())
+    numbers = {title: spreads(group, normalised=True) for title, group in (measured | {ALL: together}).items()}
+    excess = surplus(together, policy.settings)
+    numbers[ALL]["surplus"] = spread(together.names, excess, most=True)
+    return numbers, values_of(together)
+
+
+def level_set(arguments: str, number: int) -> Sequence[Level]:
+    """Return so many test levels of the set that arguments of the command choose."""
+    cfg = run_config(arguments=arguments.split())
+    cfg.levels.test = number
+    return named(cfg.levels)
+
+
+def priced_corridors(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+    """Return how often the side that has a price is taken, by the shift that it brings and the price."""
+    return buttons.pays(policy, buttons.corridors()[: spec["corridors"]]), {}
