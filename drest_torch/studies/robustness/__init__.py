@@ -57,7 +57,8 @@ class Key(NamedTuple):
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return a run for each agent and scripted policy."""
     check_known("study.scripted with", cfg.scripted, ARCHETYPES)
-    levels: Any = {"levels": OmegaConf.to_container(OmegaConf.create(cfg.levels))}
+    sets: Any = cfg.levels
+    levels: Any = {"levels": OmegaConf.to_container(sets)}
     runs: dict[Key, Job] = {}
     for name, agents in cfg.existing.items():
         for seed, agent in enumerate(agents):
