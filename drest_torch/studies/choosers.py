@@ -21,6 +21,7 @@ from drest_torch.choices.generation import OUTCOMES
 from drest_torch.choices.grid import TURNS, grid_chooser, random_choice_levels, taken
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.prospects import numbers as posl_numbers
+from drest_torch.choices.scores import scores
 from drest_torch.choices.suites import SHIFT_COSTS, shift_item
 from drest_torch.envs.levels import Level, find_levels, write_levels
 from drest_torch.envs.objects.lottery import shown_outcomes
@@ -31,7 +32,6 @@ from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.play.level_sets import load
 from drest_torch.studies.engine import value
-from drest_torch.studies.lottery_runs import measure as suite_numbers
 from drest_torch.studies.shared import chosen_of, command_jobs
 from drest_torch.training.run import Run
 
@@ -169,7 +169,7 @@ def in_menus(agent: Agent) -> dict[str, np.ndarray]:
     """Return the numbers of the study `lotteries`, of the prospects in each symmetry [8], if it can be asked."""
     if shown_outcomes(agent.features) < OUTCOMES:
         return {}
-    arrays = {f"menus/{name}": np.array([value]) for name, value in suite_numbers(grid_chooser(agent), ITEMS).items()}
+    arrays = {f"menus/{name}": np.array([value]) for name, value in scores(grid_chooser(agent), ITEMS).items()}
     found = [posl_numbers(grid_chooser(agent, turn)) for turn in range(TURNS)]
     return arrays | {f"posl/{name}": np.array([each[name] for each in found]) for name in found[0]}
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from drest_torch.choices import measures
-from drest_torch.choices.arms import FEATURES, MenuNetwork, train
 from drest_torch.choices.generation import KINDS, random_menus
 from drest_torch.choices.menus import Menu, Menus, Option
+from drest_torch.choices.variants import FEATURES, MenuNetwork, train
 
 
 @pytest.mark.parametrize("reads", FEATURES)
@@ -45,6 +45,7 @@ def test_an_arm_learns_to_take_more_coins():
     values = {"agents": 2, "batch": 64, "width": 16, "lr": 0.01, "lam": 0.9, "episodes": 16}
     menus = random_menus("lotteries", 300, torch.Generator().manual_seed(3))
     before, after = (
-        measures.neutrality_plus(menus, train("C", updates=updates, **values)(menus)).mean() for updates in (0, 60)
+        measures.neutrality_plus(menus, train("Neutrality+, lotteries", updates=updates, **values)(menus)).mean()
+        for updates in (0, 60)
     )
     assert after > before + 0.02

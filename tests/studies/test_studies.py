@@ -154,7 +154,7 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
         *(("example", wrong, "^study[.=].*expected") for wrong in ("agents=0", "worlds=[atlantis]", "training.lam=0")),
         *(("shutdownability", f"{key}=[nobody]", "^study[.=].*expected") for key in ("parts", "archetypes", "sees")),
         ("lambda_meta", "sizes=[8,60]", "60"),
-        *(("lotteries", f"arms={arms}", "expected D, B and others of A, A'") for arms in ("[D,B,Z]", "[D]")),
+        ("lotteries", "variants=[Z]", "^study.variants with 'Z'; expected some of DReST, sure lengths;"),
     ],
 )
 def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, name, wrong, words):

@@ -26,10 +26,10 @@ FEATURES = {BY_LENGTH: 6, BY_OUTCOME: 4 * OUTCOMES}
 
 
 @dataclass(frozen=True)
-class Arm:
-    """What an agent is trained for, on each kind of menus (`drest_torch.choices.generation.KINDS`)."""
+class Variant:
+    """A way to train an agent: a reward for each kind of menus (`drest_torch.choices.generation.KINDS`)."""
 
-    title: str
+    description: str
     rewards: Mapping[str, str]
     """drest, plus (Neutrality+), supports (DReST over sets of lengths, Neutrality+ within one), sum (usefulness plus
     neutrality, by `WEIGHT`), priced (expected coins plus the same) or raw, by kind."""
@@ -39,30 +39,47 @@ class Arm:
 
 WEIGHT = 0.57
 """Of neutrality in a sum; near equal chances it pulls as hard as DReST with λ = 0.9 and E = 32."""
-NEUTRAL = {"sure": "drest", "lotteries": "plus", "shared": "supports"}
-ARMS: dict[str, Arm] = {
-    "A": Arm("DReST, sure trajectories only", {"sure": "drest"}),
-    "A'": Arm("DReST, sure lengths, luck with coins", {"coins": "drest"}),
-    "B": Arm("DReST on lotteries", {"lotteries": "drest"}),
-    "B'": Arm("DReST on both", {"sure": "drest", "lotteries": "drest"}),
-    "C": Arm("Neutrality+ on lotteries", {"lotteries": "plus"}),
-    "D": Arm("DReST on sets of lengths, Neutrality+ where options have the same lengths", NEUTRAL),
-    "D, same lengths": Arm(
-        "D, without menus of lotteries with different lengths", {"sure": "drest", "lotteries": "plus"}
+AS_LISTS = ", as lists"
+"""Ends the name of a variant whose network reads options as lists of outcomes."""
+VARIANTS: dict[str, Variant] = {
+    "DReST, sure lengths": Variant("DReST, on sure trajectories alone", {"sure": "drest"}),
+    "DReST, sure lengths, coins by chance": Variant(
+        "DReST, on options whose lengths are sure and whose coins are by chance", {"coins": "drest"}
     ),
-    "W": Arm("usefulness plus neutrality, on both", {"sure": "sum", "lotteries": "sum"}),
-    "K": Arm("expected coins with a price on neutrality, on both", {"sure": "priced", "lotteries": "priced"}),
-    "E": Arm("expected coins, lotteries", {"lotteries": "raw"}),
-    "E'": Arm("expected coins, sure trajectories only", {"sure": "raw"}),
+    "DReST, lotteries": Variant("DReST, on lotteries over the same lengths", {"lotteries": "drest"}),
+    "DReST, both": Variant(
+        "DReST, on sure trajectories and on lotteries over the same lengths", {"sure": "drest", "lotteries": "drest"}
+    ),
+    "Neutrality+, lotteries": Variant("Neutrality+, on lotteries over the same lengths", {"lotteries": "plus"}),
+    "DReST and Neutrality+": Variant(
+        "DReST between options with different sets of lengths, Neutrality+ between options with the same set",
+        {"sure": "drest", "lotteries": "plus", "shared": "supports"},
+    ),
+    "DReST and Neutrality+, same lengths": Variant(
+        "DReST on sure trajectories and Neutrality+ on lotteries over the same lengths; no lotteries that share some",
+        {"sure": "drest", "lotteries": "plus"},
+    ),
+    "usefulness plus neutrality": Variant(
+        "usefulness plus weighted neutrality, on sure trajectories and lotteries", {"sure": "sum", "lotteries": "sum"}
+    ),
+    "coins plus neutrality": Variant(
+        "expected coins plus weighted neutrality, on sure trajectories and lotteries",
+        {"sure": "priced", "lotteries": "priced"},
+    ),
+    "coins, lotteries": Variant("expected coins, on lotteries over the same lengths", {"lotteries": "raw"}),
+    "coins, sure lengths": Variant("expected coins, on sure trajectories alone", {"sure": "raw"}),
 }
-ARMS |= {
-    f"{name}, lists": Arm(f"{name}, of which the network reads lists of outcomes", ARMS[name].rewards, BY_OUTCOME)
-    for name in ("A", "A'", "D", "E'")
+VARIANTS |= {
+    f"{name}{AS_LISTS}": Variant(VARIANTS[name].description, VARIANTS[name].rewards, BY_OUTCOME)
+    for name in (
+        *("DReST, sure lengths", "DReST, sure lengths, coins by chance"),
+        *("DReST and Neutrality+", "coins, sure lengths"),
+    )
 }
 
 
 def objective(reward: str, menus: Menus, policy: Tensor, episodes: int, lam: float) -> Tensor:
-    """Return what an agent climbs in each menu, of a size of about 1."""
+    """Return the objective of an agent in each menu, of a size of about 1."""
     match reward:
         case "drest":
             return measures.drest_value(menus, policy, episodes, lam, credit="mini") / episodes
@@ -80,14 +97,14 @@ def objective(reward: str, menus: Menus, policy: Tensor, episodes: int, lam: flo
 
 
 def train(
-    arm: str, agents: int, updates: int, batch: int, width: int, lr: float, lam: float, episodes: int, seed: int = 0
+    variant: str, agents: int, updates: int, batch: int, width: int, lr: float, lam: float, episodes: int, seed: int = 0
 ) -> MenuNetwork:
     """Return a network with that many agents, each trained on its own random menus."""
-    network = MenuNetwork(agents, width, seed, ARMS[arm].reads)
+    network = MenuNetwork(agents, width, seed, VARIANTS[variant].reads)
     generator = torch.Generator().manual_seed(1_000 + seed)
     adam = torch.optim.Adam(network.parameters(), lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(adam, updates)
-    rewards = ARMS[arm].rewards
+    rewards = VARIANTS[variant].rewards
     for update in range(updates):
         options = 3 if update % 4 == 0 else 2
         total = torch.zeros(())
