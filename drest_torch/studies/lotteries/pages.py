@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from drest_torch.choices.prospects import RESIST
-from drest_torch.choices.variants import AS_LISTS, VARIANTS
+from drest_torch.choices.variants import AS_LISTS, BY_LENGTH, BY_OUTCOME, VARIANTS
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import EXACT, RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
 from drest_torch.report.tables import count, median_range, table_of
@@ -65,6 +65,7 @@ PROSPECTS = {
 WORDS = dict(zip(WAYS, ("to resist", "to bring about"), strict=True))
 RESIST_HEADS = {f"never/{way}/{chance:g}": f"κ̂ {WORDS[way]}, ε₀ = {chance:g}" for way in WAYS for chance in RESIST}
 RESIST_HEADS |= {name: f"{WORDS[way]} for 5 % of the coins (%)" for name, way in zip(RESISTS, WAYS, strict=True)}
+READS = {BY_LENGTH: "length by length", BY_OUTCOME: "as a list of outcomes"}
 COUNTS = {*PROSPECTS, "items/ilpacs", "resic/main", "resic/shift_earlier", "resic/dominance"}
 RATES = {*SUITES, *RESISTS}
 
@@ -79,7 +80,7 @@ def corridors(rows: pd.DataFrame) -> Plot:
     curves = curves_of(predicted, x="setting", y="predicted", by="episodes", spread=EXACT, labels=labels, look="-")
     trained = of_part(rows, "ascent", world="corridor")
     curves.append(Curve("end of training", trained.setting, trained.found, "text", "x"))
-    title = "Corridors: what a shift of P(longer) from 0.1 to 0.9 may cost"
+    title = "Corridors, P(longer) from 0.1 to 0.9"
     return curve_figure(curves, title=title, xlabel=PRICE, ylabel="probability of paying")
 
 
@@ -96,7 +97,7 @@ def button_figure(rows: pd.DataFrame) -> Plot:
 def critical_figure(rows: pd.DataFrame) -> Plot:
     """Plot the largest price that DReST pays against E, for several shifts."""
     curves = curves_of(of_part(rows, "critical"), x="episodes", y="price", by="shift", spread=EXACT)
-    title = "The largest price that DReST pays for a shift of P(longer)"
+    title = "Largest price for a shift of P(longer)"
     return curve_figure(curves, title=title, xlabel="E, mini-episodes of a meta-episode", ylabel=PRICE, log="x")
 
 
@@ -116,9 +117,7 @@ def payments(rows: pd.DataFrame) -> Plot:
     long = agents.melt("agent", [*tests], "test", "rate").dropna(subset="rate")
     series = dots_of(long, row="agent", value="rate", by="test", spread=RANGE, labels=tests)
     xlabel = "share of choices in which the agent pays"
-    return dot_figure(
-        series, title="Who pays to shift probability between lengths", xlabel=xlabel, ylabel="trained with"
-    )
+    return dot_figure(series, title="Payment for a shift between lengths", xlabel=xlabel, ylabel="trained with")
 
 
 # ------------------------------------------------------------------------------------------- tables
@@ -171,7 +170,10 @@ def condition_table(rows: pd.DataFrame) -> Table:
 def variant_table(rows: pd.DataFrame) -> Table:
     """Return what each variant is trained on, and what its network reads."""
     names = [name for name in of_part(rows, "agent", group="trained").agent.unique() if name in VARIANTS]
-    cells = {name: [VARIANTS[name].description, VARIANTS[name].reads, str(len(of_agent(rows, name)))] for name in names}
+    cells = {
+        name: [VARIANTS[name].description, READS[VARIANTS[name].reads], str(len(of_agent(rows, name)))]
+        for name in names
+    }
     frame = pd.DataFrame.from_dict(cells, orient="index", columns=["reward and menus", "options are read", "agents"])
     return table_of(frame, "The variants of training", first="name")
 
