@@ -27,13 +27,14 @@ PARTS = ("rows", "FIGURES", "TABLES", "CLAIMS")
 """What a study has besides: functions of its results, and of its rows."""
 TAKES = {
     **dict.fromkeys(("example", "ratio", "lambda_meta", "memory"), "minutes"),
-    **dict.fromkeys(("lotteries", "shutdownability", "language"), "hours"),
+    **dict.fromkeys(("shutdownability", "language"), "hours"),
     **{
         **dict.fromkeys(("theorem", "robustness"), "a minute"),
         "generalization": "half an hour",
         "gap": "ten minutes",
         "neural": "an hour",
         "misgeneralization": "ten minutes",
+        "lotteries": "ten minutes",
         "goals": "12 hours",
         "paper": "an hour or two",
     },
