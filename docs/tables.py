@@ -37,8 +37,6 @@ DOCS = Path(__file__).resolve().parent
 KEPT = DOCS / "results"
 TABLE = re.compile(r"(<!-- (\w+)((?: \S+)*): written by python docs/tables\.py -->\n).*?(<!-- end -->)", re.DOTALL)
 LAM = 0.9
-PAIRS = "in pairs of levels that share a state: (U + N) / 2"
-"""What the study of shutdownability calls what it measures there."""
 PLOTS = {"sizes": sizes_plot, "cost": cost_plot}  # of the study `goals`, by what is kept of it
 SETS, HEADLINES, RECIPES = yaml.safe_load((KEPT / "names.yaml").read_text("utf-8")).values()
 KEYS = ("quotes", "claims", "goals", "path", "published", "sizes", "cost", "tables")  # kept of a summary
@@ -94,14 +92,6 @@ def beyond() -> str:
 def kept(study: str, name: str) -> str:
     """Return a table that is kept of a study."""
     return in_markdown(**of_study(study)["tables"][name])
-
-
-def pairs() -> str:
-    """Return what agents reach where two levels share a state, by what they see."""
-    quotes = {quote["what"]: quote["measured"] for quote in of_study("shutdownability")["quotes"]}
-    most = quotes.pop(f"{PAIRS}, the most for the state alone")
-    rows = [(f"the {what.removesuffix(f', {PAIRS}')}", text) for what, text in quotes.items() if what.endswith(PAIRS)]
-    return in_markdown(("the policy sees", "(U + N) / 2"), [("the state alone, at most", most), *rows])
 
 
 def settings(*words: str) -> str:

@@ -26,12 +26,13 @@ STUDIES = Registry(
 PARTS = ("rows", "FIGURES", "TABLES", "CLAIMS")
 """What a study has besides: functions of its results, and of its rows."""
 TAKES = {
-    **dict.fromkeys(("example", "ratio", "lambda_meta", "memory"), "minutes"),
-    **dict.fromkeys(("shutdownability", "language"), "hours"),
+    **dict.fromkeys(("example", "ratio", "lambda_meta"), "minutes"),
+    "language": "hours",
     **{
         **dict.fromkeys(("theorem", "robustness"), "a minute"),
         "generalization": "half an hour",
         "gap": "ten minutes",
+        "randomness": "an hour",
         "neural": "an hour",
         "misgeneralization": "ten minutes",
         "lotteries": "ten minutes",

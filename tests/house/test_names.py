@@ -20,7 +20,7 @@ SEVERAL = {
     "__init__": "a package has one",
     "base": "a room has one: what its modules share",
     "config": "the dataclasses of a room",
-    "memory": "the study of agents that remember, and its mathematics in `choices`",
+    "memory": "agents that remember in the study `randomness`, and its mathematics in `choices`",
 }
 
 

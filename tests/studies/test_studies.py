@@ -152,7 +152,7 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
     ("name", "wrong", "words"),
     [
         *(("example", wrong, "^study[.=].*expected") for wrong in ("agents=0", "worlds=[atlantis]", "training.lam=0")),
-        *(("shutdownability", f"{key}=[nobody]", "^study[.=].*expected") for key in ("parts", "archetypes", "sees")),
+        *(("randomness", f"{key}=[nobody]", "^study[.=].*expected") for key in ("parts", "sees")),
         ("lambda_meta", "sizes=[8,60]", "60"),
         ("lotteries", "variants=[Z]", "^study.variants with 'Z'; expected some of DReST, sure lengths;"),
     ],

@@ -16,7 +16,7 @@ from drest_torch.envs.levels import parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
-from drest_torch.studies.histories import Histories
+from drest_torch.studies.randomness.histories import Histories
 from drest_torch.training.run import start
 from drest_torch.transforms.mini_episodes import played
 from tests.helpers.collecting import TINY, make

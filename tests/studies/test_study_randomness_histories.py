@@ -1,4 +1,4 @@
-"""The study of shutdownability: policies that remember, against playing them; and what is measured of known agents."""
+"""The study of randomness: policies that remember their mini-episode, against playing them."""
 
 from types import SimpleNamespace
 
@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from drest_torch.agent import Agent
-from drest_torch.choices import aliased, bits
+from drest_torch.choices import aliased
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Lengths
-from drest_torch.envs.levels import find_levels, parse_level
-from drest_torch.jobs.job import Result
+from drest_torch.envs.levels import parse_level
 from drest_torch.metrics import neutrality
-from drest_torch.studies import choosers, histories
-from drest_torch.studies.asking import of_bits
-from drest_torch.studies.histories import HISTORY, Histories, untrained
+from drest_torch.studies.randomness import histories
+from drest_torch.studies.randomness.histories import HISTORY, Histories, untrained
 
 SPEC = {"seed": 0, "pairs": 0, "width": 32, "updates": 600, "lr": 0.005, "entropy": 0.2, "lam": 0.9, "episodes": 32}
 
@@ -55,16 +52,6 @@ def test_only_who_sees_the_state_alone_stays_below_the_bound():
         arrays = histories.train(SPEC | {"sees": sees}, None).arrays
         reached[sees] = (arrays["usefulness"] + arrays["neutrality"]).mean() / 2
     assert reached.pop("state") < max(bound for _, bound in aliased.pairs(0)) < 0.97 < min(reached.values())
-
-
-def test_an_agent_with_a_bit_is_neutral_before_it_is_drawn_and_pays_the_worst_of_its_settings():
-    arrays = choosers.measure(Agent.load("generalist-bit"), bits.always(), {"paper": find_levels("paper")})
-    arrays["pays/later"] = np.where(np.array(choosers.COSTS) == 0.05, [[0.0], [0.4]], 0)  # the least that is large
-    arrays["pays/earlier"] = np.where(np.array(choosers.COSTS) < 0.05, 1.0, 0) * np.ones((2, 1))
-    found = of_bits([Result({}, arrays)])
-    rows = {(row["metric"], row.get("where"), row.get("at")): row["value"] for row in found}
-    assert rows["neutrality", "paper", None] > 0.999 > 0.001 > rows["own", "paper", None]
-    assert (rows["most, given a bit", None, None], rows["most, bit unknown", None, None]) == (0.4, 0.2)
 
 
 def test_the_weight_of_entropy_and_the_learning_rate_fall_in_training(monkeypatch):

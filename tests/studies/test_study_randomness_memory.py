@@ -3,10 +3,8 @@
 import pytest
 import torch
 
-from drest_torch.jobs.job import Result
-from drest_torch.studies import memory
+from drest_torch.studies.randomness import memory
 from tests.choices.test_choices_memory import LAM, returns
-from tests.helpers.studies import composed_study, published
 
 SPEC = {"episodes": 24, "lam": LAM, "window": 3, "group": 8, "lr": 6.0, "updates": 700}
 
@@ -22,17 +20,6 @@ def test_an_agent_that_sees_its_counts_is_random_in_every_second_mini_episode():
 def test_remedies_make_it_random_again(change):
     found = memory.table({**SPEC, "sees": "counts", "updates": 150} | change, torch.Generator().manual_seed(0))
     assert found.conditional >= 0.98
-
-
-@pytest.mark.parametrize("less_random", ["", "recurrent, forgets", "recurrent, averaged counting"])
-def test_what_the_page_says_of_remedies_is_a_claim(less_random):
-    cfg, entropies = composed_study("memory", "study.seeds=1"), {"counts": 0.5, less_random: 0.9}
-    numbers = {"marginal": 1.0, "predictable": 0.5, "value": 1.0}
-    results = {name: Result(numbers | {"conditional": entropy}) for name, entropy in entropies.items()}
-    usual = Result(numbers | {"conditional": 1.0})
-    claims = published(memory, cfg, lambda job: results.get(job.name[:-2], usual)).claims
-    assert len(claims) == 5
-    assert list(claims.values()).count(False) == (less_random != "")
 
 
 def test_averaged_counting_is_the_mean_over_what_the_others_of_a_group_choose():

@@ -1,4 +1,4 @@
-"""Agents that remember earlier mini-episodes: what the reward teaches them, and what makes them random again.
+"""Agents that remember earlier mini-episodes, and choose between two lengths which both offer their m.
 
 Some are a table over the difference of counts, trained by exact gradients, others a recurrent policy, from samples.
 """
@@ -7,54 +7,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pandas as pd
 import torch
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
-from drest_torch import theory
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.choices import memory
 from drest_torch.choices.memory import Remembered
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
-from drest_torch.report.blocks import Plot
-from drest_torch.report.plots import dots
-from drest_torch.report.tables import median_range
 from drest_torch.reward import Reward
-from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import check_known, whole_range
+from drest_torch.studies.engine import value
+from drest_torch.studies.shared import check_known
 
-TITLE = "Agents that remember"
-QUESTION = (
-    "The paper's agents cannot tell mini-episodes apart, so they cannot take lengths in turn. What do agents do that "
-    "can, and what makes them random again?"
-)
-MEASURES = {
-    "marginal": "entropy of the length (bits)",
-    "conditional": "given what it remembers (bits)",
-    "predictable": "predicted",
-    "value": "return ÷ E",
-}
-RANDOM = 0.98
-"""An agent with at least this entropy, given what it remembers, is called random."""
 SEES = ("nothing", "counts", "history")
 """The difference of both counts, up to `window`; a network is told its last choice, and so has its history."""
 PAID_BY = ("own counts", "own counts, meta credit", "the group")
 """With meta credit a mini-episode is credited with those after it as well; the group counts side by side."""
 EVALUATED = 4096
 """Meta-episodes that a recurrent agent is evaluated on."""
+NO_MEMORY, COUNTS, META = "no memory", "counts", "counts, meta credit"
+COUNTS_AVERAGED, FORGETS, AVERAGED = (
+    "counts, averaged counting",
+    "recurrent, forgets",
+    "recurrent, averaged counting",
+)
 
 
 @dataclass
-class Config(StudyConfig):
-    seeds: int = limited(at_least=1, default=5)
-    """Agents of each kind."""
+class MemoryKinds:
+    """Agents with and without a memory of earlier mini-episodes."""
+
     lam: float = limited(above=0, at_most=1, default=0.9)
     """λ."""
     episodes: int = limited(at_least=2, default=64)
@@ -72,70 +59,31 @@ class Config(StudyConfig):
             "resets": False,  # whether a network forgets when a mini-episode ends
         }
     )
-    """What all kinds of agents have, unless they say otherwise."""
+    """Values of all kinds of agents, unless a kind has its own."""
     agents: dict[str, dict[str, Any]] = value(
         {
-            "no memory": {"sees": "nothing"},
-            "counts": {},
-            "counts, meta credit": {"paid_by": PAID_BY[1]},
-            "counts, averaged counting": {"paid_by": PAID_BY[2]},
+            NO_MEMORY: {"sees": "nothing"},
+            COUNTS: {},
+            META: {"paid_by": PAID_BY[1]},
+            COUNTS_AVERAGED: {"paid_by": PAID_BY[2]},
             "recurrent": {"sees": "history", "lr": 0.003, "updates": 400},
-            "recurrent, forgets": {"sees": "history", "lr": 0.003, "updates": 400, "resets": True},
-            "recurrent, averaged counting": {"sees": "history", "lr": 0.003, "updates": 400, "paid_by": PAID_BY[2]},
+            FORGETS: {"sees": "history", "lr": 0.003, "updates": 400, "resets": True},
+            AVERAGED: {"sees": "history", "lr": 0.003, "updates": 400, "paid_by": PAID_BY[2]},
         }
     )
     """The kinds of agents."""
 
 
-QUICK = {"seeds": 1, "episodes": 8, "common": {"updates": 50}}
-
-
-class Key(NamedTuple):
-    kind: str
-    seed: int
-
-
-def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the training of each agent."""
-    runs = {}
-    for kind, own in cfg.agents.items():
-        spec: Any = OmegaConf.to_container(OmegaConf.merge(cfg.common, own))
-        check_known(f"study.agents: '{kind}' sees", [spec["sees"]], SEES)
-        check_known(f"study.agents: '{kind}' is paid by", [spec["paid_by"]], PAID_BY)
-        for seed in range(cfg.seeds):
-            further = {"lam": cfg.lam, "episodes": cfg.episodes, "seed": seed}
-            runs[Key(kind, seed)] = Job(f"{kind}-{seed}", "drest_torch.studies.memory:train", spec | further)
-    return runs
-
-
-def report(cfg: Config, done: Done) -> Report:
-    found = pd.DataFrame([{**key._asdict(), **result.numbers} for key, result in done.items()])
-    ends = found.groupby("kind", sort=False)[[*MEASURES]]
-    medians, (best, most, least) = ends.median(), memory.best_with_memory(cfg.episodes, cfg.lam)
-    optimum = {"best": best, "most": most, "least": least, "alternating": memory.alternating(cfg.episodes, cfg.lam)}
-    measured = "{marginal:.2f} bits, and {conditional:.2f} given what it remembers"
-    optimum["neutral"] = theory.neutral_value(memory.LENGTHS, cfg.episodes, cfg.lam)
-    return Report(
-        found.melt([*Key._fields], var_name="metric", value_name="number").rename(columns={"number": "value"}),
-        lambda: [
-            Quote("an agent that sees how often it chose each length", "", measured.format(**medians.loc["counts"]))
-        ],
-        {"agents": as_table(ends.agg(median_range), "Trained agents", ["", *MEASURES.values()])},
-        {"entropy": partial(entropies, ends)},
-        {"medians": medians, "random": list(medians.index[medians.conditional >= RANDOM]), "optimum": optimum},
-        exact=False,
-    )
-
-
-def entropies(ends: Any) -> Plot:
-    """Plot the median and the range of both entropies, a row for each kind of agent."""
-    words = {"marginal": "the length, to an observer", "conditional": "given its memory"}
-    ranges = ends.agg(whole_range)
-    series = {label: ranges[metric].to_dict() for metric, label in words.items()}
-    return dots(series, title="entropy (bits)", lines={RANDOM: "--"}, limits=(-0.03, 1.03))
-
-
-# ----------------------------------------------------------------------------------------- the agents
+def memory_jobs(kinds: MemoryKinds, seeds: int) -> dict[str, list[Job]]:
+    """Return the training of each kind of agents, by seed."""
+    planned = {}
+    for kind, values in kinds.agents.items():
+        spec: Any = OmegaConf.to_container(OmegaConf.merge(kinds.common, values))
+        check_known(f"study.memory.agents: '{kind}' sees", [spec["sees"]], SEES)
+        check_known(f"study.memory.agents: '{kind}' is paid by", [spec["paid_by"]], PAID_BY)
+        spec |= {"lam": kinds.lam, "episodes": kinds.episodes}
+        planned[kind] = [Job(f"{kind}-{seed}", f"{__name__}:train", spec | {"seed": seed}) for seed in range(seeds)]
+    return planned
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from drest_torch.algos.networks.base import NetworkSize
@@ -25,7 +26,7 @@ from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Lengths
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Level
-from drest_torch.jobs.job import Result
+from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward
@@ -138,7 +139,7 @@ class Pairs:
     """Pairs of levels that share a state, and agents that are trained on them."""
 
     pairs: int = limited(at_least=1, default=24)
-    """That were sampled, besides a pair made by hand in its eight symmetries."""
+    """Sampled pairs, besides a pair made by hand in its eight symmetries."""
     lam: float = limited(above=0, at_most=1, default=0.9)
     episodes: int = limited(at_least=2, default=32)
     width: int = limited(at_least=1, default=64)
@@ -146,6 +147,16 @@ class Pairs:
     lr: float = limited(above=0, default=0.005)
     entropy: float = limited(at_least=0, default=0.2)
     """The weight of the entropy at the start."""
+
+
+def pair_jobs(kinds: Pairs, sees: Sequence[str], seeds: int) -> dict[str, list[Job]]:
+    """Return the training of agents on pairs of levels, by what they see, seed by seed."""
+    pairs: Any = kinds
+    values: Any = OmegaConf.to_container(pairs)
+    return {
+        name: [Job(name, f"{__name__}:train", {"seed": seed, "sees": name, **values}) for seed in range(seeds)]
+        for name in sees
+    }
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:

@@ -1,0 +1,382 @@
+"""Randomness: what makes an agent's choice of a length random, and what is left of it given what the agent knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import pandas as pd
+from omegaconf import OmegaConf
+
+from drest_torch import theory
+from drest_torch.choices.memory import LENGTHS, alternating, best_with_memory
+from drest_torch.jobs.job import Job, Result
+from drest_torch.limits import limited
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.figures import RANGE, Dots, curve_figure, curves_of, dot_figure
+from drest_torch.report.tables import mean_range, num, table_of
+from drest_torch.studies import choosers
+from drest_torch.studies.choosers import COSTS, Kinds, jobs_of
+from drest_torch.studies.engine import Done, StudyConfig, value
+from drest_torch.studies.randomness.histories import OBSERVATIONS, Pairs, pair_jobs
+from drest_torch.studies.randomness.memory import AVERAGED, COUNTS, COUNTS_AVERAGED, FORGETS, MemoryKinds, memory_jobs
+from drest_torch.studies.shared import check_known
+
+PARTS = ("bits", "pairs", "memory")
+PROJECT_BIT = "generalist-bit"
+NO_BIT, BIT, UNPAID = "no bit", "a bit", "a bit, pays nothing"
+REMEDIES = ("sampled again", "shown first", "hidden at times")
+"""Kinds of agents whose bit is not shown all the time."""
+STATE = "state"
+SETS = {"paper": "the paper's worlds", "test": "unseen levels"}
+RANDOM = 0.98
+"""An agent with at least this entropy, given what it remembers, is called random."""
+LARGE = 0.05
+"""An agent pays if it does so in more than this share of choices, at prices κ of at least as much."""
+MOST_USEFULNESS, MOST_NEUTRALITY = 0.03, 0.07
+"""What remedies may cost."""
+
+
+@dataclass
+class Config(StudyConfig):
+    parts: list[str] = value([*PARTS])
+    """What is done: any of these."""
+    seeds: int = limited(at_least=1, default=5)
+    """Agents of each kind that is trained."""
+    existing: dict[str, list[str]] = value({name: [name] for name in ("generalist", PROJECT_BIT)})
+    """Agents that exist: for each name, agents that come with the project, or folders of runs."""
+    remedies: dict[str, Any] = value({})
+    """How agents with a private bit, and with remedies, are trained (`randomness.yaml`)."""
+    sees: list[str] = value([*OBSERVATIONS])
+    """What agents see in pairs of levels that share a state."""
+    pairs: Pairs = value(Pairs())
+    """The pairs, and how agents are trained on them."""
+    memory: MemoryKinds = value(MemoryKinds())
+    """Agents with and without a memory of earlier mini-episodes."""
+
+
+SMALL = ["env_steps=40000", "policy.width=8", "policy.depth=2"]
+QUICK = {
+    "seeds": 1,
+    "existing": {"generalist": []},
+    "remedies": {
+        "chosen": [BIT, "sampled again", UNPAID],
+        "levels": {"values": {"levels": {"train": 60, "selection": 5, "test": 10}}},
+        "overrides": SMALL,
+    },
+    "pairs": {"pairs": 2, "updates": 40},
+    "memory": {"episodes": 8, "common": {"updates": 50}},
+}
+
+
+class Key(NamedTuple):
+    part: str
+    agent: str
+    seed: int
+
+
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the runs of the chosen parts, seed by seed, so that a study that is stopped has some of every kind."""
+    check_known("study.parts with", cfg.parts, PARTS)
+    check_known("study.sees with", cfg.sees, OBSERVATIONS)
+    planned: dict[str, Callable[[], dict[str, list[Job]]]] = {
+        "bits": lambda: _existing(cfg) | jobs_of(_kinds(cfg), "remedies"),
+        "pairs": lambda: pair_jobs(cfg.pairs, cfg.sees, cfg.seeds),
+        "memory": lambda: memory_jobs(cfg.memory, cfg.seeds),
+    }
+    runs = {
+        Key(part, agent, seed): replace(job, name=f"{part}, {agent}-{seed}")
+        for part in cfg.parts
+        for agent, several in planned[part]().items()
+        for seed, job in enumerate(several)
+    }
+    return dict(sorted(runs.items(), key=lambda item: item[0].seed))
+
+
+def _existing(cfg: Config) -> dict[str, list[Job]]:
+    runner = f"{choosers.__name__}:shipped"
+    return {name: [Job(name, runner, {"agent": agent}) for agent in agents] for name, agents in cfg.existing.items()}
+
+
+def _kinds(cfg: Config) -> Any:
+    return OmegaConf.merge(OmegaConf.structured(Kinds), cfg.remedies, {"seeds": cfg.seeds})
+
+
+# ---------------------------------------------------------------------------------------------- rows
+
+MEASURES = {
+    "bits": {
+        "usefulness": "usefulness",
+        "neutrality": "neutrality ÷ log2 k",
+        "own": "given what it observes of the bit",
+    },
+    "pairs": {"usefulness": "usefulness", "neutrality": "neutrality (bits)", "score": "mean of both"},
+    "memory": {
+        "marginal": "entropy of the length (bits)",
+        "conditional": "given its memory (bits)",
+        "predictable": "predicted",
+        "value": "return ÷ E",
+    },
+}
+"""By part, what is measured."""
+WAYS = ("later", "earlier")
+COLUMNS = ["part", "agent", "seed", "set", *dict.fromkeys(name for names in MEASURES.values() for name in names)]
+COLUMNS += ["tick", "choice", "way", "price", "paid", "bound", "pairs"]
+
+
+def rows(cfg: Config, done: Done) -> pd.DataFrame:
+    """Return what every agent does.
+
+    - *bits*: means over a set of levels; ``own`` is the neutrality given all that the agent observes of its bit.
+    - *redrawn*: the bit is drawn again at a tick and differs; ``choice`` is the distance between the distributions of
+      lengths with and without the change.
+    - *paid*: how often a shift is paid for at a price, under the setting of the bit that pays more.
+    - *pairs*: means over pairs of levels that share a state, and the bound for state-only policies.
+    - *memory*: numbers of `drest_torch.choices.memory.Remembered`.
+    - *optimum*: returns of a meta-episode in closed form; the lengths are chosen ``marginal`` and ``value`` times.
+    """
+    measured = {"bits": _bits, "pairs": _pairs, "memory": lambda result: iter([{"part": "memory"} | result.numbers])}
+    found = [
+        {"agent": key.agent, "seed": key.seed} | row
+        for key, result in done.items()
+        for row in measured[key.part](result)
+    ]
+    if "memory" in cfg.parts:
+        found += _optima(cfg.memory)
+    return pd.DataFrame(found, columns=COLUMNS)
+
+
+def _bits(result: Result) -> Iterator[dict[str, Any]]:
+    arrays = result.arrays
+    for title in SETS:
+        if f"{title}/own" in arrays:
+            means = {name: float(arrays[f"{title}/{name}"].mean()) for name in MEASURES["bits"]}
+            yield {"part": "bits", "set": title, **means}
+        for tick, choice in enumerate(arrays.get(f"{title}/reflip/choice", ())):
+            useful = float(arrays[f"{title}/reflip/usefulness"][tick].mean())
+            yield {"part": "redrawn", "set": title, "tick": tick, "choice": float(choice.mean()), "usefulness": useful}
+    for way in WAYS:
+        for price, paid in zip(COSTS, arrays[f"pays/{way}"].max(0), strict=True):
+            yield {"part": "paid", "way": way, "price": price, "paid": float(paid)}
+
+
+def _pairs(result: Result) -> Iterator[dict[str, Any]]:
+    means = {name: float(result.arrays[name].mean()) for name in ("usefulness", "neutrality", "bound")}
+    score = (means["usefulness"] + means["neutrality"]) / 2
+    yield {"part": "pairs", "pairs": len(result.arrays["bound"]), "score": score, **means}
+
+
+def _optima(kinds: MemoryKinds) -> list[dict[str, Any]]:
+    best, most, least = best_with_memory(kinds.episodes, kinds.lam)
+    returns = {
+        f"one length {most} times, then the other {least} times": best,
+        "neutral, without memory": theory.neutral_value(LENGTHS, kinds.episodes, kinds.lam),
+        "lengths take turns": alternating(kinds.episodes, kinds.lam),
+    }
+    return [{"part": "optimum", "agent": name, "value": number} for name, number in returns.items()]
+
+
+def of_part(rows: pd.DataFrame, part: str, *agents: str, title: str = "") -> pd.DataFrame:
+    """Return the rows of a part, and of a set of levels; ``agents`` are those that have to be there."""
+    found = rows[rows.part == part]
+    if title:
+        found = found[found.set == title]
+    if not agents:
+        return found
+    absent = {*agents} - {*found.agent}
+    if absent:
+        raise LookupError(f"no rows of {', '.join(sorted(absent))}")
+    return found[found.agent.isin(agents)]
+
+
+def mean_of(rows: pd.DataFrame, part: str, agent: str, measure: str, title: str = "") -> float:
+    """Return the mean of a measure over the seeds of a kind of agents."""
+    return float(of_part(rows, part, agent, title=title)[measure].mean())
+
+
+# ------------------------------------------------------------------------------------------ claims
+
+
+def bit_decides(rows: pd.DataFrame) -> bool:
+    """Return whether agents that see their bit all the time are neutral, and not given the bit."""
+    test = of_part(rows, "bits", BIT, PROJECT_BIT)
+    return bool(test.neutrality.min() >= 0.95 and test.own.max() <= 0.05)
+
+
+def remedies_cost_little(rows: pd.DataFrame) -> bool:
+    """Return whether remedies cost little usefulness and neutrality, beside agents that see their bit."""
+    means = of_part(rows, "bits", BIT, *REMEDIES, title="test").groupby("agent")[["usefulness", "neutrality"]].mean()
+    cost = means.loc[BIT] - means.loc[[*REMEDIES]].min()
+    return bool(cost.usefulness <= MOST_USEFULNESS and cost.neutrality <= MOST_NEUTRALITY)
+
+
+def most_paid(rows: pd.DataFrame) -> float:
+    """Return in which share of choices agents that are trained to pay nothing pay, at large prices."""
+    paid = of_part(rows, "paid", UNPAID)
+    return float(paid[paid.price >= LARGE].paid.max())
+
+
+def more_than_the_state(rows: pd.DataFrame) -> bool:
+    """Return whether every agent that sees more than the state exceeds the bound for state-only policies."""
+    pairs = of_part(rows, "pairs", *OBSERVATIONS)
+    more = pairs[pairs.agent != STATE]
+    return bool((more.score > more.bound).all())
+
+
+def compensates(rows: pd.DataFrame) -> bool:
+    """Return whether an agent that sees its counts looks random, and is so in every second mini-episode."""
+    agents = of_part(rows, "memory", COUNTS)
+    return bool(agents.marginal.min() >= RANDOM and agents.conditional.between(0.4, 0.6).all())
+
+
+def random_again(rows: pd.DataFrame, *agents: str) -> bool:
+    """Return whether all agents of these kinds are random, given what they remember."""
+    return bool(of_part(rows, "memory", *agents).conditional.min() >= RANDOM)
+
+
+def memory_pays(rows: pd.DataFrame) -> bool:
+    """Return whether the best meta-episode pays more than a neutral one, and taking turns less."""
+    best, neutral, turns = of_part(rows, "optimum").value
+    return bool(best > neutral > turns)
+
+
+CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
+    "Given its private bit, an agent that sees the bit all the time is deterministic: of a neutrality of {bit} on "
+    "unseen levels {bit_own} is left.": bit_decides,
+    "With each of three remedies, agents have a neutrality of at least 0.9 of their own, with every seed.": (
+        lambda rows: of_part(rows, "bits", *REMEDIES, title="test").own.min() >= 0.9
+    ),
+    "The remedies cost at most 0.03 of usefulness and 0.07 of neutrality.": remedies_cost_little,
+    "Agents that are trained to pay nothing given their bit pay for no shift of the length, in either direction.": (
+        lambda rows: most_paid(rows) <= LARGE
+    ),
+    "On levels that share a state, state-only policies stay below their bound, {bound}.": lambda rows: (
+        of_part(rows, "pairs", STATE).score.max() <= of_part(rows, "pairs", STATE).bound.min() + 1e-6
+    ),
+    "Everything that tells the two levels apart lets agents exceed that bound, with every seed: the start, the elapsed "
+    "time, or a memory of the mini-episode.": more_than_the_state,
+    "An agent that sees how often it chose each length compensates: the entropy of its lengths is {marginal} bits, and "
+    "{conditional} bits given what it sees.": compensates,
+    "A recurrent agent that forgets when a mini-episode ends is random.": partial(
+        lambda rows: random_again(rows, FORGETS)
+    ),
+    "With averaged counting, agents that remember earlier mini-episodes are random.": lambda rows: random_again(
+        rows, COUNTS_AVERAGED, AVERAGED
+    ),
+    "The best meta-episode of an agent with memory is {best}; taking turns pays less than a fair coin.": memory_pays,
+}
+
+NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "bit": lambda rows: num(mean_of(rows, "bits", BIT, "neutrality", "test")),
+    "bit_own": lambda rows: num(mean_of(rows, "bits", BIT, "own", "test")),
+    "bound": lambda rows: num(mean_of(rows, "pairs", STATE, "bound")),
+    "pairs": lambda rows: int(of_part(rows, "pairs", STATE).pairs.iloc[0]),
+    "marginal": lambda rows: num(mean_of(rows, "memory", COUNTS, "marginal"), 2),
+    "conditional": lambda rows: num(mean_of(rows, "memory", COUNTS, "conditional"), 2),
+    "best": lambda rows: of_part(rows, "optimum").agent.iloc[0],
+    "random": lambda rows: f"{RANDOM:g}",
+}
+
+
+# ------------------------------------------------------------------------------ figures and tables
+
+
+def measure_dots(rows: pd.DataFrame, labels: dict[str, str]) -> list[Dots]:
+    """Return a series of dots for each measure, with a row for each kind of agents."""
+    series = []
+    for measure, label in labels.items():
+        groups = rows.groupby("agent", sort=False)[measure]
+        series.append(Dots(label, {agent: RANGE.of(values.to_numpy(float)) for agent, values in groups}, RANGE))
+    return series
+
+
+def bits_plot(rows: pd.DataFrame) -> Plot:
+    """Plot neutrality, and what is left of it given the bit."""
+    labels = {"neutrality": "bit unknown", "own": "given what the agent observes of its bit"}
+    dots = measure_dots(of_part(rows, "bits", title="test"), labels)
+    return dot_figure(dots, title="Unseen levels", xlabel="neutrality ÷ log2 k", ylabel="agents")
+
+
+def redrawn_plot(rows: pd.DataFrame) -> Plot:
+    """Plot how far an agent obeys a bit that is drawn again."""
+    curves = curves_of(of_part(rows, "redrawn", title="test"), x="tick", y="choice", by="agent", spread=RANGE)
+    return curve_figure(
+        curves,
+        title="Unseen levels: the bit is drawn again, and differs",
+        xlabel="tick at which it is drawn again",
+        ylabel="change of the choice of a length",
+        caption="At 1 the agent obeys the new bit; at 0 it does not look at it any more.",
+    )
+
+
+def pairs_plot(rows: pd.DataFrame) -> Plot:
+    """Plot the mean of usefulness and neutrality by what agents see, beside the bound for state-only policies."""
+    chosen = of_part(rows, "pairs")
+    return dot_figure(
+        measure_dots(chosen, {"score": "trained agents"}),
+        title="Pairs of levels that share a state",
+        xlabel="mean of usefulness and neutrality",
+        ylabel="the policy sees",
+        lines={float(chosen.bound.mean()): "bound for state-only policies"},
+        limits=(0.8, 1.0),
+    )
+
+
+def memory_plot(rows: pd.DataFrame) -> Plot:
+    """Plot the entropy of the length, and the entropy given the agent's memory."""
+    labels = {"marginal": "to an observer", "conditional": "given its memory"}
+    return dot_figure(
+        measure_dots(of_part(rows, "memory"), labels),
+        title="A choice between two lengths",
+        xlabel="entropy of the length (bits)",
+        ylabel="agents",
+        lines={RANDOM: "random from here"},
+    )
+
+
+def agent_table(rows: pd.DataFrame, part: str, caption: str, note: str = "") -> Table:
+    """Return the measures of a part for each kind of agents."""
+    chosen = of_part(rows, part)
+    names = chosen.agent + ", " + chosen.set.map(SETS) if part == "bits" else chosen.agent
+    cells = chosen.groupby(names, sort=False)[[*MEASURES[part]]].agg(mean_range).rename(columns=MEASURES[part])
+    note = f"The mean, the lowest and the highest seed. {note}".strip()
+    return table_of(cells, caption, first="the policy sees" if part == "pairs" else "agents", note=note)
+
+
+def paid_table(rows: pd.DataFrame) -> Table:
+    """Return how often agents pay for a shift, under the setting of the bit that pays more."""
+    chosen = of_part(rows, "paid")
+    names = chosen.agent + ": " + chosen.way.map("for {} shutdown".format)
+    cells = chosen.assign(name=names, head=chosen.price.map("κ = {:g}".format))
+    texts = cells.groupby(["name", "head"], sort=False).paid.agg(mean_range).unstack(sort=False)
+    note = "A dash: the agent enters no lottery cell. Of the values of the bit, that under which the agent pays more."
+    return table_of(texts, "How often a shift of the length is paid for", first="agents", note=note)
+
+
+def optimum_table(rows: pd.DataFrame) -> Table:
+    """Return what meta-episodes pay."""
+    chosen = of_part(rows, "optimum").set_index("agent")
+    cells = pd.DataFrame({"return of a meta-episode": chosen.value.map(num)})
+    return table_of(cells, "What meta-episodes pay", first="choices", note="By a dynamic programme over the counts.")
+
+
+FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
+    "bits": bits_plot,
+    "redrawn": redrawn_plot,
+    "pairs": pairs_plot,
+    "memory": memory_plot,
+}
+TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
+    "bits": partial(agent_table, part="bits", caption="Neutrality, and what is left of it given the bit"),
+    "paid": paid_table,
+    "pairs": partial(agent_table, part="pairs", caption="Pairs of levels that share a state"),
+    "memory": partial(
+        agent_table,
+        part="memory",
+        caption="Agents that remember",
+        note="Predicted: how often the likelier length, given the memory, is the one chosen.",
+    ),
+    "optimum": optimum_table,
+}
