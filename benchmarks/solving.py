@@ -13,8 +13,8 @@ from tests.helpers.simulator import searched_optima
 
 TITLE = "Solving"
 OURS, GENERATE, SEARCH = "compile and solve", "generate", "search in plain Python"
-TARGETS = {GENERATE: 1.0, SEARCH: 50.0}
-"""How many times as fast as these compiling and solving is to be."""
+WANTED = 50.0
+"""How many times as fast as the search compiling and solving is to be."""
 
 
 def searching(levels: Sequence[Level], total: int) -> Work:
@@ -43,5 +43,4 @@ def run(bench: Bench) -> None:
     }
     times = bench.measure(works)
     bench.compare(times, SECONDS, baselines=[GENERATE, SEARCH])
-    for baseline, target in TARGETS.items():
-        bench.ratio(times, OURS, baseline, target=target)
+    bench.ratio(times, OURS, SEARCH, target=WANTED)
