@@ -58,7 +58,7 @@ class Config(TablesConfig):
     """The largest."""
     x_count: int = 25
     """Values of x from the smallest to the largest, at equal ratios. The paper samples them at random."""
-    lams: list[float] = value([0.9, 0.8, 0.5, 0.3])
+    lams: list[float] = value([0.9, 0.8, 0.5])
     """The paper's λ, and lower ones, which it suggests where returns are lopsided."""
     clip: float = 5.0
     """The largest reward of a coin where rewards are clipped, as in the paper's appendix E."""
