@@ -189,7 +189,7 @@ def order_figure(rows: pd.DataFrame, measure: str) -> Plot:
     )
     return dot_figure(
         dots,
-        title="Unseen levels, by the order of coin values",
+        title="Unseen levels",
         xlabel=LABELS[measure],
         ylabel="agents",
     )
