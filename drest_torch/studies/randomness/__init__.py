@@ -35,6 +35,8 @@ RANDOM = 0.98
 """An agent with at least this entropy, given what it remembers, is called random."""
 LARGE = 0.05
 """An agent pays if it does so in more than this share of choices, at prices κ of at least as much."""
+PRICES = (0.01, LARGE, 0.2, 0.5)
+"""Prices κ of the table."""
 MOST_USEFULNESS, MOST_NEUTRALITY = 0.03, 0.07
 """What remedies may cost."""
 
@@ -348,6 +350,7 @@ def agent_table(rows: pd.DataFrame, part: str, caption: str, note: str = "") -> 
 def paid_table(rows: pd.DataFrame) -> Table:
     """Return how often agents pay for a shift, under the setting of the bit that pays more."""
     chosen = of_part(rows, "paid")
+    chosen = chosen[chosen.price.isin(PRICES)]
     names = chosen.agent + ": " + chosen.way.map("for {} shutdown".format)
     cells = chosen.assign(name=names, head=chosen.price.map("κ = {:g}".format))
     texts = cells.groupby(["name", "head"], sort=False).paid.agg(mean_range).unstack(sort=False)
