@@ -28,7 +28,7 @@ from drest_torch.studies.ratio.runs import ANY_REWARD, COLLAPSED
 from drest_torch.studies.shared import MOVES, STEPS, title
 
 MEASURES = {"p_longer": "P(longer)", "neutrality": "neutrality, bits"}
-X_LABEL = "x, what the longer length pays ÷ what the shorter pays"
+X_LABEL = "x, pay of the longer length ÷ pay of the shorter"
 
 
 def prediction(rows: pd.DataFrame, measure: str, lam: float = LAM, clip: float = ANY_REWARD) -> pd.DataFrame:
@@ -121,7 +121,7 @@ def paper_table(rows: pd.DataFrame) -> Table:
     cells[name] = (num(seen.neutrality.min()), "suggested", "1.000")
     frame = pd.DataFrame.from_dict(cells, orient="index", columns=["measured", PAPER, "predicted"])
     note = "The clocks are those of training / evaluation: moves leave bumps into walls out, steps count them."
-    return table_of(frame, "What the paper says of x, and what we find", first="figure 6, section 7.3", note=note)
+    return table_of(frame, "What the paper says of x, and what we find", first="Figure 6, section 7.3", note=note)
 
 
 def lower_table(rows: pd.DataFrame) -> Table:
