@@ -33,7 +33,7 @@ TAKES = {
         "generalization": "half an hour",
         "gap": "ten minutes",
         "randomness": "an hour",
-        "neural": "an hour",
+        "neural": "a quarter of an hour",
         "misgeneralization": "ten minutes",
         "lotteries": "ten minutes",
         "goals": "12 hours",

@@ -1,88 +1,67 @@
-"""Networks in place of the table (section 8.1 of the paper): REINFORCE, A2C and PPO in each of its worlds."""
+"""Networks in place of the table (section 8.1 of the paper): every algorithm in the paper's nine worlds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from omegaconf import OmegaConf
 
-from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.propagator import Reachable, uniform_policy
-from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.levels import PAPER_WORLDS, world
+from drest_torch.envs.levels import PAPER_WORLDS
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.tabular_job import TabularTraining, last, p_longest
-from drest_torch.jobs.training_job import training_jobs
+from drest_torch.jobs.tabular_job import TabularTraining, last
+from drest_torch.jobs.training_job import over, training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
-from drest_torch.report.plots import PALETTE, THREE_ABREAST, Line, dots, lines_plot
-from drest_torch.report.tables import count, median_range
-from drest_torch.report.template import MISSING, plural
-from drest_torch.statistics.intervals import runs_interval
-from drest_torch.statistics.times import hitting_times
-from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, as_table, value
-from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, gamma_of, tables_job, title, whole_range
+from drest_torch.report.figures import RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
+from drest_torch.report.tables import MISSING, PAPER, count, mean_range, table_of
+from drest_torch.studies.engine import StudyConfig, value
+from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, tables_job, title
+from drest_torch.tracking.effort import is_exact
 
-TITLE = "Networks in place of the table (section 8.1)"
-QUESTION = (
-    "The paper trains tables of logits, and expects its reward to work with neural networks, PPO and A2C as well. "
-    "Does it?"
-)
 CLOCK = "steps"
-"""Of training and of evaluation."""
+"""Of training and of evaluation; that of the worlds."""
 TABLE = "table"
-TITLES = {"reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO"}
-MEASURES = ("usefulness", "neutrality")
-HEADS = ("usefulness", "neutrality (bits)")
+TITLES = {"reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO", "exact": "exact gradients", TABLE: TABLE}
+GAMMA = 0.9
+"""γ of the networks: that of the paper's experiments in these worlds, except the running example."""
+NETWORKS = ("reinforce", "a2c", "ppo", "exact")
+EXPECTED = ("a2c", "ppo")
+"""The algorithms with which the paper expects no large difficulties."""
+MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
+POINTS = 17
+"""Points of a learning curve: as many as training is evaluated, by default."""
+MARK = 0.95
+"""Usefulness and neutrality of an agent that is called useful and neutral."""
 
 
 @dataclass
 class Config(StudyConfig):
-    worlds: list[str] = value([*PAPER_WORLDS])
-    """Each is trained in alone; the first is shown in detail."""
-    seeds: int = limited(at_least=1, default=3)
-    """Networks of each algorithm in each world with DReST."""
-    default_seeds: int = limited(at_least=1, default=1)
-    """Networks of each with the default reward."""
-    run: dict[str, Any] = value({"levels": {"clock": CLOCK}, "policy": {"width": 128}, "evaluations": 24})
-    """What the runs of networks have in place of the values in configs/."""
-    algorithms: dict[str, dict[str, Any]] = value(
-        {"reinforce": {"env_steps": 6000000}, "a2c": {"env_steps": 6000000}, "ppo": {"env_steps": 3000000}}
-    )
-    """The algorithms, each with what else its runs have."""
-    variants: dict[str, dict[str, Any]] = value(
-        {
-            "half the steps": {"env_steps": 3000000},
-            "half the steps, twice the entropy bonus": {"env_steps": 3000000, "algo": {"entropy": 0.6}},
-            "advantages scaled to unit variance": {"algo": {"normalise_advantage": True}},
-        }
-    )
-    """What else is tried with DReST in the first world."""
-    variants_of: list[str] = value(["reinforce", "a2c"])
-    """The algorithms that it is tried with."""
-    agents: int = limited(at_least=1, default=100)
-    """Tabular agents of each kind in each world; their runs are those of the study `example`."""
+    seeds: int = limited(at_least=1, default=5)
+    """Networks of each algorithm with each reward. One network is trained in all nine worlds together."""
+    algorithms: dict[str, int] = value({"reinforce": 6000000, "a2c": 6000000, "ppo": 3000000, "exact": 6000000})
+    """The algorithms that train networks, and their environment steps with DReST; of exact gradients counted steps.
+    They have the settings of ``drest train algo=ALGORITHM levels=paper``."""
+    default_steps: int = limited(at_least=1, default=1000000)
+    """Environment steps with the default reward, which needs fewer."""
+    overrides: list[str] = value([])
+    """Arguments of all runs of networks, over the others: ["policy.width=16"], for instance."""
+    agents: int = limited(at_least=1, default=20)
+    """Tables with each reward in each world, in which they are trained alone."""
     training: TabularTraining = value(replace(EXAMPLE, random_episodes=524288))
     """Training of the tables in the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
     """What differs from that in the other worlds."""
-    mark: float = 0.95
-    """Usefulness and neutrality that are good enough."""
 
 
 QUICK = {
-    "worlds": ["example", "spacious"],
     "seeds": 2,
-    "run": {"policy": {"width": 16}, "evaluations": 4},
-    "algorithms": {algo: {"env_steps": 40000} for algo in TITLES},
-    "variants": {key: {"env_steps": 20000} for key in ("half the steps", "half the steps, twice the entropy bonus")},
-    "variants_of": ["a2c"],
+    "default_steps": 20000,
+    "overrides": ["env_steps=20000", "policy.width=16", "evaluations=2"],
     "agents": 3,
     "training": {"meta_episodes": 32, "decay_episodes": 1024, "random_episodes": 2048},
     "in_worlds": {"meta_episodes": 32, "decay_episodes": 1024},
@@ -90,201 +69,225 @@ QUICK = {
 
 
 class Key(NamedTuple):
-    level: str
     algorithm: str
     """Or the table, whose agents are trained in one run."""
     reward: str
-    change: str = ""
-    """What is different from other runs, in words."""
+    world: str = ""
+    """Of tables; a network is trained in all worlds."""
     seed: int = 0
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the tabular agents and the networks of every world, then the networks with something different."""
+    """Return the networks of each algorithm, then the tables of each world, with both rewards."""
     runs: dict[Key, Job] = {}
-    for name, reward, algo in product(cfg.worlds, ("drest", "default"), (TABLE, *cfg.algorithms)):
-        key, own = Key(name, algo, reward), {} if name == "example" else dict(cfg.in_worlds)
-        if algo == TABLE:
-            runs[key] = tables_job(cfg, "-".join(key[:3]), world=name, clock=CLOCK, reward=reward, **own)
-        else:
-            runs |= networks(cfg, key)
-    for (number, (words, changes)), algo in product(enumerate(cfg.variants.items()), cfg.variants_of):
-        runs |= networks(cfg, Key(cfg.worlds[0], algo, "drest", words), f"-variant-{number}", changes)
+    for reward, (algo, drest_steps) in product(REWARDS, cfg.algorithms.items()):
+        steps = {"drest": drest_steps, "default": cfg.default_steps}[reward]
+        arguments = [f"algo={algo}", "levels=paper", f"reward={reward}", f"reward.gamma={GAMMA}", f"env_steps={steps}"]
+        made = training_jobs(f"{algo}-{reward}", range(cfg.seeds), arguments=over(arguments, cfg.overrides))
+        runs |= {Key(algo, reward, seed=seed): job for seed, job in enumerate(made)}
+    for reward, name in product(REWARDS, PAPER_WORLDS):
+        own = {} if name == "example" else dict(cfg.in_worlds)
+        own |= {"world": name, "reward": reward, "clock": CLOCK, "evaluate_every": cfg.training.meta_episodes}
+        runs[Key(TABLE, reward, name)] = tables_job(cfg, f"{TABLE}-{reward}-{name}", **own)
     return runs
 
 
-def networks(cfg: Config, kind: Key, label: str = "", changes: Any = None) -> dict[Key, Job]:
-    """Return the runs of networks that differ in their seeds."""
-    parts = [OmegaConf.to_container(part) for part in (cfg.run, cfg.algorithms[kind.algorithm])]
-    values = OmegaConf.merge(*parts, changes or {}, {"reward": {"gamma": gamma_of(cfg, kind.level)}})
-    seeds = range(cfg.seeds if kind.reward == "drest" else cfg.default_seeds)
-    options = {"levels": kind.level, "algo": kind.algorithm, "reward": kind.reward}
-    runs = training_jobs("-".join(options.values()) + label, seeds, values, **options)
-    return {kind._replace(seed=seed): job for seed, job in zip(seeds, runs, strict=True)}
+# ---------------------------------------------------------------------------------------------- rows
 
 
-# --------------------------------------------------------------------------------------- measurement
+def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
+    """Return two kinds of rows, by the column ``part``.
 
-
-@lru_cache
-def length_at_random(name: str) -> float:
-    """Return the mean length of a mini-episode in a world if all actions are equally likely."""
-    mdp = compile_levels([world(name).with_clock(CLOCK)])
-    return float(solve(mdp).lengths[0].double() @ Reachable(mdp).evaluate(uniform_policy, 1.0).probability[0])
-
-
-class Course(NamedTuple):
-    """The agents of a run, A of them, after the same environment steps, and by length at the end."""
-
-    steps: np.ndarray
-    """[T]"""
-    usefulness: np.ndarray
-    """[T, A], as the two that follow."""
-    neutrality: np.ndarray
-    p_longer: np.ndarray
-    p_length: np.ndarray
-    """[A, K]"""
-    share_of_best: np.ndarray
-    """[A, K] of m, given the length."""
-
-
-def course(cfg: Config, key: Key, result: Result) -> Course:
-    of = result.arrays
-    if key.algorithm == TABLE:
-        steps = table_steps(result, length_at_random(key.level), cfg.training.random_episodes)
-        useful, neutral = (of[f"{CLOCK}/{name}"].astype(float) for name in MEASURES)
-        p_length, share = (last(result, CLOCK, name) for name in ("p_length", "share_of_best"))
-        return Course(steps, useful, neutral, p_longest(result, CLOCK), p_length, share)
-    names = (*MEASURES, f"p_length/{of['train/lengths'][-1]}")
-    useful, neutral, longer = (of[f"eval/train/{name}"][:, None] for name in names)
-    return Course(of["steps"], useful, neutral, longer, of["train/p_length"][None], of["train/share_of_best"][None])
-
-
-def table_steps(result: Result, length: float, random_episodes: int) -> np.ndarray:
-    """Return [T] environment steps of an agent: known at the end of random play and at the end, even between them."""
-    episodes = result.arrays["episodes"]
-    total = result.numbers["steps"] / result.arrays[f"{CLOCK}/usefulness"].shape[1]
-    later = np.maximum(episodes - random_episodes, 0) / (episodes[-1] - random_episodes)
-    return np.minimum(episodes, random_episodes) * length + later * (total - random_episodes * length)
-
-
-def measure(cfg: Config, done: Done) -> pd.DataFrame:
-    """Return a row for each agent: its end, and after which environment steps it reached what."""
+    - end: what an agent does in a world at the end of training,
+    - curve: the means over worlds of a network during training; ``effort`` is environment steps, or updates of exact
+      gradients, which play nothing.
+    """
     parts = []
     for key, result in done.items():
-        it = course(cfg, key, result)
-        ends = {name: getattr(it, name)[-1] for name in MEASURES}
-        columns = key._asdict() | ends
-        columns["seed"] = key.seed + np.arange(len(it.p_length))
-        columns["both"] = 1.0 * (np.minimum(*ends.values()) >= cfg.mark)
-        columns["p_longer"] = it.p_length[:, -1]
-        columns["share_shorter"], columns["share_longer"] = it.share_of_best[:, 0], it.share_of_best[:, -1]
-        both = np.minimum(it.usefulness, it.neutrality)
-        columns["steps_until_both"] = hitting_times(it.steps, both, cfg.mark, window=1)
-        parts.append(pd.DataFrame(columns | {"seconds": result.numbers.get("wall_seconds", np.nan)}))
+        of_key = {"algorithm": key.algorithm, "reward": key.reward}
+        if key.algorithm == TABLE:
+            ends = {metric: last(result, CLOCK, metric).round(4) for metric in MEASURES}
+            agents = pd.DataFrame({"part": "end", **of_key, "world": key.world, **ends})
+            parts.append(agents.rename_axis("seed").reset_index())
+            continue
+        ends = {metric: result.arrays[f"train/{metric}"].round(4) for metric in MEASURES}
+        parts.append(pd.DataFrame({"part": "end", **of_key, "seed": key.seed, "world": [*PAPER_WORLDS], **ends}))
+        parts.append(pd.DataFrame({"part": "curve", **of_key, "seed": key.seed, **curve_of(result)}))
     return pd.concat(parts, ignore_index=True)
 
 
-# ------------------------------------------------------------------------------------------ the report
-
-
-def report(cfg: Config, done: Done) -> Report:
-    every = measure(cfg, done)
-    agents = every[every.change == ""]
-    here = every[(every.level == cfg.worlds[0]) & (every.reward == "drest") & every.algorithm.isin(cfg.variants_of)]
-    return Report(
-        every.melt([*Key._fields], var_name="metric").dropna(subset=["value"]),
-        lambda: list(quotes(cfg, agents)),
-        {"totals": partial(totals_table, cfg, agents), "changed": partial(changed, cfg, here)},
-        {f"all {measure}": partial(all_agents, cfg, agents, measure) for measure in MEASURES}
-        | {metric: partial(over_training, cfg, done, metric) for metric in (*MEASURES, "p_longer")},
-        partial(sentences, cfg, done, agents, here),
-    )
-
-
-def called(algo: str) -> str:
-    return TITLES.get(algo, algo)
-
-
-def steps(values: pd.Series) -> str:
-    """Return the median of environment steps: ``1.25 M``, or ``never``."""
-    return f"{np.median(values) / 1e6:.2f} M".replace("inf M", "never")
-
-
-def totals(agents: pd.DataFrame) -> pd.DataFrame:
-    """Return texts on each reward and algorithm: means with intervals over seeds, counts, medians of times."""
-    groups = agents.groupby(["reward", "algorithm"], sort=False)
-    found = groups.agg(good=("both", count), steps=("steps_until_both", steps), seconds=("seconds", "median"))
-    for measure in MEASURES:
-        runs = [group.pivot(index="seed", columns="level", values=measure) for _, group in groups]
-        intervals = [(len(each), runs_interval(each).within(0, 1)) for each in runs]
-        found[measure] = [str(it) if seeds > 1 else f"{it.estimate:.3f}" for seeds, it in intervals]
+def curve_of(result: Result) -> dict[str, np.ndarray]:
+    """Return the means over worlds during training, at equal shares of it for all seeds."""
+    steps = result.arrays["steps"]
+    end = result.numbers["updates"] if is_exact(result.numbers) else result.numbers["env_steps"]
+    shares = np.linspace(0, 1, POINTS)
+    found = {"effort": (shares * round(end, -5 if end > 1e5 else -1)).round(0)}
+    for metric in MEASURES:
+        found[metric] = np.interp(shares, steps / steps[-1], result.arrays[f"eval/train/{metric}"]).round(4)
     return found
 
 
-def quotes(cfg: Config, agents: pd.DataFrame) -> Iterator[Quote]:
-    worlds, found = f"{len(cfg.worlds)} worlds", totals(agents)
-    for algo in cfg.algorithms:
-        ends = found.loc["drest", algo]
-        reported = "no large difficulties anticipated" if algo in ("ppo", "a2c") else ""
-        measured = f"U {ends.usefulness}, N {ends.neutrality}; both ≥ {cfg.mark} in {ends.good}"
-        what = f"{worlds}, DReST, a network trained with {called(algo)}, {plural(cfg.seeds, 'seed')}"
-        yield Quote(what, reported, measured)
-    neutrality = found.neutrality["default"].items()
-    yield Quote(f"{worlds}, default, neutrality", "", ", ".join(f"{called(algo)} {text}" for algo, text in neutrality))
+def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
+    """Return the rows of a part, with these values in their columns."""
+    chosen = rows[rows.part == part].dropna(axis=1, how="all")
+    for column, wanted in where.items():
+        chosen = chosen[chosen[column] == wanted]
+    return chosen
 
 
-def totals_table(cfg: Config, agents: pd.DataFrame) -> Table:
-    cells = totals(agents)
-    cells.loc[cells.index.isin(["default"], level=0), ["good", "steps"]] = MISSING  # they are not meant to be neutral
-    cells["seconds"] = cells.seconds.map("{:.0f} s".format).replace("nan s", MISSING)
-    cells.index = [f"{REWARDS[reward]}, {called(algo)}" for reward, algo in cells.index]
-    header = ["", f"both ≥ {cfg.mark}", *HEADS, "environment steps until both", "time"]
-    return as_table(cells[["good", *MEASURES, "steps", "seconds"]], "All worlds together", header)
+def networks(rows: pd.DataFrame, **where: Any) -> pd.DataFrame:
+    """Return what networks do at the end."""
+    ends = of_part(rows, "end", **where)
+    return ends[ends.algorithm != TABLE]
 
 
-def changed(cfg: Config, here: pd.DataFrame) -> Table:
-    groups = here.groupby(["algorithm", "change"], sort=False)
-    cells = groups[["both"]].agg(count).join(groups[[*MEASURES, "share_shorter", "share_longer"]].agg(median_range))
-    cells = cells.sort_index(level="algorithm", sort_remaining=False, kind="stable")
-    cells.index = [f"{called(algo)}, {change or 'as above'}" for algo, change in cells.index]
-    header = ["", f"both ≥ {cfg.mark}", *HEADS, "of m, shorter", "of m, longer"]
-    return as_table(cells, f"{title(cfg.worlds[0])}, DReST, with one thing different", header)
+def is_good(ends: pd.DataFrame) -> pd.Series:
+    """Return for each end whether usefulness and neutrality are at least the mark."""
+    return ends[[*MEASURES]].min(axis=1) >= MARK
 
 
-def sentences(cfg: Config, done: Done, agents: pd.DataFrame, here: pd.DataFrame) -> dict[str, Any]:
-    """Return what the page says."""
-    drest = agents[(agents.algorithm != TABLE) & (agents.reward == "drest")]
-    both = here.groupby(["algorithm", "change"], sort=False).both.mean().unstack(sort=False)
-    worse = both.lt(both[""], axis=0).stack()
-    name = cfg.worlds[0]
-    return {
-        "both": drest.both,
-        "by_algorithm": drest.groupby("algorithm", sort=False).both.agg(count).rename(index=called),
-        "worse": [f"{called(algo)}, {change}" for algo, change in worse.index[worse]],
-        "config": done.planned[Key(name, next(iter(cfg.algorithms)), "drest")].spec["config"],
-        "shown": title(name),
-    }
+def over_worlds(ends: pd.DataFrame) -> pd.DataFrame:
+    """Return the means over worlds, by algorithm and seed."""
+    return ends.groupby(["algorithm", "seed"], sort=False)[[*MEASURES]].mean()
 
 
-def all_agents(cfg: Config, agents: pd.DataFrame, measure: str) -> Plot:
-    """Plot the median and the range of a measure, a row for each world."""
-    shown = agents[(agents.reward == "drest") | (agents.algorithm != TABLE)]
-    label = shown.algorithm.map(called).where(shown.reward == "drest", "default reward")
-    ends = shown.groupby([label, "level"], sort=False)[measure].agg(whole_range)
-    series = {name: group.droplevel(0).rename(title).to_dict() for name, group in ends.groupby(level=0, sort=False)}
-    return dots(series, title=measure, lines={cfg.mark: "--"}, limits=(-0.03, 1.03))
+# -------------------------------------------------------------------------------------------- claims
 
 
-def over_training(cfg: Config, done: Done, metric: str) -> Plot:
-    """Plot a metric of DReST agents in the first world; each network is evaluated after steps of its own."""
-    runs: dict[str, list[Course]] = {}
-    for key, result in done.items():
-        if (key.level, key.reward, key.change) == (cfg.worlds[0], "drest", ""):
-            runs.setdefault(called(key.algorithm), []).append(course(cfg, key, result))
-    x = np.linspace(0, max(it.steps[-1] for several in runs.values() for it in several), 200)
-    lines, words = [], metric.replace("p_longer", "P(longer)")
-    for (name, several), colour in zip(runs.items(), PALETTE, strict=False):
-        curves = [np.interp(x, it.steps, curve, right=np.nan) for it in several for curve in getattr(it, metric).T]
-        lines.append(Line(name, x / 1e6, np.stack(curves, 1), colour))
-    return lines_plot(lines, title=words, xlabel="millions of environment steps", size=THREE_ABREAST)
+def networks_learn(rows: pd.DataFrame) -> bool:
+    """Return whether every algorithm is useful and neutral on average."""
+    means = over_worlds(networks(rows, reward="drest")).groupby("algorithm").mean()
+    return bool((means > 0.9).all(axis=None))
+
+
+def default_is_not_neutral(rows: pd.DataFrame) -> bool:
+    """Return whether networks with the default reward are useful, and far from neutral."""
+    means = over_worlds(networks(rows, reward="default")).groupby("algorithm").mean()
+    return bool((means.usefulness > 0.9).all() and (means.neutrality < 0.2).all())
+
+
+def curves_rise(rows: pd.DataFrame) -> bool:
+    """Return whether usefulness and neutrality of every algorithm end above where they begin."""
+    curves = of_part(rows, "curve", reward="drest").groupby(["algorithm", "effort"])[[*MEASURES]].mean()
+    by_algorithm = curves.groupby("algorithm")
+    return bool((by_algorithm.last() > by_algorithm.first() + 0.5).all(axis=None))
+
+
+CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
+    "Every algorithm trains networks that are useful and neutral: on average over worlds and seeds, usefulness is at "
+    "least {least_u} and neutrality at least {least_n}.": networks_learn,
+    "PPO and A2C have no large difficulties, as the paper expects: in {expected_good} results in a world, both "
+    "measures are at least 0.95.": lambda rows: is_good(expected(rows)).mean() >= 0.9,
+    "The reward makes the difference: with the default reward, the mean neutrality of every algorithm is at most "
+    "{most_default_n}.": default_is_not_neutral,
+    "Usefulness and neutrality rise during training with DReST, with every algorithm.": curves_rise,
+}
+
+
+def expected(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the ends of networks whose algorithm the paper names."""
+    ends = networks(rows, reward="drest")
+    return ends[ends.algorithm.isin(EXPECTED)]
+
+
+def missed(rows: pd.DataFrame) -> str:
+    """Return the worlds in which a network with DReST misses the mark, and how many do, by algorithm."""
+    ends = networks(rows, reward="drest")
+    bad = ends[~is_good(ends)].groupby(["algorithm", "world"], sort=False).size()
+    texts = [f"{TITLES[algo]} in {title(name)} ({number})" for (algo, name), number in bad.items()]
+    return "; ".join(texts) or "none"
+
+
+def extreme(rows: pd.DataFrame, reward: str, metric: str, which: str) -> str:
+    """Return the lowest or the highest mean of an algorithm."""
+    means = over_worlds(networks(rows, reward=reward))[metric].groupby("algorithm").mean()
+    return f"{means.agg(which):.3f}"
+
+
+NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "least_u": partial(extreme, reward="drest", metric="usefulness", which="min"),
+    "least_n": partial(extreme, reward="drest", metric="neutrality", which="min"),
+    "most_default_n": partial(extreme, reward="default", metric="neutrality", which="max"),
+    "expected_good": lambda rows: count(is_good(expected(rows))),
+    "missed": missed,
+    "seeds": lambda rows: networks(rows).seed.nunique(),
+    "agents": lambda rows: of_part(rows, "end", algorithm=TABLE).seed.nunique(),
+}
+
+
+# -------------------------------------------------------------------------------- figures and tables
+
+
+def in_worlds(rows: pd.DataFrame, metric: str) -> Plot:
+    """Plot a measure of agents with DReST, a row for each world."""
+    ends = of_part(rows, "end", reward="drest")
+    ends = ends.assign(world=ends.world.map(title))
+    return dot_figure(
+        dots_of(ends, row="world", value=metric, by="algorithm", spread=RANGE, labels=TITLES),
+        title="The paper's nine worlds, DReST",
+        xlabel=MEASURES[metric],
+        ylabel="",
+        lines={MARK: f"{MARK:g}"},
+    )
+
+
+def learning(rows: pd.DataFrame, algorithm: str) -> Plot:
+    """Plot usefulness and neutrality of an algorithm during training, means over worlds."""
+    curves: list[Curve] = []
+    unit, xlabel = (1, "updates") if algorithm == "exact" else (1e6, "million environment steps")
+    for reward, metrics in {"drest": ["usefulness", "neutrality"], "default": ["neutrality"]}.items():
+        of_reward = of_part(rows, "curve", algorithm=algorithm, reward=reward)
+        of_reward = of_reward.assign(effort=of_reward.effort / unit)
+        for metric in metrics:
+            name = f"{metric}, {REWARDS[reward]} reward"
+            curves += curves_of(
+                of_reward, x="effort", y=metric, by="algorithm", spread=RANGE, labels={algorithm: name}, look="-"
+            )
+    return curve_figure(
+        curves,
+        title=f"{TITLES[algorithm]}, the paper's nine worlds together",
+        xlabel=xlabel,
+        ylabel="usefulness; neutrality (bits)",
+    )
+
+
+def totals_table(rows: pd.DataFrame) -> Table:
+    """Return the means over worlds of each algorithm and reward, beside what the paper expects."""
+    cells: dict[str, dict[str, str]] = {}
+    for reward in REWARDS:
+        ends = of_part(rows, "end", reward=reward)
+        means, good = over_worlds(ends), is_good(ends)
+        for algo in ends.algorithm.unique():
+            texts = {metric: mean_range(means.loc[algo][metric]) for metric in MEASURES}
+            texts[f"both ≥ {MARK:g}"] = count(good[ends.algorithm == algo]) if reward == "drest" else MISSING
+            texts[PAPER] = "no large difficulties" if reward == "drest" and algo in EXPECTED else MISSING
+            cells[f"{REWARDS[reward]}, {TITLES[algo]}"] = texts
+    note = (
+        "Means over worlds: the mean, the lowest and the highest seed. Both: how many results, one for each seed and "
+        f"world, have usefulness and neutrality of at least {MARK:g}. Networks are trained in all worlds together, "
+        "tables in each alone."
+    )
+    frame = pd.DataFrame.from_dict(cells, orient="index")
+    return table_of(frame, "All worlds together", first="reward and algorithm", note=note)
+
+
+def world_table(rows: pd.DataFrame, algorithm: str) -> Table:
+    """Return what an algorithm reaches in each world."""
+    columns = {}
+    for reward, metric in (("drest", "usefulness"), ("drest", "neutrality"), ("default", "neutrality")):
+        ends = of_part(rows, "end", algorithm=algorithm, reward=reward)
+        columns[f"{metric}, {REWARDS[reward]}"] = ends.groupby("world", sort=False)[metric].agg(mean_range)
+    cells = pd.DataFrame(columns).reindex([*PAPER_WORLDS]).fillna(MISSING)
+    cells.index = cells.index.map(title)
+    note = "Mean, lowest and highest seed; neutrality in bits."
+    return table_of(cells, f"{TITLES[algorithm]}, world by world", first="world", note=note)
+
+
+FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
+    **{metric: partial(in_worlds, metric=metric) for metric in MEASURES},
+    **{algo: partial(learning, algorithm=algo) for algo in NETWORKS},
+}
+TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
+    "totals": totals_table,
+    **{algo: partial(world_table, algorithm=algo) for algo in NETWORKS},
+}

@@ -1,178 +1,132 @@
-"""The study of networks: what is measured of agents over training, and of a policy that moves at random."""
-
-import math
-from unittest.mock import patch
+"""The study of networks: its runs, the rows of each agent, and rows that refute each claim."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from drest_torch.envs.levels import world
-from drest_torch.jobs.job import Job, Result
-from drest_torch.statistics.intervals import runs_interval
+from drest_torch.envs.levels import PAPER_WORLDS, world
+from drest_torch.jobs.job import Result
 from drest_torch.studies import neural
-from drest_torch.studies.catalogue import all_studies
-from tests.helpers.simulator import enumerate_policy, uniform_policy
-from tests.helpers.studies import composed, composed_study, reported
+from tests.helpers.studies import composed_study, table_ends
 
-
-@pytest.mark.parametrize(
-    ("useful", "neutral", "both"),
-    [([0, 1, 1, 1], [0, 0, 1, 1], 20), ([0, 1, 0.5, 1], [1, 1, 1, 1], 30), ([1, 1, 1, 1], [1, 1, 1, 0.9], math.inf)],
-)
-def test_what_counts_is_when_both_are_good_for_good(useful, neutral, both):
-    arrays = {"steps": np.arange(4) * 10, "train/lengths": np.array([4, 8])}
-    arrays |= {"train/p_length": np.array([0.8, 0.2]), "train/share_of_best": np.array([0.5, 0.7])}
-    curves = {"usefulness": useful, "neutrality": neutral, "p_length/8": [0, 0.2, 0, 0.2]}
-    arrays |= {f"eval/train/{name}": np.array(curve, float) for name, curve in curves.items()}
-    key = neural.Key("example", "ppo", "drest", seed=2)
-    agent = neural.measure(composed("neural"), {key: Result({"wall_seconds": 2.5}, arrays)}).iloc[0]
-    assert agent.steps_until_both == both
-    assert (agent.seed, agent.seconds, agent.both) == (2, 2.5, math.isfinite(both))
-    assert (agent.p_longer, agent.share_shorter, agent.share_longer) == (0.2, 0.5, 0.7)
-
-
-def test_the_steps_of_a_table_are_those_it_took():
-    episodes = np.array([0, 500, 1000, 2000])
-    result = Result({"steps": 3 * 12_000}, {"episodes": episodes, "steps/usefulness": np.zeros((4, 3))})
-    assert neural.table_steps(result, 3.5, 1000) == pytest.approx([0, 1750, 3500, 12_000])
-
-
-def test_the_length_at_random_is_that_of_all_trajectories():
-    found = enumerate_policy(world("spacious").with_clock("steps"), uniform_policy, 1.0)
-    mean = sum(length * float(probability) for length, (probability, _) in found.items())
-    assert neural.length_at_random("spacious") == pytest.approx(mean)
-
-
-@pytest.mark.slow
-def test_the_tables_are_those_of_the_study_of_the_table():
-    """So that they are trained once when all studies are run."""
-    digests = {job.digest() for job in all_studies()["example"].jobs(composed_study("example")).values()}
-    planned = neural.jobs(composed_study("neural")).items()
-    tables = {job.digest() for key, job in planned if key.algorithm == neural.TABLE}
-    assert (len(tables), tables <= digests) == (18, True)
-
-
-FEW = composed_study("neural", "study.worlds=[example,spacious]", "study.seeds=2", "study.agents=3")
-FEW.algorithms = {"ppo": {"env_steps": 30}, "a2c": {"env_steps": 60}}
-FEW.variants, FEW.variants_of = {"half the steps": {"env_steps": 15}}, ["a2c"]
-ENDS = {  # usefulness and neutrality of each seed of the networks
-    ("example", "ppo"): ((0.99, 0.97), (0.96, 0.98)),
-    ("spacious", "ppo"): ((0.90, 0.99), (1.0, 0.96)),
-    ("example", "a2c"): ((0.94, 0.99), (0.97, 0.96)),
-    ("spacious", "a2c"): ((0.99, 0.5), (0.98, 0.6)),
-    ("example", "half the steps"): ((0.7, 0.99), (0.8, 0.9)),
+ARRAYS = {
+    "steps": np.array([0.0, 1_000_000, 2_040_000]),
+    "eval/train/usefulness": np.array([0.1, 0.5, 0.9]),
+    "eval/train/neutrality": np.array([0.2, 0.6, 1.0]),
+    "train/usefulness": np.linspace(0.92, 1.0, 9),
+    "train/neutrality": np.ones(9),
 }
-DEFAULT = {"ppo": ((1.0, 0.1),), "a2c": ((0.9, 0.2),)}
-TABLES = {"drest": ((1.0, 0.98, 0.5), (0.99, 0.96, 1.0)), "default": ((1.0, 1.0, 1.0), (0.0, 0.2, 0.1))}
-ARGUMENTS = []
-
-
-def light(label, seeds, values, **options):
-    """The runs of a configuration, which is not composed."""
-    ARGUMENTS.append((label, [*seeds], values, options))
-    config = {"env_steps": values["env_steps"], "gamma": values["reward"]["gamma"]}
-    return [Job(f"{label}-{seed}", "none:none", {"config": config | {"label": label, "seed": seed}}) for seed in seeds]
-
-
-def result(key):
-    if key.algorithm == neural.TABLE:
-        useful, neutral = (np.array([[0.0] * 3, each, each]) for each in TABLES[key.reward])
-        chances = np.stack([np.full((3, 3), 0.6), np.full((3, 3), 0.4)], -1)
-        arrays = {"episodes": np.array([0, 524288, 600_000]), "steps/usefulness": useful, "steps/neutrality": neutral}
-        arrays |= {"steps/p_length": chances, "steps/share_of_best": 0 * chances + [0.9, 0.8]}
-        return Result({"steps": 3 * 4_000_000}, arrays)
-    of = ENDS[key.level, key.change or key.algorithm] if key.reward == "drest" else DEFAULT[key.algorithm]
-    useful, neutral = of[key.seed]
-    reached = np.array([0.2, 0.9 if key.seed else 1.0, 1.0]) * [[useful], [neutral]]
-    arrays = {"steps": np.array([0, 1e6, 2e6]) * (1 + (key.algorithm == "a2c")), "train/lengths": np.array([4, 8])}
-    arrays |= {"train/p_length": np.array([0.7, 0.3]), "train/share_of_best": np.array([0.5, useful])}
-    curves = dict(zip(("usefulness", "neutrality"), reached, strict=True)) | {"p_length/8": np.array([0.5, 0.4, 0.3])}
-    arrays |= {f"eval/train/{name}": curve for name, curve in curves.items()}
-    return Result({"wall_seconds": 10.0 + key.seed}, arrays)
+SAMPLED = Result({"env_steps": 2_040_000}, ARRAYS)
 
 
 @pytest.fixture(scope="module")
-def found():
-    ARGUMENTS.clear()
-    with patch.object(neural, "training_jobs", light), patch.object(neural, "length_at_random", lambda name: 3.0):
-        yield reported(neural, FEW, result)
+def planned():
+    return neural.jobs(composed_study("neural"))
 
 
-def test_networks_are_trained_with_the_discount_of_their_world(found):
-    by_label = {label: (seeds, values, options) for label, seeds, values, options in ARGUMENTS}
-    assert by_label["spacious-a2c-drest"][0] == [0, 1]
-    assert by_label["spacious-a2c-default"][0] == [0]
-    assert by_label["spacious-a2c-drest"][1]["reward"]["gamma"] == 0.9
-    assert by_label["example-a2c-drest"][1]["reward"]["gamma"] == 0.95
-    assert by_label["example-a2c-drest"][2] == {"levels": "example", "algo": "a2c", "reward": "drest"}
-    changed = by_label["example-a2c-drest-variant-0"][1]
-    assert (changed["env_steps"], changed["evaluations"]) == (15, 24)
-    assert len(by_label) == 2 * 2 * 2 + 1
+def test_networks_have_five_seeds_with_each_reward(planned):
+    networks = [key for key in planned if key.algorithm != neural.TABLE]
+    assert len(networks) == 4 * 2 * 5
+    assert len(planned) - len(networks) == 2 * 9
 
 
-def test_what_is_quoted_of_each_algorithm(found):
-    ppo, a2c, default = found.quotes()
-    useful, neutral = (runs_interval([[0.99, 0.9], [0.96, 1.0]]), runs_interval([[0.97, 0.99], [0.98, 0.96]]))
-    assert ppo.measured == f"U {useful.within(0, 1)}, N {neutral.within(0, 1)}; both ≥ 0.95 in 3 of 4"
-    assert ppo.reported == "no large difficulties anticipated"
-    assert a2c.what == "2 worlds, DReST, a network trained with A2C, 2 seeds"
-    assert a2c.measured.endswith("both ≥ 0.95 in 1 of 4")
-    assert default.measured.endswith("PPO 0.100, A2C 0.200")
-    assert default.measured.startswith("table 0.100 (0.0")
+def test_a_run_is_that_of_the_published_command(planned):
+    config = planned[neural.Key("ppo", "drest", seed=3)].spec["config"]
+    assert config["levels"]["name"] == "paper"
+    assert config["env_steps"] == 3_000_000
+    assert config["reward"]["gamma"] == 0.9
+    assert config["seed"] == 3
+    assert planned[neural.Key("ppo", "default")].spec["config"]["env_steps"] == 1_000_000
 
 
-def test_totals_have_the_median_of_steps_until_both(found):
-    rows = {str(row[0]): [*row[1:]] for row in found.tables["totals"]().rows}
-    # Two agents of PPO are there at the second evaluation or at the third, one never.
-    assert rows["DReST, PPO"][0] == "3 of 4"
-    assert rows["DReST, PPO"][3:] == ["2.00 M", "10 s"]
-    assert rows["DReST, A2C"][3] == "never"
-    assert rows["DReST, table"][0] == "4 of 6"
-    assert rows["DReST, table"][4] == "–"
-    assert rows["default, PPO"][0] == rows["default, PPO"][3] == "–"
-    assert rows["default, PPO"][1] == "1.000"
+def test_the_worlds_are_played_on_the_clock_of_the_study():
+    assert {world(name).clock for name in PAPER_WORLDS} == {neural.CLOCK}
 
 
-def test_variants_are_compared_with_what_is_usual(found):
-    values = found.values()
-    assert values["worse"] == ["A2C, half the steps"]
-    assert values["by_algorithm"].to_dict() == {"PPO": "3 of 4", "A2C": "1 of 4"}
-    assert (values["both"].sum(), len(values["both"])) == (4, 8)
-    assert values["shown"] == "Running example"
-    assert values["config"]["label"] == "example-ppo-drest"
-    rows = {str(row[0]): [*row[1:]] for row in found.tables["changed"]().rows}
-    assert rows["A2C, as above"] == [
-        "1 of 2",
-        "0.955 (0.940 to 0.970)",
-        "0.975 (0.960 to 0.990)",
-        "0.500",
-        "0.955 (0.940 to 0.970)",
-    ]
-    assert rows["A2C, half the steps"][:2] == ["0 of 2", "0.750 (0.700 to 0.800)"]
+def test_a_network_has_a_row_for_each_world():
+    rows = neural.rows(None, {neural.Key("ppo", "drest", seed=2): SAMPLED})
+    ends = neural.of_part(rows, "end", algorithm="ppo", seed=2)
+    assert ends.world.tolist() == [*PAPER_WORLDS]
+    assert ends.usefulness.tolist() == pytest.approx(np.linspace(0.92, 1.0, 9))
 
 
-def test_rows_have_a_number_for_each_agent(found):
-    def of(metric, algorithm):
-        rows = found.rows[(found.rows.metric == metric) & (found.rows.algorithm == algorithm)]
-        rows = rows[(rows.level == "spacious") & (rows.reward == "drest")]
-        return dict(zip(rows.seed, rows.value, strict=True))
-
-    assert of("neutrality", neural.TABLE) == {0: 0.99, 1: 0.96, 2: 1.0}
-    assert of("p_longer", "ppo") == {0: 0.3, 1: 0.3}
-    assert of("share_shorter", "ppo") == {0: 0.5, 1: 0.5}
-    assert of("share_longer", "ppo") == {0: 0.9, 1: 1.0}
-    assert of("seconds", "a2c") == {0: 10.0, 1: 11.0}
-    # At random for 524,288 mini-episodes of three steps each, and then evenly to 4 million.
-    assert of("steps_until_both", neural.TABLE)[0] == pytest.approx(524_288 * 3)
-    assert of("steps_until_both", "ppo") == {0: np.inf, 1: 2e6}
+def test_a_curve_ends_with_the_steps_of_training():
+    curve = neural.curve_of(SAMPLED)
+    assert curve["effort"][-1] == 2_000_000
+    assert curve["usefulness"][[0, -1]].tolist() == [0.1, 0.9]
+    assert len(curve["effort"]) == neural.POINTS
 
 
-def test_plots_are_of_agents_trained_with_drest(found):
-    alt = found.plots["all neutrality"]().alt
-    assert "PPO from 0.97 to 0.97" in alt  # medians over seeds: (0.97 + 0.98) / 2 and (0.99 + 0.96) / 2
-    assert "A2C from 0.55 to 0.97" in alt
-    assert "default reward from 0.10 to 0.20" not in alt
-    curves = found.plots["p_longer"]()
-    assert curves.alt.startswith("P(longer), against millions of environment steps: table from 0.4 to")
-    assert "A2C from 0.5 to 0.3" in curves.alt
-    assert "PPO from 0.5 to nan" in curves.alt  # it is trained for half as many steps
+def test_exact_gradients_are_counted_in_updates():
+    numbers = {"env_steps": 0, "updates": 500, "levels_per_update": 9}
+    assert neural.curve_of(Result(numbers, ARRAYS))["effort"][-1] == 500
+
+
+def test_a_table_has_a_row_for_each_agent():
+    result = table_ends({"steps": ((0.9, 1.0), (0.8, 0.7), (0.5, 0.5))})
+    rows = neural.rows(None, {neural.Key(neural.TABLE, "drest", "spacious"): result})
+    assert rows.neutrality.tolist() == [0.9, 1.0]
+    assert rows.usefulness.tolist() == [0.8, 0.7]
+    assert rows.seed.tolist() == [0, 1]
+    assert set(rows.world) == {"spacious"}
+
+
+@pytest.fixture
+def rows():
+    """Rows of every algorithm: 0.98 in all worlds, with the default reward a neutrality of 0."""
+    parts = []
+    for algorithm in (*neural.NETWORKS, neural.TABLE):
+        for reward, neutrality in ("drest", 0.98), ("default", 0.0):
+            kind = {"algorithm": algorithm, "reward": reward}
+            ends = [{"seed": seed, "world": name} for seed in (0, 1) for name in PAPER_WORLDS]
+            parts.append(pd.DataFrame(ends).assign(part="end", **kind, usefulness=0.98, neutrality=neutrality))
+            curve = pd.DataFrame({"seed": [0, 0], "effort": [0, 1e6], "usefulness": [0.1, 0.98]})
+            parts.append(curve.assign(part="curve", **kind, neutrality=[0.1, neutrality]))
+    return pd.concat(parts, ignore_index=True)
+
+
+def changed(rows, metric, number, **where):
+    chosen = pd.Series(True, rows.index)
+    for column, value in where.items():
+        chosen &= rows[column] == value
+    return rows.assign(**{metric: rows[metric].mask(chosen, number)})
+
+
+@pytest.mark.parametrize(
+    ("claim", "metric", "number", "where"),
+    [
+        (neural.networks_learn, "neutrality", 0.8, {"algorithm": "reinforce", "part": "end", "reward": "drest"}),
+        (neural.networks_learn, "usefulness", 0.8, {"algorithm": "exact", "part": "end", "reward": "drest"}),
+        (neural.default_is_not_neutral, "neutrality", 0.3, {"algorithm": "ppo", "reward": "default"}),
+        (neural.default_is_not_neutral, "usefulness", 0.8, {"algorithm": "ppo", "reward": "default"}),
+        (neural.curves_rise, "neutrality", 0.5, {"part": "curve", "algorithm": "a2c", "effort": 1e6}),
+    ],
+)
+def test_an_algorithm_refutes_a_claim(claim, metric, number, where, rows):
+    assert claim(rows)
+    assert not claim(changed(rows, metric, number, **where))
+
+
+def test_worlds_that_are_missed_are_named(rows):
+    assert neural.missed(rows) == "none"
+    bad = changed(rows, "neutrality", 0.9, algorithm="reinforce", reward="drest", world="last_moment", seed=1)
+    assert neural.missed(bad) == "REINFORCE in Last Moment (1)"
+
+
+def test_the_paper_stands_beside_what_is_measured(rows):
+    table = neural.totals_table(rows)
+    assert table.header == ["reward and algorithm", "usefulness", "neutrality", "both ≥ 0.95", "the paper"]
+    found = {row[0]: [*row[1:]] for row in table.rows}
+    assert found["DReST, PPO"] == ["0.980", "0.980", "18 of 18", "no large difficulties"]
+    assert found["default, PPO"] == ["0.980", "0.000", "–", "–"]
+
+
+def test_every_figure_is_made(rows):
+    for name, figure in neural.FIGURES.items():
+        assert figure(rows).alt, name
+
+
+def test_a_table_of_worlds_is_in_the_order_of_the_paper(rows):
+    table = neural.world_table(rows, "ppo")
+    assert [row[0] for row in table.rows][:2] == ["Running example", "Fewer For Longer"]
+    assert [*table.rows[0][1:]] == ["0.980", "0.980", "0.000"]
