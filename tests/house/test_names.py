@@ -11,7 +11,7 @@ MOST_AT_THE_TOP = 20
 """Modules at the top of `drest_torch`, besides its `__init__.py`."""
 # class: the folders whose modules each have one, as they are found by it when a configuration names them
 OF_EACH_MODULE = {
-    "Config": ("algos", "algos/objectives", "drest_torch/studies"),
+    "Config": ("algos", "algos/objectives", "drest_torch/studies", "drest_torch/studies/ratio"),
     "Objective": ("algos/objectives",),
     "Key": ("drest_torch/studies",),
 }
@@ -20,6 +20,11 @@ SEVERAL = {
     "__init__": "a package has one",
     "base": "a room has one: what its modules share",
     "config": "the dataclasses of a room",
+    "claims": "those of a study",
+    "figures": "those of a study, and what all are made of in `report`",
+    "pages": "the figures and tables of a study's page",
+    "runs": "those of a study",
+    "scores": "of agents: on unseen levels in `studies`, in forks and menus in `choices`",
     "memory": "agents that remember in the study `randomness`, and its mathematics in `choices`",
 }
 
