@@ -20,7 +20,6 @@ from typing import Any
 import torch
 import yaml
 
-from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, pressed
 from drest_torch.commands.help import keys_of
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
@@ -47,24 +46,6 @@ def of_study(name: str) -> Any:
     """Return what is kept of a study."""
     path = KEPT / f"{name}.json"
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
-
-
-def critical() -> str:
-    """Return the largest prices that DReST pays for a shift of P(longer)."""
-    shifts, sizes = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.5, 0.9)), (16, 32, 64)
-    rows = [(f"{p:g} → {q:g}", *(f"{critical_cost(p, q, LAM, size):.2f}" for size in sizes)) for p, q in shifts]
-    return in_markdown(("from → to, P(longer)", *(f"E = {size}" for size in sizes)), rows)
-
-
-def button() -> str:
-    """Return the usefulness of what training comes to and of what maximises the return, with a button by chance."""
-    episodes = (2, 8, 16, 32, 64)
-    rows = [
-        (f"{chance:g}", words, *(f"{button_usefulness(chance, longer(chance, LAM, size)):.3f}" for size in episodes))
-        for chance in (0.5, 0.2)
-        for words, longer in (("training's fixed point", pressed), ("the maximiser of the return", best_pressed))
-    ]
-    return in_markdown(("the button works with", "usefulness of", *(f"E = {size}" for size in episodes)), rows)
 
 
 def largest() -> str:
