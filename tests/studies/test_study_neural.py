@@ -111,6 +111,7 @@ def test_worlds_that_are_missed_are_named(rows):
     assert neural.missed(rows) == "none"
     bad = changed(rows, "neutrality", 0.9, algorithm="reinforce", reward="drest", world="last_moment", seed=1)
     assert neural.missed(bad) == "REINFORCE in Last Moment (1)"
+    assert neural.missed(changed(rows, "usefulness", 0.9, reward="drest")) == "72 of 72"
 
 
 def test_the_paper_stands_beside_what_is_measured(rows):
