@@ -9,6 +9,9 @@ import pytest
 
 from drest_torch.jobs.tabular_job import last, train
 from drest_torch.studies import example
+from drest_torch.studies.example.claims import end_of
+from drest_torch.studies.shared import AS_REPORTED
+from drest_torch.studies.study_rows import read_rows
 from tests.helpers.documents import load
 from tests.helpers.studies import composed_study
 
@@ -104,19 +107,17 @@ def test_no_results_is_a_sentence(tmp_path):
 def test_the_code_still_finds_the_first_line_of_the_table():
     """The ten default and ten DReST agents of the paper's Figure 3, trained anew."""
     cfg = composed_study("example")
-    lines = {quote["what"]: quote["measured"] for quote in kept()["example"]["quotes"]}
-    for reward, words in example.REWARDS.items():
+    rows, _ = read_rows(tables.KEPT / "example.csv")
+    for reward in example.REWARDS:
         job = example.jobs(cfg)[example.Key("example", "moves", reward)]
         spec = job.spec | {"agents": cfg.agents_in_paper, "evaluated_on": ["steps"]}
         spec["training"] = spec["training"] | {"evaluate_every": cfg.training.meta_episodes}
         trained = train(spec, Path("."))
-        beginning = f"example, {words}, trained on moves, evaluated on timesteps"
-        line = next(measured for what, measured in lines.items() if what.startswith(beginning))
-        for measure in ("neutrality", "usefulness"):
-            mean, sd = (float(each) for each in re.search(rf"{measure[0].upper()} (\S+) ± ([\d.]+)", line).groups())
-            values = last(trained, "steps", measure)
-            assert np.isclose(values.mean(), mean, atol=6e-4)
-            assert np.isclose(values.std(ddof=1), sd, atol=6e-4)
+        published = end_of(rows, reward, AS_REPORTED, sample="first").loc["example"]
+        for metric in ("neutrality", "usefulness"):
+            values = last(trained, "steps", metric)
+            assert np.isclose(values.mean(), published[metric], atol=6e-4)
+            assert np.isclose(values.std(ddof=1), published[f"{metric}_sd"], atol=6e-4)
 
 
 def test_every_claim_of_a_published_page_holds():

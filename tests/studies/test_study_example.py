@@ -156,7 +156,8 @@ def test_other_rows_refute_the_claim(rows, beginning, column, value, where):
 
 
 def test_a_choice_unlike_the_paper_s_refutes_the_claim(rows, monkeypatch):
-    monkeypatch.setattr(claims, "REPORTED_CHOICES", {"spacious": ("longer", ""), "equal_value": ("shorter", "")})
+    monkeypatch.setattr(claims, "REPORTED_CHOICES", {"spacious": ("shorter", ""), "equal_value": ("shorter", "")})
+    monkeypatch.setattr(claims, "OTHER_CHOICE", "spacious")
     assert claims.chooses_as_reported(rows)
     assert not claims.chooses_as_reported(changed(rows, "longer", 8, world="equal_value", reward="default"))
 

@@ -33,6 +33,8 @@ REPORTED_CHOICES = {
     "spacious": ("longer", "default agents: longer, C3"),
 }
 """The length that default agents choose consistently, and what the captions of Figures 9 to 16 say of the world."""
+OTHER_CHOICE = "around_the_corner"
+"""The world in which our default agents choose another length than the paper's."""
 CLOSE = 2
 """A mean is that of the paper if it is at most so many standard errors of the difference apart."""
 MOST = 0.9
@@ -85,10 +87,11 @@ def others(ends: pd.DataFrame) -> pd.DataFrame:
 
 
 def chooses_as_reported(rows: pd.DataFrame) -> bool:
-    """Return whether default agents choose the length that the paper says, in each world of which it says one."""
+    """Return whether default agents choose the length that the paper says, in each world but Around The Corner."""
     ends = end_of(rows, "default", AS_REPORTED)
     shares = {"longer": ends.longer / ends.agents, "shorter": 1 - ends.longer / ends.agents}
-    return all(shares[length][name] >= MOST for name, (length, _) in REPORTED_CHOICES.items() if name != EXAMPLE)
+    agree = {name: shares[length][name] >= MOST for name, (length, _) in REPORTED_CHOICES.items() if name != EXAMPLE}
+    return [name for name, same in agree.items() if not same] == [OTHER_CHOICE]
 
 
 def useful_as_default(rows: pd.DataFrame) -> pd.Series:
@@ -157,8 +160,10 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     ),
     "They are about as useful as default agents, as the paper says: mean usefulness differs by at most "
     "{useful_apart}.": lambda rows: within(useful_as_default(rows), 0, 0.1),
-    "Default agents choose the length that the paper says, in all of the {reported_choices} other worlds of which it "
-    "says one.": chooses_as_reported,
+    "Default agents choose the length that the paper says in {same_choices} of the {reported_choices} other worlds of "
+    "which it says one. In Around The Corner the paper's take the shorter, and {other_choice} of ours the longer.": (
+        chooses_as_reported
+    ),
     "In Hidden Treasure our agents reach maximal usefulness, and the paper's are far from it. Without the discount of "
     "coins ours are far from it, too.": reaches_discounted_treasure,
     "Trained on every step with the paper's schedules, agents of {steps_fail} of the {worlds} worlds do not become "
@@ -195,6 +200,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "least_neutral": lambda rows: f"{others(end_of(rows, 'drest', AS_REPORTED)).neutrality.min():.3f}",
     "useful_apart": lambda rows: f"{useful_as_default(rows).abs().max():.3f}",
     "reported_choices": lambda rows: len(REPORTED_CHOICES) - 1,
+    "same_choices": lambda rows: len(REPORTED_CHOICES) - 2,
+    "other_choice": lambda rows: f"{end_of(rows, 'default', AS_REPORTED).longer[OTHER_CHOICE]:.0f}",
     "worlds": lambda rows: len(end_of(rows, "drest", STEPS)),
     "steps_fail": lambda rows: int((~useful_and_neutral(end_of(rows, "drest", STEPS))).sum()),
     "random_episodes": lambda rows: f"{cures(rows).mini_episodes[RANDOM_PLAY]:,.0f}",

@@ -24,6 +24,7 @@ RANDOM_PLAY = "random play first"
 """The change to training on every step with which agents of both rewards learn; the last of the study's cures."""
 TRAINED = {MOVES: ("moves", "moves"), AS_REPORTED: ("moves", "steps"), RANDOM_FIRST: ("steps", "steps")}
 """The clock of training and the clock of evaluation, by their name on the page."""
+WORDS = {MOVES: "trained and evaluated on moves", AS_REPORTED: "trained on moves, evaluated on every step"}
 DEFINITIONS = ("own", "common")
 """The final usefulness of which an agent is to reach a share: its own, or the median of default agents."""
 SHARES = (0.5, 0.8, 0.9, 0.95)
@@ -116,6 +117,22 @@ def small_as_reported(rows: pd.DataFrame) -> bool:
     return bool((known(rows, AS_REPORTED).estimate <= SMALL).all())
 
 
+def large_at_other_share(rows: pd.DataFrame) -> bool:
+    """Return whether the tax is not small in some world at a smaller share."""
+    return bool(len(large(rows)))
+
+
+def large(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the taxes on the paper's clocks at a smaller share that are not small."""
+    taxes = pd.concat([known(rows, AS_REPORTED, share) for share in SHARES if share < HEADLINE])
+    return taxes[taxes.estimate > SMALL]
+
+
+def _large(rows: pd.DataFrame) -> str:
+    taxes = large(rows).itertuples()
+    return "; ".join(f"{tax.estimate:.2f} in {title(tax.world)} at {tax.share:.0%}" for tax in taxes)
+
+
 def large_with_common_mark(rows: pd.DataFrame) -> bool:
     """Return whether the tax is not small in some world if both rewards have to reach the same usefulness."""
     return bool((known(rows, AS_REPORTED, definition="common").estimate > SMALL).any())
@@ -135,6 +152,7 @@ def faster_after_random_play(rows: pd.DataFrame) -> bool:
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "On the paper's clocks the shutdownability tax is small, as the paper says: the median DReST agent takes {tax} "
     "times the mini-episodes of the median default agent to reach {share} of its final usefulness.": small_as_reported,
+    "At a smaller share of final usefulness it is not small everywhere: {tax_large}.": large_at_other_share,
     "It is not small everywhere if both rewards have to reach {share} of the default agents' final usefulness: "
     "{tax_common} times, most in {tax_common_most}.": large_with_common_mark,
     "Evaluated on moves, the tax depends on the world: from {tax_moves} times, most in {tax_most}.": large_on_moves,
@@ -166,6 +184,7 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "share": lambda rows: f"{HEADLINE:.0%}",
     "small": lambda rows: f"{SMALL:g}",
     "tax": lambda rows: span(known(rows, AS_REPORTED)),
+    "tax_large": _large,
     "tax_common": lambda rows: span(known(rows, AS_REPORTED, definition="common")),
     "tax_moves": lambda rows: span(known(rows, MOVES)),
     "tax_most": lambda rows: _most(known(rows, MOVES)),
@@ -191,10 +210,10 @@ def tax_figure(rows: pd.DataFrame) -> Plot:
         title="The shutdownability tax in the paper's worlds",
         xlabel="mini-episodes, DReST ÷ default",
         ylabel="world",
-        lines={1: "as fast as default agents", SMALL: "small up to here"},
-        limits=(0.5, 2.0),
+        lines={1: "as fast as default agents"},
+        limits=(0.5, 4.0),
         caption="Ratio of the median times, trained on moves and evaluated on every step as in the paper. Right of 1, "
-        "DReST agents are slower.",
+        f"DReST agents are slower; up to {SMALL:g} the tax is called small.",
     )
 
 
@@ -208,7 +227,7 @@ def tax_table(rows: pd.DataFrame, clocks: str) -> Table:
         cells.insert(
             len(cells.columns), PAPER, ["about 1, by eye" if name == title(EXAMPLE) else DASH for name in cells.index]
         )
-    caption = f"The shutdownability tax, {clocks}: mini-episodes, DReST ÷ default, until a share of final usefulness"
+    caption = f"The shutdownability tax, {WORDS[clocks]}: mini-episodes, DReST ÷ default, by share of final usefulness"
     note = "Ratio of medians, with its 95 % bootstrap interval over agents. A dash: both rewards were there before "
     note += "training, or neither ever was."
     return table_of(cells, caption, first="world", note=note)
