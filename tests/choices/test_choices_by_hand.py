@@ -10,7 +10,7 @@ import torch
 
 from drest_torch.choices import (
     archetypes,
-    arms,
+    variants,
     axioms,
     bits,
     buttons,
@@ -220,25 +220,25 @@ def test_what_an_arm_is_trained_for(reward):
     discounts = [sum((1 - p * 0.1) ** i * 0.9 ** (-i / 2) for i in range(4)) for p in (0.3, 0.7)]
     expected = {
         "drest": (0.2 * discounts[0] + 0.7 * discounts[1]) / 4,
-        "sum": 0.1 + 0.2 / 2 + 0.7 + arms.WEIGHT * entropy,
+        "sum": 0.1 + 0.2 / 2 + 0.7 + variants.WEIGHT * entropy,
         "raw": 0.1 * 2 / 3 + 0.2 / 3 + 0.7,
     }
-    expected["priced"] = expected["raw"] + arms.WEIGHT * entropy
-    assert arms.objective(reward, menus, policy, 4, 0.9).item() == pytest.approx(expected[reward])
+    expected["priced"] = expected["raw"] + variants.WEIGHT * entropy
+    assert variants.objective(reward, menus, policy, 4, 0.9).item() == pytest.approx(expected[reward])
 
 
 def test_what_a_network_reads_of_menus():
     menus = Menus.of([Menu((Option.of(("1/4", 2, 8), ("3/4", 4, 2)), sure(4, 4)))])
-    features, length = arms.observe_lengths(menus)
+    features, length = variants.observe_lengths(menus)
     small = lambda value: 1 + math.log10(max(value, 1e-3)) / 3  # noqa: E731
     assert length.tolist() == [[0.5, 1.0]]
     assert features[0].tolist() == [
         [pytest.approx([1, 0.25, small(0.25), 1, 1, 0]), pytest.approx([1, 0.75, small(0.75), 0.25, 0.5, small(0.5)])],
         [[0] * 6, pytest.approx([1, 1, 1, 0.5, 1, 0])],
     ]
-    features, ones = arms.observe(menus)
+    features, ones = variants.observe(menus)
     assert ones.tolist() == [[1.0]]
-    first, second = features[0, :, 0].unflatten(-1, (arms.OUTCOMES, 4)).tolist()
+    first, second = features[0, :, 0].unflatten(-1, (variants.OUTCOMES, 4)).tolist()
     assert first == [[1, 0.25, 1, 0.5], [1, 0.75, 0.25, 1], [0] * 4]
     assert second == [[1, 1, 0.5, 1], [0] * 4, [0] * 4]
 
@@ -247,7 +247,7 @@ def test_random_menus_follow_from_their_generator():
     made = [random_menus("shared", 50, torch.Generator().manual_seed(4)) for _ in range(2)]
     assert torch.equal(made[0].coins, made[1].coins)
     assert torch.equal(made[0].chance, made[1].chance)
-    networks = [arms.MenuNetwork(2, 8, seed) for seed in (3, 3, 4)]
+    networks = [variants.MenuNetwork(2, 8, seed) for seed in (3, 3, 4)]
     weights = [network.weights[1] for network in networks]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
