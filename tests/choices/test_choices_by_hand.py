@@ -10,7 +10,6 @@ import torch
 
 from drest_torch.choices import (
     archetypes,
-    variants,
     axioms,
     bits,
     buttons,
@@ -21,6 +20,7 @@ from drest_torch.choices import (
     pressure,
     prospects,
     suites,
+    variants,
 )
 from drest_torch.choices.attribution import reflip
 from drest_torch.choices.generation import random_menus
