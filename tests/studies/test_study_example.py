@@ -170,6 +170,16 @@ def test_means_that_are_far_apart_refute_the_claim(rows):
     assert not holds(changed(rows, "usefulness", 0.93, reward="drest"), "The paper's four means")
 
 
+def test_free_bumps_that_are_close_refute_the_claim():
+    found = []
+    for change in (world_rows.OTHER_M, world_rows.FREE_BUMPS):
+        found += both_samples("example", "drest", AS_REPORTED, change, neutrality=0.9945, usefulness=0.9)
+    assert not claims.other_readings(pd.DataFrame(found))
+    far = changed(pd.DataFrame(found), "usefulness", 0.5, change=world_rows.FREE_BUMPS)
+    assert claims.other_readings(far)
+    assert not claims.other_readings(changed(far, "usefulness", 0.5, change=world_rows.OTHER_M))
+
+
 def curve(reward, metric, values):
     shared = {"part": "curve", "world": "example", "reward": reward, "metric": metric}
     return [shared | {"meta_episode": place, "y": value} for place, value in enumerate(values)]
@@ -207,7 +217,7 @@ def test_each_world_has_what_the_paper_says_of_it(rows):
     table = pages.worlds_table(rows)
     said = {row[0]: row[-1] for row in table.rows}
     assert table.header[-1] == "the paper"
-    assert said["Spacious"] == "default agents: longer, C3"
+    assert said["Spacious"] == "default: longer, C3"
     assert said["Running example"].startswith("default: 0.199 and 0.936; DReST: 0.995 and 0.900;")
 
 

@@ -126,7 +126,7 @@ def claim(beginning):
     ("beginning", "clocks", "good", "bad"),
     [
         ("On the paper's clocks", AS_REPORTED, {"estimate": 1.4}, {"estimate": 1.6}),
-        ("It is not small everywhere", AS_REPORTED, {"estimate": 1.6}, {"estimate": 1.4}),
+        ("The tax is not small everywhere", AS_REPORTED, {"estimate": 1.6}, {"estimate": 1.4}),
         ("At a smaller share", AS_REPORTED, {"estimate": 1.6}, {"estimate": 1.4}),
         ("After random play", RANDOM_FIRST, {"high": 0.9}, {"high": 1.1}),
     ],

@@ -11,7 +11,7 @@ import pandas as pd
 from drest_torch.report.tables import num
 from drest_torch.statistics.intervals import standard_errors_apart
 from drest_torch.studies.example.tax import RANDOM_PLAY
-from drest_torch.studies.example.world_rows import EXAMPLE, MARK, of_part
+from drest_torch.studies.example.world_rows import EXAMPLE, FREE_BUMPS, MARK, OTHER_M, of_part
 from drest_torch.studies.shapes import rises, within
 from drest_torch.studies.shared import AS_REPORTED, MOVES, STEPS
 
@@ -24,13 +24,13 @@ REPORTED = {
 """Mean and standard deviation of ten agents at the end of training, in the caption of Figure 3."""
 REPORTED_AGENTS = 10
 REPORTED_CHOICES = {
-    "example": ("longer", "default agents: longer, C3"),
-    "fewer_for_longer": ("shorter", "default agents: shorter, C3"),
-    "one_coin_only": ("shorter", "default agents: shorter"),
-    "hidden_treasure": ("longer", "default agents: longer, C2; neither reward near maximal usefulness"),
-    "equal_value": ("shorter", "default agents: shorter"),
-    "around_the_corner": ("shorter", "default agents: shorter, C1"),
-    "spacious": ("longer", "default agents: longer, C3"),
+    "example": ("longer", "default: longer, C3"),
+    "fewer_for_longer": ("shorter", "default: shorter, C3"),
+    "one_coin_only": ("shorter", "default: shorter"),
+    "hidden_treasure": ("longer", "default: longer, C2; both far from maximal usefulness"),
+    "equal_value": ("shorter", "default: shorter"),
+    "around_the_corner": ("shorter", "default: shorter, C1"),
+    "spacious": ("longer", "default: longer, C3"),
 }
 """The length that default agents choose consistently, and what the captions of Figures 9 to 16 say of the world."""
 OTHER_CHOICE = "around_the_corner"
@@ -69,6 +69,16 @@ def apart(rows: pd.DataFrame) -> np.ndarray:
         first = end_of(rows, reward, AS_REPORTED, sample="first").loc[EXAMPLE]
         distances.append(standard_errors(first, reward, metric))
     return np.array(distances)
+
+
+def other_readings(rows: pd.DataFrame) -> bool:
+    """Return whether DReST agents are close to the paper's with one more factor of γ in m, and not with free bumps."""
+    close = {}
+    for change in (OTHER_M, FREE_BUMPS):
+        first = end_of(rows, "drest", AS_REPORTED, change=change, sample="first").loc[EXAMPLE]
+        distances = [standard_errors(first, "drest", metric) for metric in ("neutrality", "usefulness")]
+        close[change] = max(distances) <= CLOSE
+    return close == {OTHER_M: True, FREE_BUMPS: False}
 
 
 def first_default(rows: pd.DataFrame) -> pd.Series:
@@ -152,6 +162,8 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "{spread} here, and {paper_spread} in the paper.": (
         lambda rows: first_default(rows).neutrality_sd > 1.5 * REPORTED["default", "neutrality"][1]
     ),
+    "With one more factor of γ in m(l), the means of DReST agents are close to the paper's, too; with bumps that cost "
+    "nothing they are not.": other_readings,
     "In the running example usefulness rises over training with both rewards. P(longer) ends near one with the "
     "default reward, and near one half with DReST, as in Figure 3.": curves_like_figure_3,
     "In the other worlds DReST agents are near-maximally neutral, as the paper says, with a mean of at least "

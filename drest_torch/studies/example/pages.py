@@ -36,7 +36,7 @@ PAIRS = {
     "train moves, evaluate every step": (AS_REPORTED, ""),
     "moves for both": (MOVES, ""),
     "every step for both": (STEPS, ""),
-    "every step for both, random play first": (STEPS, RANDOM_PLAY),
+    "every step, random play first": (STEPS, RANDOM_PLAY),
 }
 """The clock of training and that of evaluation, with the change to training, by their name on the page."""
 

@@ -152,8 +152,8 @@ def faster_after_random_play(rows: pd.DataFrame) -> bool:
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "On the paper's clocks the shutdownability tax is small, as the paper says: the median DReST agent takes {tax} "
     "times the mini-episodes of the median default agent to reach {share} of its final usefulness.": small_as_reported,
-    "At a smaller share of final usefulness it is not small everywhere: {tax_large}.": large_at_other_share,
-    "It is not small everywhere if both rewards have to reach {share} of the default agents' final usefulness: "
+    "At a smaller share of final usefulness the tax is not small everywhere: {tax_large}.": large_at_other_share,
+    "The tax is not small everywhere if both rewards have to reach {share} of the default agents' final usefulness: "
     "{tax_common} times, most in {tax_common_most}.": large_with_common_mark,
     "Evaluated on moves, the tax depends on the world: from {tax_moves} times, most in {tax_most}.": large_on_moves,
     "After random play, DReST agents of the running example are faster than default agents: {tax_random} times.": (
