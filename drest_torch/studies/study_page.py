@@ -130,7 +130,7 @@ class _StudyTemplate(Template):
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
-        """The numbers of the text; those that need a missing run are shown as a dash."""
+        """The numbers of the text; those that need a run which the quick version lacks, or is missing, are a dash."""
         functions = getattr(self.study, "NUMBERS", {})
         return {name: self._made(function) for name, function in functions.items()}
 
@@ -146,6 +146,8 @@ class _StudyTemplate(Template):
         """Place a table."""
         table: Table | None = self._made(self.named(self.study.TABLES, name, "table"))
         if table is None:
+            return Markup("")
+        if not table.rows and not self.concludes:
             return Markup("")
         if not table.rows:
             raise StudyError(f"the table '{name}' of study={self.study.__name__.rpartition('.')[2]} has no rows")
@@ -185,8 +187,8 @@ class _StudyTemplate(Template):
         """Return what a function makes of the rows, or None if it needs rows that another run or value would give."""
         try:
             return function(self.rows)
-        except (LookupError, ValueError):
-            if self.record.is_complete and not self.record.has_changed_values:
+        except (LookupError, ValueError, AttributeError):
+            if self.concludes and not self.record.has_changed_values:
                 raise
             return None
 

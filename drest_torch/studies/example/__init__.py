@@ -44,7 +44,7 @@ class Config(TablesConfig):
 
 
 QUICK = {
-    "worlds": ["fewer_for_longer", "hidden_treasure"],
+    "worlds": ["fewer_for_longer", "around_the_corner", "hidden_treasure"],
     "agents": 3,
     "agents_in_paper": 2,
     "cure_agents": 2,
