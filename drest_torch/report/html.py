@@ -79,6 +79,12 @@ def in_site(page: Page) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def block_in_site(block: Block) -> str:
+    """Return a block in the Markdown of the documentation, for a page that includes it."""
+    blocks = _environment().get_template("blocks.html.j2").module
+    return "\n\n".join(_in_site([block], blocks, level=2)) + "\n"
+
+
 def _in_site(parts: Sequence[Block], blocks: Any, level: int) -> Iterator[str]:
     for part in parts:
         if isinstance(part, Section):

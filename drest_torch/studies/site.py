@@ -14,7 +14,7 @@ import pandas as pd
 
 from drest_torch.files import write_whole
 from drest_torch.report.blocks import Block, Gallery, Page, Plot, Prose, Section
-from drest_torch.report.html import in_site, site_styles
+from drest_torch.report.html import block_in_site, in_site, site_styles
 from drest_torch.studies.catalogue import STUDIES
 from drest_torch.studies.study_page import study_page
 from drest_torch.studies.study_rows import Record, read_rows
@@ -24,6 +24,8 @@ READING_ORDER = (
     *("randomness", "lotteries", "misgeneralization", "environments", "language"),
 )
 """The questions, as somebody would read about them who is new to them."""
+INCLUDED = ("neural",)
+"""Studies whose figures and tables stand on other pages, too."""
 _INDEX = (
     "Each page is one question, and is drawn from a table that is in the repository. "
     "[Run and write studies](../howto/studies.md) says how to make it again."
@@ -39,7 +41,7 @@ def published(results: Path) -> Iterator[tuple[str, pd.DataFrame, Record]]:
 
 
 def write_site(results: Path, folder: Path) -> None:
-    """Write the pages of all published studies, an index of them and their style sheet."""
+    """Write the pages of all published studies, their parts, an index of them and their style sheet."""
     sections = []
     names = []
     for name, rows, record in published(results):
@@ -47,10 +49,20 @@ def write_site(results: Path, folder: Path) -> None:
         _write(folder / f"{name}.md", in_site(page))
         names.append(name)
         sections.append(_in_index(name, page))
+        if name in INCLUDED:
+            _write_parts(name, rows, folder / "parts")
     index = in_site(Page("Studies", _INDEX, sections))
     contents = "\n".join(["```{toctree}", ":hidden:", "", *names, "```"])
     _write(folder / "index.md", f"{index}\n{contents}\n")
     _write(folder / "static" / "studies.css", site_styles())
+
+
+def _write_parts(name: str, rows: pd.DataFrame, folder: Path) -> None:
+    """Write each figure and table of a study to a file of its own, which a page of the documentation includes."""
+    study = STUDIES[name]
+    for kind, parts in {"figure": study.FIGURES, "table": study.TABLES}.items():
+        for part, make in parts.items():
+            _write(folder / f"{name}-{kind}-{part}.txt", block_in_site(make(rows)))
 
 
 def _in_index(name: str, page: Page) -> Section:

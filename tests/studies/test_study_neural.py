@@ -6,7 +6,8 @@ import pytest
 
 from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.jobs.job import Result
-from drest_torch.studies import neural
+from drest_torch.studies import neural, site
+from tests.helpers.documents import ROOT
 from tests.helpers.studies import composed_study, table_ends
 
 ARRAYS = {
@@ -131,3 +132,13 @@ def test_a_table_of_worlds_is_in_the_order_of_the_paper(rows):
     table = neural.world_table(rows, "ppo")
     assert [row[0] for row in table.rows][:2] == ["Running example", "Fewer For Longer"]
     assert [*table.rows[0][1:]] == ["0.980", "0.980", "0.000"]
+
+
+def test_algorithm_pages_include_parts_of_the_study(rows, tmp_path):
+    site._write_parts("neural", rows, tmp_path)
+    for algorithm in neural.NETWORKS:
+        page = (ROOT / "docs" / "algorithms" / f"{algorithm}.md").read_text("utf-8")
+        for kind in ("figure", "table"):
+            name = f"neural-{kind}-{algorithm}.txt"
+            assert f"{{include}} ../studies/parts/{name}" in page
+            assert (tmp_path / name).read_text("utf-8").startswith("````{raw} html")
