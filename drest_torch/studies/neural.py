@@ -46,10 +46,8 @@ class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
     """Networks of each algorithm with each reward. One network is trained in all nine worlds together."""
     algorithms: dict[str, int] = value({"reinforce": 6000000, "a2c": 6000000, "ppo": 3000000, "exact": 6000000})
-    """The algorithms that train networks, and their environment steps with DReST; of exact gradients counted steps.
-    They have the settings of ``drest train algo=ALGORITHM levels=paper``."""
-    default_steps: int = limited(at_least=1, default=1000000)
-    """Environment steps with the default reward, which needs fewer."""
+    """The algorithms that train networks, and their environment steps; of exact gradients counted steps. They have the
+    settings of ``drest train algo=ALGORITHM levels=paper``."""
     overrides: list[str] = value([])
     """Arguments of all runs of networks, over the others: ["policy.width=16"], for instance."""
     agents: int = limited(at_least=1, default=20)
@@ -62,7 +60,6 @@ class Config(StudyConfig):
 
 QUICK = {
     "seeds": 2,
-    "default_steps": 20000,
     "overrides": ["env_steps=20000", "policy.width=16", "evaluations=2"],
     "agents": 3,
     "training": {"meta_episodes": 32, "decay_episodes": 1024, "random_episodes": 2048},
@@ -82,8 +79,7 @@ class Key(NamedTuple):
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return the networks of each algorithm, then the tables of each world, with both rewards."""
     runs: dict[Key, Job] = {}
-    for reward, (algo, drest_steps) in product(REWARDS, cfg.algorithms.items()):
-        steps = {"drest": drest_steps, "default": cfg.default_steps}[reward]
+    for reward, (algo, steps) in product(REWARDS, cfg.algorithms.items()):
         arguments = [f"algo={algo}", "levels=paper", f"reward={reward}", f"reward.gamma={GAMMA}", f"env_steps={steps}"]
         made = training_jobs(f"{algo}-{reward}", range(cfg.seeds), arguments=over(arguments, cfg.overrides))
         runs |= {Key(algo, reward, seed=seed): job for seed, job in enumerate(made)}
@@ -180,11 +176,20 @@ def curves_rise(rows: pd.DataFrame) -> bool:
     return bool((by_algorithm.last() > by_algorithm.first() + 0.5).all(axis=None))
 
 
+def some_settle_early(rows: pd.DataFrame) -> bool:
+    """Return whether each algorithm without a critic misses the mark in some world."""
+    ends = networks(rows, reward="drest")
+    others = ends[~ends.algorithm.isin(EXPECTED)]
+    return bool((~is_good(others)).groupby(others.algorithm).any().all())
+
+
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "Every algorithm trains networks that are useful and neutral: on average over worlds and seeds, usefulness is at "
     "least {least_u} and neutrality at least {least_n}.": networks_learn,
-    "PPO and A2C have no large difficulties, as the paper expects: in {expected_good} results in a world, both "
-    "measures are at least 0.95.": lambda rows: is_good(expected(rows)).mean() >= 0.9,
+    "PPO and A2C have no large difficulties, as the paper expects: in every world and with every seed, usefulness and "
+    "neutrality are at least 0.95.": lambda rows: is_good(expected(rows)).all(),
+    "REINFORCE settles too early in some worlds, and so do exact gradients, although they have no noise. Below 0.95 are "
+    "(number of seeds): {missed}.": some_settle_early,
     "The reward makes the difference: with the default reward, the mean neutrality of every algorithm is at most "
     "{most_default_n}.": default_is_not_neutral,
     "Usefulness and neutrality rise during training with DReST, with every algorithm.": curves_rise,
@@ -217,7 +222,6 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "least_u": partial(extreme, reward="drest", metric="usefulness", which="min"),
     "least_n": partial(extreme, reward="drest", metric="neutrality", which="min"),
     "most_default_n": partial(extreme, reward="default", metric="neutrality", which="max"),
-    "expected_good": lambda rows: count(is_good(expected(rows))),
     "missed": missed,
     "seeds": lambda rows: networks(rows).seed.nunique(),
     "agents": lambda rows: of_part(rows, "end", algorithm=TABLE).seed.nunique(),

@@ -37,7 +37,7 @@ def test_a_run_is_that_of_the_published_command(planned):
     assert config["env_steps"] == 3_000_000
     assert config["reward"]["gamma"] == 0.9
     assert config["seed"] == 3
-    assert planned[neural.Key("ppo", "default")].spec["config"]["env_steps"] == 1_000_000
+    assert planned[neural.Key("a2c", "default")].spec["config"]["env_steps"] == 6_000_000
 
 
 def test_the_worlds_are_played_on_the_clock_of_the_study():
@@ -106,6 +106,12 @@ def changed(rows, metric, number, **where):
 def test_an_algorithm_refutes_a_claim(claim, metric, number, where, rows):
     assert claim(rows)
     assert not claim(changed(rows, metric, number, **where))
+
+
+def test_algorithms_without_a_critic_settle_early_if_each_does(rows):
+    one = changed(rows, "neutrality", 0.0, algorithm="reinforce", reward="drest", world="spacious", seed=0)
+    assert not neural.some_settle_early(one)
+    assert neural.some_settle_early(changed(one, "usefulness", 0.9, algorithm="exact", reward="drest", seed=1))
 
 
 def test_worlds_that_are_missed_are_named(rows):
