@@ -188,8 +188,8 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "least {least_u} and neutrality at least {least_n}.": networks_learn,
     "PPO and A2C have no large difficulties, as the paper expects: in every world and with every seed, usefulness and "
     "neutrality are at least 0.95.": lambda rows: is_good(expected(rows)).all(),
-    "REINFORCE settles too early in some worlds, and so do exact gradients, although they have no noise. Below 0.95 are "
-    "(number of seeds): {missed}.": some_settle_early,
+    "REINFORCE settles too early in some worlds, and so do exact gradients, although they have no noise. Below 0.95 "
+    "are (number of seeds): {missed}.": some_settle_early,
     "The reward makes the difference: with the default reward, the mean neutrality of every algorithm is at most "
     "{most_default_n}.": default_is_not_neutral,
     "Usefulness and neutrality rise during training with DReST, with every algorithm.": curves_rise,
