@@ -235,7 +235,7 @@ class Config:
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
     """Of everything that is sampled: weights, levels, actions, minibatches."""
     device: str = "cpu"
-    """cpu, or cuda where there is one."""
+    """cpu, or cuda where there is one; auto: cuda if there is one, else cpu."""
     threads: int | None = limited(at_least=1, at_most=1024, default=None)
     """Threads that torch may use; null leaves it to torch."""
     precision: str = limited(choices=PRECISIONS, default=AUTO)
@@ -279,7 +279,7 @@ class EvaluateConfig:
     checkpoint: str = "last"
     """Which of its checkpoints: last, best (on its selection levels), or a file."""
     device: str = "cpu"
-    """cpu, or cuda where there is one; on whichever the run was trained."""
+    """cpu, cuda where there is one, or auto; on whichever the run was trained."""
     greedy: bool = False
     """Whether the most likely action is taken, instead of sampling from the policy."""
     sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)

@@ -148,7 +148,7 @@ class RayCluster:
 def _is_on_gpu(job: Job) -> bool:
     """Return whether the job is a training run on a GPU."""
     config = job.spec.get("config")
-    return isinstance(config, dict) and str(config.get("device")).startswith("cuda")
+    return isinstance(config, dict) and str(config.get("device")).startswith("cuda")  # auto takes what there is
 
 
 def _stop(ray: Any, references: list[Any]) -> None:

