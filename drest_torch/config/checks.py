@@ -245,7 +245,7 @@ def _shown_in_all(feature: str) -> str:
 
 
 def device_of(name: str, *, here: bool = True) -> torch.device:
-    """Return the device of this name, which torch has to find if it is to be ``here``; auto is a GPU if there is one."""
+    """Return the device of this name, which torch has to find if it is to be ``here``; auto: a GPU if there is one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
