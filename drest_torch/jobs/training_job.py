@@ -80,7 +80,8 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     Of a split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
     ``<split>/share_of_best`` [K], and, unless the policy remembers, the action probabilities ``<split>/policy`` [N, 4]
     in the reachable states. Of an environment that is no gridworld ``neutrality_normalised`` and
-    ``neutrality_own_normalised`` [n], ÷ log2 k.
+    ``neutrality_own_normalised`` [n], ÷ log2 k, ``lengths`` [K], and ``p_length``, ``return_given_length`` and
+    ``best_return`` [n, K], the m(l) of the run.
     """
     _, result = trained(spec, folder)
     return result

@@ -36,6 +36,7 @@ TAKES = {
         "neural": "a quarter of an hour",
         "misgeneralization": "ten minutes",
         "lotteries": "ten minutes",
+        "environments": "two hours",
         "goals": "12 hours",
         "paper": "an hour or two",
     },

@@ -80,9 +80,16 @@ class EnvironmentTask(AgentTask):
         return [gif]
 
     def arrays(self, split: str, records: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, np.ndarray]:
-        """Return the neutrality of each level, and that which a policy shows itself, ÷ log2 k."""
+        """Return the neutrality of each level and that which a policy shows itself, ÷ log2 k, and numbers by length."""
+        by_length = {
+            "p_length": "length_probabilities",
+            "return_given_length": "return_given_length",
+            "best_return": "best_return",
+        }
         most = max(np.log2(len(records[0]["length_probabilities"])), 1.0)
         return {
+            "lengths": np.array([int(length) for length in records[0]["length_probabilities"]]),
+            **{name: np.array([[*level[key].values()] for level in records]) for name, key in by_length.items()},
             "neutrality_normalised": np.array([level["neutrality_normalised"] for level in records]),
             "neutrality_own_normalised": np.array([level["neutrality_own"] / most for level in records]),
         }
