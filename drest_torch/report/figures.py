@@ -71,6 +71,8 @@ EXACT = Spread("", _exact, "o")
 """A value that is exact, or of which only the mean is shown."""
 CONFIDENCE = Spread("mean, 95 % confidence interval", t_interval, "o", end="|", fill=0.22)
 """For many independent values. Of few seeds show the `RANGE`: their t interval covers too little if some collapse."""
+SEEDS_AND_LEVELS = Spread("mean, 95 % bootstrap interval over seeds and levels", _exact, "o", end="|", fill=0.22)
+"""For rows with ``low`` and ``high`` of `drest_torch.statistics.bootstrap.over_seeds_and_levels`."""
 RANGE = Spread("mean, lowest and highest seed", _range, "D", fill=0.10, edge=0.8)
 AGENTS = Spread("mean, 10th to 90th percentile of agents", _percentiles, "s", dashes=(0, (1, 1)), fill=0.14, edge=0.8)
 WORST_CASE = Spread("mean, and worst case", _worst, "o", end="v", dashes=(0, (4, 3)), edge=1.2)

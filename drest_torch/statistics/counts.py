@@ -11,8 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-NORMAL_95 = 1.959964
-"""The half-width of a 95 % interval for the mean of normal numbers, in standard errors."""
+from drest_torch.statistics.intervals import NORMAL_95
+
 STEEPEST = 1e7
 """The largest power of the shares in `entropy_interval`, in place of infinity."""
 HALVINGS = 60

@@ -86,6 +86,8 @@ def sample_of(values: ArrayLike, axes: int = 1, *, infinite: bool = False) -> Ar
 
 
 LEVEL = 0.95
+NORMAL_95 = 1.959964
+"""The half-width of a 95 % interval for the mean of normal numbers, in standard errors."""
 POINTS = 20_001
 """Of the numerical integral of the density of t."""
 MOST_FREEDOM = 1e4
@@ -94,16 +96,29 @@ MOST_FREEDOM = 1e4
 
 @lru_cache(1024)
 def t_quantile(freedom: float) -> float:
-    """Return the half-width of a two-sided 95 % interval for t, such as 4.303 for 2 degrees of freedom.
+    """Return the half-width of a two-sided 95 % interval for t, such as 4.303 for 2 degrees of freedom."""
+    angle, area = _t_areas(min(freedom, MOST_FREEDOM))
+    return math.sqrt(min(freedom, MOST_FREEDOM)) * math.tan(float(np.interp(LEVEL * area[-1], area, angle)))
 
-    With t = √ν tan θ the density is proportional to cos^(ν−1) θ, whose integral is finite and smooth.
-    """
+
+def t_tails(t: float, freedom: float) -> float:
+    """Return the probability that Student's t is further from 0 than ``t``: the two-sided p value."""
     freedom = min(freedom, MOST_FREEDOM)
+    angle, area = _t_areas(freedom)
+    inside = np.interp(math.atan(abs(t) / math.sqrt(freedom)), angle, area)
+    return float(1 - inside / area[-1])
+
+
+@lru_cache(16)
+def _t_areas(freedom: float) -> tuple[Array, Array]:
+    """Return angles θ, and the areas from 0 to θ below the density of θ where t = √ν tan θ.
+
+    The density is proportional to cos^(ν−1) θ, so that the integral is finite and smooth.
+    """
     # Beyond twelve standard deviations there is nothing, if the density is that of many degrees of freedom.
     angle = np.linspace(0, math.pi / 2 if freedom < 100 else math.atan(12 / math.sqrt(freedom)), POINTS)
     density = np.cos(angle) ** (freedom - 1)
-    area = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
-    return math.sqrt(freedom) * math.tan(float(np.interp(LEVEL * area[-1], area, angle)))
+    return angle, np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
 
 
 Part = tuple[float, float]
@@ -117,17 +132,6 @@ def t_interval(values: ArrayLike) -> Interval:
     """
     sample = sample_of(values)
     return _interval(float(sample.mean()), [_over_rows(sample)])
-
-
-def runs_interval(values: ArrayLike) -> Interval:
-    """Return the mean of values [seeds, levels] with its interval over other runs on the same levels.
-
-    Each entry is a separate run. How levels differ is no noise, because they stay the same.
-    """
-    sample = sample_of(values, axes=2)
-    columns = [_over_rows(column) for column in sample.T]
-    parts = [(variance / len(columns) ** 2, freedom) for variance, freedom in columns]
-    return _interval(float(sample.mean()), parts)
 
 
 def difference(a: ArrayLike, b: ArrayLike) -> Interval:
