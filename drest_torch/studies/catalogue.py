@@ -32,7 +32,7 @@ TAKES = {
         **dict.fromkeys(("theorem", "robustness"), "a minute"),
         "generalization": "half an hour",
         "gap": "ten minutes",
-        "randomness": "an hour",
+        **dict.fromkeys(("alternatives", "randomness"), "an hour"),
         "neural": "a quarter of an hour",
         "misgeneralization": "ten minutes",
         "lotteries": "ten minutes",

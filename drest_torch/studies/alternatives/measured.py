@@ -1,0 +1,94 @@
+"""The rows of the study: what each agent reaches, its performance profile, and each objective beside DReST."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from drest_torch.jobs.job import Result
+from drest_torch.studies.alternatives.comparison import compare
+from drest_torch.studies.alternatives.runs import DREST, Config, Key, compared_strength, objectives_of
+from drest_torch.studies.engine import Done
+
+UNSEEN, TRAINING = "test", "train"
+"""The level sets of a run."""
+SHORT = 0.9
+"""Levels with less neutrality are counted as short of neutral."""
+ALWAYS = 0.99
+"""A length with at least this probability is always taken."""
+THRESHOLDS = np.linspace(0, 1, 11).round(1)
+"""Of performance profiles."""
+
+
+def rows(cfg: Config, done: Done) -> pd.DataFrame:
+    """Return what agents reach on unseen levels, all of which have two lengths: neutrality in bits is that ÷ log2 k.
+
+    - *end*: means over levels; the shares of levels that are ``short`` of neutral, and in which one length is
+      ``always`` taken; by how much the means miss the bound of a constraint, on unseen and on training levels.
+    - *profile*: the share of levels with neutrality of at least ``tau``, at the strength that is compared.
+    - *comparison*: (U + N) / 2 less that of DReST, paired by seed and level (see `comparison`).
+    """
+    objectives = objectives_of(cfg)
+    found: list[dict[str, Any]] = []
+    scores: dict[str, dict[int, np.ndarray]] = {}
+    for key, result in done.items():
+        objective = objectives[key.objective]
+        own = key.strength == compared_strength(objective)
+        config = done.planned[key].spec["config"]
+        agent = {**key._asdict(), "family": objective["family"], "compared": own and not key.bit}
+        found.append({"part": "end", **agent, **ends(result, config["objective"])})
+        if agent["compared"]:
+            found += [{"part": "profile", **agent, **point} for point in profile(result)]
+            scores.setdefault(key.objective, {})[key.seed] = score(result)
+    found += [{"part": "comparison", **comparison} for comparison in compare(scores, DREST)]
+    return pd.DataFrame(found, columns=COLUMNS)
+
+
+MEASURES = ("usefulness", "neutrality", "given_bit", "p_longer", "short", "always", "missed", "missed_training")
+COLUMNS = (
+    *("part", "family", *Key._fields, "compared", *MEASURES, "tau", "share"),
+    *("seeds", "apart", "low", "high", "p"),
+)
+
+
+def ends(result: Result, objective: Mapping[str, Any]) -> dict[str, float]:
+    """Return what an agent reaches at the end of training."""
+    unseen = means(result, UNSEEN)
+    longer = result.arrays[f"{UNSEEN}/p_longest"]
+    return {
+        **unseen,
+        "given_bit": result.numbers["splits"][UNSEEN]["neutrality_own"],
+        "short": float((result.arrays[f"{UNSEEN}/neutrality"] < SHORT).mean()),
+        "always": float((np.maximum(longer, 1 - longer) >= ALWAYS).mean()),
+        "missed": missed(objective, unseen),
+        "missed_training": missed(objective, means(result, TRAINING)),
+    }
+
+
+def means(result: Result, split: str) -> dict[str, float]:
+    """Return means over the levels of a set."""
+    names = {"usefulness": "usefulness", "neutrality": "neutrality", "p_longer": "p_longest"}
+    return {name: float(result.arrays[f"{split}/{array}"].mean()) for name, array in names.items()}
+
+
+def missed(objective: Mapping[str, Any], reached: Mapping[str, float]) -> float:
+    """Return by how much means over levels with two lengths miss the bound of a constraint; NaN if there is none."""
+    if objective["name"] != "constrained":
+        return np.nan
+    p_longer = reached["p_longer"]
+    bounded = {"entropy_usefulness": reached["usefulness"], "coins_shares": 2 * min(p_longer, 1 - p_longer)}
+    return max(0.0, objective["at_least"] - bounded.get(objective["problem"], reached["neutrality"]))
+
+
+def profile(result: Result) -> list[dict[str, float]]:
+    """Return the share of unseen levels with neutrality of at least τ, for each τ."""
+    neutrality = result.arrays[f"{UNSEEN}/neutrality"]
+    return [{"tau": tau, "share": float((neutrality >= tau - 1e-9).mean())} for tau in THRESHOLDS]
+
+
+def score(result: Result) -> np.ndarray:
+    """Return the mean of usefulness and neutrality on each unseen level [n]."""
+    return np.asarray(result.arrays[f"{UNSEEN}/usefulness"] + result.arrays[f"{UNSEEN}/neutrality"]) / 2

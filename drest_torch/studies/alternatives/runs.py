@@ -1,0 +1,122 @@
+"""The runs of the study: each objective at the strength at which it is compared, at others, and with a private bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from omegaconf import OmegaConf
+
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Job
+from drest_torch.jobs.training_job import over
+from drest_torch.limits import limited
+from drest_torch.studies.engine import StudyConfig, value
+from drest_torch.studies.shared import check_known, command_jobs
+
+DREST = "DReST"
+"""The objective that the others are compared with."""
+KEYS = ("family", "like", "arguments", "strength", "values")
+"""What `alternatives.yaml` says of an objective."""
+
+
+@dataclass
+class Config(StudyConfig):
+    seeds: int = limited(at_least=1, default=5)
+    """Agents of each objective at each strength; their seeds are 0, 1, 2, …"""
+    arguments: str = ""
+    """Arguments of `drest train` for every agent: the same network, levels and number of updates."""
+    objectives: dict[str, dict[str, Any]] = value({})
+    """By title: see `alternatives.yaml`."""
+    chosen: list[str] | None = None
+    """Titles of the objectives that agents are trained with; null: all."""
+    with_bit: list[str] = value([DREST, "U + w N", "coins, N ≥ h"])
+    """Objectives that agents with a private bit are trained with as well."""
+    overrides: list[str] = value([])
+    """Arguments of all agents over these: ["env_steps=1000000"], for instance."""
+
+
+QUICK = {
+    "seeds": 1,
+    "chosen": [DREST, "U + w N", "coins, N ≥ h", "divergence from uniform", "default ÷ m"],
+    "with_bit": ["U + w N"],
+    "overrides": [
+        *("levels.train=40", "levels.test=10", "levels.selection=5"),
+        *("env_steps=3000", "policy.width=8", "policy.depth=2"),
+    ],
+}
+
+
+class Key(NamedTuple):
+    objective: str
+    strength: float | None
+    """None: the objective has no strength."""
+    bit: bool
+    """Whether the policy has a private bit."""
+    seed: int
+
+
+def objectives_of(cfg: Config) -> dict[str, dict[str, Any]]:
+    """Return the chosen objectives by title, each with all that it is like."""
+    given = cast("dict[str, dict[str, Any]]", OmegaConf.to_container(OmegaConf.create(cfg.objectives)))
+    check_known("study.chosen with", cfg.chosen or (), given)
+    check_known("study.with_bit with", cfg.with_bit, given)
+    made = {}
+    for title, objective in given.items():
+        check_known(f"study.objectives: '{title}' has the key", objective, KEYS)
+        if cfg.chosen is None or title in cfg.chosen:
+            made[title] = _complete(title, objective, given)
+    return made
+
+
+def _complete(title: str, objective: dict[str, Any], given: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return an objective with what it has of the one that it is like."""
+    if "like" in objective:
+        check_known(f"study.objectives: '{title}' is like", [objective["like"]], given)
+        other = given[objective["like"]]
+        arguments = over(other["arguments"].split(), objective.get("arguments", "").split())
+        objective = {**other, **objective, "arguments": " ".join(arguments)}
+    if ("strength" in objective) != bool(objective.get("values")):
+        raise ConfigError(f"study.objectives: '{title}' needs both strength and values, or neither")
+    return objective
+
+
+def compared_strength(objective: Mapping[str, Any]) -> float | None:
+    """Return the strength at which an objective is compared, or None if it has no strength."""
+    if "values" not in objective:
+        return None
+    return float(objective["values"][0])
+
+
+def jobs(cfg: Config) -> dict[Key, Job]:
+    """Return the runs at the strengths that are compared, those with a private bit, and those at other strengths."""
+    objectives = objectives_of(cfg)
+    runs: dict[Key, Job] = {}
+    for title, objective in objectives.items():
+        runs |= _jobs(cfg, title, objective, compared_strength(objective))
+    for title in cfg.with_bit:
+        if title in objectives:
+            objective = objectives[title]
+            runs |= _jobs(cfg, title, objective, compared_strength(objective), bit=True)
+    for title, objective in objectives.items():
+        for strength in objective.get("values", ())[1:]:
+            runs |= _jobs(cfg, title, objective, float(strength))
+    return runs
+
+
+def _jobs(
+    cfg: Config, title: str, objective: Mapping[str, Any], strength: float | None, *, bit: bool = False
+) -> dict[Key, Job]:
+    """Return the runs of an objective at a strength, by seed."""
+    label = title
+    own = objective["arguments"].split()
+    if strength is not None:
+        label += f", {strength:g}"
+        own.append(f"{objective['strength']}={strength:g}")
+    if bit:
+        label += ", a private bit"
+        own.append("policy.private_bits=1")
+    arguments = " ".join(over(cfg.arguments.split(), own))
+    several = command_jobs(label, cfg.seeds, arguments, cfg.overrides)
+    return {Key(title, strength, bit, seed): job for seed, job in enumerate(several)}
