@@ -9,7 +9,6 @@ from omegaconf import OmegaConf
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.studies import alternatives as study
-from drest_torch.studies.alternatives.comparison import holm
 from drest_torch.studies.alternatives.measured import missed
 from drest_torch.studies.alternatives.runs import Key
 from drest_torch.studies.engine import Done
@@ -63,7 +62,10 @@ def test_an_objective_has_what_it_is_like_and_its_own_arguments():
     [
         ({"colour": "red"}, r"^study.objectives: 'own' has the key 'colour'; expected some of family;"),
         ({"like": "nobody"}, r"^study.objectives: 'own' is like 'nobody'; expected some of DReST;"),
-        ({"arguments": "objective=drest", "values": [1]}, r"^study.objectives: 'own' needs both strength and values"),
+        (
+            {"arguments": "objective=drest", "values": [1]},
+            r"^study.objectives: 'own' needs strength, symbol and values",
+        ),
     ],
 )
 def test_an_objective_that_no_run_can_be_made_of_is_refused(own, complaint):
@@ -134,9 +136,3 @@ def test_a_bound_is_one_on_the_mean_of_what_is_constrained(objective, expected):
     """A part of 1/k is 2 P(l) where there are two lengths."""
     reached = {"usefulness": 0.7, "neutrality": 0.8, "p_longer": 0.7}
     assert missed(objective, reached) == pytest.approx(expected, nan_ok=True)
-
-
-def test_p_values_are_corrected_for_their_number():
-    """Worked by hand: the smallest times 3, the next times 2, and none below a smaller one's."""
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.6, 0.7]) == pytest.approx([1.0, 1.0])

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from drest_torch.jobs.job import Result
-from drest_torch.studies.alternatives.comparison import compare
-from drest_torch.studies.alternatives.runs import DREST, Config, Key, compared_strength, objectives_of
+from drest_torch.statistics.bootstrap import holm, paired_difference
+from drest_torch.studies.alternatives.runs import DREST, Config, Key, compared_strength, label_of, objectives_of
 from drest_torch.studies.engine import Done
 
 UNSEEN, TRAINING = "test", "train"
@@ -29,27 +29,31 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
     - *end*: means over levels; the shares of levels that are ``short`` of neutral, and in which one length is
       ``always`` taken; by how much the means miss the bound of a constraint, on unseen and on training levels.
     - *profile*: the share of levels with neutrality of at least ``tau``, at the strength that is compared.
-    - *comparison*: (U + N) / 2 less that of DReST, paired by seed and level (see `comparison`).
+    - *comparison*: (U + N) / 2 less that of DReST, paired by seed and level, with its 95 % interval over both,
+      and its p value, which is corrected after Holm for all comparisons.
     """
     objectives = objectives_of(cfg)
     found: list[dict[str, Any]] = []
-    scores: dict[str, dict[int, np.ndarray]] = {}
+    scores: dict[Compared, dict[int, np.ndarray]] = {}
     for key, result in done.items():
         objective = objectives[key.objective]
         own = key.strength == compared_strength(objective)
         config = done.planned[key].spec["config"]
-        agent = {**key._asdict(), "family": objective["family"], "compared": own and not key.bit}
+        label = label_of(key.objective, objective, key.strength)
+        agent = {**key._asdict(), "label": label, "family": objective["family"], "compared": own and not key.bit}
         found.append({"part": "end", **agent, **ends(result, config["objective"])})
         if agent["compared"]:
             found += [{"part": "profile", **agent, **point} for point in profile(result)]
-            scores.setdefault(key.objective, {})[key.seed] = score(result)
-    found += [{"part": "comparison", **comparison} for comparison in compare(scores, DREST)]
+            scores.setdefault((key.objective, label, objective["family"]), {})[key.seed] = score(result)
+    found += compare(scores)
     return pd.DataFrame(found, columns=COLUMNS)
 
 
+Compared = tuple[str, str, str]
+"""An objective at the strength that is compared: its title, its label and its family."""
 MEASURES = ("usefulness", "neutrality", "given_bit", "p_longer", "short", "always", "missed", "missed_training")
 COLUMNS = (
-    *("part", "family", *Key._fields, "compared", *MEASURES, "tau", "share"),
+    *("part", "family", "label", *Key._fields, "compared", *MEASURES, "tau", "share"),
     *("seeds", "apart", "low", "high", "p"),
 )
 
@@ -92,3 +96,28 @@ def profile(result: Result) -> list[dict[str, float]]:
 def score(result: Result) -> np.ndarray:
     """Return the mean of usefulness and neutrality on each unseen level [n]."""
     return np.asarray(result.arrays[f"{UNSEEN}/usefulness"] + result.arrays[f"{UNSEEN}/neutrality"]) / 2
+
+
+def compare(scores: Mapping[Compared, Mapping[int, np.ndarray]]) -> list[dict[str, Any]]:
+    """Return how far each objective is from DReST, from the scores on each level [n] by seed.
+
+    An interval needs two seeds; of one seed there is the difference alone.
+    """
+    drest: Mapping[int, np.ndarray] = next((own for it, own in scores.items() if it[0] == DREST), {})
+    found: list[dict[str, Any]] = []
+    for (objective, label, family), own in scores.items():
+        seeds = sorted(own.keys() & drest.keys())
+        if objective == DREST or not seeds:
+            continue
+        values, reference = (np.stack([each[seed] for seed in seeds]) for each in (own, drest))
+        row = {"part": "comparison", "family": family, "objective": objective, "label": label, "seeds": len(seeds)}
+        row["apart"] = float((values - reference).mean())
+        if len(seeds) > 1:
+            difference = paired_difference(values, reference)
+            row |= {"low": difference.low, "high": difference.high, "p": difference.p}
+        found.append(row)
+    tested = [row for row in found if "p" in row]
+    if tested:
+        for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
+            row["p"] = p
+    return found

@@ -17,7 +17,7 @@ from drest_torch.studies.shared import check_known, command_jobs
 
 DREST = "DReST"
 """The objective that the others are compared with."""
-KEYS = ("family", "like", "arguments", "strength", "values")
+KEYS = ("family", "like", "arguments", "strength", "symbol", "values")
 """What `alternatives.yaml` says of an objective."""
 
 
@@ -41,6 +41,11 @@ QUICK = {
     "seeds": 1,
     "chosen": [DREST, "U + w N", "coins, N ≥ h", "divergence from uniform", "default ÷ m"],
     "with_bit": ["U + w N"],
+    "objectives": {
+        DREST: {"values": [64, 4]},
+        "U + w N": {"values": [1.15, 0.1]},
+        "coins, N ≥ h": {"values": [0.95, 0.8]},
+    },
     "overrides": [
         *("levels.train=40", "levels.test=10", "levels.selection=5"),
         *("env_steps=3000", "policy.width=8", "policy.depth=2"),
@@ -77,16 +82,23 @@ def _complete(title: str, objective: dict[str, Any], given: Mapping[str, dict[st
         other = given[objective["like"]]
         arguments = over(other["arguments"].split(), objective.get("arguments", "").split())
         objective = {**other, **objective, "arguments": " ".join(arguments)}
-    if ("strength" in objective) != bool(objective.get("values")):
-        raise ConfigError(f"study.objectives: '{title}' needs both strength and values, or neither")
+    if len({"strength", "symbol", "values"} & objective.keys()) not in (0, 3):
+        raise ConfigError(f"study.objectives: '{title}' needs strength, symbol and values, or none of them")
     return objective
 
 
 def compared_strength(objective: Mapping[str, Any]) -> float | None:
     """Return the strength at which an objective is compared, or None if it has no strength."""
-    if "values" not in objective:
+    if not objective.get("values"):
         return None
     return float(objective["values"][0])
+
+
+def label_of(title: str, objective: Mapping[str, Any], strength: float | None) -> str:
+    """Return the title of an objective with its strength."""
+    if strength is None:
+        return title
+    return f"{title}, {objective['symbol']} = {strength:g}"
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
@@ -109,10 +121,9 @@ def _jobs(
     cfg: Config, title: str, objective: Mapping[str, Any], strength: float | None, *, bit: bool = False
 ) -> dict[Key, Job]:
     """Return the runs of an objective at a strength, by seed."""
-    label = title
+    label = label_of(title, objective, strength)
     own = objective["arguments"].split()
     if strength is not None:
-        label += f", {strength:g}"
         own.append(f"{objective['strength']}={strength:g}")
     if bit:
         label += ", a private bit"
