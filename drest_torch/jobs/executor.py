@@ -16,7 +16,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Protocol
 
 from drest_torch.errors import UserError
@@ -26,6 +26,8 @@ from drest_torch.training.interruption import STOPS, handling
 
 OUTPUT = "output.txt"
 """The file in a run's folder with its output, and its stack if its process crashed."""
+SESSIONS = "sessions.txt"
+"""The file in a run's folder with the processor seconds of its sessions, one a line."""
 _OUTPUT_SHOWN = 4000
 _REASON_LENGTH = 300
 SECONDS_TO_SAVE = 5.0
@@ -51,6 +53,7 @@ class Finished:
     result: Result | None
     failure: Failure | None
     seconds: float
+    """The processor time of all its sessions."""
     existed: bool = False
 
 
@@ -112,7 +115,6 @@ def run_jobs(
 
 def run_job(job: Job, folder: Path) -> Finished:
     """Execute one run, with its output in a file of its folder; any error in it becomes its failure."""
-    began = perf_counter()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _output_to(folder / OUTPUT):
@@ -122,14 +124,44 @@ def run_job(job: Job, folder: Path) -> Finished:
             for library in ("torch", "numba"):
                 if library in sys.modules:
                     sys.modules[library].set_num_threads(1)
-            began = perf_counter()  # imports do not count as part of the run
-            result = runner(copy.deepcopy(job.spec), folder)
+            with _counted(folder):
+                result = runner(copy.deepcopy(job.spec), folder)
             if not isinstance(result, Result):
                 raise JobError(f"{job.runner} returned a value of type {type(result).__name__}; expected a Result")
-            return Finished(job, result.checked(), None, perf_counter() - began)
+            return Finished(job, result.checked(), None, _seconds_of(folder))
     except (Exception, SystemExit) as error:
         failure = Failure(job, reason_of(error), traceback.format_exc())
-        return Finished(job, None, failure, perf_counter() - began)
+        return Finished(job, None, failure, _seconds_of(folder))
+
+
+@contextmanager
+def _counted(folder: Path) -> Iterator[None]:
+    """Add the processor time of a session to those of the run, also if it is stopped; imports do not count.
+
+    A session whose process is killed is lost.
+    """
+    began = _processor_seconds()
+    try:
+        yield
+    finally:
+        with suppress(OSError), open(folder / SESSIONS, "a") as file:
+            file.write(f"{_processor_seconds() - began:.3f}\n")
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    times = os.times()
+    return process_time() + times.children_user + times.children_system
+
+
+def _seconds_of(folder: Path) -> float:
+    """Return the processor time of all sessions of a run."""
+    seconds = 0.0
+    with suppress(OSError):
+        for line in (folder / SESSIONS).read_text("utf-8", errors="replace").splitlines():
+            with suppress(ValueError):  # a line that was cut off
+                seconds += float(line)
+    return seconds
 
 
 def reason_of(error: BaseException) -> str:

@@ -38,7 +38,9 @@ class Store:
     that the first study gave to the run. A run is finished as soon as it has its ``result.json``.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commit: str = "unknown") -> None:
+        """Open the folder, for runs of the code of this commit."""
+        self.commit_of_code = commit
         self.folder = folder.resolve()  # workers may have another working directory
 
     def folder_of(self, job: Job) -> Path:
@@ -64,7 +66,7 @@ class Store:
             return None
 
     def put(self, job: Job, result: Result, seconds: float) -> None:
-        """Store a finished run, whose result is ``checked``; ``seconds`` is the duration of its last session."""
+        """Store a finished run, whose result is ``checked``; ``seconds`` is the processor time of all its sessions."""
         folder = self.folder_of(job)
         checksum = None
         if result.arrays:
@@ -73,15 +75,21 @@ class Store:
             data = buffer.getvalue()
             checksum = _checksum(data)
             write_whole(folder / _ARRAYS, data)
-        record = _describe(job) | {"seconds": seconds, "numbers": result.numbers, "arrays": checksum}
+        record = _describe(job) | {"commit": self.commit_of_code, "seconds": seconds}
+        record |= {"numbers": result.numbers, "arrays": checksum}
         record["content"] = _content(record)
         write_json(folder / _RESULT, record)  # written last: it marks the run as complete
         (folder / _FAILURE).unlink(missing_ok=True)
 
     def seconds(self, job: Job) -> float:
-        """Return the duration of the session that finished a run."""
+        """Return the processor time of all sessions of a finished run."""
         record = _read_record(self.folder_of(job) / _RESULT, job)
         return float(record["seconds"])
+
+    def commit(self, job: Job) -> str:
+        """Return the commit that a finished run was made with."""
+        record = _read_record(self.folder_of(job) / _RESULT, job)
+        return str(record.get("commit", "unknown"))  # runs of earlier versions have none
 
     def record_failure(self, failure: Failure) -> None:
         """Store the reason for which a run failed, until it succeeds."""

@@ -29,7 +29,7 @@ from drest_torch.studies.catalogue import STUDIES, StudyCommand, check_parts, ch
 from drest_torch.studies.engine import Done
 from drest_torch.studies.old_report import check_files, duration, marked_quick, overview, write_old
 from drest_torch.studies.study_page import MARKS, claims_of, study_page
-from drest_torch.studies.study_rows import SIGN, read_rows, record_of, write_rows
+from drest_torch.studies.study_rows import SIGN, commit_of_code, read_rows, record_of, write_rows
 
 _TITLE_OF_PAPER = "The paper, reproduced"
 _QUESTION_OF_PAPER = (
@@ -52,7 +52,7 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     for name, study in studies.items():
         check_parts(name, study)
     _check_folder(studies, settings)
-    store = Store(folder_of(settings) / "runs")
+    store = Store(folder_of(settings) / "runs", commit_of_code())
     planned = {cfg.name: studies[cfg.name].jobs(cfg) for cfg in configs}
     began = time.monotonic()
     named = [replace(job, name=f"{name}/{job.name}") for name, jobs in planned.items() for job in jobs.values()]
@@ -113,11 +113,10 @@ def _write(study: ModuleType, cfg: Any, done: Done, store: Store, settings: Stud
     record = record_of(
         cfg,
         rows,
+        done=done,
+        store=store,
         command=_command(cfg, study, settings),
         quick=settings.quick,
-        runs=len(done),
-        planned=len(done.planned),
-        seconds=sum(store.seconds(done.planned[key]) for key in done),
     )
     write_rows(folder / "rows.csv", record, rows)
     page = study_page(study, *read_rows(folder / "rows.csv"))

@@ -41,7 +41,10 @@ _QUICK = (
     "**This is the quick version**, a smoke test: few agents, trained for a short time. It draws no conclusion, and "
     "its numbers are no results."
 )
-_INCOMPLETE = "**{missing} of {planned} runs are missing**: they failed or were not done. The page draws no conclusion."
+_INCOMPLETE = (
+    "**{number} of {planned} runs are missing**, since they failed or were not done{names}. "
+    "The page draws no conclusion."
+)
 
 
 def title_of(study: ModuleType) -> str:
@@ -92,19 +95,21 @@ def _banner(record: Record) -> str:
         return _QUICK
     if record.is_complete:
         return ""
-    return _INCOMPLETE.format(missing=record.planned - record.runs, planned=record.planned)
+    names = f": {literal(record.missing)}" if record.missing else ""
+    return _INCOMPLETE.format(number=record.planned - record.runs, planned=record.planned, names=names)
 
 
 def _how_it_was_made(record: Record) -> list[Block]:
     facts = {
         "Code": f"commit {record.commit}, {record.date}",
         "Runs": f"{record.runs} of {record.planned}, {record.minutes:g} minutes of computing on one core in all",
+        "Commits of the runs": record.runs_of,
         "Seeds": record.seeds,
         "Machine": record.machine,
         "Versions": record.versions,
         "Digest of the study's values": record.config,
     }
-    text = "\n".join(f"- {name}: {literal(fact)}" for name, fact in facts.items())
+    text = "\n".join(f"- {name}: {literal(fact)}" for name, fact in facts.items() if fact)
     return [Commands([record.command]), Prose(text)]
 
 

@@ -11,8 +11,9 @@ import io
 import os
 import platform
 import shlex
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from drest_torch._version import __version__
 from drest_torch.errors import FileError
 from drest_torch.files import read_whole, write_whole
 from drest_torch.jobs.job import canonical
+from drest_torch.jobs.store import Store
+from drest_torch.studies.engine import Done
 from drest_torch.tracking.provenance import PACKAGES, git_state, version_of
 
 SIGN = "# rows of the study: "
@@ -31,6 +34,8 @@ SIGN = "# rows of the study: "
 DIGITS = "%.7g"
 MOST_BYTES = 200_000
 """Of rows that are published in docs/results."""
+MOST_NAMES = 10
+"""Of runs that are missing."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,14 @@ class Record:
     planned: int
     """Runs that the study has. If more than ``runs``, some failed, and the page draws no conclusions."""
     minutes: float
-    """Computing of all runs, on one core."""
+    """Processor time of all runs and their sessions."""
     seeds: str
     config: str
     """Digest of the study's values."""
+    runs_of: str = ""
+    """Commits that made the runs, which may be earlier than that of the rows; empty in files of earlier versions."""
+    missing: str = ""
+    """Names of runs that are missing."""
 
     @property
     def is_complete(self) -> bool:
@@ -73,29 +82,43 @@ def digest_of(cfg: Any) -> str:
     return hashlib.sha256(canonical(values).encode()).hexdigest()[:12]
 
 
-def record_of(
-    cfg: Any, rows: pd.DataFrame, *, command: str, quick: bool, runs: int, planned: int, seconds: float
-) -> Record:
+def record_of(cfg: Any, rows: pd.DataFrame, *, done: Done, store: Store, command: str, quick: bool) -> Record:
     """Return the record of rows that this process makes."""
+    jobs = [done.planned[key] for key in done]
     versions = {"drest_torch": __version__, **{name: version_of(name) for name in PACKAGES}}
     texts = [f"python {platform.python_version()}", *(f"{name} {number}" for name, number in versions.items())]
     return Record(
         study=cfg.name,
         command=command,
         quick=quick,
-        commit=_commit(),
+        commit=store.commit_of_code,
         date=datetime.now(timezone.utc).date().isoformat(),
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         versions=", ".join(texts),
-        runs=runs,
-        planned=planned,
-        minutes=round(seconds / 60, 1),
+        runs=len(done),
+        planned=len(done.planned),
+        minutes=round(sum(map(store.seconds, jobs)) / 60, 1),
         seeds=_seeds(cfg, rows),
         config=digest_of(cfg),
+        runs_of=_runs_of(map(store.commit, jobs)),
+        missing=listed([job.name for job in done.missing]),
     )
 
 
-def _commit() -> str:
+def _runs_of(commits: Iterable[str]) -> str:
+    return ", ".join(f"{commit} × {runs}" for commit, runs in Counter(commits).most_common())
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list, of which the end is a count if there are many."""
+    text = ", ".join(names[:MOST_NAMES])
+    if len(names) > MOST_NAMES:
+        text += f" and {len(names) - MOST_NAMES} more"
+    return text
+
+
+def commit_of_code() -> str:
+    """Return the commit of this checkout, and whether its files differ from it."""
     state = git_state(Path(__file__).resolve().parents[2])
     if state is None:
         return "unknown: not a checkout"
@@ -134,6 +157,8 @@ def read_rows(path: Path) -> tuple[pd.DataFrame, Record]:
         "float": float,
         "str": str,
     }
+    optional = {field.name: str(field.default) for field in fields(Record) if field.default is not MISSING}
+    pairs = optional | pairs
     try:
         record = Record(**{field.name: types[str(field.type)](pairs[field.name]) for field in fields(Record)})
     except (KeyError, ValueError) as error:

@@ -76,6 +76,25 @@ def test_ctrl_c_and_a_full_disk_stop_a_study(store, monkeypatch):
     assert failed(store) == {}
 
 
+@pytest.mark.parametrize("executor", [Here(), Local(1)], ids=["here", "worker"])
+def test_seconds_are_the_processor_time_of_all_sessions(store, executor):
+    run = job("computes", "computes")
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([run], store, Here())
+    assert run_jobs([run], store, executor) == []
+    assert len(calls(store, run)) == 2
+    assert 0.2 <= store.seconds(run) < 0.4  # with the time asleep it is 0.8
+
+
+def test_a_cut_off_line_of_a_session_does_not_count(store):
+    (run,) = squares(2)
+    folder = store.folder_of(run)
+    folder.mkdir(parents=True)
+    (folder / "sessions.txt").write_text("70.5\n3.\n\nx")
+    assert run_jobs([run], store, Here()) == []
+    assert store.seconds(run) == pytest.approx(73.5, abs=0.1)
+
+
 def test_a_study_that_runs_already_is_left_alone(store, later, tmp_path):
     jobs = [job("waits", "waits", until=str(later)), *squares(2)]
     with driver(tmp_path, store, jobs, Local(1)) as process:

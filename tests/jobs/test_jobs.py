@@ -96,6 +96,21 @@ def test_every_name_makes_a_folder_and_studies_share_a_run_whatever_they_call_it
     assert store.get(Job("of another study", RUNNER, SPEC)) is not None
 
 
+def test_a_run_keeps_the_commit_that_made_it(store, job):
+    Store(store.folder, "abc").put(job, RESULT, 1)
+    assert Store(store.folder, "def").commit(job) == "abc"
+
+
+def test_a_run_of_an_earlier_version_has_an_unknown_commit(store, job):
+    store.put(job, RESULT, 1)
+    path = store.folder_of(job) / "result.json"
+    record = json.loads(path.read_text())
+    del record["commit"]
+    path.write_text(json.dumps(record))
+    assert store.get(job) is not None
+    assert store.commit(job) == "unknown"
+
+
 def edit(path, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 

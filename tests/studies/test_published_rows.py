@@ -35,6 +35,7 @@ def test_rows_are_small_and_complete(path):
 def test_the_commit_of_rows_has_no_changes(path):
     _, record = read_rows(path)
     assert len(record.commit) == 12, "commit, then run the study"
+    assert "with changes" not in record.runs_of, "runs of uncommitted code"
 
 
 @each_study

@@ -5,14 +5,18 @@ from types import ModuleType
 
 import pandas as pd
 import pytest
+from omegaconf import OmegaConf
 
 from drest_torch.errors import FileError, StudyError
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.store import Store
 from drest_torch.report.blocks import Checklist, Plot, Prose, Section, Table
 from drest_torch.report.figures import Curve, curve_figure
 from drest_torch.report.html import in_site, render
 from drest_torch.report.tables import PAPER
+from drest_torch.studies.engine import Done
 from drest_torch.studies.study_page import claims_of, question_of, study_page, title_of
-from drest_torch.studies.study_rows import Record, read_rows, write_rows
+from drest_torch.studies.study_rows import Record, listed, read_rows, record_of, write_rows
 from tests.helpers.studies import all_blocks, page_text
 
 PAGE = """# How large is a?
@@ -177,6 +181,42 @@ def test_rows_are_read_as_they_were_written(tmp_path):
     read, record = read_rows(tmp_path / "rows.csv")
     assert record == RECORD
     pd.testing.assert_frame_equal(read, rows, check_exact=False, rtol=1e-6)
+
+
+def test_rows_of_an_earlier_version_are_read(tmp_path):
+    path = tmp_path / "rows.csv"
+    write_rows(path, replace(RECORD, runs_of="abc × 4"), ROWS)
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith(("# runs_of", "# missing"))), "utf-8")
+    assert read_rows(path)[1] == RECORD
+
+
+def test_the_record_counts_the_commits_of_runs(tmp_path):
+    jobs = {seed: Job(f"run {seed}", "a.module:run", {"seed": seed}) for seed in range(5)}
+    for seed, commit in enumerate(["old", "new", "new"]):
+        Store(tmp_path, commit).put(jobs[seed], Result({}), 90.0)
+    store = Store(tmp_path, "newest")
+    cfg = OmegaConf.create({"name": "small", "seeds": 5})
+    record = record_of(cfg, ROWS, done=Done(jobs, store), store=store, command="drest study", quick=False)
+    assert record.commit == "newest"
+    assert record.runs_of == "new × 2, old × 1"
+    assert record.missing == "run 3, run 4"
+    assert (record.runs, record.planned) == (3, 5)
+    assert record.minutes == 4.5
+
+
+def test_of_many_missing_runs_ten_are_named():
+    names = [f"run {number}" for number in range(1, 14)]
+    assert listed(names[:2]) == "run 1, run 2"
+    assert listed(names[:10]).endswith("run 9, run 10")
+    assert listed(names).endswith("run 9, run 10 and 3 more")
+
+
+def test_the_page_names_missing_runs_and_commits(study):
+    page = study_page(study, ROWS, replace(RECORD, runs=3, missing="a/b_1", runs_of="abc × 3"))
+    assert "**1 of 4 runs are missing**" in page.banner
+    assert "not done: a/b_1." in page.banner
+    assert "Commits of the runs: abc × 3" in words(page)
 
 
 @pytest.mark.parametrize(
