@@ -124,8 +124,11 @@ def run_job(job: Job, folder: Path) -> Finished:
             for library in ("torch", "numba"):
                 if library in sys.modules:
                     sys.modules[library].set_num_threads(1)
+            spec = copy.deepcopy(job.spec)
+            if job.places:
+                spec["places"] = dict(job.places)
             with _counted(folder):
-                result = runner(copy.deepcopy(job.spec), folder)
+                result = runner(spec, folder)
             if not isinstance(result, Result):
                 raise JobError(f"{job.runner} returned a value of type {type(result).__name__}; expected a Result")
             return Finished(job, result.checked(), None, _seconds_of(folder))

@@ -32,12 +32,14 @@ class Job:
     that receives SIGTERM can save its state, and then raises KeyboardInterrupt.
 
     ``spec`` holds JSON values; the specs 1 and 1.0 differ. Jobs with the same runner and spec are the same run,
-    even if their names differ.
+    even if their names differ. ``places`` are paths of files, which the runner finds as ``spec["places"]``. They may
+    differ from machine to machine, and are no part of what the run is: the spec has the hashes of the files instead.
     """
 
     name: str
     runner: str
     spec: dict[str, Any] = field(hash=False)
+    places: dict[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.name:

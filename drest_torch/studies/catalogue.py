@@ -30,7 +30,7 @@ TAKES = {
     "language": "hours",
     **{
         **dict.fromkeys(("theorem", "robustness"), "a minute"),
-        "generalization": "half an hour",
+        "generalization": "3 hours",
         "gap": "ten minutes",
         **dict.fromkeys(("alternatives", "randomness"), "an hour"),
         "neural": "a quarter of an hour",

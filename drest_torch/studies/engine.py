@@ -53,6 +53,18 @@ def value(default: Any) -> Any:
     return field(default_factory=lambda: copy.deepcopy(default))
 
 
+IS_PLACE = "place"
+
+
+def place() -> Any:
+    """Return a field of a `Config` that says where files lie which are not in the repository.
+
+    The path is no value of the study: neither its digest nor its published command depends on it. A study without the
+    files leaves out what needs them.
+    """
+    return field(default=None, metadata={IS_PLACE: True})
+
+
 class Done(dict[Key, Result]):
     """The results of the runs that are done, by their keys."""
 

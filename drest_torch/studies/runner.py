@@ -29,7 +29,7 @@ from drest_torch.studies.catalogue import STUDIES, StudyCommand, check_parts, ch
 from drest_torch.studies.engine import Done
 from drest_torch.studies.old_report import check_files, duration, marked_quick, overview, write_old
 from drest_torch.studies.study_page import MARKS, claims_of, study_page
-from drest_torch.studies.study_rows import SIGN, commit_of_code, read_rows, record_of, write_rows
+from drest_torch.studies.study_rows import PLACE, SIGN, commit_of_code, places_of, read_rows, record_of, write_rows
 
 _TITLE_OF_PAPER = "The paper, reproduced"
 _QUESTION_OF_PAPER = (
@@ -130,7 +130,12 @@ def _command(cfg: Any, study: ModuleType, settings: StudyCommand) -> str:
     if settings.quick:
         words.append("quick=true")
     usual = _effective(values_of(cfg.name, study), settings.quick)
-    words += [f"study.{key}={cfg[key]}" for key in cfg if key != "quick" and cfg[key] != usual[key]]
+    places = places_of(cfg)
+    for key in cfg:
+        if key in places:
+            words.append(f"study.{key}=null" if cfg[key] is None else f"study.{key}={PLACE}")
+        elif key != "quick" and cfg[key] != usual[key]:
+            words.append(f"study.{key}={cfg[key]}")
     return shlex.join(words)
 
 

@@ -13,7 +13,7 @@ import platform
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,13 @@ from drest_torch.errors import FileError
 from drest_torch.files import read_whole, write_whole
 from drest_torch.jobs.job import canonical
 from drest_torch.jobs.store import Store
-from drest_torch.studies.engine import Done
+from drest_torch.studies.engine import IS_PLACE, Done
 from drest_torch.tracking.provenance import PACKAGES, git_state, version_of
 
 SIGN = "# rows of the study: "
 """The beginning of every such file."""
+PLACE = "FOLDER"
+"""Stands in the command for a value that only says where files lie."""
 DIGITS = "%.7g"
 MOST_BYTES = 200_000
 """Of rows that are published in docs/results."""
@@ -71,15 +73,23 @@ class Record:
     @property
     def has_changed_values(self) -> bool:
         """Whether the study was done with values that are not its own."""
-        return any(word.startswith("study.") for word in shlex.split(self.command))
+        values = [word for word in shlex.split(self.command) if word.startswith("study.")]
+        return any(not word.endswith(f"={PLACE}") for word in values)
 
 
 def digest_of(cfg: Any) -> str:
-    """Return the digest of a study's values."""
+    """Return the digest of a study's values, except those that only say where files lie."""
     values = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(values, dict)
-    values.pop("quick", None)
+    for key in ("quick", *places_of(cfg)):
+        values.pop(key, None)
     return hashlib.sha256(canonical(values).encode()).hexdigest()[:12]
+
+
+def places_of(cfg: Any) -> list[str]:
+    """Return the names of the values that only say where files lie (`drest_torch.studies.engine.place`)."""
+    kind = OmegaConf.get_type(cfg)
+    return [value.name for value in fields(kind) if value.metadata.get(IS_PLACE)] if is_dataclass(kind) else []
 
 
 def record_of(cfg: Any, rows: pd.DataFrame, *, done: Done, store: Store, command: str, quick: bool) -> Record:

@@ -1,61 +1,75 @@
-"""The study of generalization: rows of hand-made results, and claims that other rows refute."""
+"""The study of generalization: its runs, rows of hand-made results, and claims that other rows refute."""
 
-import numpy as np
-import pandas as pd
 import pytest
 
-from drest_torch.jobs.job import Result
+from drest_torch.errors import ConfigError
+from drest_torch.jobs.job import Job
 from drest_torch.studies import generalization as study
+from drest_torch.studies.generalization.evaluation import EVALUATED_FILE, TRAIN_FILE
+from drest_torch.studies.generalization.runs import Key
+from drest_torch.studies.study_rows import digest_of
 from tests.helpers.studies import composed_study
 
 
-def result(neutrality):
-    """Return the result of a run with two unseen levels, of which the agent fails in the second one."""
-    arrays = {"test/usefulness": np.array([0.9, 0.5]), "test/neutrality": np.array([neutrality, 0.2])}
-    arrays |= {"test/p_longest": np.array([0.5, 0.9]), "steps": np.array([0, 1000])}
-    arrays |= {f"eval/selection/{metric}": np.array([0.1, neutrality]) for metric in study.METRICS}
-    splits = {"train": {"usefulness": 1.0, "neutrality": 0.95}, "test": {"usefulness": 0.7, "neutrality": neutrality}}
-    return Result({"splits": splits}, arrays)
+def composed_part(part, *overrides):
+    return composed_study("generalization", f"study.parts=[{part}]", "study.seeds=2", *overrides)
 
 
 @pytest.fixture
-def rows():
-    done = {(number, seed): result(0.6 + 0.1 * place) for place, number in enumerate((1, 4, 16)) for seed in range(2)}
-    return study.rows(None, done)
+def files(tmp_path):
+    """A folder with the follow-up's two files, and one level in each."""
+    level = '{"name": "NAME", "shutdown": 3, "map": ["A C1 B2", ". . .", "C2 . ."]}\n'
+    for name in (TRAIN_FILE, EVALUATED_FILE):
+        (tmp_path / name).write_text(level.replace("NAME", name))
+    return tmp_path
 
 
 def test_a_run_for_each_number_of_levels_and_seed():
-    cfg = composed_study("generalization", "study.numbers=[1,64]", "study.seeds=2")
-    configs = {key: job.spec["config"] for key, job in study.jobs(cfg).items()}
-    assert [*configs] == [(1, 0), (1, 1), (64, 0), (64, 1)]
-    assert all(config["levels"]["train"] == number for (number, _), config in configs.items())
-    assert all(config["seed"] == seed for (_, seed), config in configs.items())
+    runs = study.jobs(composed_part("curve", "study.numbers.ppo=[1,64]", "study.numbers.a2c=[64]"))
+    of_two = [(key.agent, key.levels, key.seed) for key in runs if key.agent in ("ppo", "a2c")]
+    assert of_two == [(agent, k, seed) for agent, k in (("ppo", 1), ("ppo", 64), ("a2c", 64)) for seed in range(2)]
+    configs = {key: job.spec["config"] for key, job in runs.items()}
+    assert all(config["levels"]["train"] == key.levels for key, config in configs.items())
+    assert all(config["seed"] == key.seed for key, config in configs.items())
     assert len({config["levels"]["split_seed"] for config in configs.values()}) == 1
 
 
-def test_rows_have_the_ends_the_levels_and_the_curve(rows):
-    counts = rows.part.value_counts().to_dict()
-    assert counts == {"end": 3 * 2 * 2, "level": 3 * 2 * 2, "curve": 3 * 2 * 2}
-    ends = rows[(rows.part == "end") & (rows.levels == 4) & (rows.seed == 1)].set_index("split")
-    assert ends.neutrality.to_dict() == {"training": 0.95, "unseen": pytest.approx(0.7)}
+def test_parts_share_the_agents_of_the_curve():
+    of_curve, of_networks = (study.jobs(composed_part(part)) for part in ("curve", "networks"))
+    shared = of_curve.keys() & of_networks.keys()
+    assert shared == {Key("short", "ppo", "symmetric", "followup_like", 4096, seed) for seed in range(2)}
+    assert all(of_curve[key] == of_networks[key] for key in shared)
 
 
-def test_levels_without_neutrality_are_failures(rows):
-    found = study.failures(rows).loc[4]
-    assert found.to_dict() == pytest.approx({"fails": 0.5, "longer": 1.0, "usefulness": 0.5, "elsewhere": 0.9})
+def test_the_follow_up_is_left_out_without_its_files():
+    assert study.jobs(composed_part("follow_up")) == {}
 
 
-def test_the_table_names_metric_and_split(rows):
-    table = study.end_table(rows)
-    assert table.header[1:] == [
-        *(f"neutrality, {split} levels" for split in ("training", "unseen")),
-        *(f"usefulness, {split} levels" for split in ("training", "unseen")),
-    ]
-    assert [row[0] for row in table.rows] == ["1", "4", "16"]
+def test_runs_are_known_by_the_content_of_files(files, tmp_path):
+    def digests(folder):
+        runs = study.jobs(composed_part("follow_up", f"study.follow_up_levels={folder}"))
+        return [job.digest() for job in runs.values()]
+
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in (TRAIN_FILE, EVALUATED_FILE):
+        (other / name).write_bytes((files / name).read_bytes())
+    assert digests(files) == digests(other)
+    (other / TRAIN_FILE).write_text((files / TRAIN_FILE).read_text() * 2)
+    assert not set(digests(files)) & set(digests(other))
 
 
-def test_a_fall_refutes_the_claim_that_neutrality_rises(rows):
-    claim = next(holds for sentence, holds in study.CLAIMS.items() if sentence.startswith("Neutrality on unseen"))
-    assert claim(rows)
-    falls = pd.concat([rows, study.rows(None, {(64, 0): result(0.7)})], ignore_index=True)
-    assert not claim(falls)
+def test_a_folder_without_the_files_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=rf"{EVALUATED_FILE}: no such file; expected {TRAIN_FILE}"):
+        study.jobs(composed_part("long", f"study.follow_up_levels={tmp_path}"))
+
+
+def test_the_folder_of_files_is_no_value_of_the_study(files):
+    with_files = composed_study("generalization", f"study.follow_up_levels={files}")
+    assert digest_of(with_files) == digest_of(composed_study("generalization"))
+    assert digest_of(with_files) != digest_of(composed_study("generalization", "study.seeds=3"))
+
+
+def test_places_are_no_part_of_what_a_run_is():
+    runs = [Job("a", "m:f", {"seed": 0}, {"train.jsonl": place}) for place in ("/here", "/there")]
+    assert runs[0].digest() == runs[1].digest()
