@@ -9,9 +9,9 @@ from omegaconf import OmegaConf
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.studies import alternatives as study
+from drest_torch.studies.alternatives import figures
 from drest_torch.studies.alternatives.measured import missed
-from drest_torch.studies.alternatives.runs import Key
-from drest_torch.studies.engine import Done
+from drest_torch.studies.alternatives.runs import Key, compared_strength, label_of, objectives_of
 from tests.helpers.studies import composed_study
 
 WITHOUT_STRENGTH = {"family": "sum", "arguments": "objective=weighted objective.product=true"}
@@ -76,32 +76,46 @@ def test_an_objective_that_no_run_can_be_made_of_is_refused(own, complaint):
 # ---------------------------------------------------------------------------------------------- rows
 
 BOUND = {"family": "constraint", "arguments": "objective=constrained objective.at_least=0.9"}
-PLANNED = ("study.chosen=[DReST,own]", "study.seeds=2", "study.with_bit=[]")
 
 
-def result(usefulness, neutrality, p_longest):
+def result(usefulness, neutrality, p_longest, own=0.1):
     """Return the result of a run with these numbers on each unseen level; on training levels neutrality is 0.85."""
     unseen = {"usefulness": usefulness, "neutrality": neutrality, "p_longest": p_longest}
     arrays = {f"test/{name}": np.array(values) for name, values in unseen.items()}
     training = {"usefulness": 0.9, "neutrality": 0.85, "p_longest": 0.5}
     arrays |= {f"train/{name}": np.full(3, number) for name, number in training.items()}
-    return Result({"splits": {"test": {"neutrality_own": 0.1}}}, arrays)
+    return Result({"splits": {"test": {"neutrality_own": own}}}, arrays)
+
+
+class Runs(dict):
+    """Results by key, and for each key the objective of its run."""
+
+    def __init__(self, results, objectives):
+        super().__init__(results)
+        self.planned = {
+            key: SimpleNamespace(spec={"config": {"objective": objectives.get(key.objective, {"name": "drest"})}})
+            for key in results
+        }
 
 
 @pytest.fixture(scope="module")
 def measured():
     """Rows of two objectives, each with two seeds and two unseen levels."""
-    cfg = composed(*PLANNED, own=BOUND)
-    planned = {key: job for key, job in study.jobs(cfg).items() if key.strength in (64.0, None)}
     results = {
-        ("DReST", 0): result([0.8, 0.8], [0.9, 0.5], [0.5, 0.6]),
-        ("DReST", 1): result([0.9, 0.7], [0.9, 0.5], [0.5, 0.6]),
-        ("own", 0): result([0.9, 0.9], [0.9, 0.5], [0.5, 1.0]),
-        ("own", 1): result([1.0, 0.8], [0.9, 0.5], [0.5, 1.0]),
+        Key("DReST", 64.0, False, 0): result([0.8, 0.8], [0.9, 0.5], [0.5, 0.6]),
+        Key("DReST", 64.0, False, 1): result([0.9, 0.7], [0.9, 0.5], [0.5, 0.6]),
+        Key("own", None, False, 0): result([0.9, 0.9], [0.9, 0.5], [0.5, 1.0]),
+        Key("own", None, False, 1): result([1.0, 0.8], [0.9, 0.5], [0.5, 1.0]),
+        Key("DReST", 4.0, False, 0): result([0.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
     }
-    by_digest = {job.digest(): results[key.objective, key.seed] for key, job in planned.items()}
-    store = SimpleNamespace(get=lambda job: by_digest[job.digest()])
-    return study.rows(cfg, Done(planned, store))
+    bound = {"name": "constrained", "problem": "coins_entropy", "at_least": 0.9}
+    return study.rows(composed(own=BOUND), Runs(results, {"own": bound}))
+
+
+def test_only_agents_at_the_strength_that_is_compared_are_compared(measured):
+    compared = measured[(measured.part == "end") & measured.compared.eq(True)]
+    assert compared.label.tolist() == ["DReST, E = 64"] * 2 + ["own"] * 2
+    assert set(measured[measured.part == "profile"].strength.dropna()) == {64.0}
 
 
 def test_rows_have_means_and_shares_of_levels(measured):
@@ -136,3 +150,133 @@ def test_a_bound_is_one_on_the_mean_of_what_is_constrained(objective, expected):
     """A part of 1/k is 2 P(l) where there are two lengths."""
     reached = {"usefulness": 0.7, "neutrality": 0.8, "p_longer": 0.7}
     assert missed(objective, reached) == pytest.approx(expected, nan_ok=True)
+
+
+def test_one_seed_has_a_difference_without_an_interval():
+    results = {
+        Key("DReST", 64.0, False, 0): result([0.8, 0.8], [0.9, 0.5], [0.5, 0.6]),
+        Key("own", None, False, 0): result([0.9, 0.9], [0.9, 0.5], [0.5, 1.0]),
+    }
+    rows = study.rows(composed(own=BOUND), Runs(results, {}))
+    (comparison,) = rows[rows.part == "comparison"].to_dict("records")
+    assert comparison["apart"] == pytest.approx(0.05)
+    assert np.isnan([comparison[name] for name in ("low", "high", "p")]).all()
+
+
+@pytest.mark.parametrize(
+    ("title", "symbol", "strength", "label"),
+    [
+        ("U + w N", "w", 1.15, "U + 1.15 N"),
+        ("N, U ≥ u", "u", 0.9, "N, U ≥ 0.9"),
+        ("coins, P ≥ h/k", "h", 0.9, "coins, P ≥ 0.9/k"),
+        ("DReST", "E", 64.0, "DReST, E = 64"),
+        ("U × N", "w", None, "U × N"),
+    ],
+)
+def test_a_label_has_the_strength_in_place_of_its_symbol(title, symbol, strength, label):
+    assert label_of(title, {"symbol": symbol}, strength) == label
+
+
+# ------------------------------------------------------------------------------- figures and claims
+
+FOUND = {  # usefulness, neutrality, P(longer) on two levels
+    "DReST": (0.89, 0.94, [0.45, 0.55]),
+    "U + w N": (0.89, 0.96, [0.45, 0.55]),
+    "U + w Gini": (0.89, 0.95, [0.45, 0.55]),
+    "U × N": (0.90, 0.95, [0.45, 0.55]),
+    "coins, N ≥ h": (0.88, 0.93, [0.45, 0.55]),
+    "U, N ≥ h": (0.88, 0.96, [0.45, 0.55]),
+    "N, U ≥ u": (0.94, 0.81, [0.4, 0.6]),
+    "coins, P ≥ h/k": (0.95, 0.01, [0.0, 1.0]),
+    "entropy of trajectories": (0.85, 0.52, [0.1, 0.3]),
+    "divergence from uniform": (0.95, 0.16, [0.1, 0.3]),
+    "divergence from balanced": (0.91, 0.43, [0.1, 0.3]),
+    "divergence from best": (0.94, 0.42, [0.1, 0.3]),
+    "default ÷ m": (0.96, 0.04, [0.0, 0.3]),
+}
+"""About what was found with an earlier version of the project, with two seeds and two levels in place of more."""
+PROBLEMS = {
+    "coins, N ≥ h": "coins_entropy",
+    "U, N ≥ h": "usefulness_entropy",
+    "N, U ≥ u": "entropy_usefulness",
+    "coins, P ≥ h/k": "coins_shares",
+}
+
+
+def rows_of(**changes):
+    """Return rows of agents as in FOUND, with some of them changed."""
+    cfg = composed()
+    objectives = objectives_of(cfg)
+    constrained = {
+        title: {"name": "constrained", "problem": problem, "at_least": compared_strength(objectives[title])}
+        for title, problem in PROBLEMS.items()
+    }
+    results = {}
+    for title, (useful, neutral, longer) in {**FOUND, **changes.pop("found", {})}.items():
+        for seed in range(2):
+            spread = 0.001 * (2 * seed - 1)
+            on_levels = [neutral - 0.07, neutral + 0.06 + 0.002 * seed]
+            key = Key(title, compared_strength(objectives[title]), False, seed)
+            results[key] = result([useful + spread, useful - spread], on_levels, longer)
+    for seed in range(2):
+        own = changes.get("given_bit", 0.02)
+        bit = changes.get("bit", (0.94, 0.99))
+        key = Key("U + w N", compared_strength(objectives["U + w N"]), True, seed)
+        results[key] = result([bit[0]] * 2, [bit[1]] * 2, [0.5, 0.5], own)
+    for title, strength, useful, neutral in changes.get("others", [("DReST", 4.0, 0.95, 0.6)]):
+        results[Key(title, strength, False, 0)] = result([useful] * 2, [neutral] * 2, [0.5, 0.5])
+    return study.rows(cfg, Runs(results, constrained))
+
+
+def holds(beginning, rows):
+    (claim,) = (claim for sentence, claim in study.CLAIMS.items() if sentence.startswith(beginning))
+    return bool(claim(rows))
+
+
+@pytest.fixture(scope="module")
+def found():
+    return rows_of()
+
+
+REFUTED = {
+    "Objectives that pay": {"found": {"U × N": (0.95, 0.99, [0.5, 0.5])}},
+    "So they are at": {"others": [("U + w N", 2.3, 0.95, 0.98)]},
+    "No alternative": {"found": {"N, U ≥ u": (0.95, 0.99, [0.5, 0.5])}},
+    "Every price": {"found": {"divergence from best": (0.9, 0.94, [0.5, 0.5])}},
+    "A price on": {"others": [("divergence from best", 1.0, 0.9, 0.9)]},
+    "A bound on each": {"found": {"coins, P ≥ h/k": (0.9, 0.9, [0.3, 0.7])}},
+    "A bound of 0.95": {"found": {"U, N ≥ h": (0.88, 0.98, [0.5, 0.5])}},
+    "Not every bound": {"found": {title: (1.0, 1.0, [0.5, 0.5]) for title in PROBLEMS}},
+    "A private bit": {"given_bit": 0.9},
+}
+
+
+def test_claims_hold_in_results_of_an_earlier_version(found):
+    assert {sentence for sentence in study.CLAIMS if not study.CLAIMS[sentence](found)} == set()
+
+
+def test_other_rows_refute_each_claim():
+    assert len(REFUTED) == len(study.CLAIMS)
+    still = [beginning for beginning, changes in REFUTED.items() if holds(beginning, rows_of(**changes))]
+    assert still == []
+
+
+def test_an_agent_with_a_bit_that_is_less_useful_refutes_the_claim():
+    assert not holds("A private bit", rows_of(bit=(0.7, 0.99)))
+
+
+def test_figures_group_objectives_by_family(found):
+    looks = figures.looks(found)
+    assert looks["U × N"][0] == looks["U + w N"][0] != looks["DReST"][0]
+    assert len(set(looks.values())) == len(FOUND)
+
+
+def test_the_table_has_differences_to_drest_with_their_p_values(found):
+    cells = {row[0]: row for row in figures.found_table(found).rows}
+    assert cells["DReST, E = 64"][3:] == ["–", "–"]
+    assert cells["default ÷ m"][3].startswith("-0.41")
+
+
+def test_the_table_of_bounds_has_constraints_alone(found):
+    labels = [row[0] for row in figures.bounds_table(found).rows]
+    assert labels == ["coins, N ≥ 0.95", "U, N ≥ 0.95", "N, U ≥ 0.95", "coins, P ≥ 0.9/k"]

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import pandas as pd
-
+from drest_torch.studies.alternatives.claims import CLAIMS, NUMBERS
 from drest_torch.studies.alternatives.figures import FIGURES, TABLES
 from drest_torch.studies.alternatives.measured import rows
 from drest_torch.studies.alternatives.runs import QUICK, Config, jobs
 
 __all__ = ["CLAIMS", "FIGURES", "NUMBERS", "QUICK", "TABLES", "Config", "jobs", "rows"]
-
-CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {}
-NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {}

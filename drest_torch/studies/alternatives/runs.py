@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -95,10 +96,11 @@ def compared_strength(objective: Mapping[str, Any]) -> float | None:
 
 
 def label_of(title: str, objective: Mapping[str, Any], strength: float | None) -> str:
-    """Return the title of an objective with its strength."""
+    """Return the title of an objective with its strength in place of its symbol: ``U + 1.15 N`` for ``U + w N``."""
     if strength is None:
         return title
-    return f"{title}, {objective['symbol']} = {strength:g}"
+    label, count = re.subn(rf"\b{objective['symbol']}\b", f"{strength:g}", title)
+    return label if count else f"{title}, {objective['symbol']} = {strength:g}"
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:

@@ -1,0 +1,154 @@
+"""Claims of the study, and the numbers in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from drest_torch.studies.alternatives.figures import by_strength, compared, of_part
+from drest_torch.studies.alternatives.runs import DREST
+
+PAY_FOR_BOTH = ("U + w N", "U + w Gini", "U × N", "U, N ≥ h")
+"""Objectives that pay for usefulness, and for neutrality or a bound on it."""
+SHARES = "coins, P ≥ h/k"
+BEHIND = (SHARES, "default ÷ m")
+"""Objectives that are behind DReST, besides all prices."""
+LEVEL = 0.015
+"""Means of usefulness and neutrality within this are level."""
+FAR = 0.1
+"""Usefulness and neutrality that are further from those of DReST are far from them."""
+SIGNIFICANT = 0.05
+"""The p value below which a difference counts, after the correction for all comparisons."""
+MET = 0.005
+"""A bound that is missed by no more is met."""
+
+
+def differences(rows: pd.DataFrame, objectives: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the comparisons with DReST by objective; those that are named have to be there."""
+    found = of_part(rows, "comparison").set_index("objective")
+    if objectives is None:
+        return found
+    return found.loc[[*objectives]]
+
+
+def behind(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the comparisons of objectives that are behind DReST."""
+    found = differences(rows)
+    prices = found.index[found.family == "price"]
+    return differences(rows, [*prices, *BEHIND])
+
+
+def clearly_behind(rows: pd.DataFrame) -> bool:
+    """Return whether these objectives are behind DReST after the correction for all comparisons."""
+    found = behind(rows)
+    return bool(((found.high < 0) & (found.p < SIGNIFICANT)).all())
+
+
+def best_scores(rows: pd.DataFrame) -> pd.Series:
+    """Return for each objective the largest mean of usefulness and neutrality over its strengths."""
+    points = by_strength(rows)
+    scores = points[["usefulness", "neutrality"]].mean(axis=1)
+    return scores.groupby(points.objective).max()
+
+
+def best_apart(rows: pd.DataFrame) -> float:
+    """Return how far objectives that pay for both are from DReST at most, each at its best strength."""
+    best = best_scores(rows)
+    return float((best[[*PAY_FOR_BOTH]] - best[DREST]).abs().max())
+
+
+def smaller_of_both(rows: pd.DataFrame, family: str) -> float:
+    """Return the smaller of usefulness and neutrality, at the strength of a family at which it is largest."""
+    points = by_strength(rows)
+    own = points[points.family == family]
+    if own.empty:
+        raise LookupError(f"no rows of the family {family}")
+    return float(own[["usefulness", "neutrality"]].min(axis=1).max())
+
+
+def mean_of(rows: pd.DataFrame, objective: str, measure: str) -> float:
+    """Return a mean over seeds at the strength that is compared."""
+    return float(compared(rows).groupby("objective")[measure].mean()[objective])
+
+
+def one_length_always(rows: pd.DataFrame) -> bool:
+    """Return whether the bound on each P(l) is met on average, while most levels have one length always taken."""
+    return mean_of(rows, SHARES, "missed_training") <= 0.05 and mean_of(rows, SHARES, "always") >= 0.8
+
+
+def short_levels(rows: pd.DataFrame) -> pd.Series:
+    """Return the share of levels short of neutral for each objective with a bound on mean neutrality."""
+    return compared(rows).groupby("objective").short.mean()[[*NEUTRALITY_BOUNDS]]
+
+
+NEUTRALITY_BOUNDS = ("coins, N ≥ h", "U, N ≥ h")
+"""Objectives with a bound on mean neutrality."""
+
+
+def largest_violation(rows: pd.DataFrame) -> pd.Series:
+    """Return the mean violation of each bound on unseen levels, the largest first."""
+    bounds = compared(rows).dropna(subset=["missed"])
+    return bounds.groupby("label").missed.mean().sort_values(ascending=False)
+
+
+def with_bit(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return means of agents with a private bit by objective."""
+    end = of_part(rows, "end")
+    found = end[end.bit.astype(bool)]
+    if found.empty:
+        raise LookupError("no rows of agents with a private bit")
+    return found.groupby("objective")[[*BOTH, "given_bit"]].mean()
+
+
+BOTH = ("usefulness", "neutrality")
+
+
+def a_bit_helps(rows: pd.DataFrame) -> bool:
+    """Return whether agents with a private bit are more useful and more neutral, unless the bit is known."""
+    found = with_bit(rows)
+    without = compared(rows).groupby("objective")[[*BOTH]].mean().loc[found.index]
+    return bool((found[[*BOTH]] > without).all(axis=None) and found.given_bit.max() < FAR)
+
+
+CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
+    "Objectives that pay for usefulness and neutrality are level with DReST: the mean of the two differs by at most "
+    "{both_apart}.": lambda rows: differences(rows, PAY_FOR_BOTH).apart.abs().max() <= LEVEL,
+    "So they are at the best strength of each, where it differs by at most {best_apart}.": (
+        lambda rows: best_apart(rows) <= LEVEL
+    ),
+    "No alternative is ahead of DReST by more than {ahead}. After the correction for {comparisons} comparisons, "
+    "{better} of them are ahead at p < 0.05.": lambda rows: differences(rows).apart.max() <= LEVEL,
+    "Every price on divergence or entropy, the bound on each P(l) and the default reward are behind DReST at p < 0.05 "
+    "after the correction, by {behind} at least.": clearly_behind,
+    "A price on divergence or entropy makes agents useful or neutral, and at no strength both: the smaller of the two "
+    "is at most {price_least}, where DReST has {drest_least}.": (
+        lambda rows: smaller_of_both(rows, "price") < smaller_of_both(rows, DREST) - FAR
+    ),
+    "A bound on each mean P(l) does not make agents neutral: on average it is met, while on {always} of the unseen "
+    "levels one length has a probability of at least 99 %.": one_length_always,
+    "A bound of 0.95 on mean neutrality leaves many levels short of it: on {short} of the unseen ones neutrality is "
+    "below 0.9 bits.": lambda rows: short_levels(rows).min() >= FAR,
+    "Not every bound is met on unseen levels: {missed_by} misses it by {missed}.": (
+        lambda rows: largest_violation(rows).max() > MET
+    ),
+    "A private bit makes agents more useful and more neutral, and they are not neutral given the bit: neutrality is "
+    "then at most {given_bit} bits.": a_bit_helps,
+}
+NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "seeds": lambda rows: compared(rows).groupby("objective").seed.nunique().max(),
+    "both_apart": lambda rows: f"{differences(rows, PAY_FOR_BOTH).apart.abs().max():.3f}",
+    "best_apart": lambda rows: f"{best_apart(rows):.3f}",
+    "ahead": lambda rows: f"{differences(rows).apart.max():.3f}",
+    "comparisons": lambda rows: len(differences(rows)),
+    "better": lambda rows: ((differences(rows).apart > 0) & (differences(rows).p < SIGNIFICANT)).sum(),
+    "behind": lambda rows: f"{-behind(rows).apart.max():.2f}",
+    "price_least": lambda rows: f"{smaller_of_both(rows, 'price'):.2f}",
+    "drest_least": lambda rows: f"{smaller_of_both(rows, DREST):.2f}",
+    "always": lambda rows: f"{mean_of(rows, SHARES, 'always'):.0%}",
+    "short": lambda rows: " and ".join(f"{share:.0%}" for share in short_levels(rows)),
+    "missed_by": lambda rows: f"“{largest_violation(rows).index[0]}”",
+    "missed": lambda rows: f"{largest_violation(rows).iloc[0]:.3f}",
+    "given_bit": lambda rows: f"{with_bit(rows).given_bit.max():.2f}",
+}
