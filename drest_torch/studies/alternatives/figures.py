@@ -30,6 +30,9 @@ FAMILIES = {
     "default": "default",
 }
 """The colour of each family of objectives."""
+OWN_COLOURS = {"DReST": "drest", "default ÷ m": "default"}
+PROFILE_COLOURS = ("green", "pink", "violet", "brown")
+"""In performance profiles, of objectives without a colour of their own."""
 MARKERS = "osD^v"
 """Of the objectives of a family, in their order."""
 CORNER = 0.8
@@ -108,15 +111,10 @@ def profile(rows: pd.DataFrame, families: Sequence[str], title: str) -> Plot:
     points = of_part(rows, "profile")
     shown = points[points.family.isin(families)]
     labels = dict(zip(shown.objective, shown.label, strict=True))
-    curves = []
-    for objective, (colour, marker) in looks(rows).items():
-        own = shown[shown.objective == objective]
-        if len(own):
-            colours = {objective: colour}
-            curves += curves_of(
-                own, x="tau", y="share", by="objective", spread=RANGE, colours=colours, labels=labels, look=f"-{marker}"
-            )
-    return curve_figure(curves, title=title, xlabel="τ, bits", ylabel="share of levels with neutrality ≥ τ")
+    others = iter(PROFILE_COLOURS)
+    colours = {title: OWN_COLOURS.get(title) or next(others) for title in labels}
+    curves = curves_of(shown, x="tau", y="share", by="objective", spread=RANGE, colours=colours, labels=labels)
+    return curve_figure(curves, title=title, xlabel="τ, bits", ylabel="share of levels with N ≥ τ")
 
 
 FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
