@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, cast
@@ -14,14 +13,14 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from drest_torch.agents.checkpoints import PRETRAINED, step_checkpoints
-from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.job import Job
 from drest_torch.jobs.training_job import IN_A_STUDY, over, run_config
 from drest_torch.limits import limited
 from drest_torch.play.level_sets import generator_config
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
 from drest_torch.report.tables import mean_range
-from drest_torch.studies import rivals, sizes, unseen
+from drest_torch.studies import sizes, unseen
 from drest_torch.studies.engine import Done, Quote, Report, StudyConfig, value
 from drest_torch.studies.scores import AT, DESIGN, MARKS, METRICS, SETS, Score, goals_plot, goals_table, score, took
 from drest_torch.studies.shared import check_known, command_jobs
@@ -37,7 +36,6 @@ PARTS = {
     "unseen": "one agent for many gridworlds, in unseen levels",
     "follow_up": "the follow-up's protocol: its training levels alone",
     "choices": "what the choices of one agent for many gridworlds contribute",
-    "alternatives": "DReST beside its alternatives, in unseen levels",
     "size": "agents on maps of 7 to 9 and of 10 to 16 cells a side",
     "beyond": "environments of others, from samples",
     "sizes": "agents of small maps on larger ones",
@@ -89,7 +87,6 @@ QUICK = {
     "seeds": 1,
     "chosen": [
         *("REINFORCE on example", "default command", "MLP on followup_like", "CartPole", "paper_like"),
-        *("DReST", "U + w N", "U + w N, 2.3", "divergence from uniform", "DReST, a private bit"),
     ],
     "overrides": ["env_steps=3000", "policy.width=8", "policy.depth=2", "evaluations=1"],
     "in_gridworlds": ["levels.train=100", "levels.selection=5", "levels.test=10"],
@@ -173,7 +170,7 @@ def _goal_jobs(cfg: Config, title: str, goal: Mapping[str, Any]) -> list[Job]:
         further["train_sha256"] = unseen.hash_file(path)
     seeds = min(goal.get("seeds") or cfg.seeds, cfg.seeds)
     plain = command_jobs(title, seeds, goal["arguments"], overrides, values)
-    if goal["part"] == "alternatives" or not in_gridworlds:
+    if not in_gridworlds:
         return plain
     if goal["part"] == "sizes":
         return [replace(job, runner=sizes.TRANSFER, spec=job.spec | {"sizes": _sizes(cfg)}) for job in plain]
@@ -234,10 +231,9 @@ def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
     for key, result in done.items():
         of = {"title": key.title, "seed": key.seed}
         if key.title in goals and goals[key.title]["wanted"]:
-            arrays = _of_two_lengths(result) if goals[key.title]["part"] == "alternatives" else result.arrays
             for split in goals[key.title]["wanted"]:
-                for metric in (*METRICS.values(), *AT.values(), DESIGN, rivals.LONGER):
-                    if (array := arrays.get(f"{split}/{metric}")) is not None:
+                for metric in (*METRICS.values(), *AT.values(), DESIGN):
+                    if (array := result.arrays.get(f"{split}/{metric}")) is not None:
                         yield of | {"split": split, "metric": metric, "value": array}
             for metric, number in took(result.numbers).items():
                 yield of | {"split": "all", "metric": metric, "value": np.array([number])}
@@ -249,15 +245,6 @@ def measure(cfg: Config, done: Done) -> Iterator[dict[str, Any]]:
                     for metric in sizes.MEASURES.values():
                         array = result.arrays[f"{side}/{prefix}{metric}"]
                         yield of | {"title": title, "split": str(side), "metric": metric, "value": array}
-
-
-def _of_two_lengths(result: Result) -> dict[str, np.ndarray]:
-    """Return the arrays of a training run on levels with two lengths, where neutrality in bits is that ÷ log2 k."""
-    own = np.array([result.numbers["splits"][TEST]["neutrality_own"]])
-    names = ("usefulness", "neutrality", "p_longest")
-    arrays = [*(result.arrays[f"{TEST}/{name}"] for name in names), own]
-    metrics = ("usefulness", METRICS["neutrality"], rivals.LONGER, METRICS["neutrality_own"])
-    return {f"{TEST}/{metric}": array for metric, array in zip(metrics, arrays, strict=True)}
 
 
 # ------------------------------------------------------------------------------------------ the report
@@ -284,11 +271,6 @@ def report(cfg: Config, done: Done) -> Report:
     published = {title: goal["published"] for title, goal in all_goals(cfg).items() if "published" in goal}
     if "follow_up" in parts:
         tables["follow_up"] = follow_up_table(published, parts["follow_up"])
-    titles = [each.title for each in parts.get("alternatives", ())]
-    beside = rows[rows.title.isin(titles) & (rows.split == TEST)]
-    if rivals.FIRST in titles:
-        plots["alternatives"] = rivals.frontier(parts["alternatives"])
-        tables["alternatives"] = partial(rivals.rivals_table, beside)
     if means:
         plots["sizes"] = sizes.sizes_plot(means)
         tables |= {measure: sizes.size_table(means, measure, cfg.sides) for measure in sizes.MEASURES}
@@ -303,10 +285,10 @@ def report(cfg: Config, done: Done) -> Report:
     }
     return Report(
         rows,
-        lambda: [*quotes(parts), *rivals.quotes(beside, goals)],
+        lambda: [*quotes(parts)],
         tables,
         plots,
-        lambda: sentences(goals, parts, published) | {"sides": rivals.sides(beside, goals)},
+        lambda: sentences(goals, parts, published),
         kept,
         exact=False,
     )

@@ -9,9 +9,9 @@ from drest_torch.envs.levels import world, write_levels
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import training_jobs
-from drest_torch.studies import goals, rivals, sizes, unseen
+from drest_torch.studies import goals, sizes, unseen
 from drest_torch.studies.scores import score
-from tests.helpers.studies import composed_study, page_text, published
+from tests.helpers.studies import composed_study, published
 
 
 def few(*chosen, **values):
@@ -33,7 +33,7 @@ def test_a_goal_is_trained_by_its_command():
 
 
 def test_a_goal_like_another_has_all_of_it_but_what_it_says_and_each_strength_is_a_goal():
-    one = {"part": "alternatives", "arguments": "algo=ppo env_steps=5", "wanted": {"test": {}}}
+    one = {"part": "choices", "arguments": "algo=ppo env_steps=5", "wanted": {"test": {}}}
     one["strengths"] = {"objective.beta": [0.5, 2.0]}
     found = goals.all_goals(few(goals={"one": one, "other": {"like": "one", "arguments": "seed=1 algo=a2c"}}))
     arguments = {title: found[title]["arguments"] for title in ("one", "one, 2", "other")}
@@ -46,63 +46,26 @@ def test_a_goal_like_another_has_all_of_it_but_what_it_says_and_each_strength_is
 
 def test_a_goal_has_its_own_number_of_seeds_and_no_more_than_the_study():
     one = {
-        "part": "alternatives",
+        "part": "choices",
         "arguments": "algo=generalist",
         "wanted": {"test": {}},
         "strengths": {"seed": [5, 6]},
     }
     own = {"one": one, "many": {**one, "seeds": 3, "strengths": {}}}
-    runs = goals.jobs(few("one", "one, 6", "many", goals=own, parts=["alternatives"]))
+    runs = goals.jobs(few("one", "one, 6", "many", goals=own, parts=["choices"]))
     assert [*runs] == [("one", 0), ("one", 1), ("one, 6", 0), ("many", 0), ("many", 1)]
 
 
-@pytest.mark.parametrize(
-    ("by", "side"),
-    [
-        ([0.02, 0.021, 0.022], "better"),
-        ([-0.02, -0.021, -0.022], "worse"),
-        ([0.002, 0.0021, 0.0022], "alike"),
-        ([0.1, -0.1, 0.1], "alike"),
-    ],
-)
-def test_an_alternative_is_better_where_it_is_clearly_so_in_every_seed(by, side):
-    """Seed 3 has no counterpart, and the strengths with one seed are not compared."""
-    ends = {"DReST": {0: 0.9, 1: 0.91, 2: 0.92}, "U × N": {2: 0.92 + by[2], 0: 0.9 + by[0], 1: 0.91 + by[1], 3: 0.1}}
-    rows = [
-        {"title": title, "seed": seed, "metric": metric, "value": np.array([end - apart, end + apart])}
-        for title, of_seeds in (ends | {"DReST, 4": {0: 0.1}}).items()
-        for seed, end in of_seeds.items()
-        for metric, apart in (("usefulness", 0.0), ("neutrality_normalised", 0.05))
-    ]
-    found = rivals.sides(pd.DataFrame(rows), {title: goals.all_goals(few())[title] for title in (*ends, "DReST, 4")})
-    assert {name: list(titles) for name, titles in found.items() if titles} == {side: ["U × N"]}
-    assert found[side]["U × N"] == pytest.approx(abs(sum(by)) / 3)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "measured"),
-    [
-        (["REINFORCE on example"], "1 of 1 goals by every seed; 2 of 2 agents"),
-        (["U × N"], None),
-        (["DReST", "U × N"], "1 better (by at most 0.050), 0 alike, 0 worse"),
-    ],
-)
-def test_a_part_is_published_without_the_others(chosen, measured):
-    """Of an alternative, whose levels have two lengths, the neutrality in bits is that ÷ log2 k."""
-
+def test_a_part_is_published_without_the_others():
     def result(job):
-        ends = {"usefulness": 1.0, "neutrality": 0.8 if "DReST" in job.name else 0.9, "p_longest": 0.3}
+        ends = {"usefulness": 1.0, "neutrality": 0.9, "p_longest": 0.3}
         arrays = {f"{split}/{name}": np.full(3, end) for name, end in ends.items() for split in ("train", "test")}
         own = {name: np.ones(3) for name in ("train/neutrality_normalised", "train/neutrality_own_normalised")}
         took = {"wall_seconds": 2.0, "env_steps": 5, "splits": {"test": {"neutrality_own": 0.1}}}
         return Result(took, arrays | own)
 
-    cfg = few(*chosen, parts=["learning", "alternatives"])
-    found = published(goals, cfg, result)
-    assert [quote.measured for quote in found.quotes] == ([] if measured is None else [measured])
-    text = page_text(found.blocks)
-    assert ("U × N 1.000 (1.000-1.000) 0.900 (0.900-0.900) 0.100" in text) == ("DReST" in chosen)
-    assert ("+0.050 (+0.050 to +0.050)" in text, "(U × N)" in text) == ("DReST" in chosen,) * 2
+    found = published(goals, few("REINFORCE on example", parts=["learning"]), result)
+    assert [quote.measured for quote in found.quotes] == ["1 of 1 goals by every seed; 2 of 2 agents"]
 
 
 def test_in_environments_of_others_the_default_reward_stands_beside():
