@@ -10,6 +10,8 @@ import pytest
 import torch
 
 from drest_torch.choices.closed_forms import paid_shift, pressed
+from drest_torch.envs.dynamics.mdp import compile_levels
+from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.theory import balance
@@ -118,6 +120,12 @@ def test_a_constraint_is_met_at_its_bound_whatever_the_coins_are(level, climbed,
     if gap > 1e-6:
         assert found.probability.max().item() == pytest.approx(better, abs=within)
         assert multiplier / gap == price
+
+
+def test_the_multiplier_of_the_command_from_samples():
+    """The page predicts it for `levels=fewer_for_longer`, where the lengths differ by 2 coins."""
+    best = solve(compile_levels([NINE[UNEVEN]])).best_return[0]
+    assert (best[0] - best[1]).abs() / math.log2(ROOT / (1 - ROOT)) == pytest.approx(1.796, abs=6e-4)
 
 
 @pytest.mark.slow
