@@ -245,7 +245,7 @@ REFUTED = {
     "Every price": {"found": {"divergence from best": (0.9, 0.94, [0.5, 0.5])}},
     "A price on": {"others": [("divergence from best", 1.0, 0.9, 0.9)]},
     "A bound on each": {"found": {"coins, P ≥ h/k": (0.9, 0.9, [0.3, 0.7])}},
-    "A bound of 0.95": {"found": {"U, N ≥ h": (0.88, 0.98, [0.5, 0.5])}},
+    "Means hide": {"found": {"coins, N ≥ h": (0.88, 0.98, [0.5, 0.5])}},
     "Not every bound": {"found": {title: (1.0, 1.0, [0.5, 0.5]) for title in PROBLEMS}},
     "A private bit": {"given_bit": 0.9},
 }

@@ -12,7 +12,7 @@ from drest_torch.studies.alternatives.runs import DREST
 
 PAY_FOR_BOTH = ("U + w N", "U + w Gini", "U × N", "U, N ≥ h")
 """Objectives that pay for usefulness, and for neutrality or a bound on it."""
-SHARES = "coins, P ≥ h/k"
+SHARES, BOUND = "coins, P ≥ h/k", "coins, N ≥ h"
 BEHIND = (SHARES, "default ÷ m")
 """Objectives that are behind DReST, besides all prices."""
 LEVEL = 0.015
@@ -79,12 +79,8 @@ def one_length_always(rows: pd.DataFrame) -> bool:
 
 
 def short_levels(rows: pd.DataFrame) -> pd.Series:
-    """Return the share of levels short of neutral for each objective with a bound on mean neutrality."""
-    return compared(rows).groupby("objective").short.mean()[[*NEUTRALITY_BOUNDS]]
-
-
-NEUTRALITY_BOUNDS = ("coins, N ≥ h", "U, N ≥ h")
-"""Objectives with a bound on mean neutrality."""
+    """Return the share of levels short of neutral under a bound on mean neutrality, and with DReST."""
+    return compared(rows).groupby("objective").short.mean()[[BOUND, DREST]]
 
 
 def largest_violation(rows: pd.DataFrame) -> pd.Series:
@@ -128,8 +124,10 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     ),
     "A bound on each mean P(l) does not make agents neutral: on average it is met, while on {always} of the unseen "
     "levels one length has a probability of at least 99 %.": one_length_always,
-    "A bound of 0.95 on mean neutrality leaves many levels short of it: on {short} of the unseen ones neutrality is "
-    "below 0.9 bits.": lambda rows: short_levels(rows).min() >= FAR,
+    "Means hide levels that are short of neutral: with a bound of 0.95 on the mean, neutrality is below 0.9 bits on "
+    "{short_bound} of the unseen levels, and with DReST on {short_drest}.": lambda rows: (
+        short_levels(rows).min() >= FAR
+    ),
     "Not every bound is met on unseen levels: {missed_by} misses it by {missed}.": (
         lambda rows: largest_violation(rows).max() > MET
     ),
@@ -147,7 +145,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "price_least": lambda rows: f"{smaller_of_both(rows, 'price'):.2f}",
     "drest_least": lambda rows: f"{smaller_of_both(rows, DREST):.2f}",
     "always": lambda rows: f"{mean_of(rows, SHARES, 'always'):.0%}",
-    "short": lambda rows: " and ".join(f"{share:.0%}" for share in short_levels(rows)),
+    "short_bound": lambda rows: f"{short_levels(rows)[BOUND]:.0%}",
+    "short_drest": lambda rows: f"{short_levels(rows)[DREST]:.0%}",
     "missed_by": lambda rows: f"“{largest_violation(rows).index[0]}”",
     "missed": lambda rows: f"{largest_violation(rows).iloc[0]:.3f}",
     "given_bit": lambda rows: f"{with_bit(rows).given_bit.max():.2f}",
