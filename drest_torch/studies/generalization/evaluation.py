@@ -62,6 +62,8 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
         sets[FILE] = _unknown(run, read_levels(str(checked_file(spec, EVALUATED_FILE))))
     arrays: dict[str, np.ndarray] = {}
     for name, levels in sets.items():
+        if not levels:
+            continue
         evaluation = run.gridworlds.evaluator(list(levels)).evaluate(run.algorithm.policy)
         arrays |= {f"{name}/{measure}": values for measure, values in measured(evaluation).items()}
     return Result(result.numbers, arrays)

@@ -13,6 +13,7 @@ from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config
 from drest_torch.play.level_sets import load
+from drest_torch.statistics.bootstrap import holm, paired_difference
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done
 from drest_torch.studies.generalization.evaluation import FILE, MEASURES, RANDOM, TRAINING, UNSEEN, WORLDS
@@ -31,6 +32,8 @@ def rows_of(cfg: Config, done: Done) -> pd.DataFrame:
       steps, or updates of exact gradients, and ``times`` says how often it met each training level.
     - *curve*: usefulness and neutrality on other unseen levels during training, at ``x`` environment steps.
     - *profile*: the ``share`` of unseen levels with neutrality of at least ``x``.
+    - *difference*: another algorithm or network less PPO with the symmetric network, on the same unseen levels, with an
+      interval over seeds and levels, and its p value after Holm's correction.
     - *level*: what agents with the most training levels do on each unseen level.
     - *property*: what these levels are like.
     - *long*, *follow_up*: what an agent reaches on a ``set`` of so many ``levels``, and what its training took.
@@ -49,6 +52,7 @@ def rows_of(cfg: Config, done: Done) -> pd.DataFrame:
             parts.append(_levels(key, result))
     if most:
         parts.append(_properties(cfg))
+    parts.append(_differences(cfg, done))
     return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
 
 
@@ -88,6 +92,29 @@ def meetings(key: Key, job: Job, result: Result) -> float:
 def _profile(of_run: dict[str, Any], neutrality: np.ndarray) -> pd.DataFrame:
     shares = [(neutrality >= threshold - 1e-9).mean() for threshold in THRESHOLDS]
     return pd.DataFrame({"part": "profile", **of_run, "x": THRESHOLDS, "share": np.round(shares, 4)})
+
+
+def _differences(cfg: Config, done: Done) -> list[dict[str, Any]]:
+    """Return how far others with the same number of training levels are from PPO with the symmetric network."""
+    by_agent: dict[tuple[str, str], dict[int, Result]] = {}
+    for key, result in done.items():
+        if key.part == SHORT and (key.kind, key.levels) == (FOLLOWUP_LIKE, cfg.number):
+            by_agent.setdefault((key.agent, key.network), {})[key.seed] = result
+    reference = by_agent.pop((PPO, SYMMETRIC), {})
+    found: list[dict[str, Any]] = []
+    for (agent, network), of_seeds in by_agent.items():
+        seeds = sorted(of_seeds.keys() & reference.keys())
+        if len(seeds) < 2:
+            continue
+        for measure in MEASURES:
+            own, its = (
+                np.stack([of[seed].arrays[f"test/{measure}"] for seed in seeds]) for of in (of_seeds, reference)
+            )
+            apart = paired_difference(own, its)
+            numbers = {"y": apart.estimate, "low": apart.low, "high": apart.high, "p": apart.p}
+            found.append({"part": "difference", "agent": agent, "network": network, "measure": measure, **numbers})
+    corrected = holm([row["p"] for row in found]) if found else []
+    return [row | {"p": round(p, 5)} for row, p in zip(found, corrected, strict=True)]
 
 
 def _levels(key: Key, result: Result) -> pd.DataFrame:

@@ -67,7 +67,7 @@ class Config(StudyConfig):
     follow_up: dict[str, str] = value({})
     """Of `follow_up`: arguments by title."""
     overrides: list[str] = value([])
-    """Arguments of all runs of `long` and `follow_up`, over theirs."""
+    """Arguments of all training runs, over their own; the values of ``run`` are over these."""
     sizes: Sizes = value(Sizes())
     follow_up_levels: str | None = place()
     """A folder with the follow-up's train.jsonl and val.jsonl, which are not in the repository. null: the part
@@ -113,7 +113,7 @@ def _short(cfg: Config, settings: Iterable[tuple[str, str, str, int]]) -> dict[K
     for algo, network, kind, number in settings:
         values = {**cfg.run, "levels": {**cfg.run["levels"], "train": number}}
         options = {"algo": algo, "levels": kind, "policy": network}
-        made = training_jobs(f"{algo}, {network}, {kind}, {number}", range(cfg.seeds), values, **options)
+        made = training_jobs(f"{algo}, {network}, {kind}, {number}", range(cfg.seeds), values, cfg.overrides, **options)
         runs |= {Key(SHORT, algo, network, kind, number, seed): job for seed, job in enumerate(made)}
     return runs
 
