@@ -27,7 +27,7 @@ PARTS = ("rows", "FIGURES", "TABLES", "CLAIMS")
 """What a study has besides: functions of its results, and of its rows."""
 TAKES = {
     **dict.fromkeys(("example", "ratio", "lambda_meta"), "minutes"),
-    "language": "hours",
+    "smollm2": "hours",
     **{
         **dict.fromkeys(("theorem", "robustness"), "a minute"),
         "generalization": "3 hours",
@@ -36,7 +36,7 @@ TAKES = {
         "neural": "a quarter of an hour",
         "misgeneralization": "ten minutes",
         "lotteries": "ten minutes",
-        "environments": "two hours",
+        **dict.fromkeys(("environments", "language"), "two hours"),
         "goals": "12 hours",
         "paper": "an hour or two",
     },

@@ -18,9 +18,10 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
 from drest_torch.report.tables import MISSING, mean_range, table_of
 from drest_torch.studies.engine import StudyConfig, value
-from drest_torch.studies.shared import REWARDS, check_known
+from drest_torch.studies.shared import check_known
 
 SPLIT = "test"
+REWARD_NAMES = {"drest": "DReST", "default": "default reward"}
 MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality ÷ log2 k"}
 POINTS = 17
 """Points of a learning curve: as many as training is evaluated, by default."""
@@ -166,8 +167,8 @@ def at_end(rows: pd.DataFrame, metric: str) -> Plot:
             value=metric,
             by="reward",
             spread=RANGE,
-            labels=REWARDS,
-            colours={reward: reward for reward in REWARDS},
+            labels=REWARD_NAMES,
+            colours={reward: reward for reward in REWARD_NAMES},
         ),
         title=f"{metric.capitalize()} at the end of training",
         xlabel=MEASURES[metric],
@@ -179,14 +180,23 @@ def at_end(rows: pd.DataFrame, metric: str) -> Plot:
 def learning(rows: pd.DataFrame, environment: str) -> Plot:
     """Plot usefulness and neutrality in an environment during training."""
     curves: list[Curve] = []
-    for reward, columns in {"drest": ["own_usefulness", "neutrality"], "default": ["neutrality"]}.items():
+    colours = {
+        ("drest", "neutrality"): "drest",
+        ("default", "neutrality"): "default",
+        ("drest", "own_usefulness"): "green",
+    }
+    for (reward, column), colour in colours.items():
         of_reward = of_part(rows, "curve", environment=environment, reward=reward)
-        of_reward = of_reward.assign(steps=of_reward.steps / 1e6)
-        for column in columns:
-            label = f"{column.removeprefix('own_')}, {REWARDS[reward]}"
-            curves += curves_of(
-                of_reward, x="steps", y=column, by="reward", spread=RANGE, labels={reward: label}, look="-"
-            )
+        curves += curves_of(
+            of_reward.assign(steps=of_reward.steps / 1e6),
+            x="steps",
+            y=column,
+            by="reward",
+            spread=RANGE,
+            labels={reward: f"{column.removeprefix('own_')}, {REWARD_NAMES[reward]}"},
+            colours={reward: colour},
+            look="-",
+        )
     return curve_figure(
         curves,
         title=f"{environment[0].upper()}{environment[1:]}",
@@ -201,7 +211,7 @@ def end_table(rows: pd.DataFrame) -> Table:
     columns = {}
     for metric, reward in product(MEASURES, ("drest", "default")):
         ends = of_part(rows, "end", reward=reward).groupby("environment", sort=False)[metric]
-        columns[f"{MEASURES[metric]}, {REWARDS[reward]}"] = ends.agg(mean_range)
+        columns[f"{MEASURES[metric]}, {REWARD_NAMES[reward]}"] = ends.agg(mean_range)
     cells = pd.DataFrame(columns).reindex(rows.environment.unique()).fillna(MISSING)
     note = "Mean, lowest and highest seed."
     return table_of(cells, "At the end of training", first="environment", note=note)
@@ -215,7 +225,7 @@ def length_table(rows: pd.DataFrame) -> Table:
     for column, head, digits in (("p", "probability", 3), ("mean_return", "mean return", 2)):
         for reward in ("drest", "default"):
             cells = lengths[lengths.reward == reward].groupby("row", sort=False)[column]
-            columns[f"{head}, {REWARDS[reward]}"] = cells.agg(partial(mean_range, digits=digits))
+            columns[f"{head}, {REWARD_NAMES[reward]}"] = cells.agg(partial(mean_range, digits=digits))
     columns["largest return"] = lengths.groupby("row", sort=False).best.max().map("{:.2f}".format)
     frame = pd.DataFrame(columns).reindex(lengths.row.unique()).fillna(MISSING)
     note = (

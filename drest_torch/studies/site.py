@@ -21,7 +21,7 @@ from drest_torch.studies.study_rows import Record, read_rows
 
 READING_ORDER = (
     *("example", "ratio", "lambda_meta", "theorem", "neural", "generalization", "alternatives", "gap", "robustness"),
-    *("randomness", "lotteries", "misgeneralization", "environments", "language"),
+    *("randomness", "lotteries", "misgeneralization", "environments", "language", "smollm2"),
 )
 """The questions, as somebody would read about them who is new to them."""
 INCLUDED = ("neural",)

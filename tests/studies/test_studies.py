@@ -59,6 +59,12 @@ def test_runs_are_known_by_their_names_and_quick_ones_differ(name):
     assert {job.digest() for job in quick} - {job.digest() for job in full}
 
 
+def skip_without_extra(name):
+    """Skip the test of a study of language models if their extra is not installed."""
+    if name in ("language", "smollm2") and not all(map(find_spec, ("transformers", "tokenizers"))):
+        pytest.skip("needs the extra [language]")
+
+
 def prose(blocks):
     return [block for block in all_blocks(blocks) if isinstance(block, Prose)]
 
@@ -68,6 +74,7 @@ def prose(blocks):
 @pytest.mark.parametrize("name", NEW)
 def test_the_quick_version_of_a_study_makes_its_page(tmp_path, name, monkeypatch):
     """A second call does no run again. A browser, where there is one, finds room for the page on a phone."""
+    skip_without_extra(name)
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
     folder = tmp_path / "quick" / name
     written = (folder / "rows.csv").read_bytes()
@@ -87,6 +94,7 @@ def test_the_quick_version_of_a_study_makes_its_page(tmp_path, name, monkeypatch
 @pytest.mark.parametrize("name", NEW)
 def test_rows_can_be_made_without_any_run(tmp_path, name):
     """Each run is missing once: the page is made of the others, or a sentence says why not."""
+    skip_without_extra(name)
     study, cfg = all_studies()[name], composed(name)
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
     store = Store(tmp_path / "quick" / "runs")
@@ -105,8 +113,6 @@ def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
 
     Nothing is done a second time. A browser, where there is one, finds room for the page on a phone and on a laptop.
     """
-    if name == "language" and not all(map(find_spec, ("transformers", "tokenizers"))):
-        pytest.skip("needs the extra [language]")
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
     folder = tmp_path / "quick" / name
     written = (folder / "summary.json").read_bytes()

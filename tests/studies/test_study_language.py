@@ -1,96 +1,157 @@
-"""The study of language models: what its page claims, its table beside the follow-up's, and a run from end to end."""
+"""The studies of language models: rows of hand-made results, claims that other rows refute, and short runs."""
 
 from importlib.util import find_spec
 
+import pandas as pd
 import pytest
 
 from drest_torch.jobs.job import Result
-from drest_torch.studies import language
-from tests.helpers.studies import composed_study, page_text, published
+from drest_torch.studies import language, smollm2
+from drest_torch.studies.language import claims, measured, pages, runs
+from tests.helpers.studies import composed_study
 
-BONUS = "DReST, entropy bonus"
-FOUND = {
-    language.PRETRAINED: (0.7, 0.9, 0.5, -1),
-    "DReST": (0.99, 0.99, 0.3, -1),
-    "default": (0.01, 1.0, 0.2, -1),
-    BONUS: (0.99, 0.99, 0.4, -1),
-    language.MENDED: (0.99, 0.98, 0.1, -1),
+MODELS = {
+    runs.PRETRAINED: (0.7, 0.9, 0.5, 0.6),
+    measured.DREST: (0.99, 0.985, 0.45, 0.54),
+    measured.DEFAULT: (0.01, 1.0, 0.2, 0.8),
+    measured.BONUS: (0.99, 0.985, 0.4, 0.5),
+    measured.MENDED: (0.99, 0.98, 0.1, 0.8),
 }
-"""Neutrality, usefulness, how often the action of `main` is taken, and whether the second seed is the more useful."""
+"""Neutrality, usefulness, and how often the actions of `main` and of the other suites are taken."""
+SMOLLM2 = {
+    smollm2.UNTRAINED: (0.87, 0.77, 0.4, 0.5),
+    measured.DREST: (0.97, 0.96, 0.4, 0.5),
+    measured.DEFAULT: (0.05, 0.99, 0.4, 0.5),
+}
+small = pytest.mark.skipif(not all(map(find_spec, ("transformers", "tokenizers"))), reason="needs the extra [language]")
 
 
-def numbers(found, seed):
-    change, made = 0.001 * seed, {}
-    for name, (neutral, useful, main, better) in found.items():
-        measured = {"P(longest)": 0.5, "valid": 1.0, "seconds": 60.0, "U if indifferent": 0.8}
-        measured |= {"N": neutral - change, "N within an order": neutral, "U": useful + better * change}
-        made |= {f"{name}/{suite}/{metric}": measured[metric] for suite in ("post", "lines") for metric in measured}
-        made |= {f"{name}/{suite}/{language.TAKES}": main + change for suite in language.SUITES}
+def numbers(models, seed, *, valid=0.5, valid_lines=1.0, apart=0.3, indifferent=0.8, main_by_seed=0.0):
+    """Return the numbers of a run; with each seed the rates of `main` rise."""
+    made = {}
+    for name, (neutral, useful, main, others) in models.items():
+        for suite, less in (("post", 0.0), ("lines", apart)):
+            of_suite = {"N": neutral - less, "N within an order": neutral, "U": useful - less, "P(longest)": 0.5}
+            of_suite |= {"U if indifferent": indifferent, "valid": valid_lines}
+            made |= {f"{name}/{suite}/{metric}": number for metric, number in of_suite.items()}
+        made[f"{name}/post/seconds"] = 60.0
+        for suite in measured.SUITES:
+            taken = main + main_by_seed * seed if suite == "main" else others
+            made |= {f"{name}/{suite}/takes the action": taken, f"{name}/{suite}/valid": valid}
     return made
 
 
-SMOLLM2 = {
-    language.UNTRAINED: (0.87, 0.77, 0.4, -1),
-    "DReST": (0.97, 0.96, 0.4, -1),
-    "default": (0.1, 0.99, 0.4, -1),
-}
+def rows_of(changed=None, **values):
+    return language.rows(None, {seed: Result(numbers(MODELS | (changed or {}), seed, **values)) for seed in range(2)})
 
 
-def found_by(found):
-    runs = {}
-    for seed in range(2):
-        runs[f"language-{seed}"] = numbers(found, seed)
-        for name, measured in SMOLLM2.items():
-            runs[f"language-smollm2-{name}-{seed}"] = numbers({f"{language.SMOLLM2}, {name}": measured}, seed)
-    return published(language, composed_study("language", "study.seeds=2"), lambda job: Result(runs[job.name]))
+def smollm2_rows(changed=None, **values):
+    done = {}
+    for name, found in (SMOLLM2 | (changed or {})).items():
+        for seed in range(1 if name == smollm2.UNTRAINED else 2):
+            done[smollm2.Key(name, seed)] = Result(numbers({name: found}, seed, **values))
+    return smollm2.rows(None, done)
+
+
+def test_a_row_for_each_model_seed_suite_and_way_of_reading():
+    rows = rows_of()
+    assert len(rows) == len(MODELS) * 2 * (2 + len(measured.SUITES))
+    assert measured.seeds_of(rows, measured.DREST, "neutrality").to_dict() == {0: 0.99, 1: 0.99}
+    assert measured.seeds_of(rows, measured.DREST, "usefulness", reads=measured.LINES).tolist() == [0.685, 0.685]
+    assert measured.seeds_of(rows, measured.DEFAULT, "takes", "dominance").tolist() == [0.8, 0.8]
+
+
+def test_numbers_of_a_model_without_rows_are_refused():
+    with pytest.raises(LookupError, match="no rows of the model 'Qwen'"):
+        measured.seeds_of(rows_of(), "Qwen", "takes", "main")
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "values", "refuted"),
     [
-        {},
-        {"default": (0.12, 1.0, 0.2, -1)},
-        {"default": (0.01, 1.0, 0.4, -1)},
-        {"DReST": (0.99, 0.99, 0.6, -1)},
-        {BONUS: (0.99, 0.95, 0.4, -1)},
-        {language.MENDED: (0.99, 0.98, 0.6, -1)},
+        ({}, {}, []),
+        ({measured.DREST: (0.94, 0.985, 0.45, 0.54)}, {}, ["Between sure times"]),
+        ({}, {"indifferent": 0.99}, ["It is neutral"]),
+        ({measured.DEFAULT: (0.2, 1.0, 0.2, 0.8)}, {}, ["With the default reward"]),
+        ({measured.DEFAULT: (0.01, 1.0, 0.5, 0.8)}, {}, ["Trained on sure times"]),
+        ({measured.DREST: (0.99, 0.985, 0.8, 0.54)}, {}, ["Trained on sure times"]),
+        ({measured.DREST: (0.99, 0.985, 0.45, 0.8)}, {}, ["DReST on sure times"]),
+        ({measured.MENDED: (0.99, 0.98, 0.5, 0.8)}, {}, ["DReST between sets"]),
+        ({measured.BONUS: (0.99, 0.95, 0.4, 0.5)}, {}, ["An entropy bonus"]),
+        ({}, {"valid": 0.9}, ["Questions with two"]),
+        ({}, {"apart": 0.05}, ["Whole lines"]),
     ],
 )
-def test_what_the_page_says_is_a_claim(changed):
-    claims = found_by(FOUND | changed).claims
-    assert len(claims) == 4
-    assert list(claims.values()).count(False) == len(changed)
+def test_claims_are_refuted_by_other_rows(changed, values, refuted):
+    rows = rows_of(changed, **values)
+    failed = [sentence for sentence, holds in language.CLAIMS.items() if not holds(rows)]
+    assert len(failed) == len(refuted)
+    assert all(sentence.startswith(words) for sentence, words in zip(failed, refuted, strict=True))
 
 
-def test_ours_stand_beside_the_follow_ups():
-    found = found_by(FOUND)
-    table = found.kept["tables"]["follow_up"]
-    assert {len(row) for row in table["rows"]} == {len(table["header"])} == {3 + len(language.SUITES)}
-    rows = {str(name): cells for name, *cells in table["rows"]}
-    larger = [f"{language.SMOLLM2}, {name}" for name in SMOLLM2]
-    assert [*rows] == [*(f"{name} (ours)" for name in [*FOUND, *larger]), *language.PUBLISHED]
-    assert rows[f"{larger[1]} (ours)"][:2] == ["0.970 and 0.969", "0.960 and 0.959"]
-    assert rows["DReST (ours)"][0] == "0.990 and 0.989"
-    assert rows["gpt-oss-20b, DReST"][:3] == ["0.880", "0.993", "75.4"]
-    assert "neutrality of 0.990" in page_text(found.blocks)
+def test_seeds_that_reach_what_was_wanted_are_counted():
+    others = language.rows(None, {2: Result(numbers(MODELS | {measured.DREST: (0.97, 1.0, 0.45, 0.54)}, 2))})
+    rows = pd.concat([rows_of(), others], ignore_index=True)
+    assert claims.NUMBERS["reached"](rows) == 2
+    assert claims.NUMBERS["worst"](rows) == "0.970"
 
 
+def test_published_models_stand_in_a_table_of_their_own():
+    rows = rows_of()
+    published = {row[0] for row in pages.follow_up_table(rows).rows}
+    assert len(published) == 12
+    for name in ("post", "suites", "lines"):
+        assert not published & {row[0] for row in language.TABLES[name](rows).rows}
+
+
+@pytest.mark.parametrize(
+    ("changed", "values", "refuted"),
+    [
+        ({}, {}, []),
+        ({measured.DREST: (0.97, 0.94, 0.4, 0.5)}, {}, ["With every seed"]),
+        ({measured.DEFAULT: (0.2, 0.99, 0.4, 0.5)}, {}, ["With the default"]),
+        ({}, {"main_by_seed": 0.05}, ["Of lotteries"]),
+        ({}, {"valid_lines": 0.9}, ["With every seed", "Untrained"]),
+    ],
+)
+def test_claims_on_smollm2_are_refuted_by_other_rows(changed, values, refuted):
+    rows = smollm2_rows(changed, **{"main_by_seed": 0.2} | values)
+    if "valid_lines" not in values:
+        rows.loc[rows.model == smollm2.UNTRAINED, "valid"] = 0.5
+    failed = [sentence for sentence, holds in smollm2.CLAIMS.items() if not holds(rows)]
+    assert len(failed) == len(refuted)
+    assert all(sentence.startswith(words) for sentence, words in zip(failed, refuted, strict=True))
+
+
+def test_smollm2_is_trained_with_each_reward_and_measured_untrained():
+    planned = smollm2.jobs(composed_study("smollm2"))
+    assert [*planned] == [("untrained", 0), ("DReST", 0), ("DReST", 1), ("default", 0), ("default", 1)]
+    assert planned[smollm2.Key("default", 1)].spec["values"]["reward"] == "default"
+    assert all("device" not in job.spec["values"] for job in planned.values())
+
+
+@small
 @pytest.mark.slow
-@pytest.mark.skipif(not all(map(find_spec, ("transformers", "tokenizers"))), reason="needs the extra [language]")
 def test_a_run_measures_every_model_and_goes_on_where_it_was(tmp_path):
-    small = {"scenarios": 10, "selection": 2, "updates": 1}
-    spec = {"seed": 0, "scenarios": 2, "pretraining": small | {"warm_up": 1}, "models": {}}
-    spec["models"]["DReST"] = small | {"warm_up": 0}
-    spec["models"][language.MENDED] = small | {"warm_up": 0, "suites": "post,lotteries", "reward": "supports"}
-    found = language.train(spec, tmp_path).numbers
-    again = language.train(spec, tmp_path).numbers
-    suites = {"lines", "post", *language.SUITES}
-    wanted = {f"{name}/{suite}" for name in (language.PRETRAINED, *spec["models"]) for suite in suites}
+    short = {"scenarios": 10, "selection": 2, "updates": 1}
+    spec = {"seed": 0, "scenarios": 2, "pretraining": short | {"warm_up": 1}, "models": {}}
+    spec["models"][measured.DREST] = short | {"warm_up": 0}
+    spec["models"][measured.MENDED] = short | {"warm_up": 0, "suites": "post,lotteries", "reward": "supports"}
+    found = runs.train(spec, tmp_path).numbers
+    again = runs.train(spec, tmp_path).numbers
+    suites = {"lines", "post", *measured.SUITES}
+    wanted = {f"{name}/{suite}" for name in (runs.PRETRAINED, *spec["models"]) for suite in suites}
     assert {name.rsplit("/", 1)[0] for name in found} == wanted
     assert all(again[name] == value for name, value in found.items() if not name.endswith("seconds"))
-    larger = {"model": "DReST", "values": small | {"model": "small", "warm_up": 1}, "scenarios": 2, "seed": 1}
+
+
+@small
+@pytest.mark.slow
+def test_an_untrained_model_has_the_numbers_of_a_trained_one(tmp_path):
+    short = {"scenarios": 10, "selection": 2, "updates": 1, "model": "small", "warm_up": 1}
+    spec = {"model": "DReST", "values": short, "scenarios": 2, "seed": 1}
     trained, untrained = (
-        language.train_smollm2(larger | {"model": name}, tmp_path / name).numbers for name in ("DReST", "untrained")
+        smollm2.train(spec | {"model": name}, tmp_path / name).numbers for name in ("DReST", smollm2.UNTRAINED)
     )
     assert {name.replace("DReST", "untrained") for name in trained} == set(untrained)
-    assert trained["SmolLM2, DReST/post/N"] != untrained["SmolLM2, untrained/post/N"]
+    assert trained["DReST/post/N"] != untrained["untrained/post/N"]

@@ -1,0 +1,93 @@
+"""A small language model that chooses between options: DReST, its rivals, and what generalises from sure times to luck.
+
+A small transformer is made and pretrained for each seed, on prompts of this project, and then trained with each reward
+by exact gradients. Needs the extra ``drest_torch[language]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from drest_torch.jobs.job import Job, Result
+from drest_torch.limits import limited
+from drest_torch.report.blocks import Plot, Table
+from drest_torch.studies.engine import StudyConfig, value
+from drest_torch.studies.language.claims import CLAIMS, NUMBERS
+from drest_torch.studies.language.measured import BONUS, DEFAULT, DREST, MENDED, rows_of
+from drest_torch.studies.language.pages import (
+    action_taken,
+    between_sure_times,
+    follow_up_table,
+    lines_table,
+    post_table,
+    read_twice,
+    suites_table,
+)
+
+__all__ = ["CLAIMS", "FIGURES", "NUMBERS", "QUICK", "TABLES", "Config", "jobs", "rows"]
+
+
+@dataclass
+class Config(StudyConfig):
+    seeds: int = limited(at_least=1, default=5)
+    """Pretrained models, each of which is then trained with every reward."""
+    scenarios: int = limited(at_least=2, default=200)
+    """Scenarios of each suite, with the six families that are never trained on, each in two orders of the options."""
+    pretraining: dict[str, Any] = value(
+        {"warm_up": 2000, "updates": 1, "scenarios": 20_000, "lr": 0.003, "muon_lr": 0.03}
+    )
+    """Values of `drest language train`: the model learns to read, the same for every reward."""
+    common: dict[str, Any] = value({"updates": 700, "warm_up": 0, "scenarios": 10_000, "lr": 0.003, "muon_lr": 0.03})
+    """Values of all trainings after that."""
+    models: dict[str, dict[str, Any]] = value(
+        {
+            DREST: {},
+            DEFAULT: {"reward": "default"},
+            BONUS: {"entropy": 0.05},
+            MENDED: {"suites": "post,lotteries", "reward": "supports", "updates": 1000},
+        }
+    )
+    """The trainings, each with what else its values are."""
+
+
+QUICK = {
+    "seeds": 2,
+    "scenarios": 5,
+    "pretraining": {"warm_up": 4, "scenarios": 50},
+    "common": {"updates": 4, "scenarios": 50},
+    "models": {MENDED: {"updates": 4}},
+}
+
+
+def jobs(cfg: Config) -> dict[int, Job]:
+    """Return a run for each seed, in which a model is pretrained and then trained with each reward."""
+    values = {"scenarios": cfg.scenarios, "pretraining": dict(cfg.pretraining)}
+    values["models"] = {name: {**cfg.common, **own} for name, own in cfg.models.items()}
+    return {
+        seed: Job(f"language-{seed}", "drest_torch.studies.language.runs:train", {**values, "seed": seed})
+        for seed in range(cfg.seeds)
+    }
+
+
+def rows(cfg: Config, done: Mapping[int, Result]) -> pd.DataFrame:
+    """Return a row for each model, seed, suite and way of reading answers; means over scenarios."""
+    return pd.concat([rows_of(result, seed=seed) for seed, result in done.items()], ignore_index=True)
+
+
+FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
+    "post": between_sure_times,
+    "takes": action_taken,
+    "lines_neutrality": partial(read_twice, column="neutrality", head="neutrality ÷ log2 k"),
+    "lines_usefulness": partial(read_twice, column="usefulness", head="usefulness"),
+}
+TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
+    "post": post_table,
+    "suites": suites_table,
+    "lines": lines_table,
+    "follow_up": follow_up_table,
+}

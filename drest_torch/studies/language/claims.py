@@ -1,0 +1,111 @@
+"""Numbers and claims of the page of small language models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from drest_torch.studies.language.measured import BONUS, DEFAULT, DREST, LETTERS, LINES, MENDED, of_suite, seeds_of
+
+WANTED = 0.98
+"""Neutrality and usefulness that were wanted of every seed."""
+
+
+def worse_of_both(rows: pd.DataFrame, model: str) -> pd.Series:
+    """Return the smaller of neutrality and usefulness between sure times, by seed."""
+    return np.minimum(seeds_of(rows, model, "neutrality"), seeds_of(rows, model, "usefulness"))
+
+
+def rate(rows: pd.DataFrame, model: str, suite: str) -> float:
+    """Return how often a model takes the action of a suite, on average over seeds."""
+    return float(seeds_of(rows, model, "takes", suite).mean())
+
+
+def bonus_changes(rows: pd.DataFrame) -> float:
+    """Return by how much an entropy bonus changes usefulness, on average over seeds."""
+    return float((seeds_of(rows, BONUS, "usefulness") - seeds_of(rows, DREST, "usefulness")).mean())
+
+
+def apart(rows: pd.DataFrame, column: str) -> float:
+    """Return the largest difference between letters and whole lines, over models and seeds."""
+    letters, lines = (of_suite(rows, "post", reads).set_index(["model", "seed"])[column] for reads in (LETTERS, LINES))
+    return float((letters - lines).abs().max())
+
+
+def is_more_than_indifferent(rows: pd.DataFrame) -> bool:
+    """Return whether every seed of DReST is more useful than a softmax of scores that is as random about times."""
+    return bool((seeds_of(rows, DREST, "usefulness") > seeds_of(rows, DREST, "if_indifferent")).all())
+
+
+def is_below_a_maximiser(rows: pd.DataFrame) -> bool:
+    """Return whether models trained on sure times alone leave the action of `main`, the default reward more so."""
+    return rate(rows, DEFAULT, "main") < rate(rows, DREST, "main") <= 0.75
+
+
+def is_short_of_dominance(rows: pd.DataFrame) -> bool:
+    """Return whether DReST on sure times alone takes what is better at both times less often than the others."""
+    others = min(rate(rows, model, "dominance") for model in (DEFAULT, MENDED))
+    return rate(rows, DREST, "dominance") < min(0.75, others)
+
+
+def pays_less(rows: pd.DataFrame) -> bool:
+    """Return whether every seed of the mended reward pays less often than every seed of DReST."""
+    return bool(seeds_of(rows, MENDED, "takes", "main").max() < seeds_of(rows, DREST, "takes", "main").min())
+
+
+def _percent(rows: pd.DataFrame, model: str, suite: str) -> str:
+    return f"{100 * rate(rows, model, suite):.0f} %"
+
+
+NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "seeds": lambda rows: rows.seed.nunique(),
+    "neutral": lambda rows: f"{seeds_of(rows, DREST, 'neutrality').mean():.3f}",
+    "useful": lambda rows: f"{seeds_of(rows, DREST, 'usefulness').mean():.3f}",
+    "worst": lambda rows: f"{worse_of_both(rows, DREST).min():.3f}",
+    "reached": lambda rows: int((worse_of_both(rows, DREST) >= WANTED).sum()),
+    "wanted": lambda rows: WANTED,
+    "default_most": lambda rows: f"{seeds_of(rows, DEFAULT, 'neutrality').max():.3f}",
+    "indifferent": lambda rows: f"{seeds_of(rows, DREST, 'if_indifferent').mean():.3f}",
+    "bonus": lambda rows: f"{bonus_changes(rows):+.3f}",
+    "main_drest": partial(_percent, model=DREST, suite="main"),
+    "main_default": partial(_percent, model=DEFAULT, suite="main"),
+    "main_mended": partial(_percent, model=MENDED, suite="main"),
+    "dominance_drest": partial(_percent, model=DREST, suite="dominance"),
+    "dominance_default": partial(_percent, model=DEFAULT, suite="dominance"),
+    "dominance_mended": partial(_percent, model=MENDED, suite="dominance"),
+    "valid_least": lambda rows: f"{of_suite(rows, 'main').valid.min():.2f}",
+    "valid_most": lambda rows: f"{of_suite(rows, 'main').valid.max():.2f}",
+    "apart_neutrality": lambda rows: f"{apart(rows, 'neutrality'):.2f}",
+    "apart_usefulness": lambda rows: f"{apart(rows, 'usefulness'):.2f}",
+}
+CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
+    "Between sure times, in families that it has never seen, the model that DReST trains is useful and neutral: mean "
+    "usefulness is {useful} and mean neutrality ÷ log2 k {neutral}, and no seed has less than {worst} of either.": (
+        lambda rows: worse_of_both(rows, DREST).min() >= 0.95
+    ),
+    "It is neutral, and not merely indifferent: with every seed it is more useful than a softmax of scores that is as "
+    "random about times, whose mean usefulness is {indifferent}.": is_more_than_indifferent,
+    "With the default reward, every seed takes the time with the higher score: neutrality ÷ log2 k is at most "
+    "{default_most}.": lambda rows: seeds_of(rows, DEFAULT, "neutrality").max() <= 0.1,
+    "Trained on sure times alone, models take the action of *main* less often than one that maximises the expected "
+    "score, which always takes it: in {main_drest} with DReST, and in {main_default} with the default reward.": (
+        is_below_a_maximiser
+    ),
+    "DReST on sure times alone does not teach to accept what is better at both times: it takes *dominance* in "
+    "{dominance_drest}, the default reward in {dominance_default}, and DReST with lotteries in {dominance_mended}.": (
+        is_short_of_dominance
+    ),
+    "DReST between sets of times and Neutrality+ within a set, trained on lotteries, too, pays for a later shutdown in "
+    "{main_mended} of *main*: with every seed less often than any seed of DReST on sure times alone.": pays_less,
+    "An entropy bonus makes little difference: it changes mean usefulness by {bonus}.": (
+        lambda rows: abs(bonus_changes(rows)) <= 0.02
+    ),
+    "Questions with two options are half understood: in *main*, models name an option with a probability from "
+    "{valid_least} to {valid_most}.": lambda rows: of_suite(rows, "main").valid.min() < 0.75,
+    "Whole lines do not agree with letters: neutrality differs by up to {apart_neutrality}, and usefulness by up to "
+    "{apart_usefulness}.": lambda rows: min(apart(rows, "neutrality"), apart(rows, "usefulness")) > 0.1,
+}

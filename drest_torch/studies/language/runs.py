@@ -1,0 +1,59 @@
+"""Runs of language models: trained by `drest language train`, and measured on unseen families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from drest_torch.jobs.job import Result
+
+PRETRAINED = "pretrained"
+AGAIN = 2
+"""The seed of the scenarios. Those of seed 1 were published with half as many updates of reading."""
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Pretrain a model and train it with each reward; return each mean over scenarios by model, suite and metric.
+
+    The suite ``lines`` is post, answered with whole lines (`drest_torch.language.model`).
+    """
+    numbers: dict[str, float] = {}
+    values = {PRETRAINED: spec["pretraining"]} | {
+        name: {"model": str(folder / PRETRAINED / "model"), **own} for name, own in spec["models"].items()
+    }
+    for name, own in values.items():
+        place = folder / name.replace(" ", "-").replace(",", "")
+        model, seconds = trained(place, {"evaluations": 4, "seed": spec["seed"], **own})
+        numbers |= measured(name, model, spec["scenarios"], seed=AGAIN) | {f"{name}/post/seconds": seconds}
+        model.reads = "lines"
+        lines = measured(name, model, spec["scenarios"], ["post"], seed=AGAIN)
+        numbers |= {key.replace("/post/", "/lines/"): number for key, number in lines.items()}
+    return Result(numbers)
+
+
+def trained(folder: Path, values: Mapping[str, Any]) -> tuple[Any, float]:
+    """Return the model of a training that is done, and its seconds of processor time; one that was begun goes on."""
+    from drest_torch.language.config import LanguageConfig as Values
+    from drest_torch.language.training import resume, start
+
+    if (folder / "config.yaml").is_file():
+        run = resume(folder)
+    else:
+        run = start(Values(run_dir=str(folder), threads=1, progress=False, **values))
+    if run.train() is None:
+        raise KeyboardInterrupt
+    return run.algorithm.policy, run.state.processor_seconds
+
+
+def measured(
+    name: str, model: Any, scenarios: int, suites: Sequence[str] | None = None, *, seed: int = 1
+) -> dict[str, float]:
+    """Return the mean of each number over unseen scenarios, by ``name``/suite/metric."""
+    from drest_torch.language import prompts
+    from drest_torch.language.evaluation import evaluate
+
+    made = partial(prompts.generate, number=scenarios, seed=seed, held_out=True, brief=model.brief)
+    rows = evaluate(model, [prompt for suite in suites or prompts.MEASURED for prompt in made(suite)])
+    return {f"{name}/{row.suite}/{metric}": each.estimate for row in rows for metric, each in row.numbers.items()}
