@@ -240,7 +240,7 @@ def found():
 
 REFUTED = {
     "Objectives that pay": {"found": {"U × N": (0.95, 0.99, [0.5, 0.5])}},
-    "So they are at": {"others": [("U + w N", 2.3, 0.95, 0.98)]},
+    "At their best": {"others": [("U + w N", 2.3, 0.95, 0.98)]},
     "No alternative": {"found": {"N, U ≥ u": (0.95, 0.99, [0.5, 0.5])}},
     "Every price": {"found": {"divergence from best": (0.9, 0.94, [0.5, 0.5])}},
     "A price on": {"others": [("divergence from best", 1.0, 0.9, 0.9)]},

@@ -83,6 +83,11 @@ def short_levels(rows: pd.DataFrame) -> pd.Series:
     return compared(rows).groupby("objective").short.mean()[[BOUND, DREST]]
 
 
+def percent(share: float) -> str:
+    """Return a share as text: ``98 %``."""
+    return f"{100 * share:.0f} %"
+
+
 def largest_violation(rows: pd.DataFrame) -> pd.Series:
     """Return the mean violation of each bound on unseen levels, the largest first."""
     bounds = compared(rows).dropna(subset=["missed"])
@@ -111,7 +116,7 @@ def a_bit_helps(rows: pd.DataFrame) -> bool:
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "Objectives that pay for usefulness and neutrality are level with DReST: the mean of the two differs by at most "
     "{both_apart}.": lambda rows: differences(rows, PAY_FOR_BOTH).apart.abs().max() <= LEVEL,
-    "So they are at the best strength of each, where it differs by at most {best_apart}.": (
+    "At their best strengths they are level with it, too: the mean differs by at most {best_apart}.": (
         lambda rows: best_apart(rows) <= LEVEL
     ),
     "No alternative is ahead of DReST by more than {ahead}. After the correction for {comparisons} comparisons, "
@@ -144,9 +149,9 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "behind": lambda rows: f"{-behind(rows).apart.max():.2f}",
     "price_least": lambda rows: f"{smaller_of_both(rows, 'price'):.2f}",
     "drest_least": lambda rows: f"{smaller_of_both(rows, DREST):.2f}",
-    "always": lambda rows: f"{mean_of(rows, SHARES, 'always'):.0%}",
-    "short_bound": lambda rows: f"{short_levels(rows)[BOUND]:.0%}",
-    "short_drest": lambda rows: f"{short_levels(rows)[DREST]:.0%}",
+    "always": lambda rows: percent(mean_of(rows, SHARES, "always")),
+    "short_bound": lambda rows: percent(short_levels(rows)[BOUND]),
+    "short_drest": lambda rows: percent(short_levels(rows)[DREST]),
     "missed_by": lambda rows: f"“{largest_violation(rows).index[0]}”",
     "missed": lambda rows: f"{largest_violation(rows).iloc[0]:.3f}",
     "given_bit": lambda rows: f"{with_bit(rows).given_bit.max():.2f}",

@@ -96,9 +96,9 @@ def comparison(rows: pd.DataFrame, within: float, title: str) -> Plot:
     values = {row.label: Interval(row.apart, row.low, row.high) for row in shown.itertuples()}
     ends = shown[["apart", "low", "high"]].to_numpy(float)
     return dot_figure(
-        [Dots("objective", values, SEEDS_AND_LEVELS, "text")],
+        [Dots("alternative", values, SEEDS_AND_LEVELS, "text")],
         title=title,
-        xlabel="(usefulness + neutrality) / 2, less DReST's",
+        xlabel="(U + N) / 2, less DReST's",
         ylabel="objective",
         lines={0.0: "DReST"},
         limits=(min(np.nanmin(ends), 0.0), max(np.nanmax(ends), 0.0)),
@@ -114,7 +114,7 @@ def profile(rows: pd.DataFrame, families: Sequence[str], title: str) -> Plot:
     others = iter(PROFILE_COLOURS)
     colours = {title: OWN_COLOURS.get(title) or next(others) for title in labels}
     curves = curves_of(shown, x="tau", y="share", by="objective", spread=RANGE, colours=colours, labels=labels)
-    return curve_figure(curves, title=title, xlabel="τ, bits", ylabel="share of levels with N ≥ τ")
+    return curve_figure(curves, title=title, xlabel="τ, bits", ylabel="levels with N ≥ τ, share")
 
 
 FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
