@@ -27,9 +27,19 @@ from drest_torch.envs.levels import WORLDS, world
 from drest_torch.metrics import neutrality
 from drest_torch.report.plots import write_plot
 from drest_torch.report.tables import in_markdown
-from drest_torch.studies.goals import PARTS, follow_up_table
-from drest_torch.studies.scores import MINI_EPISODES, Score, at_gamma, gammas, goals_table
-from drest_torch.studies.sizes import cost_plot, cost_table, size_table, sizes_plot
+from drest_torch.studies.scores import (
+    MINI_EPISODES,
+    PARTS,
+    Score,
+    at_gamma,
+    cost_plot,
+    cost_table,
+    follow_up_table,
+    gammas,
+    goals_table,
+    size_table,
+    sizes_plot,
+)
 from drest_torch.theory import best_choice, largest_neutral, margin, rule_of_thumb
 
 DOCS = Path(__file__).resolve().parent

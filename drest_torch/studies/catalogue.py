@@ -37,7 +37,6 @@ TAKES = {
         "misgeneralization": "ten minutes",
         "lotteries": "ten minutes",
         **dict.fromkeys(("environments", "language"), "two hours"),
-        "goals": "12 hours",
         "paper": "an hour or two",
     },
 }

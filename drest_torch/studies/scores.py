@@ -1,40 +1,34 @@
-"""What agents reach of a goal on a set of levels, by how many seeds, as a table and a plot."""
+"""Tables and plots of an earlier study, from what `docs/results/goals.json` keeps of it, for `docs/tables.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from statistics import median
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from drest_torch.evaluation.exact_evaluator import PAPER_GAMMAS
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.markdown import literal
-from drest_torch.report.plots import dots
-from drest_torch.report.tables import median_range
-from drest_torch.studies.shared import whole_range
-from drest_torch.studies.unseen import FILE, PAPER, TEST, TRAIN
-from drest_torch.tracking.effort import NUMBERS, effort, is_exact, million, rows
+from drest_torch.report.plots import PALETTE, Line, beside, lines_plot
+from drest_torch.report.tables import mean_range, median_range
+from drest_torch.studies.engine import as_table
 
-METRICS = {
-    "usefulness": "usefulness",
-    "neutrality": "neutrality_normalised",
-    "neutrality_own": "neutrality_own_normalised",
+TEST, TRAIN, PAPER, FILE = "test", "train", "paper", "file"
+PARTS = {
+    "learning": "training in the paper's worlds, and the default command in unseen levels",
+    "unseen": "one agent for many gridworlds, in unseen levels",
+    "follow_up": "the follow-up's protocol: its training levels alone",
+    "choices": "what the choices of one agent for many gridworlds contribute",
+    "size": "agents on maps of 7 to 9 and of 10 to 16 cells a side",
+    "beyond": "environments of others, from samples",
 }
-"""The measures of goals, and their names in the tidy table."""
-AT = {f"{gamma:g}": f"usefulness_at_{gamma:g}" for gamma in PAPER_GAMMAS}
-"""The usefulness at other discounts γ, by γ, and its names in the tidy table."""
-DESIGN = "design"
-"""The number of the design that a level is a symmetry of, in the tidy table."""
-MARKS: dict[str, tuple[str, str, Callable[[Any, float], Any]]] = {
-    "usefulness": ("usefulness", "U ≥ {:g}", np.greater_equal),
-    "neutrality": ("neutrality", "N ≥ {:g}", np.greater_equal),
-    "neutrality_at_most": ("neutrality", "N ≤ {:g}", np.less_equal),
-}
-"""What may be wanted: the measure, the words of tables, and the comparison with the mark."""
+"""The parts of the study that had goals."""
+MARKS = {"usefulness": "U ≥ {:g}", "neutrality": "N ≥ {:g}", "neutrality_at_most": "N ≤ {:g}"}
+"""What may be wanted, and the words of tables."""
 MINI_EPISODES = "new mini-episodes"
 """What agents are evaluated on in an environment that is no gridworld."""
 SETS = {
@@ -43,6 +37,15 @@ SETS = {
     PAPER: "the paper's nine",
     FILE: "the levels of study.path",
 }
+
+
+RANDOM = "random actions"
+LEVEL_COSTS = {
+    "generate": "generate a level",
+    "solve": "find its lengths and m(l)",
+    "evaluate": "evaluate a uniform policy exactly",
+}
+"""What was timed with every level, and its words; the other times are those of an environment step, by network."""
 
 
 @dataclass(frozen=True)
@@ -85,42 +88,9 @@ class Score:
         return f"{SETS[self.split]} ({self.designs} designs)" if few else SETS[self.split]
 
 
-def score(title: str, goal: Mapping[str, Any], split: str, measured: pd.DataFrame, took: pd.DataFrame) -> Score:
-    """Return the score of a goal on a set from its rows, a value [levels] for each metric and seed."""
-    by_metric = {metric: each.sort_values("seed").value for metric, each in measured.groupby("metric")}
-    means = {name: [float(np.mean(x)) for x in by_metric.get(metric, ())] for name, metric in METRICS.items()}
-    wanted = {key: float(mark) for key, mark in goal["wanted"][split].items()}
-    met = [MARKS[key][2](means[MARKS[key][0]], mark) for key, mark in wanted.items()]
-    longest = {metric: float(np.concatenate([*each.value]).max()) for metric, each in took.groupby("metric")}
-    exact = is_exact(longest)
-    designs = by_metric.get(DESIGN)
-    return Score(
-        goal["part"],
-        title,
-        goal["arguments"],
-        split,
-        len(by_metric["usefulness"].iloc[0]),
-        wanted,
-        **means,
-        seconds=longest["seconds"],
-        reached=int(np.logical_and.reduce(met).sum()) if met else None,
-        training=f"{effort(longest)}; {rows(longest)}" if exact else f"{million(longest['env_steps'])} steps",
-        designs=None if designs is None else len(np.unique(designs.iloc[0])),
-        usefulness_at={
-            gamma: [float(np.mean(x)) for x in by_metric[metric]] for gamma, metric in AT.items() if metric in by_metric
-        },
-    )
-
-
-def took(numbers: Mapping[str, Any]) -> dict[str, float]:
-    """Return what a run took, by the names of the tidy table."""
-    names = NUMBERS if is_exact(numbers) else ("env_steps",)
-    return {"seconds": numbers["wall_seconds"]} | {name: numbers[name] for name in names}
-
-
 def words_of(wanted: Mapping[str, float]) -> str:
     """Return what is wanted, for a table."""
-    return ", ".join(MARKS[key][1].format(mark) for key, mark in wanted.items()) or "–"
+    return ", ".join(MARKS[key].format(mark) for key, mark in wanted.items()) or "–"
 
 
 def at_gamma(numbers: Sequence[float] | None) -> str:
@@ -159,10 +129,74 @@ def goals_table(made: Sequence[Score], caption: str) -> Table:
     return Table(caption, header, cells)
 
 
-def goals_plot(made: Sequence[Score]) -> Plot:
-    """Plot the median and the range of usefulness and neutrality over seeds, a row for each goal."""
-    series = {
-        measure: {f"{score.title}, {score.place}": whole_range(getattr(score, measure)) for score in made}
-        for measure in ("usefulness", "neutrality")
-    }
-    return dots(series, title="usefulness and neutrality ÷ log2 k", lines={}, limits=(0, 1))
+def follow_up_table(published: Mapping[str, Any], made: list[Score]) -> Table:
+    """Return the agents trained on the follow-up's levels alone, beside what it reports."""
+    measured = {(each.title, each.split): each for each in made}
+    rows = []
+    for title in dict.fromkeys(each.title for each in made):
+        ours = [_pair(measured.get((title, name))) for name in (TRAIN, FILE)]
+        theirs = ["{:.3f}, {:.3f}".format(*published[title][name]) for name in (TRAIN, TEST)]
+        training = measured[title, TRAIN]
+        rows.append([literal(title), training.training, f"{training.seconds:.0f}", *ours, *theirs])
+    header = [
+        "",
+        "training",
+        "slowest, s",
+        "ours, on training levels",
+        "ours, on validation levels",
+        "published, on training levels",
+        "published, on test levels",
+    ]
+    return Table("Trained on the follow-up's levels alone: usefulness, neutrality ÷ log2 k", header, rows)
+
+
+def _pair(found: Score | None) -> str:
+    return "–" if found is None else f"{mean_range(found.usefulness)}, {mean_range(found.neutrality)}"
+
+
+def size_table(means: Mapping[str, Any], measure: str, sides: Sequence[int]) -> Table:
+    """Return a measure of each agent by the side of the map."""
+    cells = [[title, *(median_range(found[measure][str(side)]) for side in sides)] for title, found in means.items()]
+    words = "Neutrality ÷ log2 k" if measure == "neutrality" else "Usefulness"
+    return Table(f"{words} by the side of the map", ["agent", *map(str, sides)], cells)
+
+
+def cost_table(cost: Mapping[str, Any]) -> Table:
+    """Return the times of each size: milliseconds per level, microseconds per environment step."""
+    seconds = pd.DataFrame({side: numbers["seconds"] for side, numbers in cost.items()}).T
+    per_level, per_step = list(LEVEL_COSTS), [name for name in seconds if name not in LEVEL_COSTS]
+    cells = (1e3 * seconds[per_level]).map("{:.2f}".format).join((1e6 * seconds[per_step]).map("{:.0f}".format))
+    cells.insert(0, "states", [f"{numbers['states']:,.0f}" for numbers in cost.values()])
+    header = ["side", "states of a level", *(f"{words}, ms" for words in LEVEL_COSTS.values())]
+    header += [f"step of PPO, {name}, µs" for name in per_step]
+    return as_table(cells, "Times by the side of the map", header)
+
+
+def sizes_plot(sizes: Mapping[str, Any]) -> Plot:
+    """Plot usefulness and neutrality against the side of the map, a line for each agent."""
+
+    def of(measure: str) -> Plot:
+        lines = []
+        for (title, means), colour in zip(sizes.items(), cycle(PALETTE), strict=False):
+            medians = [np.median(seeds) for seeds in means[measure].values()]
+            lines.append(
+                Line(title, [*map(int, means[measure])], medians, "muted" if title == RANDOM else colour, "o-")
+            )
+        return lines_plot(lines, title=measure, xlabel="rows and columns of the map")
+
+    return beside(*map(of, ("usefulness", "neutrality")))
+
+
+def cost_plot(cost: Mapping[str, Any]) -> Plot:
+    """Plot times against the cells of the map: per level, and per environment step of training."""
+    cells, every = zip(*((numbers["cells"], numbers["seconds"]) for numbers in cost.values()), strict=True)
+
+    def of(names: Mapping[str, str], title: str, unit: float) -> Plot:
+        lines = [
+            Line(words, cells, [seconds[name] / unit for seconds in every], colour, "o-")
+            for (name, words), colour in zip(names.items(), cycle(PALETTE), strict=False)
+        ]
+        return lines_plot(lines, title=title, xlabel="cells of the map", log="xy", limits=None)
+
+    networks = {name: name for name in every[0] if name not in LEVEL_COSTS}
+    return beside(of(LEVEL_COSTS, "milliseconds per level", 1e-3), of(networks, "microseconds per step of PPO", 1e-6))

@@ -9,11 +9,12 @@ from tests.house.density import FOLDERS
 
 MOST_AT_THE_TOP = 20
 """Modules at the top of `drest_torch`, besides its `__init__.py`."""
+STUDIES = tuple(str(path.relative_to(ROOT)) for path in (ROOT / "drest_torch" / "studies").iterdir() if path.is_dir())
 # class: the folders whose modules each have one, as they are found by it when a configuration names them
 OF_EACH_MODULE = {
-    "Config": ("algos", "algos/objectives", "drest_torch/studies", "drest_torch/studies/ratio"),
+    "Config": ("algos", "algos/objectives", "drest_torch/studies", *STUDIES),
     "Objective": ("algos/objectives",),
-    "Key": ("drest_torch/studies",),
+    "Key": ("drest_torch/studies", *STUDIES),
 }
 # module: why several have this name
 SEVERAL = {
@@ -24,6 +25,9 @@ SEVERAL = {
     "figures": "those of a study, and what all are made of in `report`",
     "pages": "the figures and tables of a study's page",
     "runs": "those of a study",
+    "measured": "the rows of a study",
+    "evaluation": "that of agents, and runs of the study `generalization` that end with one",
+    "environments": "a task, and a study of such tasks",
     "scores": "of agents: on unseen levels in `studies`, in forks and menus in `choices`",
     "memory": "agents that remember in the study `randomness`, and its mathematics in `choices`",
 }
