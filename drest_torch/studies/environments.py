@@ -33,6 +33,14 @@ ENVIRONMENTS = {
     "queue": "env=queue algo=ppo",
 }
 THREE = "CartPole, three lengths"
+LEARNING = {
+    "cartpole": "CartPole",
+    "three_lengths": THREE,
+    "double_pendulum": "double pendulum",
+    "minigrid": "MiniGrid",
+    "queue": "queue",
+}
+"""Learning curves: the name of the figure, and the environment."""
 
 
 @dataclass
@@ -238,7 +246,7 @@ def length_table(rows: pd.DataFrame) -> Table:
 
 FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
     **{metric: partial(at_end, metric=metric) for metric in MEASURES},
-    **{name: partial(learning, environment=name) for name in ENVIRONMENTS},
+    **{name: partial(learning, environment=title) for name, title in LEARNING.items()},
 }
 TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {"ends": end_table, "lengths": length_table}
 
