@@ -58,7 +58,7 @@ def pays_less(rows: pd.DataFrame) -> bool:
 
 
 def _percent(rows: pd.DataFrame, model: str, suite: str) -> str:
-    return f"{100 * rate(rows, model, suite):.0f} %"
+    return f"{100 * rate(rows, model, suite):.0f}\N{NO-BREAK SPACE}%"
 
 
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
@@ -70,7 +70,7 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "wanted": lambda rows: WANTED,
     "default_most": lambda rows: f"{seeds_of(rows, DEFAULT, 'neutrality').max():.3f}",
     "indifferent": lambda rows: f"{seeds_of(rows, DREST, 'if_indifferent').mean():.3f}",
-    "bonus": lambda rows: f"{bonus_changes(rows):+.3f}",
+    "bonus": lambda rows: f"{bonus_changes(rows):+.3f}".replace("-", "−"),
     "main_drest": partial(_percent, model=DREST, suite="main"),
     "main_default": partial(_percent, model=DEFAULT, suite="main"),
     "main_mended": partial(_percent, model=MENDED, suite="main"),

@@ -9,8 +9,10 @@ import pandas as pd
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import RANGE, Dots, dot_figure, dots_of
 from drest_torch.report.tables import mean_range, table_of
-from drest_torch.studies.language.measured import DEFAULT, DREST, LETTERS, LINES, SUITES, of_suite
+from drest_torch.studies.language.measured import BONUS, DEFAULT, DREST, LETTERS, LINES, MENDED, SUITES, of_suite
 
+COLOURS = {DREST: "drest", DEFAULT: "default", BONUS: "pink", MENDED: "violet"}
+"""Of models; others are those before training."""
 PUBLISHED: dict[str, tuple[float, ...]] = {
     "Qwen3-14B, untrained": (0.231, 0.998, 80.5, 62.1, 98.9, 97.9, 0.1, 98.7, 2.1),
     "Qwen3-14B, default": (0.031, 1.000, 87.0, 70.9, 99.6, 99.0, 0.1, 99.5, 2.2),
@@ -48,6 +50,7 @@ def between_sure_times(rows: pd.DataFrame) -> Plot:
 def action_taken(rows: pd.DataFrame) -> Plot:
     """Plot how often each model takes the action, by suite."""
     chosen = rows[rows.suite.isin(SUITES)]
+    colours = {model: COLOURS.get(model, "green") for model in chosen.model.unique()}
     return dot_figure(
         dots_of(
             chosen.assign(suite=chosen.suite.map(SUITES)),
@@ -55,12 +58,13 @@ def action_taken(rows: pd.DataFrame) -> Plot:
             value="takes",
             by="model",
             spread=RANGE,
-            colours={DREST: "drest", DEFAULT: "default"},
+            colours=colours,
         ),
         title="The action that shifts the shutdown time",
-        xlabel="probability of the action, given that an option is named",
+        xlabel="probability of the action",
         ylabel="",
         lines={0.5: "even choice"},
+        caption="Given that one of the two options is named.",
     )
 
 
