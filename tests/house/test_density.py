@@ -18,6 +18,7 @@ LIMITS = {
     "drest_torch/report": (8.2, 6.6),
     "drest_torch/statistics": (11.6, 4.3),
     "drest_torch/studies": (8.9, 3.4),
+    "drest_torch/studies/alternatives": (7.5, 0.5),
     "drest_torch/studies/example": (7.5, 1.4),
     "drest_torch/studies/lotteries": (7.6, 0.5),
     "drest_torch/studies/misgeneralization": (7.4, 0.9),
