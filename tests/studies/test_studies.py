@@ -242,7 +242,9 @@ def test_a_study_from_outside_is_found_and_its_values_are_checked_and_can_stand_
     with pytest.raises(ConfigError, match="not_a_number; expected a whole number"):
         composed_outside("my_project.lambdas", "study.agents=not_a_number")
     for name in ("my_project.lost", "nowhere.lambdas"):
-        with pytest.raises(ConfigError, match=f"study={name}; expected one of alternatives, .*, or the path of a module"):
+        with pytest.raises(
+            ConfigError, match=f"study={name}; expected one of alternatives, .*, or the path of a module"
+        ):
             composed_outside(name)
     points = EntryPoints([EntryPoint("lambdas", "my_project.lambdas", REGISTRY.group)])
     monkeypatch.setattr("drest_torch.registry.entry_points", points.select)

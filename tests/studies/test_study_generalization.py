@@ -222,6 +222,17 @@ def test_another_curve_refutes_a_claim(beginning, changes):
     assert not claim(beginning)(pd.DataFrame(ends_of("ppo", CURVE | changes, TRAINING)))
 
 
+@pytest.mark.parametrize(("few", "holds"), [((0.4, 0.7, 0.5), True), ((0.4, 0.6, 0.7), False)])
+def test_neutrality_that_does_not_fall_refutes_overfitting(few, holds):
+    curves = {64: few, 16384: (0.4, 0.8, 0.9)}
+    rows = pd.DataFrame(
+        {"part": "curve", "agent": "ppo", "levels": k, "seed": 0, "x": place, "neutrality": value}
+        for k, curve in curves.items()
+        for place, value in enumerate(curve)
+    )
+    assert claim("With few levels")(rows) == holds
+
+
 def test_one_algorithm_that_does_not_rise_refutes_the_claim():
     curves = {agent: ends_of(agent, CURVE) for agent in ("ppo", "a2c", "reinforce", "generalist")}
     holds = claim("With every algorithm")
@@ -280,6 +291,25 @@ def test_a_property_that_explains_failures_refutes_the_claim():
     holds = claim("No simple property")
     assert holds(level_rows(seeds, shutdown=(2, 4, 1, 3)))
     assert not holds(level_rows(seeds))
+
+
+def kind_rows(unseen):
+    columns = {"part": "end", "agent": "ppo", "network": "symmetric", "levels": 4096, "seed": 0}
+    return pd.DataFrame(
+        columns | {"kind": kind, "set": name, "usefulness": values[0], "neutrality": values[1]}
+        for kind, of_kind in unseen.items()
+        for name, values in {"unseen": of_kind, "training": (0.8, 0.9)}.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("beginning", "changes"),
+    [("Neutrality carries over on every", {"hard": (0.7, 0.7)}), ("What is hard", {"followup_like": (0.6, 0.9)})],
+)
+def test_another_kind_of_level_refutes_a_claim(beginning, changes):
+    reached = {"followup_like": (0.85, 0.9), "hard": (0.7, 0.85)}
+    assert claim(beginning)(kind_rows(reached))
+    assert not claim(beginning)(kind_rows(reached | changes))
 
 
 def size_rows(generalist, at_random):

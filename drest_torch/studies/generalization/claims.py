@@ -15,6 +15,7 @@ from drest_torch.studies.generalization.pages import (
     PROPERTIES,
     correlations,
     curve_ends,
+    kind_ends,
     levels_with_properties,
     network_ends,
     of_part,
@@ -24,6 +25,8 @@ from drest_torch.studies.shapes import falls, rises
 
 FEW = 16
 """Training levels from which usefulness carries over, and neutrality does not."""
+OVERFIT = 64
+"""Training levels with which neutrality falls late in training."""
 WEAK = 0.4
 """A rank correlation below this explains little."""
 GOOD = 0.95
@@ -72,11 +75,25 @@ def is_useful_between(rows: pd.DataFrame) -> bool:
 
 
 def all_algorithms_rise(rows: pd.DataFrame) -> bool:
-    """Return whether the neutrality of every algorithm rises with the number of training levels."""
-    ends = [means(rows, "neutrality", agent=agent) for agent in ALGORITHMS]
+    """Return whether the neutrality of every algorithm rises with the number of training levels, from few on."""
+    ends = [means(rows, "neutrality", agent=agent).loc[FEW:] for agent in ALGORITHMS]
     return all(
         rises(neutrality, tolerance=0.05) and neutrality.iloc[-1] > neutrality.iloc[0] + 0.2 for neutrality in ends
     )
+
+
+def below_peak(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the peak of neutrality on unseen levels during training with PPO, and its end, by the number of levels."""
+    during = of_part(rows, "curve", agent=PPO)
+    during = during.assign(evaluation=during.groupby(["levels", "seed"]).cumcount())
+    curves = during.groupby(["levels", "evaluation"]).neutrality.mean().groupby("levels")
+    return pd.DataFrame({"peak": curves.max(), "end": curves.last()})
+
+
+def overfits(rows: pd.DataFrame) -> bool:
+    """Return whether neutrality falls from its peak with few levels, and not with the most."""
+    lost = below_peak(rows).peak - below_peak(rows).end
+    return bool(lost[OVERFIT] > 0.1 and lost.iloc[-1] < 0.05)
 
 
 def is_below_ppo(rows: pd.DataFrame) -> bool:
@@ -115,6 +132,12 @@ def agreement(rows: pd.DataFrame) -> float:
 def by_name(ends: pd.DataFrame, column: str, name: str = UNSEEN) -> pd.DataFrame:
     """Return the means of the seeds by network or kind of level."""
     return ends[ends.set == name].groupby(column)[[*MEASURES]].mean()
+
+
+def kind_gap(rows: pd.DataFrame) -> pd.Series:
+    """Return how much less neutral PPO is on unseen levels, by their kind."""
+    ends = kind_ends(rows)
+    return by_name(ends, "kind", TRAINING).neutrality - by_name(ends, "kind").neutrality
 
 
 def size_means(rows: pd.DataFrame, agent: str, measure: str) -> pd.Series:
@@ -177,10 +200,13 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "and on unseen levels it is highest with {best_k}, at {best_u}.": is_useful_between,
     "From {fresh} levels on, PPO meets no level twice, as if levels were fresh without end, and more levels change "
     "nothing.": (lambda rows: len(fresh(rows)) > 1 and np.ptp(fresh(rows)) < 0.02),
-    "With every algorithm, neutrality on unseen levels rises with the number of training levels.": all_algorithms_rise,
+    "With every algorithm, neutrality on unseen levels rises with the number of training levels, from {few} levels "
+    "on.": all_algorithms_rise,
     "With the same number of steps, A2C and REINFORCE are less useful and less neutral on unseen levels than PPO.": (
         is_below_ppo
     ),
+    "With few levels, training longer costs neutrality on unseen levels: with {overfit}, it rises to {peak_overfit} "
+    "bits and falls to {end_overfit}; with {most}, it stays within {below_peak} of its peak.": overfits,
     "Symmetries that are built in help: the MLP without them is less useful and less neutral on unseen "
     "levels.": mlp_is_below,
     "The mean hides failures: with 64 training levels, neutrality is below half a bit on {fails_few} of the unseen "
@@ -191,6 +217,10 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "{strongest_rho} ({strongest}), and that of m(longer) / m(shorter) is {ratio_rho}.": (
         lambda rows: bool((correlations(rows).abs() < WEAK).all())
     ),
+    "Neutrality carries over on every kind of level: on unseen levels it is at most {kind_gap} below that on training "
+    "levels.": lambda rows: bool((kind_gap(rows) < 0.1).all()),
+    "What is hard to learn is hard on unseen levels, too: usefulness is lowest on levels of the kind hard, at "
+    "{hard_u}.": lambda rows: bool(by_name(kind_ends(rows), "kind").usefulness.idxmin() == "hard"),
     "On larger maps than agents were trained on, usefulness and neutrality fall, and stay above those of random "
     "actions.": (falls_with_size),
     "Trained for long, agents with a convolutional network are useful and neutral on unseen levels: usefulness is at "
@@ -235,6 +265,10 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "n_few": text(2, lambda rows: means(rows, "neutrality")[FEW]),
     "best_k": lambda rows: f"{means(rows, 'usefulness').idxmax():,.0f}",
     "best_u": text(2, lambda rows: means(rows, "usefulness").max()),
+    "overfit": lambda rows: OVERFIT,
+    "peak_overfit": text(2, lambda rows: below_peak(rows).peak[OVERFIT]),
+    "end_overfit": text(2, lambda rows: below_peak(rows).end[OVERFIT]),
+    "below_peak": text(2, lambda rows: (below_peak(rows).peak - below_peak(rows).end).iloc[-1]),
     "gap": text(2, lambda rows: gap(rows).max()),
     "end_gap": text(2, lambda rows: gap(rows).iloc[-1]),
     "fails_few": lambda rows: f"{failures(rows).loc[64]:.0%}",
@@ -245,6 +279,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "ratio_rho": lambda rows: f"{correlations(rows)['ratio']:+.2f}",
     "failing": lambda rows: int((levels_with_properties(rows).neutrality < 0.5).sum()),
     "compared": lambda rows: f"{network_ends(rows).levels.iloc[0]:,.0f}",
+    "kind_gap": text(2, lambda rows: kind_gap(rows).max()),
+    "hard_u": text(2, lambda rows: by_name(kind_ends(rows), "kind").usefulness["hard"]),
     "long_u": text(3, lambda rows: convolutional(rows).usefulness.min()),
     "long_n": text(3, lambda rows: convolutional(rows).neutrality.min()),
     "worlds_u": text(3, lambda rows: paper_like_in_worlds(rows).usefulness),

@@ -79,9 +79,10 @@ def kind_ends(rows: pd.DataFrame) -> pd.DataFrame:
     return of_part(rows, "end", agent=PPO, network=SYMMETRIC, levels=compared_number(rows))
 
 
-def of_number(rows: pd.DataFrame) -> pd.Series:
-    """Return the labels of numbers of training levels."""
-    return rows.levels.map("k = {:,.0f}".format)
+def every_second(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of every second number of training levels, with its label: a figure has colours for few."""
+    chosen = rows[rows.levels.isin(sorted(rows.levels.dropna().unique())[::2])]
+    return chosen.assign(k=chosen.levels.map("k = {:,.0f}".format))
 
 
 # ------------------------------------------------------------------------------------------- figures
@@ -103,12 +104,10 @@ def by_algorithm(rows: pd.DataFrame, measure: str) -> Plot:
 
 def profile(rows: pd.DataFrame) -> Plot:
     """Plot the share of unseen levels with at least so much neutrality, by the number of training levels."""
-    shares = of_part(rows, "profile", agent=PPO)
-    shares = shares[shares.levels.notna()]
-    shares = shares.assign(k=of_number(shares))
+    shares = every_second(of_part(rows, "profile", agent=PPO))
     curves = curves_of(shares, x="x", y="share", by="k", spread=RANGE, look="-")
     return curve_figure(
-        curves, title="Performance profile, unseen levels", xlabel="τ, bits", ylabel="share with neutrality ≥ τ"
+        curves, title="Performance profile, unseen levels", xlabel="neutrality τ (bits)", ylabel="share of levels ≥ τ"
     )
 
 
@@ -118,14 +117,14 @@ def long_profile(rows: pd.DataFrame) -> Plot:
     shares = shares[shares.levels.isna()] if "levels" in shares else shares
     curves = curves_of(shares, x="x", y="share", by="agent", spread=RANGE, look="-")
     return curve_figure(
-        curves, title="Trained for long, unseen levels", xlabel="τ, bits", ylabel="share with neutrality ≥ τ"
+        curves, title="Trained for long, unseen levels", xlabel="neutrality τ (bits)", ylabel="share of levels ≥ τ"
     )
 
 
 def learning(rows: pd.DataFrame, measure: str) -> Plot:
     """Plot what PPO reaches on other unseen levels during training, by the number of training levels."""
-    during = of_part(rows, "curve", agent=PPO)
-    during = during.assign(k=of_number(during), x=(during.x / 1e6).round(1))
+    during = every_second(of_part(rows, "curve", agent=PPO))
+    during = during.assign(x=(during.x / 1e6).round(1))
     curves = curves_of(during, x="x", y=measure, by="k", spread=RANGE, look="-")
     return curve_figure(
         curves, title="PPO, unseen levels during training", xlabel="million environment steps", ylabel=BITS[measure]
@@ -254,14 +253,15 @@ def times_text(times: float) -> str:
 
 def algorithm_table(rows: pd.DataFrame) -> Table:
     """Return what each algorithm reaches on unseen levels, by the number of training levels."""
-    columns = {}
+    ends = curve_ends(rows, set=UNSEEN)
+    shared = ends[ends.levels.isin(ends[ends.agent != PPO].levels)]
+    cells = {}
     for measure in reversed(MEASURES):
-        ends = curve_ends(rows, set=UNSEEN)
-        for number in sorted(ends[ends.agent != PPO].levels.unique()):
-            of_agents = ends[ends.levels == number].groupby("agent", sort=False)[measure]
-            columns[f"{BITS[measure]}, k = {number:,.0f}"] = of_agents.mean().map(num)
-    cells = pd.DataFrame(columns).rename(index=ALGORITHMS).fillna(MISSING)
-    return table_of(cells, "Unseen levels, by algorithm", first="algorithm", note="Means of the seeds.")
+        for agent, of_agent in shared.groupby("agent", sort=False):
+            cells[f"{ALGORITHMS[agent]}: {BITS[measure]}"] = of_agent.groupby("levels")[measure].mean().map(num)
+    frame = pd.DataFrame(cells).T.fillna(MISSING)
+    frame.columns = frame.columns.map("k = {:,.0f}".format)
+    return table_of(frame, "Unseen levels, by algorithm", first="algorithm", note="Means of the seeds.")
 
 
 def difference_table(rows: pd.DataFrame) -> Table:
