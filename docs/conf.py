@@ -25,7 +25,7 @@ author = copyright = "The drest_torch authors"
 release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
-exclude_patterns = ["images", "**/.ipynb_checkpoints"]
+exclude_patterns = ["images", "tutorials/my_study", "**/.ipynb_checkpoints"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 html_math_renderer = "mathml"  # which browsers show by themselves: MathJax would be fetched from the network

@@ -1,4 +1,4 @@
-"""Run a study and write its report: ``python -m drest_torch.study study=example``, or ``study=paper``."""
+"""Run a study and write its report: ``python -m drest_torch.study study=NAME``, or ``study=paper`` or ``study=all``."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ def _add_schemas() -> None:
     """Tell Hydra the studies of this project, and the one from outside that the command line names."""
     from drest_torch.config.compose import options, register
     from drest_torch.errors import StudyError
-    from drest_torch.studies.catalogue import study_schemas
+    from drest_torch.studies.catalogue import SEVERAL, study_schemas
 
     if not any(word.startswith(("study=", "-", "hydra")) for word in sys.argv[1:]):
-        names = ", ".join(name for name in options("study") if name != "paper")
-        raise StudyError(f"which study? study=paper, or study=NAME with one of {names}; --help says what they are")
+        names = ", ".join(name for name in options("study") if name not in SEVERAL)
+        raise StudyError(
+            f"which study? study=paper, study=all, or study=NAME with one of {names}; --help says what they are"
+        )
     register(study_schemas(sys.argv[1:]), of_training=False)
 
 
 @command("study", prepare=_add_schemas)
 def main(cfg: StudyCommand) -> None:
-    """Run one study or those of the paper, and exit with 1 if runs have failed."""
+    """Run one study, those of the paper, or all, and exit with 1 if runs have failed."""
+    from drest_torch.studies.catalogue import SEVERAL
     from drest_torch.studies.runner import run_studies
 
-    chosen = [cfg.study] if cfg.study.name != "paper" else [_composed(name) for name in cfg.study.studies]
+    chosen = [cfg.study]
+    if cfg.study.name in SEVERAL:
+        chosen = [_composed(name) for name in cfg.study.studies]
     failures = run_studies(chosen, cfg)
     sys.exit(1 if failures else 0)
 
@@ -39,7 +44,7 @@ def _composed(name: str) -> Any:
 
     from drest_torch.studies.catalogue import compose_study
 
-    arguments = [argument for argument in HydraConfig.get().overrides.task if argument != "study=paper"]
+    arguments = [argument for argument in HydraConfig.get().overrides.task if not argument.startswith("study=")]
     return compose_study(name, *arguments).study
 
 

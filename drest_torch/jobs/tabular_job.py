@@ -80,7 +80,14 @@ def agents_job(
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Execute the run of a spec that `agents_job` made."""
+    """Execute the run of a spec that `agents_job` made.
+
+    numbers: the ``lengths`` of the world, and the ``steps``, ``episodes`` and ``cut_off`` episodes of all agents.
+
+    arrays: at the mini-episodes ``episodes`` [T], for each clock ``<clock>/usefulness``, ``<clock>/neutrality`` [T, A],
+    and for each length ``<clock>/p_length`` and ``<clock>/share_of_best`` [T, A, K]; and at the end the ``logits`` of
+    the first agents.
+    """
     training = TabularTraining(**spec["training"])
     level = world(spec["world"], x=spec["x"])
     mdp = compile_levels([level.with_clock(spec["clock"])])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from io import StringIO
 from itertools import count
@@ -197,6 +198,18 @@ class Picture:
 
 def plot_picture(plot: Plot, name: str) -> Picture:
     """Return a plot as elements of an inline SVG; ``name`` keeps its identifiers apart from those of other plots."""
+    source, width, height = _drawn(plot)
+    content = source[source.index(">", source.index("<svg")) + 1 : source.rindex("</svg>")]
+    content = _PARTS.sub("", content)
+    used = {match[2] for match in _REFERENCE.finditer(content)}
+    content = re.sub(r"<[^>]+>", lambda tag: _cleaned(tag[0], name, used), content)
+    pixels = (max(1, round(inches * _INCH)) for inches in (width, height))
+    return Picture(Markup(content), (width * _POINTS, height * _POINTS), *pixels)
+
+
+@lru_cache(256)
+def _drawn(plot: Plot) -> tuple[str, float, float]:
+    """Return a plot as SVG, and its size in inches; a plot of two pages, such as one on all studies, is drawn once."""
     settings = PLACEHOLDERS.matplotlib() | {"svg.fonttype": "none", "svg.hashsalt": "drest"}
     written = StringIO()
     with matplotlib.style.context(settings, after_reset=True):  # whatever the user's own settings are
@@ -207,13 +220,7 @@ def plot_picture(plot: Plot, name: str) -> Picture:
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(written, format="svg", dpi=_POINTS, metadata=metadata)
     width, height = figure.get_size_inches()
-    source = written.getvalue()
-    content = source[source.index(">", source.index("<svg")) + 1 : source.rindex("</svg>")]
-    content = _PARTS.sub("", content)
-    used = {match[2] for match in _REFERENCE.finditer(content)}
-    content = re.sub(r"<[^>]+>", lambda tag: _cleaned(tag[0], name, used), content)
-    pixels = (max(1, round(inches * _INCH)) for inches in (width, height))
-    return Picture(Markup(content), (width * _POINTS, height * _POINTS), *pixels)
+    return written.getvalue(), float(width), float(height)
 
 
 def _cleaned(tag: str, name: str, used: Set[str]) -> str:

@@ -38,14 +38,17 @@ TAKES = {
         "lotteries": "ten minutes",
         **dict.fromkeys(("environments", "language"), "two hours"),
         "paper": "an hour or two",
+        "all": "half a day",
     },
 }
-"""How long the studies of this project take on two cores, roughly. With ``quick=true`` each takes a minute or two."""
+"""How long the studies of this project take on two cores, roughly. With ``quick=true`` each takes seconds."""
+SEVERAL = ("paper", "all")
+"""Choices that are several studies."""
 
 
 @dataclass
 class SeveralStudies:
-    """The values of `study=paper`."""
+    """The values of `study=paper` and `study=all`."""
 
     name: str = MISSING
     studies: list[str] = MISSING

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import OmegaConf, open_dict
 
 from drest_torch.config.checks import check_limits
 from drest_torch.errors import shown
@@ -31,10 +31,14 @@ from drest_torch.studies.old_report import check_files, duration, marked_quick, 
 from drest_torch.studies.study_page import MARKS, claims_of, study_page
 from drest_torch.studies.study_rows import PLACE, SIGN, commit_of_code, places_of, read_rows, record_of, write_rows
 
-_TITLE_OF_PAPER = "The paper, reproduced"
-_QUESTION_OF_PAPER = (
-    "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them."
-)
+_TITLES = {
+    "paper": (
+        "The paper, reproduced",
+        "Every experiment of “Towards shutdownable agents via stochastic choice”, and what this project adds to them.",
+    ),
+    "all": ("All studies", "The paper's experiments, unseen levels, other methods and other environments."),
+}
+"""The title and the subtitle of a report on several studies."""
 _FILES = ("rows.csv", "report.html", "summary.json", "results.csv")
 """The files that a study writes to its folder; the last two are those of studies with `report`."""
 
@@ -79,7 +83,8 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
         path = folder_of(settings) / "report.html"
         first = [Section("At a glance", glance)] if glance else []
         footer = f"The runs took {duration(seconds)}."
-        together = Page(_TITLE_OF_PAPER, _QUESTION_OF_PAPER, [*first, *sections], footer=footer)
+        title, subtitle = _TITLES.get(getattr(settings.study, "name", ""), _TITLES["paper"])
+        together = Page(title, subtitle, [*first, *sections], footer=footer)
         write_page(marked_quick(together) if settings.quick else together, path)
         print(shown(f"All of them: {path}"))
     for failure in failures:
@@ -149,7 +154,10 @@ def _claims(study: ModuleType, folder: Path) -> list[Block]:
 
 def _effective(cfg: Any, quick: bool) -> Any:
     """A study's values, with those of its quick version put in their place where that is wanted."""
-    merged = OmegaConf.merge(cfg, cfg.quick) if quick else cfg
+    merged = cfg
+    if quick:
+        with open_dict(cfg):  # keys of a dictionary of values need not stand in the study's own
+            merged = OmegaConf.merge(cfg, cfg.quick)
     OmegaConf.resolve(merged)
     check_study(merged)
     return merged

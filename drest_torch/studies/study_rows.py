@@ -148,7 +148,7 @@ def write_rows(path: Path, record: Record, rows: pd.DataFrame) -> None:
     """Write rows and their record."""
     values = {**asdict(record), "quick": str(record.quick).lower()}
     values.pop("study")
-    lines = [f"{SIGN}{record.study}", *(f"# {key}: {value}" for key, value in values.items())]
+    lines = [f"{SIGN}{record.study}", *(f"# {key}: {value}" for key, value in values.items() if value != "")]
     table = rows.to_csv(index=False, float_format=DIGITS, lineterminator="\n")
     write_whole(path, "\n".join([*lines, table]).encode())
 

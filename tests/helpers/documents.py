@@ -8,10 +8,11 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "studies")
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name not in ("studies", "my_study"))
 """All but the pages of studies, which are drawn from their rows."""
 
 _BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n((?:# (\S+\.py)\n)?.*?)^```$", re.DOTALL | re.MULTILINE)
+_INCLUDED = re.compile(r"^```\{literalinclude\} (my_\S+)\n:language: (\w+)\n```$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _PROMISE = re.compile(r"^\s*print\(.*\)  # (.*)$", re.MULTILINE)
 
@@ -47,7 +48,9 @@ class Block:
 
 def blocks(page: Path, heading: str | None = None) -> list[Block]:
     """Return the blocks of code of a page, or of its section with this heading, in their order."""
-    text = page.read_text("utf-8")
+    text = _INCLUDED.sub(
+        lambda file: f"```{file[2]}\n{(page.parent / file[1]).read_text('utf-8')}```", page.read_text("utf-8")
+    )
     if heading is not None:
         masked = _FENCED.sub(lambda block: block[0].replace("#", " "), text)
         begin = re.search(rf"^#+ {heading}$", masked, re.MULTILINE).end()

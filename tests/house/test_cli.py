@@ -127,7 +127,7 @@ def test_the_help_is_ours(call):
         (train.main, [*SAMPLED, "run_dir=mine.txt/run"], "mine.txt"),
         (language_models.main, ["tasks", "seed={"], """seed={: cannot be read; a text with such characters"""),
         (language_models.main, ["tasks", "seed=\udcff"], "cannot be read; a text with such characters"),
-        (study.main, ["quick=true"], "which study? study=paper, or study=NAME"),
+        (study.main, ["quick=true"], "which study? study=paper, study=all, or study=NAME"),
         (check.main, [], "env=torchrl without env.factory; give a function that makes it"),
         (check.main, ["env.factory=no_module:make"], "env.factory=no_module:make cannot be imported"),
         (check.main, ["env.factory=tests.helpers.counting:number"], "returns a int; expected a TorchRL EnvBase"),

@@ -20,11 +20,12 @@ from drest_torch.jobs.tabular_job import last
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.blocks import Plot, Prose, Table
 from drest_torch.report.themes import LIGHT
+from drest_torch.studies.catalogue import SEVERAL, StudyCommand, all_studies, study_schemas
 from drest_torch.studies.catalogue import STUDIES as REGISTRY
-from drest_torch.studies.catalogue import StudyCommand, all_studies, study_schemas
 from drest_torch.studies.engine import Done
 from drest_torch.studies.old_report import samples
 from drest_torch.studies.runner import run_studies
+from drest_torch.studies.site import READING_ORDER
 from drest_torch.studies.study_page import study_page
 from drest_torch.studies.study_rows import read_rows
 from tests.helpers.chromium import BROWSER, check_page
@@ -43,10 +44,11 @@ def settings(folder, **changes):
 
 
 def test_every_study_is_an_option_with_its_sentence_and_on_the_page():
-    assert {*options("study")} == {*STUDIES, "paper"}
+    assert {*options("study")} == {*STUDIES, *SEVERAL}
     assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
     assert set(composed_study("paper").studies) <= set(STUDIES)
-    assert {*re.findall(r"\n\| `(\w+)` \| [a-z0-9 ]+ \| ", PAGE.read_text("utf-8"))} >= {*STUDIES, "paper"}
+    assert composed_study("all").studies == [name for name in READING_ORDER if name not in ("language", "smollm2")]
+    assert {*re.findall(r"\n\| `(\w+)` \| [a-z0-9 ]+ \| ", PAGE.read_text("utf-8"))} >= {*STUDIES, *SEVERAL}
 
 
 @pytest.mark.mostly_slow

@@ -59,7 +59,7 @@ class Config(StudyConfig):
     """Agents with and without a memory of earlier mini-episodes."""
 
 
-SMALL = ["env_steps=40000", "policy.width=8", "policy.depth=2"]
+SMALL = ["env_steps=8000", "policy.width=8", "policy.depth=2"]
 QUICK = {
     "seeds": 1,
     "existing": {"generalist": []},
