@@ -1,0 +1,99 @@
+"""Results in the readme and in docs/ are generated: a decimal in prose was typed by somebody, and nobody renews it.
+
+Blocks between ``<!-- NAME: written by … -->`` and ``<!-- end -->``, code, formulas, links, numbers of sections and
+values of parameters (λ = 0.9) do not count. ``python -m tests.house.test_typed_numbers`` lists the others.
+"""
+
+import re
+
+import pytest
+
+from tests.helpers.documents import PAGES, ROOT
+
+LAB_NOTES = "docs/lab-notes"
+"""Old notebooks: they keep the numbers of their day."""
+_IGNORED = [
+    re.compile(pattern, re.DOTALL | re.MULTILINE)
+    for pattern in (
+        r"<!-- [^>]*written by [^>]*-->.*?(?:<!-- end -->|\Z)",
+        r"^( *)(`{3,}|~{3,}|:{3,}\{math\}).*?^\1(?:`{3,}|~{3,}|:{3,}) *$",
+        r"`[^`]*`",
+        r"\$\$.*?\$\$|\$[^$\n]*\$",
+        r"\{\{.*?\}\}",
+        r"\]\([^)]*\)|https?://\S+|arXiv:? ?\d{4}\.\d+|\d{4}\.\d+(?=\])",
+        r"\b(?:[Ss]ections?|[Tt]heorem|[Aa]ppendix|[Ff]igures?|Python|torch|numpy|version)"
+        r" (?:[A-Z]\.)?\d+(?:\.\d+)*(?:(?:,| and| to) (?:[A-Z]\.)?\d+\.\d+)*",
+        r"(?<!\w)[λγεβτwhxp] (?:=|is|≥|≤|to) \d*\.\d+",
+    )
+]
+_DECIMAL = re.compile(r"(?<![\w.])[−-]?\d*\.\d+(?![\w.]*\.\d)")
+
+# page: the most decimals that it may have, and why it may have any
+INPUTS = {
+    "docs/environments/queue.md": (6, "the table that defines the environment"),
+    "docs/explanation/alternatives.md": (
+        14,
+        "closed forms that tests/studies/test_alternatives_closed_forms.py checks",
+    ),
+    "docs/explanation/metrics.md": (6, "the paper's γ, and an example in closed form"),
+    "docs/explanation/theorem.md": (9, "a proof by numbers; tests/test_theory.py checks its closed forms"),
+    "docs/howto/environments.md": (1, "a default value"),
+    "docs/reference/agent.md": (85, "tests/test_agent.py compares it with the agents"),
+    "docs/reference/generated-levels.md": (245, "tests/config/test_presets.py compares it with the levels"),
+    "docs/tutorials/language.md": (1, "a default value"),
+    "docs/tutorials/levels.md": (1, "a probability in the notation of levels"),
+}
+TO_MEND = {
+    "README.md": (3, "times of the benchmarks; they should be a generated table"),
+    "docs/results.md": (25, "becomes an index of the studies"),
+    "docs/tutorials/first-hour.md": (14, "what the commands of the page found; should be in a block of output"),
+}
+LIMITS = INPUTS | TO_MEND
+
+
+def typed(text):
+    """Return the decimals that stand in the prose and the tables of a page."""
+    for ignored in _IGNORED:
+        text = ignored.sub(" ", text)
+    return _DECIMAL.findall(text)
+
+
+def decimals_of_pages():
+    """Return the decimals of each page that has any, but for lab notes."""
+    decimals = {}
+    for page in [ROOT / "README.md", *PAGES]:
+        name = str(page.relative_to(ROOT))
+        if not name.startswith(LAB_NOTES):
+            decimals[name] = typed(page.read_text("utf-8"))
+    return {name: found for name, found in decimals.items() if found}
+
+
+def test_no_page_has_more_decimals_than_it_may():
+    pages = decimals_of_pages()
+    more = {name: found for name, found in pages.items() if len(found) > LIMITS.get(name, (0, ""))[0]}
+    assert more == {}, "generate them from the rows of a study, or link to the study's page"
+
+
+def test_limits_name_pages_that_exist():
+    assert [name for name in LIMITS if not (ROOT / name).exists()] == []
+    assert not INPUTS.keys() & TO_MEND.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals"),
+    [
+        ("U is 0.93 and −.5.", ["0.93", "−.5"]),
+        ("| 0.93 (0.9 to 1.0) |", ["0.93", "0.9", "1.0"]),
+        ("With λ = 0.9 it is 0.5, see section 8.1 and [arXiv 2604.17502](a/0.5.md), `0.25` or $0.75$.", ["0.5"]),
+        ("<!-- a: written by python docs/tables.py -->\n| 0.9 |\n<!-- end -->\n| 0.8 |", ["0.8"]),
+        ("```python\nx = 0.9\n```\n0.8\n```text\n0.7\n```", ["0.8"]),
+        ("{{ 0.5 }} of 12,017 on torch 2.13.0, 3 of 4.", []),
+    ],
+)
+def test_decimals_are_found_in_prose_alone(text, decimals):
+    assert typed(text) == decimals
+
+
+if __name__ == "__main__":
+    for page_name, page_decimals in decimals_of_pages().items():
+        print(f"{len(page_decimals):4} of {LIMITS.get(page_name, (0,))[0]:3} {page_name:40}", *page_decimals[:12])
