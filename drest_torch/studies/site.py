@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from drest_torch.files import write_whole
-from drest_torch.report.blocks import Block, Gallery, Page, Plot, Prose, Section
+from drest_torch.report.blocks import Block, Checklist, Gallery, Page, Plot, Prose, Section
 from drest_torch.report.html import block_in_site, in_site, site_styles
 from drest_torch.studies.catalogue import STUDIES
 from drest_torch.studies.study_page import study_page
@@ -26,10 +26,6 @@ READING_ORDER = (
 """The questions, as somebody would read about them who is new to them."""
 INCLUDED = ("neural",)
 """Studies whose figures and tables stand on other pages, too."""
-_INDEX = (
-    "Each page is one question, and is drawn from a table that is in the repository. "
-    "[Run and write studies](../howto/studies.md) says how to make it again."
-)
 
 
 def published(results: Path) -> Iterator[tuple[str, pd.DataFrame, Record]]:
@@ -41,19 +37,18 @@ def published(results: Path) -> Iterator[tuple[str, pd.DataFrame, Record]]:
 
 
 def write_site(results: Path, folder: Path) -> None:
-    """Write the pages of all published studies, their parts, an index of them and their style sheet."""
+    """Write the pages of all published studies, their parts, what the page of results has of each, and the styles."""
     sections = []
     names = []
     for name, rows, record in published(results):
         page = study_page(STUDIES[name], rows, record)
         _write(folder / f"{name}.md", in_site(page))
-        names.append(name)
-        sections.append(_in_index(name, page))
+        names.append(f"studies/{name}")
+        sections.append(block_in_site(_in_short(name, page)))
         if name in INCLUDED:
             _write_parts(name, rows, folder / "parts")
-    index = in_site(Page("Studies", _INDEX, sections))
     contents = "\n".join(["```{toctree}", ":hidden:", "", *names, "```"])
-    _write(folder / "index.md", f"{index}\n{contents}\n")
+    _write(folder / "questions.txt", "\n".join([*sections, contents]) + "\n")
     _write(folder / "static" / "studies.css", site_styles())
 
 
@@ -65,10 +60,11 @@ def _write_parts(name: str, rows: pd.DataFrame, folder: Path) -> None:
             _write(folder / f"{name}-{kind}-{part}.txt", block_in_site(make(rows)))
 
 
-def _in_index(name: str, page: Page) -> Section:
-    """Return the part of the index on a study: its question, and its first figure."""
-    link = f"[{page.title}]({name}.md)"
-    return Section(link, [Prose(page.subtitle), *islice(_figures(page.blocks), 1)])
+def _in_short(name: str, page: Page) -> Section:
+    """Return what the page of results has of a study: its question, its first claim, and its first figure."""
+    answers = [Prose(block.sentences[0]) for block in page.blocks if isinstance(block, Checklist)]
+    parts = [Prose(page.subtitle), *answers[:1], *islice(_figures(page.blocks), 1)]
+    return Section(f"[{page.title}](studies/{name}.md)", parts)
 
 
 def _figures(blocks: Iterable[Block]) -> Iterator[Plot]:

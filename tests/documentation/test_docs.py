@@ -343,9 +343,7 @@ def test_slurm_script_for_one_machine_goes_on_with_what_was_begun(title, seed, c
 def test_links_between_pages_lead_somewhere():
     """The pages of studies are written when the site is built, from the rows that are published."""
     results = ROOT / "docs" / "results"
-    studies = {
-        ROOT / "docs" / "studies" / f"{name}.md" for name in ("index", *(path.stem for path in results.glob("*.csv")))
-    }
+    studies = {ROOT / "docs" / "studies" / f"{path.stem}.md" for path in results.glob("*.csv")}
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]:
         for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
             path = Path(os.path.normpath(page.parent / target))
