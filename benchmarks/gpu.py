@@ -41,11 +41,6 @@ PLAIN = (
 STAGES = ("collecting", "advantages", "forward", "backward", "optimiser")
 WARM_UP, SECONDS = 2, 5.0
 """Updates before the measurement, and the seconds that it takes at least."""
-LAST_KNOWN = (
-    "Not measured on this commit: no GPU was at hand. The last known figures are of November 2026, on one H200 with 8 "
-    "threads: the default command took 86 s for 36 million environment steps (usefulness 0.944, neutrality 0.949), and "
-    "training alone made 381,000 steps a second. The goal is a million steps of PPO a second."
-)
 HOW_TO = """Measure on a machine that has torch, numba and numpy, and no network:
 
     pip wheel --no-deps -c constraints.txt --wheel-dir .whl -r benchmarks/gpu.txt   # here, with its version of Python
@@ -235,10 +230,8 @@ def run(bench: Bench) -> None:
     """Add the section of the page: the figures in the repository, or of a quick run on this processor."""
     if bench.quick:
         bench.blocks += section(measure_all((16,), 8, "cpu", None, quick=True))
-    elif KEPT.is_file():
-        bench.blocks += section(json.loads(KEPT.read_text("utf-8")))
     else:
-        bench.blocks.append(LAST_KNOWN)
+        bench.blocks += section(json.loads(KEPT.read_text("utf-8")))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
