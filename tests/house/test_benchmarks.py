@@ -198,10 +198,7 @@ SMALL = {"ppo": ["algo.episodes=8", "reward.group=4"], "generalist": ["algo.leve
 
 
 def test_the_section_of_a_gpu_is_made_from_its_figures(tmp_path, monkeypatch):
-    bench = Bench()
     monkeypatch.setattr(gpu, "KEPT", tmp_path / "gpu.json")
-    gpu.run(bench)
-    assert bench.blocks == [gpu.LAST_KNOWN]
     row = gpu.Row("default command", 1024, "steps", 1.5e6, 0.1, 2.0, dict.fromkeys(gpu.STAGES, 0.2))
     gpu.write(gpu.KEPT, {"commit": "abc", "machine": "A GPU.", "rows": [vars(row)]})
     bench = Bench()
