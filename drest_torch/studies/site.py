@@ -62,8 +62,9 @@ def _write_parts(name: str, rows: pd.DataFrame, folder: Path) -> None:
 
 def _in_short(name: str, page: Page) -> Section:
     """Return what the page of results has of a study: its question, its first claim, and its first figure."""
-    answers = [Prose(block.sentences[0]) for block in page.blocks if isinstance(block, Checklist)]
-    parts = [Prose(page.subtitle), *answers[:1], *islice(_figures(page.blocks), 1)]
+    parts: list[Block] = [Prose(page.subtitle)]
+    parts += islice((Prose(block.sentences[0]) for block in page.blocks if isinstance(block, Checklist)), 1)
+    parts += islice(_figures(page.blocks), 1)
     return Section(f"[{page.title}](studies/{name}.md)", parts)
 
 

@@ -104,6 +104,7 @@ def _how_it_was_made(record: Record) -> list[Block]:
         "Code": f"commit {record.commit}, {record.date}",
         "Runs": f"{record.runs} of {record.planned}, {record.minutes:g} minutes of computing on one core in all",
         "Commits of the runs": record.runs_of,
+        "Machines of the runs": record.runs_on,
         "Seeds": record.seeds,
         "Machine": record.machine,
         "Versions": record.versions,

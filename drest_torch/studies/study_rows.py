@@ -27,7 +27,7 @@ from drest_torch.files import read_whole, write_whole
 from drest_torch.jobs.job import canonical
 from drest_torch.jobs.store import Store
 from drest_torch.studies.engine import IS_PLACE, Done
-from drest_torch.tracking.provenance import PACKAGES, git_state, version_of
+from drest_torch.tracking.provenance import PACKAGES, git_state, read_provenance, version_of
 
 SIGN = "# rows of the study: "
 """The beginning of every such file."""
@@ -62,6 +62,8 @@ class Record:
     """Digest of the study's values."""
     runs_of: str = ""
     """Commits that made the runs, which may be earlier than that of the rows; empty in files of earlier versions."""
+    runs_on: str = ""
+    """Versions of torch and processors of the runs, where they are known and not all the same."""
     missing: str = ""
     """Names of runs that are missing."""
 
@@ -110,13 +112,20 @@ def record_of(cfg: Any, rows: pd.DataFrame, *, done: Done, store: Store, command
         minutes=round(sum(map(store.seconds, jobs)) / 60, 1),
         seeds=_seeds(cfg, rows),
         config=digest_of(cfg),
-        runs_of=_runs_of(map(store.commit, jobs)),
+        runs_of=_counted(map(store.commit, jobs)),
+        runs_on=_runs_on(store.folder_of(job) for job in jobs),
         missing=listed([job.name for job in done.missing]),
     )
 
 
-def _runs_of(commits: Iterable[str]) -> str:
-    return ", ".join(f"{commit} × {runs}" for commit, runs in Counter(commits).most_common())
+def _counted(texts: Iterable[str]) -> str:
+    return ", ".join(f"{text} × {runs}" for text, runs in Counter(texts).most_common())
+
+
+def _runs_on(folders: Iterable[Path]) -> str:
+    sessions = [read_provenance(folder)[-1:] for folder in folders]
+    machines = [f"torch {last['packages']['torch']} on {last['processor']}" for (last,) in filter(None, sessions)]
+    return _counted(machines) if len({*machines}) > 1 else ""
 
 
 def listed(names: Sequence[str]) -> str:

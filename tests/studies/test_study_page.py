@@ -14,9 +14,11 @@ from drest_torch.report.blocks import Checklist, Plot, Prose, Section, Table
 from drest_torch.report.figures import Curve, curve_figure
 from drest_torch.report.html import in_site, render
 from drest_torch.report.tables import PAPER
+from drest_torch.studies import study_rows
 from drest_torch.studies.engine import Done
 from drest_torch.studies.study_page import claims_of, question_of, study_page, title_of
 from drest_torch.studies.study_rows import Record, listed, read_rows, record_of, write_rows
+from drest_torch.tracking.provenance import append_provenance
 from tests.helpers.studies import all_blocks, page_text
 
 PAGE = """# How large is a?
@@ -203,6 +205,15 @@ def test_the_record_counts_the_commits_of_runs(tmp_path):
     assert record.missing == "run 3, run 4"
     assert (record.runs, record.planned) == (3, 5)
     assert record.minutes == 4.5
+
+
+def test_rows_name_the_machines_of_runs_if_they_differ(tmp_path):
+    folders = [tmp_path / name for name in "abc"]
+    for folder, version in zip(folders, ("2.13", "2.11", "2.13"), strict=True):
+        folder.mkdir()
+        append_provenance(folder, {"packages": {"torch": version}, "processor": "x86_64"})
+    assert study_rows._runs_on([*folders, tmp_path]) == "torch 2.13 on x86_64 × 2, torch 2.11 on x86_64 × 1"
+    assert study_rows._runs_on(folders[::2]) == ""
 
 
 def test_of_many_missing_runs_ten_are_named():
