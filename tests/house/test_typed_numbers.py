@@ -46,7 +46,6 @@ INPUTS = {
 TO_MEND = {
     "README.md": (3, "times of the benchmarks; they should be a generated table"),
     "docs/results.md": (25, "becomes an index of the studies"),
-    "docs/tutorials/first-hour.md": (14, "what the commands of the page found; should be in a block of output"),
 }
 LIMITS = INPUTS | TO_MEND
 
