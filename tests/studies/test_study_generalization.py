@@ -171,7 +171,6 @@ def test_rows_have_a_mean_for_each_set_of_levels(rows):
     long = rows[rows.part == "long"].set_index("set")
     assert long.neutrality.to_dict() == {"training": 1.0, "unseen": 0.9, "file": 0.8}
     assert set(long.levels) == {2}
-    assert set(long.minutes) == {1.5}
 
 
 def test_properties_are_those_of_the_unseen_levels(rows):

@@ -25,7 +25,9 @@ KEYS = ("family", "like", "arguments", "strength", "symbol", "values")
 @dataclass
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
-    """Agents of each objective at each strength; their seeds are 0, 1, 2, …"""
+    """Agents of each objective at the strength that is compared; their seeds are 0, 1, 2, …"""
+    seeds_of_others: int = limited(at_least=1, default=2)
+    """Agents at each other strength: more would take another hour, and they are compared with nothing."""
     arguments: str = ""
     """Arguments of `drest train` for every agent: the same network, levels and number of updates."""
     objectives: dict[str, dict[str, Any]] = value({})
@@ -115,7 +117,8 @@ def jobs(cfg: Config) -> dict[Key, Job]:
             runs |= _jobs(cfg, title, objective, compared_strength(objective), bit=True)
     for title, objective in objectives.items():
         for strength in objective.get("values", ())[1:]:
-            runs |= _jobs(cfg, title, objective, float(strength))
+            several = _jobs(cfg, title, objective, float(strength))
+            runs |= {key: job for key, job in several.items() if key.seed < cfg.seeds_of_others}
     return runs
 
 

@@ -13,6 +13,7 @@ SMALL = ["env_steps=3000", "policy.width=8", "policy.depth=2", "evaluations=1"]
 FEW = ["levels.train=64", "levels.selection=5", "levels.test=10", "device=cpu"]
 QUICK = {
     "seeds": 1,
+    "long_seeds": 1,
     "run": {"env_steps": 20_000, "evaluations": 2, "levels": {"test": 20, "selection": 10}},
     "numbers": {PPO: [1, 64], "a2c": [64], "reinforce": [64], "generalist": [64]},
     "number": 64,

@@ -281,6 +281,7 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "compared": lambda rows: f"{network_ends(rows).levels.iloc[0]:,.0f}",
     "kind_gap": text(2, lambda rows: kind_gap(rows).max()),
     "hard_u": text(2, lambda rows: by_name(kind_ends(rows), "kind").usefulness["hard"]),
+    "long_seeds": lambda rows: of_part(rows, "long").seed.nunique(),
     "long_u": text(3, lambda rows: convolutional(rows).usefulness.min()),
     "long_n": text(3, lambda rows: convolutional(rows).neutrality.min()),
     "worlds_u": text(3, lambda rows: paper_like_in_worlds(rows).usefulness),

@@ -148,7 +148,7 @@ def _properties(cfg: Config) -> pd.DataFrame:
 def _on_sets(key: Key, job: Job, result: Result) -> Iterator[Any]:
     del job
     of_run = {"part": key.part, "agent": key.agent, "seed": key.seed}
-    took = {"effort": effort(result), "minutes": round(result.numbers["wall_seconds"] / 60, 1)}
+    took = {"effort": effort(result)}
     for name in (TRAINING, UNSEEN, WORLDS, FILE):
         if f"{name}/usefulness" not in result.arrays:
             continue

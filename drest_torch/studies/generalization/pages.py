@@ -325,8 +325,7 @@ def long_table(rows: pd.DataFrame) -> Table:
             columns[f"{SHARES[measure]}, {label}"] = of_set[measure].agg(mean_range)
     by_agent = ends.groupby("agent", sort=False)
     columns["training"] = by_agent.effort.max().map("{:,.0f}".format)
-    columns["minutes"] = by_agent.minutes.max().map("{:.0f}".format)
-    note = f"{SEEDS} Training: environment steps; of exact gradients, updates of 64 levels. Minutes: the slowest seed."
+    note = f"{SEEDS} Training: environment steps; of exact gradients, updates of 64 levels."
     frame = pd.DataFrame(columns).reindex(ends.agent.unique()).fillna(MISSING)
     return table_of(frame, "Agents trained for long", first="agent", note=note)
 

@@ -62,6 +62,8 @@ class Config(StudyConfig):
     networks: list[str] = value(["mlp", SYMMETRIC, "convolutional"])
     kinds: list[str] = value([FOLLOWUP_LIKE, "paper_like", "hard", "three_lengths"])
     """Sets of generated levels."""
+    long_seeds: int = limited(at_least=1, default=3)
+    """Agents of each kind of `long`: each takes ten minutes."""
     long: dict[str, str] = value({})
     """Of `long`: arguments of `drest train` by title (`generalization.yaml`)."""
     follow_up: dict[str, str] = value({})
@@ -97,7 +99,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
         ),
         "networks": lambda cfg: _short(cfg, [(PPO, network, FOLLOWUP_LIKE, cfg.number) for network in cfg.networks]),
         "kinds": lambda cfg: _short(cfg, [(PPO, SYMMETRIC, kind, cfg.number) for kind in cfg.kinds]),
-        "long": lambda cfg: _evaluated(cfg, "long", cfg.long, _files(cfg, EVALUATED_FILE)),
+        "long": lambda cfg: _evaluated(cfg, "long", cfg.long_seeds, cfg.long, _files(cfg, EVALUATED_FILE)),
         "follow_up": _follow_up,
         "sizes": _sizes,
     }
@@ -127,16 +129,16 @@ def _files(cfg: Config, *names: str) -> dict[str, str]:
 
 def _follow_up(cfg: Config) -> dict[Key, Job]:
     files = _files(cfg, TRAIN_FILE, EVALUATED_FILE)
-    return _evaluated(cfg, "follow_up", cfg.follow_up, files) if files else {}
+    return _evaluated(cfg, "follow_up", cfg.seeds, cfg.follow_up, files) if files else {}
 
 
-def _evaluated(cfg: Config, part: str, titles: Mapping[str, str], files: dict[str, str]) -> dict[Key, Job]:
+def _evaluated(cfg: Config, part: str, seeds: int, titles: Mapping[str, str], files: dict[str, str]) -> dict[Key, Job]:
     """Return training runs that end with an evaluation on several sets of levels, and on these files."""
     further = {"sha256": {name: hash_file(Path(path)) for name, path in files.items()}}
     runs: dict[Key, Job] = {}
     for title, arguments in titles.items():
         own = over(["device=auto"], arguments.split(), cfg.overrides)
-        for seed, job in enumerate(training_jobs(title, range(cfg.seeds), arguments=own)):
+        for seed, job in enumerate(training_jobs(title, range(seeds), arguments=own)):
             runner = f"{evaluation.__name__}:train"
             runs[Key(part, title, seed=seed)] = Job(f"{part}, {job.name}", runner, job.spec | further, files)
     return runs
