@@ -154,15 +154,16 @@ def _check_picture(picture: str | None) -> None:
 
 def _draw(rows: list[Any], title: str, path: Path) -> None:
     """Draw the numbers of each suite with their intervals; how often an option is named is in the table alone."""
-    from drest_torch.report.plots import dots, write_plot
+    from drest_torch.report.figures import CONFIDENCE, Dots, dot_figure
+    from drest_torch.report.plots import write_plot
 
     intervals = {}
     for row in rows:
         for name, interval in row.numbers.items():
             if name != "valid":
                 intervals[f"{row.suite}: {name}"] = interval
-    series = {"mean over scenarios, 95 % interval": intervals}
-    write_plot(dots(series, title=title, lines={}, limits=(0, 1), colours=("drest",)), path)
+    series = [Dots("each number of a suite", intervals, CONFIDENCE, "drest")]
+    write_plot(dot_figure(series, title=title, xlabel="mean over scenarios", ylabel=""), path)
 
 
 def _tasks(words: list[str]) -> None:

@@ -1,8 +1,8 @@
-"""What the studies draw: lines with their bands, rows of intervals, and tabular policies as arrows."""
+"""Colours of figures, tabular policies as arrows, and lines with their bands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,11 @@ from drest_torch.plots.policy_maps import policy_panels
 from drest_torch.plots.style import write_figure
 from drest_torch.report.blocks import Plot
 from drest_torch.report.themes import LIGHT, Style
-from drest_torch.statistics.intervals import Interval
 
 _LABELS_INSIDE = 3
 """A legend of more lines than this would hide some, and stands below the plot."""
 _MOST_TICKS = 12
 """On a logarithmic axis each of so many values has a tick of its own."""
-THREE_ABREAST = (3.5, 2.8)
-"""Inches of a plot, so that three stand beside each other on a laptop."""
 COLOURS: dict[str, Callable[[Style], str]] = {
     "default": lambda style: style.series[0],
     "drest": lambda style: style.series[1],
@@ -108,59 +105,6 @@ def beside(*plots: Plot) -> Plot:
 
     widths, heights = zip(*(plot.size for plot in plots), strict=True)
     return Plot(" ".join(plot.alt for plot in plots), "", draw, (sum(widths), max(heights)))
-
-
-def dots(
-    series: Mapping[str, Mapping[str, Interval]],
-    *,
-    title: str,
-    lines: Mapping[float, str],
-    limits: tuple[float, float] | None = None,
-    colours: Sequence[str] = (),
-) -> Plot:
-    """Plot intervals: a row for each name, and in it a dot for each series.
-
-    The axis is logarithmic, from 1/16 to 16 at the widest, or a linear one with these ``limits``.
-    ``colours`` are those of the series (see `drest_torch.report.plots.COLOURS`).
-    """
-    names = list(dict.fromkeys(name for each in series.values() for name in each))
-    if not names:
-        raise ValueError("a plot of rows needs a row")
-    finite = [i for each in series.values() for i in each.values() if np.isfinite(i.estimate)]
-    shown = finite if limits else [i for i in finite if i.estimate > 0]
-    end = 1.15 * min(max([2.5, *(max(i.high, 1 / max(i.low, 1e-9)) for i in shown)]), 16)
-    left, right = limits or (1 / end, end)
-
-    def draw(figure: Figure, style: Style) -> None:
-        ax = figure.add_subplot()
-        for place, line in lines.items():
-            colour, dashes = (style.muted, (0, (4, 4))) if line == "--" else (style.text, "-")
-            ax.axvline(place, color=colour, linewidth=1, linestyle=dashes)
-        for index, (label, each) in enumerate(series.items()):
-            colour = COLOURS[(colours or PALETTE)[index % len(PALETTE)]](style)
-            apart = 0.17 * (index - (len(series) - 1) / 2)
-            for name, found in each.items():
-                if found in shown:
-                    y = names.index(name) + apart
-                    ax.plot(np.clip((found.low, found.high), left, right), (y, y), color=colour)
-                    ax.plot(found.estimate, y, "o", color=colour, markersize=4)
-            ax.plot([], [], "o-", color=colour, markersize=4, label=label)
-        if limits is None:
-            ax.set_xscale("log")
-            ticks = [tick for tick in (0.125, 0.25, 0.5, 1, 2, 4, 8) if left < tick < right]
-            ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-            ax.minorticks_off()
-        margin = 0.03 * (right - left) if limits else 0
-        ax.set_xlim(left - margin, right + margin)
-        ax.set_yticks(range(len(names)), names, parse_math=False)
-        ax.set_ylim(len(names) - 0.5, -0.5)
-        ax.set_title(title, loc="right", parse_math=False)
-        figure.legend(loc="outside lower right", ncols=len(series) if len(series) < 5 else 3)
-
-    estimates = {label: [i.estimate for i in each.values() if i in shown] for label, each in series.items()}
-    ends = "; ".join(f"{label} from {min(each):.2f} to {max(each):.2f}" for label, each in estimates.items() if each)
-    size = (max(5.2, 3 + 0.085 * max(map(len, names))), 0.46 * len(names) + 1.3)
-    return Plot(f"{title}, a row for each of {', '.join(names)}: {ends}.", "", draw, size)
 
 
 def policy_plot(tables: Tables, logits: np.ndarray, title: str) -> Plot:

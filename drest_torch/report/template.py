@@ -1,8 +1,6 @@
-"""The prose of a report: a template in Markdown with Jinja2, and the blocks that it asks for.
+"""Pages in Markdown with Jinja2: the text of a study, and the blocks that it asks for.
 
-Text that a template shows through ``{{ … }}`` is escaped for Markdown, unless a filter or function of this module, a
-macro or ``{% set %}…{% endset %}`` made it. A line that has nothing but ``{% … %}`` on it leaves no trace.
-`shared.md.j2` has the sentences that several reports need, as macros of the name ``shared``.
+Text that a page shows through ``{{ … }}`` is escaped for Markdown, unless a filter or a function made it.
 """
 
 from __future__ import annotations
@@ -10,8 +8,8 @@ from __future__ import annotations
 import math
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,70 +18,35 @@ from markupsafe import Markup
 
 from drest_torch.errors import StudyError
 from drest_torch.report import markdown
-from drest_torch.report.blocks import Block, Commands, Details, Gallery, Plot, Prose, Section, Table
+from drest_torch.report.blocks import Block, Commands, Prose, Section
 from drest_torch.report.tables import MISSING, num
-from drest_torch.statistics.intervals import Interval
 
 _PARTS = re.compile(r"^(```[^\n]*\n.*?^```|#{1,6} +\S[^\n]*|\ue000\d+\ue001)$", re.MULTILINE | re.DOTALL)
 """The lines that divide a page: code, headings, and marks of blocks."""
-_ALONE = re.compile(r"^[ \t]*((?:\{%(?:(?!%\}).)*%\}[ \t]*)+)\n", re.MULTILINE)
-
-
-def render_template(
-    path: Path,
-    values: Mapping[str, Any],
-    tables: Mapping[str, Table],
-    plots: Mapping[str, Plot],
-    claims: dict[str, bool] | None = None,
-) -> list[Block]:
-    """Return the blocks of a template: those before its first heading, then a `Section` for each ``## heading``.
-
-    ``claims`` gets the sentences that claim something, and whether they hold.
-    """
-    return Template(path, tables, plots, {} if claims is None else claims).render(values)
 
 
 @dataclass
 class Template:
-    """A template, with the blocks that it has asked for so far; `BLOCK_MARK` stands for them in its text."""
+    """The Markdown of a page, with the blocks that it has asked for; `BLOCK_MARK` stands for them in its text."""
 
     path: Path
-    tables: Mapping[str, Table]
-    plots: Mapping[str, Plot]
-    claims: dict[str, bool]
     blocks: list[Block] = field(default_factory=list)
     placed: set[int] = field(default_factory=set)
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """Return the functions that the template may call."""
-        return {
-            "table": self.table,
-            "plot": self.plot,
-            "gallery": self.gallery,
-            "details": self.details,
-            "lead": lambda caller: self.mark(Prose(_sentence(caller), "lead")),
-            "note": lambda caller: self.mark(Prose(_sentence(caller), "note")),
-            "claim": self.claim,
-            "commands": lambda lines: self.mark(Commands(list(lines))),
-        }
+        """Return the functions that the page may call."""
+        return {}
 
     def source(self) -> str:
-        """Return the text of the template."""
+        """Return the text of the page."""
         return self.path.read_text("utf-8")
 
     def render(self, values: Mapping[str, Any]) -> list[Block]:
-        """Return the blocks of the template, with these values in it."""
-        loader = jinja2.PackageLoader("drest_torch.report", "")
-        environment = jinja2.Environment(
-            autoescape=True, finalize=_shown, undefined=jinja2.StrictUndefined, loader=loader
-        )
+        """Return the blocks before the first heading, with these values, then a `Section` for each ``## heading``."""
+        environment = jinja2.Environment(autoescape=True, finalize=_shown, undefined=jinja2.StrictUndefined)
         environment.filters |= FILTERS
-        environment.globals["shared"] = environment.get_template("shared.md.j2").module
-        source = _ALONE.sub(r"\1{#\n#}", self.source())
         try:
-            text = environment.from_string(source).render(
-                {**values, "tables": self.tables, "plots": self.plots, **self.functions()}
-            )
+            text = environment.from_string(self.source()).render({**values, **self.functions()})
         except jinja2.TemplateError as error:
             raise StudyError(f"{self.path}:{_line(error)}: {error.message}") from error
         blocks = self._parse(text)
@@ -91,37 +54,10 @@ class Template:
             lost = next(block for index, block in enumerate(self.blocks) if index not in self.placed)
             kind = type(lost).__name__.lower()
             raise StudyError(
-                f"{self.path}: a {kind} is asked for where no block can stand, such as in a note or a caption; "
-                "put it on a line of its own"
+                f"{self.path}: a {kind} is asked for where no block can stand, such as in code; put it on a line "
+                "of its own"
             )
         return blocks
-
-    # --------------------------------------------------------------------- functions of templates
-
-    def table(self, name: str, caller: Callable[[], str] | None = None) -> Markup:
-        """Show a table; the content of ``{% call table("name") %}`` is its note."""
-        table = self.named(self.tables, name, "table")
-        return self.mark(replace(table, note=_sentence(caller)) if caller else table)
-
-    def plot(self, name: str, caller: Callable[[], str] | None = None) -> Markup:
-        """Show a plot; the content of ``{% call plot("name") %}`` is its caption."""
-        plot = self.named(self.plots, name, "plot")
-        return self.mark(replace(plot, caption=_sentence(caller)) if caller else plot)
-
-    def gallery(self, *names: str) -> Markup:
-        """Show plots side by side."""
-        plots = [self.named(self.plots, name, "plot") for name in names]
-        return self.mark(Gallery(plots)) if plots else Markup("")
-
-    def details(self, summary: str, caller: Callable[[], str]) -> Markup:
-        """Fold the content of ``{% call details("summary") %}`` away."""
-        return self.mark(Details(_shown(summary), self._parse(caller())))
-
-    def claim(self, holds: Any, caller: Callable[[], str]) -> Markup:
-        """Say the content of ``{% call claim(condition) %}``, or that it does not hold."""
-        sentence = _sentence(caller)
-        self.claims[sentence] = bool(holds)
-        return Markup(sentence if holds else f"(This does not hold in these results: {sentence})")
 
     def named(self, blocks: Mapping[str, Any], name: str, kind: str) -> Any:
         """Return the block of a name, or raise with the names that there are."""
@@ -167,10 +103,6 @@ def _line(error: jinja2.TemplateError) -> int | None:
     return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
 
 
-def _sentence(caller: Callable[[], str]) -> str:
-    return " ".join(caller().split())
-
-
 def _shown(value: Any) -> Any:
     """Return what stands in a template for a value: text is escaped for Markdown."""
     return MISSING if value is None else markdown.escaped(value)
@@ -199,40 +131,12 @@ def short(value: float) -> str:
     return f"{digits}e{int(power)}"
 
 
-def general(value: float) -> str:
-    """``0.9``, ``64``: a setting, with no more digits than it has."""
-    return f"{value:g}"
-
-
-def mean_sd(values: Sequence[float] | None, digits: int = 3) -> str:
-    """``0.951 ± 0.012``, of a pair."""
-    return MISSING if values is None else f"{num(values[0], digits)} ± {num(values[1], digits)}"
-
-
-def interval(values: Interval | Sequence[float] | None, digits: int = 3) -> str:
-    """``0.951 (0.940-0.962)``, of an `Interval` or its three numbers."""
-    if values is None:
-        return MISSING
-    return (values if isinstance(values, Interval) else Interval(*values)).text(digits)
-
-
-def verdict(value: bool, yes: str = "yes", no: str = "no") -> Markup:
-    """**yes** or **no**, or other words for them."""
-    return Markup(f"**{yes if value else no}**")
-
-
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """``1 run``, ``2 runs``."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
-def listed(values: Sequence[Any], last: str = "and") -> Markup:
-    """``a, b and c``"""
-    *others, end = [Markup(_shown(value)) for value in values] or [Markup(MISSING)]
-    return Markup(f" {last} ").join([Markup(", ").join(others), end]) if others else end
-
-
-_NAMED = (num, percent, thousands, short, general, mean_sd, interval, verdict, plural, listed)
-FILTERS: dict[str, Callable[..., Any]] = {function.__name__: function for function in _NAMED} | {
-    "code": lambda value: Markup(markdown.code(str(value)))
+FILTERS: dict[str, Callable[..., Any]] = {
+    function.__name__: function for function in (num, percent, thousands, short, plural)
 }
+"""Functions that a page writes after a bar, as in ``{{ mean|num(2) }}``."""

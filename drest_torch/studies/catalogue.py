@@ -83,7 +83,7 @@ def all_studies() -> dict[str, ModuleType]:
 def check_parts(name: str, study: ModuleType) -> None:
     """Refuse a study that lacks a part."""
     absent = [part for part in PARTS if not hasattr(study, part)]
-    if absent and not hasattr(study, "report"):
+    if absent:
         raise ConfigError(f"study={name} has no {' and no '.join(absent)}; docs/howto/studies.md says what they are")
 
 

@@ -27,8 +27,7 @@ from drest_torch.report.blocks import Block, Checklist, Page, Prose, Section
 from drest_torch.report.html import write_page
 from drest_torch.studies.catalogue import STUDIES, StudyCommand, check_parts, check_study, values_of
 from drest_torch.studies.engine import Done
-from drest_torch.studies.old_report import check_files, duration, marked_quick, overview, write_old
-from drest_torch.studies.study_page import MARKS, claims_of, study_page
+from drest_torch.studies.study_page import MARKS, QUICK_BANNER, claims_of, study_page
 from drest_torch.studies.study_rows import PLACE, SIGN, commit_of_code, places_of, read_rows, record_of, write_rows
 
 _TITLES = {
@@ -39,8 +38,8 @@ _TITLES = {
     "all": ("All studies", "The paper's experiments, unseen levels, other methods and other environments."),
 }
 """The title and the subtitle of a report on several studies."""
-_FILES = ("rows.csv", "report.html", "summary.json", "results.csv")
-"""The files that a study writes to its folder; the last two are those of studies with `report`."""
+_FILES = ("rows.csv", "report.html")
+"""The files that a study writes to its folder."""
 
 
 def folder_of(settings: StudyCommand) -> Path:
@@ -65,27 +64,22 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
     sections: list[Section] = []
     glance: list[Block] = []
     for cfg in configs:
-        study, done, folder = studies[cfg.name], Done(planned[cfg.name], store), folder_of(settings) / cfg.name
-        if hasattr(study, "report"):  # of the form before `rows`; remove with the last of them
-            section, quotes = write_old(
-                study, cfg, done, failures=failures, store=store, settings=settings, folder=folder
-            )
-            glance += [overview(quotes)] if quotes else []
-        else:
-            page = _write(study, cfg, done, store, settings)
-            if page is None:
-                continue
-            section = Section(page.title, [Prose(page.subtitle, "lead"), *page.blocks])
-            glance += _claims(study, folder) if not settings.quick else []
-        sections.append(section)
-        print(shown(f"{section.title}: {folder / 'report.html'}"))
+        study, folder = studies[cfg.name], folder_of(settings) / cfg.name
+        page = _write(study, cfg, Done(planned[cfg.name], store), store, settings)
+        if page is None:
+            continue
+        sections.append(Section(page.title, [Prose(page.subtitle, "lead"), *page.blocks]))
+        glance += _claims(study, folder) if not settings.quick else []
+        print(shown(f"{page.title}: {folder / 'report.html'}"))
     if len(configs) > 1:
         path = folder_of(settings) / "report.html"
         first = [Section("At a glance", glance)] if glance else []
-        footer = f"The runs took {duration(seconds)}."
+        footer = f"The runs took {_duration(seconds)}."
         title, subtitle = _TITLES.get(getattr(settings.study, "name", ""), _TITLES["paper"])
         together = Page(title, subtitle, [*first, *sections], footer=footer)
-        write_page(marked_quick(together) if settings.quick else together, path)
+        if settings.quick:
+            together = replace(together, title=f"{title} – quick version", banner=QUICK_BANNER)
+        write_page(together, path)
         print(shown(f"All of them: {path}"))
     for failure in failures:
         print(shown(f"Failed: {failure.job.name}: {failure.reason}"), file=sys.stderr)
@@ -102,7 +96,6 @@ def _check_folder(names: Iterable[str], settings: StudyCommand) -> None:
         refuse_another(own / "report.html", "drest_torch.study", remedy)
     for name in names:
         refuse_another(folder / name / "rows.csv", SIGN, remedy)
-        check_files(folder / name, remedy)
 
 
 def _write(study: ModuleType, cfg: Any, done: Done, store: Store, settings: StudyCommand) -> Page | None:
@@ -150,6 +143,15 @@ def _claims(study: ModuleType, folder: Path) -> list[Block]:
     if not record.is_complete or record.has_changed_values:
         return []
     return [Checklist([f"{MARKS[holds]} {claim}" for claim, holds in claims_of(study, rows).items()])]
+
+
+def _duration(seconds: float) -> str:
+    """Return ``95 min``: a duration in few characters."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
 def _effective(cfg: Any, quick: bool) -> Any:

@@ -37,7 +37,7 @@ from drest_torch.studies.study_rows import Record
 _HEAD = re.compile(r"\A# +(?P<title>[^\n]+)\n+(?P<question>(?:[^\n]+\n)+)")
 MARKS = {True: "✓", False: "✗"}
 """Stands before a claim that holds, or does not."""
-_QUICK = (
+QUICK_BANNER = (
     "**This is the quick version**, a smoke test: few agents, trained for a short time. It draws no conclusion, and "
     "its numbers are no results."
 )
@@ -79,7 +79,7 @@ def numbers_of(study: ModuleType, rows: pd.DataFrame) -> dict[str, Any]:
 
 def study_page(study: ModuleType, rows: pd.DataFrame, record: Record) -> Page:
     """Return the page of a study, from rows and their record."""
-    page = _StudyTemplate(beside(study, ".md"), {}, {}, {}, study=study, rows=rows, record=record)
+    page = _StudyTemplate(beside(study, ".md"), study=study, rows=rows, record=record)
     blocks = page.render(page.numbers)
     if record.quick:
         blocks = [_watermarked(block) for block in blocks]
@@ -92,7 +92,7 @@ def study_page(study: ModuleType, rows: pd.DataFrame, record: Record) -> Page:
 
 def _banner(record: Record) -> str:
     if record.quick:
-        return _QUICK
+        return QUICK_BANNER
     if record.is_complete:
         return ""
     names = f": {literal(record.missing)}" if record.missing else ""

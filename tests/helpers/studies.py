@@ -2,7 +2,6 @@
 
 import re
 from html import unescape
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -13,7 +12,6 @@ from drest_torch.jobs.job import Result
 from drest_torch.report.blocks import Details, Gallery, Page, Section
 from drest_torch.report.html import Picture, render
 from drest_torch.studies.catalogue import compose_study
-from drest_torch.studies.engine import Done, publish
 
 
 def composed_study(name, *overrides):
@@ -25,18 +23,6 @@ def composed(name):
     """Return the configuration of a study's quick version."""
     cfg = composed_study(name)
     return OmegaConf.merge(cfg, cfg.quick)
-
-
-def published(study, cfg, get):
-    """Return what a study publishes if ``get`` gives the results of its jobs."""
-    return publish(study, cfg, Done(study.jobs(cfg), SimpleNamespace(get=get)))
-
-
-def reported(study, cfg, result):
-    """Return the report of a study if ``result`` gives the result of each of its keys, or None."""
-    planned = study.jobs(cfg)
-    results = {job.digest(): result(key) for key, job in planned.items()}
-    return study.report(cfg, Done(planned, SimpleNamespace(get=lambda job: results[job.digest()])))
 
 
 def table_ends(of_clocks, **numbers):

@@ -1,15 +1,13 @@
-"""What plots of reports show: lines with bands, rows of intervals, plots beside each other."""
+"""What plots show: lines with bands, plots beside each other, a policy."""
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from drest_torch.envs.levels import parse_level
 from drest_torch.report import plots
-from drest_torch.report.plots import Line, beside, dots, lines_plot
+from drest_torch.report.plots import Line, beside, lines_plot
 from drest_torch.report.themes import LIGHT
-from drest_torch.statistics.intervals import Interval
 
 
 def drawn(plot, style=LIGHT):
@@ -60,46 +58,6 @@ def test_a_legend_of_many_lines_stands_below():
     alone = drawn(lines_plot(LINES[2:], title="t", xlabel="x"))
     assert alone.axes[0].get_legend() is None
     assert alone.legends == []
-
-
-SERIES = {
-    "own": {"a": Interval(0.5, 0.25, 2.0), "b": Interval(3.0, 2.0, np.inf), "c": Interval(np.nan, 0, np.inf)},
-    "common": {"b": Interval(8.0, 4.0, 12.0), "d": Interval(np.inf, 1.0, np.inf), "a": Interval(0.0, 0.0, 0.1)},
-}
-
-
-def test_rows_of_intervals_on_a_logarithmic_axis():
-    """Nothing is shown of what is not finite, or not above 0."""
-    plot = dots(SERIES, title="ratio", lines={1: "-", 1.5: "--"})
-    assert "own from 0.50 to 3.00; common from 8.00 to 8.00" in plot.alt
-    assert "a row for each of a, b, c, d" in plot.alt
-    figure = drawn(plot)
-    (ax,) = figure.axes
-    assert ax.get_xscale() == "log"
-    left, right = ax.get_xlim()
-    assert (left, right) == pytest.approx((1 / (1.15 * 16), 1.15 * 16))
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "c", "d"]
-    assert ax.get_ylim() == (3.5, -0.5)  # the first row on top
-    shown = [(np.atleast_1d(line.get_xdata()).tolist(), np.atleast_1d(line.get_ydata()).tolist()) for line in ax.lines]
-    assert ([0.25, 2.0], pytest.approx([-0.085, -0.085])) in shown
-    assert ([2.0, pytest.approx(right)], pytest.approx([0.915, 0.915])) in shown  # an end beyond the plot is cut
-    assert ([8.0], [pytest.approx(1.085)]) in shown
-    assert len([1 for x, _ in shown if len(x) == 1 and x[0] in (0.5, 3.0, 8.0)]) == 3
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["own", "common"]
-
-
-def test_rows_of_intervals_within_limits():
-    shares = {"N": {"x": Interval(0.0, 0.0, 0.3)}, "U": {"x": Interval(0.9, 0.6, 1.2)}}
-    plot = dots(shares, title="t", lines={0.95: "--"}, limits=(0, 1), colours=("default", "drest"))
-    assert "N from 0.00 to 0.00; U from 0.90 to 0.90" in plot.alt  # a zero can be shown here
-    (ax,) = drawn(plot).axes
-    assert ax.get_xscale() == "linear"
-    assert ax.get_xlim() == pytest.approx((-0.03, 1.03))
-    segments = {tuple(line.get_xdata()): to_hex(line.get_color()) for line in ax.lines if len(line.get_xdata()) == 2}
-    assert segments[0.0, 0.3] == to_hex(LIGHT.series[0])
-    assert segments[0.6, 1.0] == to_hex(LIGHT.series[1])
-    with pytest.raises(ValueError, match="needs a row"):
-        dots({"N": {}}, title="t", lines={})
 
 
 def test_plots_beside_each_other():

@@ -1,29 +1,30 @@
-"""Templates of reports: prose and blocks come out as they are written, and text from data as it is."""
-
-import re
+"""Pages in Markdown: prose and blocks come out as they are written, and text from data as it is."""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drest_torch.errors import StudyError
-from drest_torch.report.blocks import Page, Plot, Section, Table
+from drest_torch.report.blocks import Page, Section, Table
 from drest_torch.report.html import render
 from drest_torch.report.markdown import literal, plain
-from drest_torch.report.template import FILTERS, render_template
-from tests.helpers.pages import nothing
+from drest_torch.report.template import FILTERS, Template
 from tests.helpers.studies import page_text
 
 TABLES = {"ends": Table("Ends", ["", "N"], [["a", "0.5"]], "old")}
-PLOTS = {name: Plot(f"Plot {name}.", "", nothing) for name in "ab"}
+
+
+class PageOfTables(Template):
+    def functions(self):
+        return {"table": lambda name: self.mark(self.named(TABLES, name, "table"))}
 
 
 @pytest.fixture
 def rendered(tmp_path):
     def render(source, **values):
-        path = tmp_path / "report.md.j2"
+        path = tmp_path / "page.md"
         path.write_text(source, encoding="utf-8")
-        return render_template(path, values, TABLES, PLOTS)
+        return PageOfTables(path).render(values)
 
     return render
 
@@ -33,64 +34,40 @@ EVERYTHING = """intro
 ## One *two* `three`
 before
 {{ table("ends") }}
-after
-{{ plot("a") }}{{ gallery("a", "b") }}{{ gallery() }}
-{% call lead() %}
-large
-text
-{% endcall %}
+after {{ table("ends") }}{{ table("ends") }}
 ```
 code
   more
 ```
 ### Part
-{% call table("ends") %}
-of {{ n }}
-agents
-{% endcall %}
-{% call plot("a") %}*seen*{% endcall %}
-{% call details("More " ~ name) %}
-{{ table("ends") }}
-
-{{ commands(["ls"]) }}
-{% endcall %}
-## Tags
-- a
-{% for x in [1, 2] %}
-  {% if x == 2 %}
-- b{{ x }} {% if x %}c{% endif %}
-d
-  {% endif %}
-{% endfor %}
-- e
-## Indented
-{% if true %}
-    **indentation is no code**
-{% endif %}
-{% macro bold(x) %}**{{ x }}**{% endmacro %}
-{% set part %}*{{ name }}*{% endset %}
-not escaped twice: {{ bold(name) }} {{ part }} {{ true|verdict }} {{ name|code }} {{ [name, 2]|listed }} {{ lost }}
+- of {{ n }}
+  agents
+- {{ name }}, {{ 1234|thousands }}, {{ lost }}
+### Another part
+more
+## Last
+text
 """
 
 
 def test_a_template_with_everything_in_it_is_as_it_is_kept(rendered, snapshot):
     """`pytest tests/report/test_template.py --snapshot-update` keeps it anew."""
     page = render(Page("T", "", [Section("S", rendered(EVERYTHING, n=3, name="a*b*", lost=None))]))
-    assert re.sub(r"(?s)(<svg[^>]*>).*?</svg>", r"\1…</svg>", page.partition("<body>")[2]) == snapshot
+    assert page.partition("<body>")[2] == snapshot
 
 
 @pytest.mark.parametrize(
     ("source", "complaint"),
     [
         ('\n{{ table("end") }}', r"shows the table 'end', which the study does not have; it has ends"),
-        ('{% call table("ends") %}{{ plot("a") }}{% endcall %}', "a plot is asked for where no block can stand"),
+        ('```\n{{ table("ends") }}\n```', "a table is asked for where no block can stand"),
         ("# Title", "'Title' is no heading of two or three #"),
-        ("a\n{% if true %}\nb\n{{ findings.lost }}\n{% endif %}", ":4: .*no attribute 'lost'"),
-        ("a\n{% if x %}\nb", ":3: Unexpected end of template"),
+        ("a\nb\n{{ findings.lost }}", ":3: .*no attribute 'lost'"),
+        ("a\n{{ x", ":2: unexpected end of template"),
     ],
 )
 def test_a_mistake_is_a_sentence_with_the_place(rendered, source, complaint):
-    with pytest.raises(StudyError, match=rf"report\.md\.j2.*{complaint}"):
+    with pytest.raises(StudyError, match=rf"page\.md.*{complaint}"):
         rendered(source, findings={})
 
 
@@ -119,11 +96,7 @@ def test_text_from_data_is_shown_as_it_is(rendered, text):
         ("percent", 0.954, (1,), "95.4 %"),
         ("short", 1249.6, (), "1,250"),
         ("short", 5.4e9, (), "5e9"),
-        ("mean_sd", [0.951, 0.0123], (), "0.951 ± 0.012"),
-        ("interval", [0.951, 0.94, 0.96], (2,), "0.95 (0.94-0.96)"),
-        ("verdict", False, ("so it is", "not so"), "**not so**"),
         ("plural", 0, ("policy", "policies"), "0 policies"),
-        ("listed", ["a", "b*c", 3], ("or",), "a, b\\*c or 3"),
     ],
 )
 def test_filters(name, value, options, text):

@@ -1,6 +1,5 @@
 """Every study: its yaml, its quick version from the runs to the pages, and what happens when runs fail."""
 
-import json
 import re
 import sys
 from dataclasses import replace
@@ -8,7 +7,6 @@ from importlib.metadata import EntryPoint, EntryPoints
 from importlib.util import find_spec
 
 import pytest
-from matplotlib.figure import Figure
 
 from drest_torch.commands.help import help_text
 from drest_torch.config.compose import options, register
@@ -17,25 +15,18 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
-from drest_torch.jobs.training_job import training_jobs
-from drest_torch.report.blocks import Plot, Prose, Table
-from drest_torch.report.themes import LIGHT
 from drest_torch.studies.catalogue import SEVERAL, StudyCommand, all_studies, study_schemas
 from drest_torch.studies.catalogue import STUDIES as REGISTRY
 from drest_torch.studies.engine import Done
-from drest_torch.studies.old_report import samples
 from drest_torch.studies.runner import run_studies
 from drest_torch.studies.site import READING_ORDER
 from drest_torch.studies.study_page import study_page
 from drest_torch.studies.study_rows import read_rows
 from tests.helpers.chromium import BROWSER, check_page
 from tests.helpers.documents import ROOT, blocks, follow
-from tests.helpers.studies import all_blocks, composed, composed_study, page_text, published
+from tests.helpers.studies import composed, composed_study
 
 STUDIES = sorted(all_studies())
-OLD = [name for name in STUDIES if hasattr(all_studies()[name], "report")]
-"""Those that have `report` instead of `rows`; they are being migrated."""
-NEW = [name for name in STUDIES if name not in OLD]
 PAGE = ROOT / "docs" / "howto" / "studies.md"
 
 
@@ -67,13 +58,9 @@ def skip_without_extra(name):
         pytest.skip("needs the extra [language]")
 
 
-def prose(blocks):
-    return [block for block in all_blocks(blocks) if isinstance(block, Prose)]
-
-
 @pytest.mark.slow
 @pytest.mark.in_turn
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", STUDIES)
 def test_the_quick_version_of_a_study_makes_its_page(tmp_path, name, monkeypatch):
     """A second call does no run again. A browser, where there is one, finds room for the page on a phone."""
     skip_without_extra(name)
@@ -93,7 +80,7 @@ def test_the_quick_version_of_a_study_makes_its_page(tmp_path, name, monkeypatch
 
 @pytest.mark.slow
 @pytest.mark.in_turn
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", STUDIES)
 def test_rows_can_be_made_without_any_run(tmp_path, name):
     """Each run is missing once: the page is made of the others, or a sentence says why not."""
     skip_without_extra(name)
@@ -105,50 +92,6 @@ def test_rows_can_be_made_without_any_run(tmp_path, name):
         done = Done({key: job for key, job in planned.items() if key != lost}, store)
         record = replace(read_rows(tmp_path / "quick" / name / "rows.csv")[1], runs=len(done))
         assert study_page(study, study.rows(cfg, done), record).banner
-
-
-@pytest.mark.slow
-@pytest.mark.in_turn
-@pytest.mark.parametrize("name", OLD)
-def test_every_study_keeps_the_contract(tmp_path, name, monkeypatch):
-    """With the results of its quick version: the whole page, each part missing, and nothing finished.
-
-    Nothing is done a second time. A browser, where there is one, finds room for the page on a phone and on a laptop.
-    """
-    assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
-    folder = tmp_path / "quick" / name
-    written = (folder / "summary.json").read_bytes()
-    for quote in json.loads(written)["quotes"]:
-        assert quote["what"]
-        assert "nan" not in quote["measured"]
-    page = (folder / "report.html").read_text("utf-8")
-    expected = {"How this was made": True, f"study={name}": True, " – quick version</title>": True, "failed": False}
-    assert {words: words in page for words in expected} == expected
-    for width, dark in ((390, True), (1440, False)) if BROWSER else ():
-        assert check_page(folder / "report.html", width, dark) == []
-    with monkeypatch.context() as patch:
-        patch.setattr(Local, "run", lambda executor, tasks: (pytest.fail(f"{task} again") for task in tasks))
-        assert run_studies([composed_study(name)], settings(tmp_path)) == []
-    assert (folder / "summary.json").read_bytes() == written
-    study, store, cfg = all_studies()[name], Store(tmp_path / "quick" / "runs"), composed(name)
-    whole = published(study, cfg, store.get)
-    assert whole.quotes
-    assert prose(whole.blocks)
-    assert not re.search(r"\bnan\b", page_text(whole.blocks))
-    assert {"metric", "value"} <= {*whole.results}
-    for block in all_blocks(whole.blocks):
-        if isinstance(block, Plot):
-            block.draw(Figure(), LIGHT)
-        if isinstance(block, Table):
-            assert "neutrality" not in block.header, "a head names its unit"
-    names = [job.name for job in study.jobs(cfg).values()]
-    parts = [
-        published(study, cfg, lambda job, lost=lost: None if job.name == lost else store.get(job))
-        for lost in names[:: max(len(names) // 6, 1)]
-    ]
-    assert not any(prose(part.blocks) or part.quotes for part in parts)
-    assert any(part.blocks for part in parts)
-    assert published(study, cfg, lambda job: None).blocks == []
 
 
 def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
@@ -183,7 +126,7 @@ def test_several_studies_have_a_page_together_and_failed_runs_are_said(tmp_path,
     assert [failure.job.name for failure in failures] == ["example/broken"]
     for page, words in (
         ("example/report.html", [f"{len(others)} of {len(planned)}"]),
-        ("report.html", ["This is the quick version.", "Theorem 5.1", "nine worlds"]),
+        ("report.html", ["This is the quick version", "Theorem 5.1", "nine worlds"]),
     ):
         text = (tmp_path / "quick" / page).read_text("utf-8")
         assert [each for each in words if each not in text] == []
@@ -192,14 +135,6 @@ def test_several_studies_have_a_page_together_and_failed_runs_are_said(tmp_path,
     assert "Failed: example/broken" in printed.err
     done = Done(planned, Store(tmp_path / "quick" / "runs"))
     assert ([job.name for job in done.missing], len(done)) == (["broken"], len(others))
-
-
-def test_a_report_calls_its_numbers_exact_only_where_the_settings_of_its_runs_make_them_so():
-    tabular = all_studies()["example"].jobs(composed_study("example")).values()
-    exact, *_ = training_jobs("a", [0], {"policy": {"private_bits": 2}}, algo="ppo")
-    sampled, *_ = training_jobs("a", [0], {"sampled": 50}, algo="ppo")
-    assert not samples([*tabular, exact])
-    assert samples([exact, sampled])
 
 
 @pytest.fixture
@@ -244,9 +179,7 @@ def test_a_study_from_outside_is_found_and_its_values_are_checked_and_can_stand_
     with pytest.raises(ConfigError, match="not_a_number; expected a whole number"):
         composed_outside("my_project.lambdas", "study.agents=not_a_number")
     for name in ("my_project.lost", "nowhere.lambdas"):
-        with pytest.raises(
-            ConfigError, match=f"study={name}; expected one of alternatives, .*, or the path of a module"
-        ):
+        with pytest.raises(ConfigError, match=f"study={name}; expected one of .*, or the path of a module"):
             composed_outside(name)
     points = EntryPoints([EntryPoint("lambdas", "my_project.lambdas", REGISTRY.group)])
     monkeypatch.setattr("drest_torch.registry.entry_points", points.select)
