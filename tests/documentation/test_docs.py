@@ -374,7 +374,7 @@ def test_every_table_of_numbers_is_generated_or_names_its_command():
 def test_generated_tables_are_what_their_script_writes():
     tables = load("tables")
     found = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *PAGES)}
-    assert sum(len(tables.TABLE.findall(text)) for text in found.values()) >= 30
+    assert sum(len(tables.TABLE.findall(text)) for text in found.values()) >= 25
     assert [page.name for page, text in found.items() if tables.written(text) != text] == []
 
 
