@@ -31,9 +31,10 @@ _OPTIONS = (
 
 
 def check_page(path, width, dark):
-    """What is wrong with the page at this width, one sentence each: what sticks out, which images are missing.
+    """Return what is wrong with a page at this width, one sentence each: what sticks out, and which images are missing.
 
-    What is folded away is opened first. Nothing can be fetched from the network.
+    A table may scroll, but its first column of numbers has to be in view. What is folded away is opened first. Nothing
+    can be fetched from the network.
     """
     parts = {"base": html.escape(path.resolve().as_uri()), "page": html.escape(path.read_text("utf-8"))}
     scheme = "dark" if dark else "light"
@@ -84,6 +85,17 @@ for (let node = walker.nextNode(); node; node = walker.nextNode()) {
   out.push(`<${element.localName}> ${text}: from ${Math.round(box.left)} to ${Math.round(box.right)} pixels`);
 }
 complaints.push(...out.slice(-10));  // the last are the innermost
+for (const table of page.querySelectorAll("table")) {
+  const cell = table.rows[table.rows.length - 1].cells[1];
+  if (!cell) continue;
+  let right = width;
+  for (let above = table; above && above !== page.body; above = above.parentElement)
+    if (inside(above)) right = Math.min(right, above.getBoundingClientRect().right);
+  const edge = cell.getBoundingClientRect().right;
+  const head = table.rows[0].cells[1].textContent.trim();
+  if (edge > right + 0.5)
+    complaints.push(`the column '${head}' ends at ${Math.round(edge)} of ${Math.round(right)} pixels`);
+}
 for (const image of page.images)
   if (!image.complete || image.naturalWidth === 0)
     complaints.push(`image missing: ${(image.getAttribute("alt") || image.getAttribute("src") || "").slice(0, 60)}`);

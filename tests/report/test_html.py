@@ -154,3 +154,13 @@ def test_a_wrong_block_is_refused(tmp_path):
 @pytest.mark.parametrize("width", [390, 1440])
 def test_the_browser_finds_room_for_everything(sample_path, width, dark):
     assert check_page(sample_path, width, dark) == []
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_the_browser_finds_a_column_of_numbers_out_of_view(tmp_path):
+    rows = "<tr><th>agent</th><th>usefulness</th></tr><tr><td style='min-width: 600px'>PPO</td><td>0.9</td></tr>"
+    page = tmp_path / "page.html"
+    page.write_text(f"<!DOCTYPE html><div style='overflow-x: auto'><table>{rows}</table></div>", "utf-8")
+    (complaint,) = check_page(page, 390, False)
+    assert complaint.startswith("the column 'usefulness' ends at")

@@ -4,11 +4,13 @@ import pandas as pd
 import pytest
 
 from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.html import write_page
 from drest_torch.studies.catalogue import STUDIES
 from drest_torch.studies.engine import beside
 from drest_torch.studies.site import READING_ORDER
 from drest_torch.studies.study_page import claims_of, study_page
 from drest_torch.studies.study_rows import MOST_BYTES, digest_of, read_rows
+from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.documents import ROOT
 from tests.helpers.studies import composed_study
 
@@ -78,3 +80,13 @@ def test_figures_do_not_change_rows(path):
     before = rows.copy()
     study_page(study, rows, record)
     pd.testing.assert_frame_equal(rows, before)
+
+
+@pytest.mark.slow
+@needs_chromium
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (390, True), (1440, False), (1440, True)])
+@each_study
+def test_a_browser_has_room_for_the_page(path, width, dark, tmp_path):
+    page = tmp_path / "report.html"
+    write_page(study_page(STUDIES[path.stem], *read_rows(path)), page)
+    assert check_page(page, width, dark) == []
