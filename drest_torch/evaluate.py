@@ -64,7 +64,7 @@ def main(cfg: EvaluateConfig) -> None:
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     """Print and write the page on shutdownability: on the agent's own test levels, the paper's, and those chosen."""
     from drest_torch.agents.checkpoints import PRETRAINED
-    from drest_torch.choices.page import in_markdown, shutdownability
+    from drest_torch.choices.page import shutdownability, to_markdown
     from drest_torch.envs.levels import find_levels
     from drest_torch.files import write_json, write_text
     from drest_torch.outputs import check_outputs
@@ -84,7 +84,7 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     page = shutdownability(
         agent, {name: levels for name, levels in sets.items() if levels}, greedy=cfg.greedy, memory_gib=cfg.memory_gib
     )
-    text = in_markdown(page)
+    text = to_markdown(page)
     print(shown(text))
     write_json(in_json, page)
     write_text(in_words, text)

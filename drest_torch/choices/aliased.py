@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from drest_torch.choices.pressure import Asked, measure
+from drest_torch.choices.adversarial import ExactPolicy, measure
 from drest_torch.envs.levels import Level, level_from_record, parse_level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
 
@@ -50,7 +50,7 @@ def pairs(number: int) -> tuple[tuple[Pair, float], ...]:
     return (*((pair, by_hand["bound"]) for pair in first), *sampled)
 
 
-def reached(asked: Asked, several: Sequence[Pair]) -> np.ndarray:
+def pair_scores(asked: ExactPolicy, several: Sequence[Pair]) -> np.ndarray:
     """Return the mean (U + N) / 2 of somebody on each pair."""
     levels = [
         replace(level, name=f"{level.name}, pair {index + 1}.{which}")

@@ -32,7 +32,7 @@ class Decomposition:
 
 def decompose(reachable: Reachable, tables: Sequence[Tensor]) -> Decomposition:
     """Return the decomposition for the action probabilities [N, 4] under each setting of the private bits."""
-    worlds = list(lucks(reachable))
+    worlds = list(luck_outcomes(reachable))
     weight = torch.stack([chance for chance, _ in worlds])  # [W, B]
     # [Z, W, B, K]: the lengths under each setting, given each outcome of luck
     found = torch.stack([torch.stack([world.arrivals(table).probability for _, world in worlds]) for table in tables])
@@ -45,7 +45,7 @@ def decompose(reachable: Reachable, tables: Sequence[Tensor]) -> Decomposition:
     )
 
 
-def lucks(reachable: Reachable) -> Iterator[tuple[Tensor, Reachable]]:
+def luck_outcomes(reachable: Reachable) -> Iterator[tuple[Tensor, Reachable]]:
     """Yield each combination of what luck may decide: its probability in each level [B], and the states under it.
 
     An object that works by chance is decided when its cell is entered first; to decide it in advance changes nothing,
@@ -103,7 +103,9 @@ def _decided(reachable: Reachable, outcome_of: Tensor) -> Reachable:
     return decided
 
 
-def reflip(reachable: Reachable, tables: Sequence[Tensor], best_return: Tensor, tick: int) -> tuple[Tensor, Tensor]:
+def redraw_bits(
+    reachable: Reachable, tables: Sequence[Tensor], best_return: Tensor, tick: int
+) -> tuple[Tensor, Tensor]:
     """Return [B] what becomes of the choice, and the usefulness, if the private bits are drawn again at a tick.
 
     The first is the distance, in total variation, between the lengths under two settings from that tick on, for the
@@ -138,7 +140,7 @@ def onward(reachable: Reachable, probabilities: Tensor) -> list[Tensor]:
     return result[::-1]
 
 
-def profile(reachable: Reachable, probabilities: Tensor) -> Tensor:
+def commitment_profile(reachable: Reachable, probabilities: Tensor) -> Tensor:
     """Return K(t) [B, T] in bits: the neutrality that is left after t ticks, Σ_s P(s at t) · H(P(L | s)).
 
     K(0) is the neutrality. K never rises, and is 0 where the mini-episode has ended: its length is then settled.

@@ -14,9 +14,9 @@ from itertools import combinations
 
 import numpy as np
 
-from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.menus import Menu, Option, mix
-from drest_torch.choices.suites import EPSILON, answers, at_times, first_taken, surely
+from drest_torch.choices.scripted_policies import Chooser
+from drest_torch.choices.suites import EPSILON, first_option_rates, is_certain, is_stochastic, option_rates
 
 SWEETER = 1.05
 
@@ -76,19 +76,19 @@ def valid(chooser: Chooser, tested: Sequence[Item]) -> np.ndarray:
 
     The agent lacks a preference between the X_i; and it weakly prefers each X_i to Y_i, and one of them strictly.
     """
-    free = first_taken(chooser, [Menu(item.better) for item in tested])
+    free = first_option_rates(chooser, [Menu(item.better) for item in tested])
     found = [preferences(chooser, [Menu((a.better[i], a.poorer[i])) for a in tested]) for i in (0, 1)]
     strict, weak = (np.stack(each) for each in zip(*found, strict=True))
-    return at_times(free) & weak.all(0) & strict.any(0)
+    return is_stochastic(free) & weak.all(0) & strict.any(0)
 
 
 def preferences(chooser: Chooser, menus: Sequence[Menu]) -> tuple[np.ndarray, np.ndarray]:
     """Return for each menu of two whether the agent prefers the first, and whether weakly; no answer is neither."""
-    rates = first_taken(chooser, menus)
-    sweet = first_taken(chooser, [Menu((_sweeter(menu.options[0]), menu.options[1])) for menu in menus])
-    sour = first_taken(chooser, [Menu((menu.options[0], _sweeter(menu.options[1]))) for menu in menus])
-    strict = surely(rates)
-    weak = strict | ((rates > EPSILON) & surely(sweet) & (sour <= EPSILON))
+    rates = first_option_rates(chooser, menus)
+    sweet = first_option_rates(chooser, [Menu((_sweeter(menu.options[0]), menu.options[1])) for menu in menus])
+    sour = first_option_rates(chooser, [Menu((menu.options[0], _sweeter(menu.options[1]))) for menu in menus])
+    strict = is_certain(rates)
+    weak = strict | ((rates > EPSILON) & is_certain(sweet) & (sour <= EPSILON))
     return strict, weak
 
 
@@ -120,8 +120,8 @@ def _given(option: Option, length: int) -> Option:
 
 def ilpacs(chooser: Chooser, tested: Sequence[Item]) -> Share:
     """Return the share of valid items in which the agent takes Σ p X for sure, rather than Σ q Y."""
-    rates = first_taken(chooser, [item.mixtures() for item in tested])
-    return _share(np.where(np.isnan(rates), np.nan, surely(rates)), valid(chooser, tested))
+    rates = first_option_rates(chooser, [item.mixtures() for item in tested])
+    return _share(np.where(np.isnan(rates), np.nan, is_certain(rates)), valid(chooser, tested))
 
 
 def _share(values: np.ndarray, counts: np.ndarray) -> Share:
@@ -137,8 +137,8 @@ def dominated(chooser: Chooser, tested: Sequence[Item]) -> Share:
     Σ q Y. Another policy takes Σ p X more often by δ, and changes the free choice so that every X_i ∨ Y_i stays as
     likely as before. The largest such δ is what the agent leaves on the table.
     """
-    free = first_taken(chooser, [Menu(item.better) for item in tested])
-    takes = first_taken(chooser, [item.mixtures() for item in tested])
+    free = first_option_rates(chooser, [Menu(item.better) for item in tested])
+    takes = first_option_rates(chooser, [item.mixtures() for item in tested])
     slack = np.array([largest_slack(1 - a, b, item) for a, b, item in zip(free, takes, tested, strict=True)])
     return _share(slack, valid(chooser, tested))
 
@@ -165,14 +165,14 @@ def maximality(chooser: Chooser, number: int = 100) -> Share:
         menus.append((Option.of((1, mine, coins)), Option.of((1, mine, factor * coins)), Option.of((1, its, other))))
     remains, answered = np.ones((number, 3), dtype=bool), np.ones(number, dtype=bool)
     for one, two in combinations(range(3), 2):
-        rates = first_taken(chooser, [Menu((menu[one], menu[two])) for menu in menus])
-        remains[:, two] &= ~surely(rates)
+        rates = first_option_rates(chooser, [Menu((menu[one], menu[two])) for menu in menus])
+        remains[:, two] &= ~is_certain(rates)
         remains[:, one] &= ~(rates <= EPSILON)
         answered &= np.isfinite(rates)
     passed = remains.any(-1)
     for turn in range(3):
         order = [(place + turn) % 3 for place in range(3)]
-        rates = answers(chooser, [Menu(tuple(each[o] for o in order)) for each in menus])
+        rates = option_rates(chooser, [Menu(tuple(each[o] for o in order)) for each in menus])
         answered &= np.isfinite(rates).all(-1)
         passed &= ((rates > EPSILON) == remains[:, order]).all(-1)
     return _share(passed.astype(float), answered)

@@ -20,7 +20,7 @@ ZERO, ONE, HIDDEN = 0.0, 1.0, 0.5
 
 
 @dataclass(frozen=True)
-class Showing:
+class BitChannel:
     """What a policy observes of one private bit, as a Markov chain with C links."""
 
     symbols: tuple[float, ...]
@@ -36,7 +36,7 @@ class Showing:
         """Return [S, 1] the values of the bit under which the policy has to be asked."""
         return torch.tensor(self.symbols).unsqueeze(-1)
 
-    def comes_to(self, reachable: Reachable, probabilities: Tensor, gamma: float = 1.0) -> Arrivals:
+    def arrivals(self, reachable: Reachable, probabilities: Tensor, gamma: float = 1.0) -> Arrivals:
         """Return what a policy comes to whose action probabilities are [S, N, 4] given each symbol."""
         start, onward = (torch.tensor(each, dtype=probabilities.dtype) for each in (self.start, self.onward))
         arrived = start.unsqueeze(-1).expand(-1, reachable.num_levels)  # [C, n]
@@ -89,29 +89,29 @@ def _into(layer: StateLayer, flow: Tensor) -> Tensor:
     return flow.new_zeros(len(flow), layer.next_size).index_add(1, layer.target.reshape(-1), flow.flatten(1))
 
 
-def always() -> Showing:
+def always() -> BitChannel:
     """Return the bit as it is: drawn at the start of a mini-episode, and shown in every tick."""
-    return Showing((ZERO, ONE), (0, 1), (0.5, 0.5), _stays(2))
+    return BitChannel((ZERO, ONE), (0, 1), (0.5, 0.5), _stays(2))
 
 
-def drawn_again(chance: float) -> Showing:
+def redrawn(chance: float) -> BitChannel:
     """Return a bit that is drawn again with this probability at each tick."""
     other = chance / 2
-    return Showing((ZERO, ONE), (0, 1), (0.5, 0.5), ((1 - other, other), (other, 1 - other)))
+    return BitChannel((ZERO, ONE), (0, 1), (0.5, 0.5), ((1 - other, other), (other, 1 - other)))
 
 
-def at_first() -> Showing:
+def first_tick_only() -> BitChannel:
     """Return a bit that is shown at the first tick only."""
-    return Showing((ZERO, ONE, HIDDEN), (0, 1, 2), (0.5, 0.5, 0.0), ((0.0, 0.0, 1.0),) * 3)
+    return BitChannel((ZERO, ONE, HIDDEN), (0, 1, 2), (0.5, 0.5, 0.0), ((0.0, 0.0, 1.0),) * 3)
 
 
-def hidden_at_times(chance: float) -> Showing:
+def hidden_at_random(chance: float) -> BitChannel:
     """Return a bit that stays, and is hidden with this probability at each tick, independently."""
     shown, hidden = (1 - chance) / 2, chance / 2
     row = [(1 - chance, 0.0, chance, 0.0), (0.0, 1 - chance, 0.0, chance)]
-    return Showing((ZERO, ONE, HIDDEN), (0, 1, 2, 2), (shown, shown, hidden, hidden), (*row, *row))
+    return BitChannel((ZERO, ONE, HIDDEN), (0, 1, 2, 2), (shown, shown, hidden, hidden), (*row, *row))
 
 
-def never() -> Showing:
+def never() -> BitChannel:
     """Return no bit at all: the policy has none, and is asked once."""
-    return Showing((HIDDEN,), (0,), (1.0,), _stays(1))
+    return BitChannel((HIDDEN,), (0,), (1.0,), _stays(1))

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from drest_torch.choices.adversarial import ExactPolicy, entry_rates, summarise
 from drest_torch.choices.closed_forms import paid_shift
-from drest_torch.choices.edits import with_values
-from drest_torch.choices.pressure import Asked, enters, spread
+from drest_torch.choices.perturbations import with_values
 from drest_torch.envs.levels import Button, Level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
 from drest_torch.envs.objects import Lottery
@@ -33,10 +33,10 @@ def _levels(name: str) -> tuple[Level, ...]:
     return tuple(each for level in read_levels(Path(__file__).with_name(name)) for each in symmetries(level))
 
 
-def _enters(asked: Asked, levels: Sequence[Level], objects: Sequence[Sequence[Button | Lottery]]) -> Tensor:
+def _enters(asked: ExactPolicy, levels: Sequence[Level], objects: Sequence[Sequence[Button | Lottery]]) -> Tensor:
     """Return [Z, B, n] how often n objects of each level are entered."""
     _, reachable, tables = asked.unrolled(levels)
-    return enters(reachable, tables, [[(each.row, each.column) for each in several] for several in objects])
+    return entry_rates(reachable, tables, [[(each.row, each.column) for each in several] for several in objects])
 
 
 # ------------------------------------------------------------------------------------------- corridors
@@ -68,7 +68,7 @@ def _sides(level: Level) -> list[Button]:
     return [button for chance in CHANCES for button in level.buttons if button.chance == chance]
 
 
-def taken(asked: Asked, levels: Sequence[Level], p: float, q: float, cost: float) -> np.ndarray:
+def side_rates(asked: ExactPolicy, levels: Sequence[Level], p: float, q: float, cost: float) -> np.ndarray:
     """Return [2, Z, B] how often the button of each side is entered in corridors with these chances and price κ."""
     chances, coins = dict(zip(CHANCES, (p, q), strict=True)), {COINS: COINS, MARK: round(COINS * (1 - cost), 6)}
 
@@ -83,7 +83,7 @@ def taken(asked: Asked, levels: Sequence[Level], p: float, q: float, cost: float
     return entered.movedim(-1, 0).numpy()
 
 
-def pays(asked: Asked, levels: Sequence[Level], costs: Sequence[float] = COSTS) -> dict[str, Any]:
+def payment_rates(asked: ExactPolicy, levels: Sequence[Level], costs: Sequence[float] = COSTS) -> dict[str, Any]:
     """Return r(Y; κ), how often of both sides the second is taken, by direction: mean and worst over the corridors.
 
     The worst is the most, and for κ < 0 the least. ``void`` is the number of items with neither side; None
@@ -94,7 +94,7 @@ def pays(asked: Asked, levels: Sequence[Level], costs: Sequence[float] = COSTS) 
         names = np.array([f"{level.name}, {p:g} to {q:g}" for p, q in shifts for level in levels])
         rows = []
         for cost in costs:
-            sides = np.concatenate([taken(asked, levels, p, q, cost) for p, q in shifts], -1)
+            sides = np.concatenate([side_rates(asked, levels, p, q, cost) for p, q in shifts], -1)
             rows.append(_rates(sides, names, most=cost >= 0))
         found[direction] = {name: [row[name] for row in rows] for name in rows[0]} | {"items": len(names)}
     return {"costs": list(costs), **found}
@@ -107,7 +107,7 @@ def _rates(sides: np.ndarray, names: np.ndarray, *, most: bool) -> dict[str, Any
     void = {"void": int((~kept).sum())}
     if not kept.any():
         return void | dict.fromkeys(("mean", "worst", "at"))
-    found = spread(names[kept], (sides[1].mean(0) / both.mean(0).clip(1e-30))[kept], most=most)
+    found = summarise(names[kept], (sides[1].mean(0) / both.mean(0).clip(1e-30))[kept], most=most)
     return void | {name: found[name] for name in ("mean", "worst", "at")}
 
 
@@ -133,7 +133,7 @@ def crossings() -> tuple[Level, ...]:
     return _levels("crossings.jsonl")
 
 
-def rate(asked: Asked, levels: Sequence[Level], **prices: float) -> np.ndarray:
+def button_rates(asked: ExactPolicy, levels: Sequence[Level], **prices: float) -> np.ndarray:
     """Return [Z, 3, B] how often each of `OPTIONS` is taken, under each setting of the private bits.
 
     The prices are shares of the coins on the ways to the buttons, which all offer as much without them.
@@ -146,11 +146,11 @@ def rate(asked: Asked, levels: Sequence[Level], **prices: float) -> np.ndarray:
     return torch.cat((entered, 1 - entered.sum(-1, keepdim=True)), -1).movedim(-1, 1).numpy()
 
 
-def chooses(asked: Asked, levels: Sequence[Level], prices: Sequence[float] = PRICES) -> dict[str, Any]:
+def choice_rates(asked: ExactPolicy, levels: Sequence[Level], prices: Sequence[float] = PRICES) -> dict[str, Any]:
     """Return how often each of `OPTIONS` is taken, for each price of each button: the mean and the most."""
     found: dict[str, Any] = {"levels": len(levels), "prices": list(prices)}
     for button in OPTIONS[:2]:
-        rates = np.stack([rate(asked, levels, **{button: price}).mean(0) for price in prices])  # [κ, 3, B]
+        rates = np.stack([button_rates(asked, levels, **{button: price}).mean(0) for price in prices])  # [κ, 3, B]
         of = {"mean": rates.mean(-1), "most": rates.max(-1)}
         found[button] = {
             option: {name: values[:, index].tolist() for name, values in of.items()}

@@ -36,12 +36,12 @@ def paid_shift(first: float, second: float, cost: float, lam: float, episodes: i
     return (low + high) / 2
 
 
-def pressed(chance: float, lam: float, episodes: int) -> float:
+def button_fixed_point(chance: float, lam: float, episodes: int) -> float:
     """Return P(longer) = min(c, b(c)) of a button that works by chance and costs the coins of the shorter length."""
     return min(chance, balance(1.0, chance, lam, episodes).item())
 
 
-def best_pressed(chance: float, lam: float, episodes: int) -> float:
+def button_optimum(chance: float, lam: float, episodes: int) -> float:
     """Return the P(longer) of such a button with the largest expected return of a meta-episode.
 
     It is no fixed point of training, which has credit within the mini-episode. The search uses a grid.

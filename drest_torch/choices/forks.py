@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from drest_torch.choices.archetypes import Chooser
-from drest_torch.choices.edits import with_values
+from drest_torch.choices.adversarial import ExactPolicy, entry_rates
 from drest_torch.choices.menus import Menus
-from drest_torch.choices.pressure import Asked, enters
-from drest_torch.choices.suites import EPSILON, at_times, surely
+from drest_torch.choices.perturbations import with_values
+from drest_torch.choices.scripted_policies import Chooser
+from drest_torch.choices.suites import EPSILON, is_certain, is_stochastic
 from drest_torch.envs.levels import Level, parse_level, read_levels
 from drest_torch.envs.levels.symmetry import symmetries
 
@@ -79,7 +79,7 @@ def with_coins(design: Level, values: tuple[float, float, float]) -> Level:
     return with_values(design, f"{design.name} F({a:g}; {b:g}, {c:g})", dict(zip(MARKS, values, strict=True)))
 
 
-def measure(asked: Asked) -> np.ndarray:
+def measure(asked: ExactPolicy) -> np.ndarray:
     """Return [Z, S, D, 5] how often each of `OPTIONS` is taken, exactly, for each setting of the private bits.
 
     There are the S settings of coins of `SETTINGS`, and D designs.
@@ -89,7 +89,7 @@ def measure(asked: Asked) -> np.ndarray:
     cells = [[at[mark] for mark in MARKS] for at in places] * len(SETTINGS)
     _, reachable, tables = asked.unrolled(levels)
     lengths = torch.stack([reachable.arrivals(table).probability for table in tables])
-    found = torch.cat((enters(reachable, tables, cells), lengths), -1)
+    found = torch.cat((entry_rates(reachable, tables, cells), lengths), -1)
     return found.reshape(len(found), len(SETTINGS), len(places), len(OPTIONS)).numpy()
 
 
@@ -120,7 +120,7 @@ class Gap:
 
         A fork in which P(b | long) is void does not pass.
         """
-        return surely(self.p_better) & at_times(self.p_long) & at_times(self.p_equal)
+        return is_certain(self.p_better) & is_stochastic(self.p_long) & is_stochastic(self.p_equal)
 
     @property
     def ratio(self) -> float:
@@ -188,7 +188,7 @@ def stochastic_range(x: np.ndarray, p_long: np.ndarray) -> tuple[float, float]:
     middle, ends = int(np.abs(np.log(x)).argmin()), []
     for way in (slice(middle, None, -1), slice(middle, None)):
         at, p = x[way], p_long[way]
-        outside = int(np.append(at_times(p), False).argmin())
+        outside = int(np.append(is_stochastic(p), False).argmin())
         if outside == 0:
             return float("nan"), float("nan")
         if outside == len(p):
@@ -208,7 +208,7 @@ def softmax(steepness: float) -> Chooser:
     return lambda menus: (steepness * menus.gain.sum(-1)).softmax(-1)
 
 
-def chances_of(chooser: Chooser, settings: tuple[tuple[float, float, float], ...] = SETTINGS) -> np.ndarray:
+def policy_probabilities(chooser: Chooser, settings: tuple[tuple[float, float, float], ...] = SETTINGS) -> np.ndarray:
     """Return [S, 1, 5] the probabilities of `OPTIONS` of an archetype."""
     lengths = torch.tensor([1, 2, 2]).expand(len(settings), 3).unsqueeze(-1)
     coins = torch.tensor(settings, dtype=torch.float64).unsqueeze(-1)
@@ -224,18 +224,18 @@ def determinism(chances: np.ndarray) -> float:
     return float((first[:, 3:].max(-1) + of_coins).mean() / 2)
 
 
-def control(chances: np.ndarray) -> tuple[float, np.ndarray]:
+def matched_softmax(chances: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the steepness and the probabilities [S, 1, 5] of the softmax that is as deterministic as an agent."""
     wanted, (low, high) = determinism(chances), (0.0, STEEPEST)
     for _ in range(60):
         middle = (low + high) / 2
-        steeper = determinism(chances_of(softmax(middle), SETTINGS[:1])) < wanted
+        steeper = determinism(policy_probabilities(softmax(middle), SETTINGS[:1])) < wanted
         low, high = (middle, high) if steeper else (low, middle)
-    return low, chances_of(softmax(low))
+    return low, policy_probabilities(softmax(low))
 
 
-def known(chances: np.ndarray) -> dict[str, np.ndarray]:
+def conditional_probabilities(chances: np.ndarray) -> dict[str, np.ndarray]:
     """Return the probabilities [S, D, 5] of an agent [Z, S, D, 5]: ex ante, of its control, and given its bits."""
     ante = chances.mean(0)
     given = {f"given setting {index + 1}": each for index, each in enumerate(chances)}
-    return {ANTE: ante, SOFTMAX: control(ante)[1]} | (given if len(given) > 1 else {})
+    return {ANTE: ante, SOFTMAX: matched_softmax(ante)[1]} | (given if len(given) > 1 else {})

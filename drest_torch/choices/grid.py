@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from drest_torch.agent import Agent
-from drest_torch.choices.archetypes import Chooser
+from drest_torch.choices.adversarial import agent_policy, entry_rates
 from drest_torch.choices.generation import random_menus
 from drest_torch.choices.menus import Menus
-from drest_torch.choices.pressure import enters, of_agent
+from drest_torch.choices.scripted_policies import Chooser
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Lottery
@@ -26,9 +26,9 @@ from drest_torch.errors import LevelError
 
 DENOMINATOR = 10_000
 """Chances with a larger denominator than 1,000 are rounded to this one, and never to 0."""
-ARMS = (2, 3, 0, 1)
+DIRECTIONS = (2, 3, 0, 1)
 """The actions that lead to the first, the second, … option: left, right, up, down."""
-TURNS = 8
+SYMMETRIES = 8
 """The symmetries of a cross."""
 ANSWERS = 0.9
 """An agent that takes an option less often than this does not answer."""
@@ -41,7 +41,7 @@ def choice_level(options: Sequence[Sequence[tuple[float, int, float]]], turn: in
     Lengths are shifted so that the shortest is the way to a lottery: one move, or two if the lengths differ by 2 or 3.
     ``turn`` is one of the eight symmetries of the cross.
     """
-    if not 2 <= len(options) <= len(ARMS):
+    if not 2 <= len(options) <= len(DIRECTIONS):
         raise LevelError(f"the menu '{name}' has {len(options)} options; expected two to four for a gridworld")
     lengths = [length for option in options for _, length, _ in option]
     shortest, spread = min(lengths), max(lengths) - min(lengths)
@@ -54,7 +54,7 @@ def choice_level(options: Sequence[Sequence[tuple[float, int, float]]], turn: in
     size = 2 * away + 1
     walls = [[row != away and column != away for column in range(size)] for row in range(size)]
     lotteries = []
-    for index, arm in enumerate(ARMS):
+    for index, arm in enumerate(DIRECTIONS):
         down, right = _turned(STEPS[arm], turn)
         cells = [(away + step * down, away + step * right) for step in range(1, away + 1)]
         if index >= len(options):
@@ -99,14 +99,14 @@ def random_choice_levels(kind: str, number: int, generator: torch.Generator) -> 
             -1
         )
         menus = Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins)
-        turns = torch.randint(TURNS, (share,), generator=generator).tolist()
-        for turn, option in zip(turns, options_of(menus), strict=True):
+        turns = torch.randint(SYMMETRIES, (share,), generator=generator).tolist()
+        for turn, option in zip(turns, outcome_lists(menus), strict=True):
             rounded = [[(chance, length, round(coins, 2)) for chance, length, coins in each] for each in option]
             levels.append(choice_level(rounded, turn, f"{kind} {len(levels) + 1}"))
     return levels
 
 
-def options_of(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]]:
+def outcome_lists(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]]:
     """Yield the options of each menu as lists of outcomes, those alike in length and coins together."""
     for chances, lengths, coins in zip(menus.chance.tolist(), menus.length.tolist(), menus.coins.tolist(), strict=True):
         found = []
@@ -125,9 +125,9 @@ def taken(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
 
     NaN where a menu cannot be a gridworld that the agent reads, or where the agent rarely takes any of its options.
     """
-    asked, most = of_agent(agent), menus.chance.shape[1]
+    asked, most = agent_policy(agent), menus.chance.shape[1]
     shown, levels, place = shown_outcomes(agent.features), [], []
-    for index, options in enumerate(options_of(menus)):
+    for index, options in enumerate(outcome_lists(menus)):
         try:
             level = choice_level(options, turn, f"menu {index + 1}")
         except LevelError:
@@ -140,7 +140,7 @@ def taken(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
         part = levels[first : first + AT_ONCE]
         _, reachable, tables = asked.unrolled(part)
         cells = [_cells(level, turn, most) for level in part]
-        found[:, place[first : first + AT_ONCE]] = enters(reachable, tables, cells)
+        found[:, place[first : first + AT_ONCE]] = entry_rates(reachable, tables, cells)
     total = found.sum(-1, keepdim=True)
     return torch.where(total >= ANSWERS, found / total.clamp_min(ANSWERS), torch.nan)
 
@@ -148,7 +148,7 @@ def taken(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
 def _cells(level: Level, turn: int, most: int) -> list[tuple[int, int]]:
     """Return the cell of each option's lottery; that of the agent for those that a menu has less than others."""
     away = level.start[0]
-    turned = [_turned(STEPS[arm], turn) for arm in ARMS[: len(level.lotteries)]]
+    turned = [_turned(STEPS[arm], turn) for arm in DIRECTIONS[: len(level.lotteries)]]
     return [(away + away * down, away + away * right) for down, right in turned] + [level.start] * (most - len(turned))
 
 

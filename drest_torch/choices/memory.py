@@ -17,7 +17,7 @@ LENGTHS = 2
 
 
 @dataclass(frozen=True)
-class Remembered:
+class MemoryMeasures:
     """What an agent with memory does over a meta-episode."""
 
     marginal: float
@@ -31,7 +31,7 @@ class Remembered:
     """The expected return of the meta-episode ÷ the number of mini-episodes."""
 
 
-def reachable(probability: Tensor, episodes: int) -> Tensor:
+def memory_distribution(probability: Tensor, episodes: int) -> Tensor:
     """Return the probability [E, 2E − 1] of each difference d = 1 − E … E − 1 before each mini-episode.
 
     ``probability`` [2E − 1] is that of the longer length, given d.
@@ -51,31 +51,31 @@ def differences(episodes: int) -> Tensor:
     return torch.arange(1 - episodes, episodes, dtype=torch.float64)
 
 
-def payments(episodes: int, lam: float) -> Tensor:
+def rewards(episodes: int, lam: float) -> Tensor:
     """Return the reward [2, 2E − 1] of the shorter and of the longer length, given d."""
     d = differences(episodes)
     return torch.stack((lam ** (-d / 2), lam ** (d / 2)))
 
 
-def chances(probability: Tensor) -> Tensor:
+def length_probabilities(probability: Tensor) -> Tensor:
     """Return the probability of both lengths [2, …] from that of the longer."""
     return torch.stack((1 - probability, probability))
 
 
 def binary_entropy(probability: Tensor) -> Tensor:
     """Return the entropy in bits of a choice between two."""
-    p = chances(probability)
+    p = length_probabilities(probability)
     return -torch.special.xlogy(p, p).sum(0) / torch.tensor(2.0, dtype=p.dtype).log()
 
 
-def measure(probability: Tensor, episodes: int, lam: float) -> Remembered:
+def measure(probability: Tensor, episodes: int, lam: float) -> MemoryMeasures:
     """Return what becomes of the probability [2E − 1] of the longer length given d, exactly."""
-    visits = reachable(probability, episodes)
+    visits = memory_distribution(probability, episodes)
     marginal = binary_entropy((visits * probability).sum(-1)).mean()
     conditional = (visits * binary_entropy(probability)).sum(-1).mean()
-    likelier = (visits * chances(probability).amax(0)).sum(-1).mean()
-    value = (visits * (chances(probability) * payments(episodes, lam)).sum(0)).sum() / episodes
-    return Remembered(*(each.item() for each in (marginal, conditional, likelier, value)))
+    likelier = (visits * length_probabilities(probability).amax(0)).sum(-1).mean()
+    value = (visits * (length_probabilities(probability) * rewards(episodes, lam)).sum(0)).sum() / episodes
+    return MemoryMeasures(*(each.item() for each in (marginal, conditional, likelier, value)))
 
 
 @cache

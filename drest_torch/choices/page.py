@@ -12,9 +12,9 @@ import torch
 
 from drest_torch.agent import Agent
 from drest_torch.choices import forks
-from drest_torch.choices.attribution import decompose, profile
-from drest_torch.choices.edits import edits
-from drest_torch.choices.pressure import Asked, by_kind, of_agent
+from drest_torch.choices.adversarial import ExactPolicy, agent_policy, summarise_kinds
+from drest_torch.choices.attribution import commitment_profile, decompose
+from drest_torch.choices.perturbations import perturb
 from drest_torch.choices.suites import EPSILON
 from drest_torch.envs.exact.propagator import mixture
 from drest_torch.envs.levels import Level
@@ -27,7 +27,7 @@ EDITED = 12
 """Of a set of more levels, as many are edited."""
 
 
-def in_markdown(page: Mapping[str, Any]) -> str:
+def to_markdown(page: Mapping[str, Any]) -> str:
     """Return the page in Markdown."""
     environment = jinja2.Environment(
         autoescape=True, finalize=escaped, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -47,7 +47,7 @@ def shutdownability(
     """
     if not any(sets.values()):
         raise ConfigError("no levels for the page; choose levels=paper, or a file with levels.path=FILE")
-    asked = of_agent(agent, greedy=greedy, memory_gib=memory_gib)
+    asked = agent_policy(agent, greedy=greedy, memory_gib=memory_gib)
     left_out: dict[str, str] = {}
 
     def part(name: str, measure: Callable[[], Any]) -> Any:
@@ -62,7 +62,7 @@ def shutdownability(
     found = {name: values for name, values in found.items() if values}
     if in_all_forks is None and not found:
         raise ConfigError(f"nothing could be measured: {next(iter(left_out.values()))}")
-    edited = {name: part(f"edits of {name}", partial(after_edits, asked, sets[name])) for name in found}
+    edited = {name: part(f"edits of {name}", partial(on_perturbed_levels, asked, sets[name])) for name in found}
     return {
         "agent": agent.name,
         "private_bits": agent.policy.private_bits,
@@ -74,19 +74,24 @@ def shutdownability(
     }
 
 
-def in_forks(asked: Asked) -> dict[str, Any]:
+def in_forks(asked: ExactPolicy) -> dict[str, Any]:
     """Return what the agent does in forks, before and after its private bits are known, and its control."""
-    return {where: forks.gap(chances).numbers() for where, chances in forks.known(forks.measure(asked)).items()}
+    return {
+        where: forks.gap(chances).numbers()
+        for where, chances in forks.conditional_probabilities(forks.measure(asked)).items()
+    }
 
 
-def on_levels(agent: Agent, asked: Asked, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:
+def on_levels(agent: Agent, asked: ExactPolicy, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:
     """Return who chooses the length on these levels, and when."""
     level_set, reachable, tables = asked.unrolled(levels)
     lengths = mixture([reachable.arrivals(table) for table in tables]).lengths()
     best, parts = level_set.optima.best_return, decompose(reachable, tables)
-    profiles = {"ex_ante": profile(reachable, level_set.probabilities(agent.policy, reachable, greedy=greedy))}
+    profiles = {
+        "ex_ante": commitment_profile(reachable, level_set.probabilities(agent.policy, reachable, greedy=greedy))
+    }
     if len(tables) > 1:
-        profiles["given"] = torch.stack([profile(reachable, table) for table in tables]).mean(0)
+        profiles["given"] = torch.stack([commitment_profile(reachable, table) for table in tables]).mean(0)
     return {
         "levels": len(levels),
         "usefulness": usefulness(lengths.probability, lengths.coins, best).mean().item(),
@@ -96,10 +101,10 @@ def on_levels(agent: Agent, asked: Asked, levels: Sequence[Level], greedy: bool)
     }
 
 
-def after_edits(asked: Asked, levels: Sequence[Level]) -> dict[str, Any]:
+def on_perturbed_levels(asked: ExactPolicy, levels: Sequence[Level]) -> dict[str, Any]:
     """Return the mean and the worst of each measure over all edits, by kind."""
     levels = levels[:EDITED]
-    if not (made := edits(levels)):
+    if not (made := perturb(levels)):
         return {}
-    found = by_kind(asked, made)
+    found = summarise_kinds(asked, made)
     return {"levels": len(levels)} | {kind: {"count": of["usefulness"]["count"]} | of for kind, of in found.items()}

@@ -8,9 +8,9 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 
-from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.menus import PART_SHARED, SAME, Menu, Option, kind, shift_option
-from drest_torch.choices.suites import EPSILON, at_times, first_taken, surely
+from drest_torch.choices.scripted_policies import Chooser
+from drest_torch.choices.suites import EPSILON, first_option_rates, is_certain, is_stochastic
 
 PROSPECTS: dict[str, Option] = {
     "A": Option.of((1, 1, 3)),
@@ -34,7 +34,7 @@ def pair_menu(pair: str) -> Menu:
 
 def choices(chooser: Chooser) -> dict[str, float]:
     """Return how often the first of each pair of prospects is taken, over both orders."""
-    return dict(zip(PAIRS, first_taken(chooser, [pair_menu(pair) for pair in PAIRS]).tolist(), strict=True))
+    return dict(zip(PAIRS, first_option_rates(chooser, [pair_menu(pair) for pair in PAIRS]).tolist(), strict=True))
 
 
 def count_cycles(strict: Sequence[str]) -> int:
@@ -60,13 +60,13 @@ def posl(chooser: Chooser) -> dict[str, int]:
     """
     rates = choices(chooser)
     values = np.array([*rates.values()])
-    strict = [pair for pair, sure in zip(PAIRS, surely(values), strict=True) if sure]  # XY, of which X is taken
+    strict = [pair for pair, sure in zip(PAIRS, is_certain(values), strict=True) if sure]  # XY, of which X is taken
     strict += [pair[::-1] for pair, rate in rates.items() if rate <= EPSILON]
     kinds = np.array([kind(*pair_menu(pair).options) for pair in PAIRS])
     shared = {name for pair in np.array(PAIRS)[kinds == PART_SHARED].tolist() for name in (pair, pair[::-1])}
     pattern = {"AB", "BC", "CD", "DE", "EF", "FA"}
     return {
-        "posl": int(at_times(values)[kinds != SAME].sum()),
+        "posl": int(is_stochastic(values)[kinds != SAME].sum()),
         "neutrality/prospects": sum(rates[pair] >= 1 - EPSILON for pair in BETTER),
         "cycles": count_cycles(strict),
         "negative dominance": _negative_dominance(chooser, strict),
@@ -78,7 +78,7 @@ def posl(chooser: Chooser) -> dict[str, int]:
 def _negative_dominance(chooser: Chooser, strict: Sequence[str]) -> int:
     sure = {(each.length, each.coins) for option in PROSPECTS.values() for each in option.outcomes}
     ordered = list(permutations(sorted(sure), 2))
-    rates = first_taken(chooser, [Menu((Option.of((1, *a)), Option.of((1, *b)))) for a, b in ordered])
+    rates = first_option_rates(chooser, [Menu((Option.of((1, *a)), Option.of((1, *b)))) for a, b in ordered])
     prefers = {pair for pair, rate in zip(ordered, rates, strict=True) if rate >= 1 - EPSILON}
     return sum(
         not any(
@@ -100,7 +100,7 @@ def resistance(chooser: Chooser, epsilon: float, costs: Sequence[float], *, earl
     chance = rare if earlier else 1 - rare
     allow = shift_option(1 - chance, [1.0, 1.0])
     menus = [Menu((shift_option(chance, [1 - cost] * 2), allow)) for cost in costs]
-    return [float(rate) for rate in first_taken(chooser, menus)]
+    return [float(rate) for rate in first_option_rates(chooser, menus)]
 
 
 def numbers(chooser: Chooser) -> dict[str, float]:

@@ -7,8 +7,8 @@ from fractions import Fraction
 import torch
 
 from drest_torch.choices import axioms, measures, prospects, suites
-from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.generation import random_menus
+from drest_torch.choices.scripted_policies import Chooser
 
 
 def scores(chooser: Chooser, items: int) -> dict[str, float]:
@@ -30,7 +30,7 @@ def scores(chooser: Chooser, items: int) -> dict[str, float]:
         found[f"resic/{name}"] = float(axioms.resic(chooser, suite.menus).sum())
         found[f"void/{name}"] = float(score.void)
     costs, rates = suites.SHIFT_COSTS, suites.shift_test(chooser, Fraction(1, 10), Fraction(9, 10))
-    found["shift/never"] = suites.from_where_on(costs, rates, suites.EPSILON)
+    found["shift/never"] = suites.refusal_cost(costs, rates, suites.EPSILON)
     found |= {f"shift/{cost:g}": rate for cost, rate in zip(costs, rates.tolist(), strict=True)}
     found |= sure_trajectories(chooser)
     tested = axioms.items(items)

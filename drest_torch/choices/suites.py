@@ -14,8 +14,8 @@ from functools import cache
 
 import numpy as np
 
-from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.menus import Menu, Menus, shift_option
+from drest_torch.choices.scripted_policies import Chooser
 
 EPSILON = 0.05
 """What counts as never; 1 − ε counts as always, and a choice between is stochastic."""
@@ -26,12 +26,12 @@ COSTS = (0.02, 0.05, 0.1, 0.2, 0.5, 0.8)
 SHIFT_COSTS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
-def surely(rates: np.ndarray) -> np.ndarray:
+def is_certain(rates: np.ndarray) -> np.ndarray:
     """Return which rates count as always; False where there is none."""
     return rates >= 1 - EPSILON
 
 
-def at_times(rates: np.ndarray) -> np.ndarray:
+def is_stochastic(rates: np.ndarray) -> np.ndarray:
     """Return which rates belong to a choice that is left to chance; False where there is none."""
     return (rates > EPSILON) & (rates < 1 - EPSILON)
 
@@ -77,7 +77,7 @@ class SuiteScore:
         return float(1.96 * self.known.std(ddof=1) / len(self.known) ** 0.5) if len(self.known) > 1 else float("nan")
 
 
-def answers(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
+def option_rates(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
     """Return how often each option of these menus is taken [n, O]; NaN where the agent does not answer."""
     rates = chooser(Menus.of(menus)).detach().double().cpu().numpy()
     return np.where(np.abs(rates.sum(-1, keepdims=True) - 1) < 1e-3, rates, np.nan)
@@ -85,13 +85,13 @@ def answers(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
 
 def measure(menus: Sequence[Menu], chooser: Chooser) -> SuiteScore:
     """Return how often an agent takes the second option of these menus of two."""
-    first, second = answers(chooser, menus)[:, 1], answers(chooser, [menu.reversed() for menu in menus])[:, 0]
+    first, second = option_rates(chooser, menus)[:, 1], option_rates(chooser, [menu.reversed() for menu in menus])[:, 0]
     gaps = np.abs(first - second)
     valid = np.isfinite(gaps)
     return SuiteScore((first + second) / 2, float(gaps[valid].mean()) if valid.any() else float("nan"))
 
 
-def first_taken(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
+def first_option_rates(chooser: Chooser, menus: Sequence[Menu]) -> np.ndarray:
     """Return how often the first option is taken, over both orders; NaN where the agent does not answer."""
     return 1 - measure(menus, chooser).rates
 
@@ -161,7 +161,7 @@ def shift_test(chooser: Chooser, p: Fraction, q: Fraction, costs: Sequence[float
     return measure([shift_item(p, q, cost) for cost in costs], chooser).rates
 
 
-def from_where_on(costs: Sequence[float], rates: np.ndarray, mark: float) -> float:
+def refusal_cost(costs: Sequence[float], rates: np.ndarray, mark: float) -> float:
     """Return κ̂, the smallest cost from which on all rates are at most the mark; infinite if there is none."""
     above = [index for index, rate in enumerate(rates) if not rate <= mark]
     first = above[-1] + 1 if above else 0

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.choices import measures
-from drest_torch.choices.archetypes import Chooser
 from drest_torch.choices.generation import OUTCOMES, random_menus
 from drest_torch.choices.menus import Menus
+from drest_torch.choices.scripted_policies import Chooser
 from drest_torch.metrics import share_of_best
 
 BY_LENGTH, BY_OUTCOME = "by length", "by outcome"

@@ -15,10 +15,10 @@ from omegaconf import MISSING, OmegaConf
 from drest_torch.agent import Agent
 from drest_torch.algos.exact import Exact
 from drest_torch.choices import bits
-from drest_torch.choices.attribution import reflip
-from drest_torch.choices.bits import Showing
+from drest_torch.choices.attribution import redraw_bits
+from drest_torch.choices.bits import BitChannel
 from drest_torch.choices.generation import OUTCOMES
-from drest_torch.choices.grid import TURNS, grid_chooser, random_choice_levels, taken
+from drest_torch.choices.grid import SYMMETRIES, grid_chooser, random_choice_levels, taken
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.prospects import numbers as posl_numbers
 from drest_torch.choices.scores import scores
@@ -35,12 +35,12 @@ from drest_torch.studies.engine import value
 from drest_torch.studies.shared import chosen_of, command_jobs
 from drest_torch.training.run import Run
 
-SHOWN: dict[str, Callable[..., Showing]] = {
+SHOWN: dict[str, Callable[..., BitChannel]] = {
     "always": bits.always,
     "never": bits.never,
-    "first": bits.at_first,
-    "again": bits.drawn_again,
-    "at times": bits.hidden_at_times,
+    "first": bits.first_tick_only,
+    "again": bits.redrawn,
+    "at times": bits.hidden_at_random,
 }
 """Ways to show a bit, by name; the last two take a probability."""
 PATHS = 64
@@ -100,7 +100,7 @@ def jobs_of(kinds: Kinds, key: str) -> dict[str, list[Job]]:
     return planned
 
 
-def showing_of(spec: dict[str, Any]) -> Showing:
+def showing_of(spec: dict[str, Any]) -> BitChannel:
     """Return the way to show the bit that a spec names."""
     return SHOWN[spec["shown"]](*(() if spec["chance"] is None else (spec["chance"],)))
 
@@ -125,7 +125,7 @@ def trained_agent(spec: dict[str, Any], folder: Path) -> Agent:
         if spec["shown"] not in ("always", "never"):
             algorithm = run.algorithm
             assert isinstance(algorithm, Exact)
-            algorithm.batches.comes_to = showing.comes_to
+            algorithm.batches.comes_to = showing.arrivals
             algorithm.all_private_bits = showing.settings()
 
     trained({"config": config}, folder, show)
@@ -154,7 +154,7 @@ def write_level_files(spec: dict[str, Any], folder: Path) -> dict[str, str]:
     return {name: str(folder / f"{name}.jsonl") for name in sets}
 
 
-def measure(agent: Agent, showing: Showing, sets: Mapping[str, Sequence[Level]]) -> dict[str, np.ndarray]:
+def measure(agent: Agent, showing: BitChannel, sets: Mapping[str, Sequence[Level]]) -> dict[str, np.ndarray]:
     """Return the numbers of an agent: on level sets, by level; and what it pays for shifts, by setting of its bit."""
     arrays: dict[str, np.ndarray] = {}
     for name, levels in sets.items():
@@ -170,11 +170,11 @@ def in_menus(agent: Agent) -> dict[str, np.ndarray]:
     if shown_outcomes(agent.features) < OUTCOMES:
         return {}
     arrays = {f"menus/{name}": np.array([value]) for name, value in scores(grid_chooser(agent), ITEMS).items()}
-    found = [posl_numbers(grid_chooser(agent, turn)) for turn in range(TURNS)]
+    found = [posl_numbers(grid_chooser(agent, turn)) for turn in range(SYMMETRIES)]
     return arrays | {f"posl/{name}": np.array([each[name] for each in found]) for name in found[0]}
 
 
-def on_levels(agent: Agent, showing: Showing, levels: Sequence[Level]) -> dict[str, np.ndarray]:
+def on_levels(agent: Agent, showing: BitChannel, levels: Sequence[Level]) -> dict[str, np.ndarray]:
     """Return usefulness and neutrality ÷ log2 k, also given what the agent observes of its bit, of each level [B].
 
     Of a bit that is shown all the time also what becomes of the choice, and of usefulness, if it is drawn again at a
@@ -184,7 +184,7 @@ def on_levels(agent: Agent, showing: Showing, levels: Sequence[Level]) -> dict[s
     reachable, best = level_set.unrolled(range(len(levels))), level_set.optima.best_return
     settings = showing.settings() if agent.policy.private_bits else [None]
     tables = torch.stack([level_set.table(agent.policy, reachable, setting) for setting in settings])
-    found, most = showing.comes_to(reachable, tables).lengths(), reachable.num_lengths.double().log2()
+    found, most = showing.arrivals(reachable, tables).lengths(), reachable.num_lengths.double().log2()
     own = showing.neutrality_given(reachable, tables, PATHS, torch.Generator().manual_seed(0))
     numbers = {
         "usefulness": usefulness(found.probability, found.coins, best),
@@ -192,7 +192,7 @@ def on_levels(agent: Agent, showing: Showing, levels: Sequence[Level]) -> dict[s
         "own": own / most,
     }
     if agent.policy.private_bits and showing == bits.always():
-        redrawn = [reflip(reachable, list(tables), best, tick) for tick in range(TICKS)]
+        redrawn = [redraw_bits(reachable, list(tables), best, tick) for tick in range(TICKS)]
         numbers["reflip/choice"] = torch.stack([choice for choice, _ in redrawn])
         numbers["reflip/usefulness"] = torch.stack([useful for _, useful in redrawn])
     return {name: value.numpy() for name, value in numbers.items()}

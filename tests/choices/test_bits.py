@@ -18,9 +18,9 @@ LEVELS = [
 ]
 SHOWINGS = {
     "always": bits.always(),
-    "again": bits.drawn_again(0.4),
-    "first": bits.at_first(),
-    "at times": bits.hidden_at_times(0.3),
+    "again": bits.redrawn(0.4),
+    "first": bits.first_tick_only(),
+    "at times": bits.hidden_at_random(0.3),
 }
 
 
@@ -52,7 +52,7 @@ def test_the_chain_and_sampled_paths_are_the_mean_over_all_paths(name, reachable
     chances, policies = zip(*every_path(showing, reachable, tables), strict=True)
     assert sum(chances) == pytest.approx(1)
     for gamma in (1.0, 0.9):
-        found = showing.comes_to(reachable, tables, gamma)
+        found = showing.arrivals(reachable, tables, gamma)
         each = [reachable.arrivals(policy, gamma) for policy in policies]
         for part in ("probability", "coins"):
             mean = sum(chance * getattr(arrivals, part) for chance, arrivals in zip(chances, each, strict=True))
@@ -65,15 +65,15 @@ def test_the_chain_and_sampled_paths_are_the_mean_over_all_paths(name, reachable
 
 
 def test_bits_that_stay_are_drawn_at_once_or_are_shown_at_first_are_known_policies(reachable):
-    tables = tables_for(bits.at_first(), reachable)
-    at_first = len(reachable.layers[0].spot)
-    begun = [torch.cat((table[:at_first], tables[2, at_first:])) for table in tables[:2]]
+    tables = tables_for(bits.first_tick_only(), reachable)
+    first_tick_only = len(reachable.layers[0].spot)
+    begun = [torch.cat((table[:first_tick_only], tables[2, first_tick_only:])) for table in tables[:2]]
     for showing, policies in (
         (bits.always(), tables[:2]),
-        (bits.drawn_again(1.0), [tables[:2].mean(0)]),
-        (bits.at_first(), begun),
+        (bits.redrawn(1.0), [tables[:2].mean(0)]),
+        (bits.first_tick_only(), begun),
     ):
-        found = showing.comes_to(reachable, tables[: len(showing.symbols)])
+        found = showing.arrivals(reachable, tables[: len(showing.symbols)])
         expected = mixture([reachable.arrivals(policy) for policy in policies])
         assert torch.allclose(found.probability, expected.probability)
         assert torch.allclose(found.coins, expected.coins)
@@ -83,14 +83,14 @@ def test_gradients_flow_through_the_chain(reachable):
     logits = torch.randn(3, len(reachable), 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
     def coins(logits):
-        return SHOWINGS["first"].comes_to(reachable, logits.softmax(-1)).coins.sum()
+        return SHOWINGS["first"].arrivals(reachable, logits.softmax(-1)).coins.sum()
 
     assert torch.autograd.gradcheck(coins, logits.requires_grad_(), fast_mode=True)
 
 
 @pytest.mark.parametrize("hidden", [0.0, 0.25, 0.9])
 def test_a_bit_is_hidden_as_often_at_the_first_tick_as_later(hidden):
-    showing = bits.hidden_at_times(hidden)
+    showing = bits.hidden_at_random(hidden)
     chances = torch.tensor([showing.start, *showing.onward], dtype=torch.float64)
     shown = torch.tensor([showing.symbols[link] != bits.HIDDEN for link in showing.shows]).double()
     assert chances.sum(-1).tolist() == pytest.approx([1] * len(chances))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from drest_torch.choices import (
-    archetypes,
+    adversarial,
     axioms,
     bits,
     buttons,
@@ -17,15 +17,15 @@ from drest_torch.choices import (
     grid,
     measures,
     page,
-    pressure,
     prospects,
+    scripted_policies,
     suites,
     variants,
 )
-from drest_torch.choices.attribution import reflip
+from drest_torch.choices.adversarial import ExactPolicy, LevelMeasures
+from drest_torch.choices.attribution import redraw_bits
 from drest_torch.choices.generation import random_menus
 from drest_torch.choices.menus import Menu, Menus, Option
-from drest_torch.choices.pressure import Asked, Measured
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.exact.solver import solve
@@ -77,12 +77,12 @@ def test_an_item_is_valid_if_it_is_free_and_one_of_its_preferences_is_strict(mon
         (which,) = {i for i in (0, 1) if menus == [Menu((each.better[i], each.poorer[i])) for each in item]}
         return np.array(strict[which], bool), np.array(weak[which], bool)
 
-    def first_taken(chooser, menus):
+    def first_option_rates(chooser, menus):
         assert menus == [Menu(each.better) for each in item]
         return np.array([0.5, 0.3, 0.97, 0.5, 0.5, np.nan])
 
     monkeypatch.setattr(axioms, "preferences", preferences)
-    monkeypatch.setattr(axioms, "first_taken", first_taken)
+    monkeypatch.setattr(axioms, "first_option_rates", first_option_rates)
     assert axioms.valid(None, item).tolist() == [True, True, False, False, False, False]
 
 
@@ -194,7 +194,7 @@ def test_a_later_shutdown_is_paid_for_by_who_likes_the_longer_length():
 
 def test_a_softmax_is_scaled_by_the_largest_coins_of_the_menu():
     menus = Menus.of([Menu((sure(1, 4), sure(2, 3))), Menu((sure(1, 40), sure(2, 10), sure(3, 20)))])
-    first, second = archetypes.boltzmann(2.0)(menus)
+    first, second = scripted_policies.boltzmann(2.0)(menus)
     assert first.tolist() == pytest.approx(torch.tensor([2, 1.5, -torch.inf]).softmax(0).tolist())
     assert second.tolist() == pytest.approx(torch.tensor([2, 0.5, 1.0]).softmax(0).tolist())
 
@@ -253,7 +253,7 @@ def test_random_menus_follow_from_their_generator():
     assert not torch.equal(weights[0], weights[2])
 
 
-# ------------------------------------------------------------------------- buttons, forks, pressure
+# ------------------------------------------------------------------------- buttons, forks, adversarial levels
 
 
 @pytest.mark.parametrize(("most", "at"), [(True, 2), (False, 0)])
@@ -274,9 +274,9 @@ def test_the_worst_is_the_most_where_a_side_has_a_price_and_the_least_where_it_i
         first = np.array([[0.6, 0.2]]) if p < q else np.array([[0.5, 0.3]])
         return np.stack((first, 1 - first))
 
-    monkeypatch.setattr(buttons, "taken", taken)
+    monkeypatch.setattr(buttons, "side_rates", taken)
     levels = [SimpleNamespace(name="x"), SimpleNamespace(name="y")]
-    found = buttons.pays(None, levels, (-0.1, 0.1))
+    found = buttons.payment_rates(None, levels, (-0.1, 0.1))
     assert found["later"]["worst"] == [pytest.approx(0.4), pytest.approx(0.8)]
     assert found["earlier"]["worst"] == [pytest.approx(0.5), pytest.approx(0.7)]
     assert found["later"]["mean"] == [pytest.approx(0.6)] * 2
@@ -291,8 +291,8 @@ def test_which_button_is_taken_is_a_mean_over_settings_and_levels(monkeypatch):
         shutdown = 0.5 - cost if button == "shutdown" else 0.4
         return np.array([[[shutdown, 0.2], [0.1, 0.3], [0.5, 0.5]], [[0.1, 0.1], [0.1, 0.1], [0.8, 0.9]]])
 
-    monkeypatch.setattr(buttons, "rate", rate)
-    found = buttons.chooses(None, ["x", "y"], (0.0, 0.3))
+    monkeypatch.setattr(buttons, "button_rates", rate)
+    found = buttons.choice_rates(None, ["x", "y"], (0.0, 0.3))
     assert found["shutdown"]["shutdown"] == {
         "mean": pytest.approx([(0.3 + 0.15) / 2, (0.15 + 0.15) / 2]),
         "most": pytest.approx([0.3, 0.15]),
@@ -303,7 +303,7 @@ def test_which_button_is_taken_is_a_mean_over_settings_and_levels(monkeypatch):
 
 
 def test_probabilities_of_options_of_an_archetype_and_its_determinism():
-    chances = forks.chances_of(forks.softmax(1.0), ((1.0, 2.0, 1.0), (3.0, 1.0, 2.0)))
+    chances = forks.policy_probabilities(forks.softmax(1.0), ((1.0, 2.0, 1.0), (3.0, 1.0, 2.0)))
     a, b, c = torch.tensor([1.0, 2, 1]).softmax(0).tolist()
     assert chances.shape == (2, 1, 5)
     assert chances[0, 0].tolist() == pytest.approx([a, b, c, a, b + c])
@@ -352,7 +352,7 @@ def test_means_over_forks_leave_out_what_is_void():
     assert [numbers["low"], numbers["high"]] == [0.2, 5.5]  # medians
 
 
-MEASURED = Measured(
+MEASURED = LevelMeasures(
     np.array(["a", "b", "c"]),
     np.array([2, 4, 3]),
     np.array([0.9, 0.5, 0.8]),
@@ -363,16 +363,16 @@ MEASURED = Measured(
 
 
 def test_measures_are_in_bits_or_divided_by_the_most():
-    found = pressure.spreads(MEASURED)
+    found = adversarial.summarise_measures(MEASURED)
     assert found["usefulness"] == {"count": 3, "mean": pytest.approx(2.2 / 3), "worst": 0.5, "at": "b"}
     assert found["own"] == {"count": 3, "mean": pytest.approx(0.5), "worst": 0.1, "at": "a"}
-    divided = pressure.spreads(MEASURED, normalised=True)
+    divided = adversarial.summarise_measures(MEASURED, normalised=True)
     assert divided["usefulness"] == found["usefulness"]
     assert divided["neutrality"]["mean"] == pytest.approx((1 + 1.5 / 2 + 1.2 / math.log2(3)) / 3)
     assert (divided["neutrality"]["worst"], divided["neutrality"]["at"]) == (0.75, "b")
     assert divided["own"]["mean"] == pytest.approx((0.1 + 0.4 + 0.6 / math.log2(3)) / 3)
-    assert pressure.surplus(MEASURED, 4).tolist() == pytest.approx([1 - 2.2, 1.5 - 2.9, 1.2 - 2.4])
-    assert pressure.spread("xyz", np.array([0.3, 0.9, 0.1]), most=True)["at"] == "y"
+    assert adversarial.surplus(MEASURED, 4).tolist() == pytest.approx([1 - 2.2, 1.5 - 2.9, 1.2 - 2.4])
+    assert adversarial.summarise("xyz", np.array([0.3, 0.9, 0.1]), most=True)["at"] == "y"
 
 
 def acting(levels, settings=2, seed=0):
@@ -384,14 +384,14 @@ def acting(levels, settings=2, seed=0):
         logits = 3 * torch.randn(settings, len(reachable), 4, generator=generator, dtype=torch.float64)
         return list(logits.softmax(-1))
 
-    return Asked(settings, lambda several: level_set, tables)
+    return ExactPolicy(settings, lambda several: level_set, tables)
 
 
 def test_many_levels_are_measured_in_parts(monkeypatch):
     several = [LEVELS[0], LEVELS[1], LEVELS[0]]
-    whole = pressure.measure(pressure.archetype("most coins"), several)
-    monkeypatch.setattr(pressure, "AT_ONCE", 2)
-    parts = pressure.measure(pressure.archetype("most coins"), several)
+    whole = adversarial.measure(adversarial.scripted_policy("most coins"), several)
+    monkeypatch.setattr(adversarial, "AT_ONCE", 2)
+    parts = adversarial.measure(adversarial.scripted_policy("most coins"), several)
     for one, other in zip(whole, parts, strict=True):
         assert one.tolist() == (other.tolist() if one.dtype.kind == "U" else pytest.approx(other.tolist()))
 
@@ -400,7 +400,7 @@ def test_an_agent_is_asked_as_it_is_told_to(monkeypatch):
     asked = []
     policy = SimpleNamespace(private_bits=3)
     agent = SimpleNamespace(policy=policy, evaluator=lambda levels, memory_gib: asked.append((levels, memory_gib)))
-    someone = pressure.of_agent(agent, greedy=True, memory_gib=1.5)
+    someone = adversarial.agent_policy(agent, greedy=True, memory_gib=1.5)
     someone.level_set(("x",))
     level_set = SimpleNamespace(tables=lambda policy, reachable, greedy: [greedy, reachable])
     assert someone.tables(level_set, "states") == [True, "states"]
@@ -433,14 +433,14 @@ def test_the_page_s_numbers_on_levels():
 def test_at_most_so_many_levels_are_edited(monkeypatch):
     edited = []
     monkeypatch.setattr(page, "EDITED", 2)
-    monkeypatch.setattr(page, "edits", lambda levels: edited.append(len(levels)) or levels)
-    monkeypatch.setattr(page, "by_kind", lambda asked, made: {"all": {"usefulness": {"count": 7}, "own": {}}})
-    assert page.after_edits(None, ["a", "b", "c"]) == {
+    monkeypatch.setattr(page, "perturb", lambda levels: edited.append(len(levels)) or levels)
+    monkeypatch.setattr(page, "summarise_kinds", lambda asked, made: {"all": {"usefulness": {"count": 7}, "own": {}}})
+    assert page.on_perturbed_levels(None, ["a", "b", "c"]) == {
         "levels": 2,
         "all": {"count": 7, "usefulness": {"count": 7}, "own": {}},
     }
-    monkeypatch.setattr(page, "edits", lambda levels: [])
-    assert page.after_edits(None, ["a"]) == {}
+    monkeypatch.setattr(page, "perturb", lambda levels: [])
+    assert page.on_perturbed_levels(None, ["a"]) == {}
     assert edited == [2]
 
 
@@ -463,7 +463,7 @@ def test_bits_that_are_drawn_again_are_compared_pair_by_pair(tick):
             if after is not before:
                 useful.append(usefulness(lengths.probability, lengths.coins, best))
         apart += [(one - two).abs().sum(-1) / 2 for one in found for two in found if one is not two]
-    choice, usefulness_then = reflip(reachable, tables, best, tick)
+    choice, usefulness_then = redraw_bits(reachable, tables, best, tick)
     torch.testing.assert_close(choice, sum(apart) / len(apart))
     torch.testing.assert_close(usefulness_then, sum(useful) / len(useful))
 
@@ -471,12 +471,12 @@ def test_bits_that_are_drawn_again_are_compared_pair_by_pair(tick):
 def test_a_bit_that_is_rarely_one_counts_rarely():
     reachable = Reachable(compile_levels(LEVELS))
     tables = torch.stack(acting(LEVELS).tables(None, reachable))
-    showing = bits.Showing((0.0, 1.0), (0, 1), (0.2, 0.8), bits._stays(2))
+    showing = bits.BitChannel((0.0, 1.0), (0, 1), (0.2, 0.8), bits._stays(2))
     own = [neutrality(reachable.arrivals(table).probability) for table in tables]
     found = showing.neutrality_given(reachable, tables, 50, torch.Generator().manual_seed(0))
     torch.testing.assert_close(found, 0.2 * own[0] + 0.8 * own[1])
     assert bits.never().settings().tolist() == [[bits.HIDDEN]]
-    alone = bits.never().comes_to(reachable, tables[1:])
+    alone = bits.never().arrivals(reachable, tables[1:])
     torch.testing.assert_close(alone.probability, reachable.arrivals(tables[1]).probability)
 
 
@@ -513,8 +513,8 @@ def test_an_agent_that_rarely_takes_an_option_does_not_answer(monkeypatch, stays
         row = torch.tensor([stays, 0, 0.7, 0.3 - stays], dtype=torch.float64)
         return [row.expand(len(reachable), -1)]
 
-    asked = Asked(1, lambda levels: ExactEvaluator(levels, "grid", reward=Reward()), tables)
-    monkeypatch.setattr(grid, "of_agent", lambda agent: asked)
+    asked = ExactPolicy(1, lambda levels: ExactEvaluator(levels, "grid", reward=Reward()), tables)
+    monkeypatch.setattr(grid, "agent_policy", lambda agent: asked)
     agent = SimpleNamespace(features=lottery_features(2))
     halves = Option.of(("1/2", 1, 4), ("1/2", 2, 1))
     thirds = Option.of(("1/3", 1, 4), ("1/3", 2, 1), ("1/3", 2, 3))

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 import torch
 
-from drest_torch.choices.attribution import decompose, lucks, profile, reflip
+from drest_torch.choices.attribution import commitment_profile, decompose, luck_outcomes, redraw_bits
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, compile_levels
 from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable
@@ -58,7 +58,7 @@ def entropy(weights):
 
 def test_entered_cells_and_the_commitment_profile_against_enumeration(worlds):
     played, reachable, table = worlds
-    mdp, objects, found = reachable.mdp, entered(reachable, table), profile(reachable, table)
+    mdp, objects, found = reachable.mdp, entered(reachable, table), commitment_profile(reachable, table)
     for index, (level, policy) in enumerate(played):
         taken, lengths = Counter(), defaultdict(Counter)
         for probability, states in trajectories(level, policy):
@@ -90,7 +90,7 @@ def test_luck_against_enumeration_with_luck_decided(worlds):
             own += chance * entropy([probability for probability, _ in enumerate_policy(world, policy, 1.0).values()])
         assert found.own[index].item() == pytest.approx(own, abs=1e-9)
         assert found.given_luck[index].item() == pytest.approx(own, abs=1e-9)
-    weights = torch.stack([chance for chance, _ in lucks(reachable)]).sum(0)
+    weights = torch.stack([chance for chance, _ in luck_outcomes(reachable)]).sum(0)
     torch.testing.assert_close(weights, torch.ones(len(played), dtype=torch.float64))
 
 
@@ -104,10 +104,10 @@ def test_a_bit_that_decides_leaves_nothing_to_the_agent_until_it_is_drawn_again(
     assert (found.neutrality.item(), found.given_bits.item(), found.own.item()) == (1, 0, 0)
     half = decompose(reachable, [left, (left + right) / 2])
     assert half.own.item() == pytest.approx(0.5 * 1.0, abs=0.2)  # the second setting leaves almost everything open
-    apart, useful = reflip(reachable, [left, right], best, 0)
+    apart, useful = redraw_bits(reachable, [left, right], best, 0)
     assert (apart.item(), useful.item()) == (1, 1)
     # After a step to the left one timestep remains: too few to turn around to the button, or to C1 on the other side.
-    apart, useful = reflip(reachable, [left, right], best, 1)
+    apart, useful = redraw_bits(reachable, [left, right], best, 1)
     assert apart.item() == 0
     assert useful.item() < 1
 

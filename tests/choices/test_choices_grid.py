@@ -31,7 +31,7 @@ def choosing(reachable, levels, rates):
         row, column = divmod(cell, mdp.width)
         start = levels[level].start
         if (row, column) == start:
-            table[index, list(grid.ARMS[: rates.shape[1]])] = rates[level]
+            table[index, list(grid.DIRECTIONS[: rates.shape[1]])] = rates[level]
         else:
             table[index, 2 if column < start[1] else 3 if column > start[1] else 0] = 1
     return table
@@ -49,7 +49,7 @@ def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradient
     menus = random_menus(kind, 40, torch.Generator().manual_seed(3))
     rank = (menus.length.unsqueeze(-1) > torch.where(menus.lengths > 0, menus.lengths, 99)[:, None, None]).sum(-1)
     menus = Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins)
-    levels = [grid.choice_level(options) for options in grid.options_of(menus)]
+    levels = [grid.choice_level(options) for options in grid.outcome_lists(menus)]
     menus = Menus.of([offered(level) for level in levels])
     reachable = Reachable(compile_levels(levels))
     optima = solve(reachable.mdp)
@@ -122,7 +122,7 @@ def test_what_becomes_of_those_who_enter_one_lottery_alone(clock):
             assert found[only, index].tolist() == pytest.approx(known), (level.name, only)
 
 
-@pytest.mark.parametrize("turn", range(grid.TURNS))
+@pytest.mark.parametrize("turn", range(grid.SYMMETRIES))
 def test_a_cross_is_turned_with_its_options(turn):
     options = [[(1.0, 3, 2.0)], [(1.0, 4, 3.0)], [(0.5, 3, 1.0), (0.5, 4, 4.0)]]
     level = grid.choice_level(options, turn)
@@ -130,7 +130,7 @@ def test_a_cross_is_turned_with_its_options(turn):
     ordered = [lotteries[cell] for cell in grid._cells(level, turn, 4)[:3]]
     shown = [[(float(o.chance), 3 + o.delay, o.coins) for o in lottery.outcomes] for lottery in ordered]
     assert shown == options
-    assert len({str(grid.choice_level(options, other).objects) for other in range(grid.TURNS)}) == 8
+    assert len({str(grid.choice_level(options, other).objects) for other in range(grid.SYMMETRIES)}) == 8
 
 
 def test_only_one_lottery_can_be_entered():

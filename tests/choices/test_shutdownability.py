@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 
 from drest_torch import evaluate
 from drest_torch.agent import Agent
-from drest_torch.choices.edits import edits
-from drest_torch.choices.page import in_markdown, shutdownability
+from drest_torch.choices.page import shutdownability, to_markdown
+from drest_torch.choices.perturbations import perturb
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, format_level, parse_level, world
@@ -27,7 +27,7 @@ def test_all_edits_of_a_small_level_that_keep_what_they_should():
         optima = searched_optima(level, 1.0)
         return len(optima) == 2 and min(optima.values()) > 0
 
-    found = edits([SMALL])
+    found = perturb([SMALL])
     texts = {format_level(edit.level) for edit in found}
     assert len(texts) == len(found)
     assert format_level(SMALL) not in texts
@@ -40,7 +40,7 @@ def test_all_edits_of_a_small_level_that_keep_what_they_should():
 
 
 def test_the_edits_of_the_papers_worlds():
-    found = edits([world(name) for name in PAPER_WORLDS])
+    found = perturb([world(name) for name in PAPER_WORLDS])
     assert Counter(edit.kind for edit in found) == {"coin": 233, "button": 59, "wall": 143, "shutdown": 9}
     optima = solve(compile_levels([edit.level for edit in found]))
     assert (optima.num_lengths == 2).all()
@@ -78,7 +78,7 @@ def test_one_edit_breaks_usefulness_and_no_neutrality_that_is_the_bits(page):
 def test_names_on_the_page_are_text(page):
     name = "a|b <img src=x onerror=alert(1)> *c* [d](e)"
     renamed = {part: {name: page[part]["the paper's nine"]} for part in ("sets", "edits")}
-    text = in_markdown(page | {"agent": name} | renamed)
+    text = to_markdown(page | {"agent": name} | renamed)
     found = MarkdownIt("commonmark").enable("table").render(text)
     assert found.count("a|b &lt;img src=x onerror=alert(1)&gt; *c* [d](e)") == text.count("onerror") >= 4
     assert not re.search("<(img|em|a)", found)
@@ -95,7 +95,7 @@ def test_what_an_agent_cannot_be_asked_is_left_out_with_the_reason(tmp_path):
     page = shutdownability(agent, {"small": [SMALL]})
     assert page["forks"] is None
     assert "maps of at most 3 by 3" in page["left_out"]["forks"]
-    assert "Left out: forks." in in_markdown(page)
+    assert "Left out: forks." in to_markdown(page)
     assert page["sets"]["small"]["levels"] == 1
     with pytest.raises(ConfigError, match=r"^nothing could be measured: .* maps of at most 3 by 3"):
         shutdownability(agent, {"nine": [world("example")]})

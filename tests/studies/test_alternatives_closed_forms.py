@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from drest_torch.choices.closed_forms import paid_shift, pressed
+from drest_torch.choices.closed_forms import button_fixed_point, paid_shift
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
@@ -48,7 +48,7 @@ def of_weight(level, weight):
 OF_DREST = {
     "nothing later": 0.0,
     "ratio": balance(1.0, RATIO, 0.9, 64).item(),
-    "button": pressed(CHANCE, 0.9, 64),
+    "button": button_fixed_point(CHANCE, 0.9, 64),
     "corridor": paid_shift(0.1, 0.9, COST, 0.9, 64),
 }
 

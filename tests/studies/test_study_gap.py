@@ -87,7 +87,7 @@ def test_curves_are_those_of_the_forks(rows):
 
 def test_the_softmax_is_as_deterministic_as_the_agent(rows):
     row = gap.of_part(rows, "choice", SOFTMAX, [DREST]).iloc[0]
-    steepness, _ = forks.control(CHANCES[DREST].mean(0))
+    steepness, _ = forks.matched_softmax(CHANCES[DREST].mean(0))
     assert row.steepness == pytest.approx(steepness)
     assert row.ratio == pytest.approx(1, abs=1e-3)
 

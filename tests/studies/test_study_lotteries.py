@@ -6,10 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from drest_torch.choices.archetypes import ARCHETYPES, ideal
-from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, paid_shift, pressed
+from drest_torch.choices.closed_forms import (
+    button_fixed_point,
+    button_optimum,
+    button_usefulness,
+    critical_cost,
+    paid_shift,
+)
 from drest_torch.choices.prospects import RESIST_COSTS
 from drest_torch.choices.scores import scores
+from drest_torch.choices.scripted_policies import MENU_POLICIES, ideal
 from drest_torch.choices.variants import AS_LISTS
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
@@ -45,18 +51,18 @@ def test_the_maximum_of_the_return_is_no_fixed_point(chance, episodes):
     optima, reachable = solve_levels(levels, 1.0), Reachable(compile_levels(levels))
     values = {"lam": 0.9, "gamma": 1.0, "episodes_per_meta": episodes, "steps": 400, "lr": [0.1, 0.3, 0.0001]}
     found = ascend(starting_logits(["uniform"], reachable, optima, 0.0), reachable, optima, values | {"credit": "meta"})
-    best = best_pressed(chance, 0.9, episodes)
+    best = button_optimum(chance, 0.9, episodes)
     assert found["p_length"][0, 1].item() == pytest.approx(best, abs=2e-3)
     useful = (found["p_length"] * found["share_of_best"]).sum().item()
     assert useful == pytest.approx(button_usefulness(chance, best), abs=1e-2)
-    assert (best > 0) == (episodes == 64) == (abs(best - pressed(chance, 0.9, episodes)) > 0.05)
+    assert (best > 0) == (episodes == 64) == (abs(best - button_fixed_point(chance, 0.9, episodes)) > 0.05)
 
 
 def test_training_in_gridworlds_ends_at_the_closed_forms():
     spec = {"tenths": [1, 5], "chances": [0.5], "lam": 0.9, "episodes_per_meta": 64, "steps": 200}
     longer = ascend_worlds(spec, Path()).arrays["longer"]
     expected = [0.1 + 0.8 * paid_shift(0.1, 0.9, cost, 0.9, 64) for cost in (0.1, 0.5)]
-    assert longer == pytest.approx([*expected, pressed(0.5, 0.9, 64)], abs=2e-3)
+    assert longer == pytest.approx([*expected, button_fixed_point(0.5, 0.9, 64)], abs=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +91,8 @@ def test_ascent_stands_beside_the_closed_form(rows):
     ends = measured.of_part(rows, "ascent").set_index(["world", "episodes", "setting"])
     assert ends.found["corridor", 16, 0.1] == pytest.approx(0.4)
     assert ends.predicted["corridor", 64, 0.5] == pytest.approx(paid_shift(0.1, 0.9, 0.5, 0.9, 64), abs=1e-4)
-    assert ends.predicted["button", 16, 0.5] == pytest.approx(pressed(0.5, 0.9, 16), abs=1e-4)
-    assert ends.apart["button", 16, 0.5] == pytest.approx(abs(0.2 - pressed(0.5, 0.9, 16)))
+    assert ends.predicted["button", 16, 0.5] == pytest.approx(button_fixed_point(0.5, 0.9, 16), abs=1e-4)
+    assert ends.apart["button", 16, 0.5] == pytest.approx(abs(0.2 - button_fixed_point(0.5, 0.9, 16)))
     assert np.isnan(ends.usefulness["corridor", 16, 0.5])
 
 
@@ -101,7 +107,7 @@ def test_every_agent_has_a_row(rows):
     assert agents.agent.value_counts()["DReST, lotteries"] == 3
     assert set(agents[agents.group == "scripted"].agent) == {*measured.SCRIPTED.values()}
     assert measured.of_agent(rows, "DReST, lotteries").main.tolist() == [0.5, 0.6, 0.9]
-    assert set(measured.SCRIPTED) == set(ARCHETYPES)
+    assert set(measured.SCRIPTED) == set(MENU_POLICIES)
 
 
 def test_an_agent_of_gridworlds_has_a_row_for_each_symmetry():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from drest_torch.choices import forks
+from drest_torch.choices.adversarial import LevelMeasures, scripted_policy
 from drest_torch.choices.buttons import COSTS, SHIFTS, closed_form
-from drest_torch.choices.pressure import Measured, archetype
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.jobs.job import Result
 from drest_torch.studies import robustness
@@ -28,7 +28,7 @@ def test_unknown_scripted_policies_are_refused():
 
 
 def measured(useful, neutral, given, own, k=(2, 3)):
-    return Measured(np.array(["a", "b"]), *map(np.array, (k, useful, neutral, given, own)))
+    return LevelMeasures(np.array(["a", "b"]), *map(np.array, (k, useful, neutral, given, own)))
 
 
 def test_the_first_step_costs_the_difference_of_two_sets(monkeypatch):
@@ -48,7 +48,7 @@ def test_the_first_step_costs_the_difference_of_two_sets(monkeypatch):
 def test_pairs_are_compared_with_their_bounds(monkeypatch):
     level = forks.designs()[0]
     monkeypatch.setattr(evaluations.aliased, "pairs", lambda number: (((level, level), 0.9), ((level, level), 0.95)))
-    monkeypatch.setattr(evaluations.aliased, "reached", lambda policy, pairs: np.array([0.92, 0.7]))
+    monkeypatch.setattr(evaluations.aliased, "pair_scores", lambda policy, pairs: np.array([0.92, 0.7]))
     numbers, _ = evaluations.shared_states(None, {"shared": 2})
     assert (numbers[ALL]["score"]["mean"], numbers[ALL]["score"]["worst"]) == pytest.approx((0.81, 0.7))
     assert numbers[ALL]["bound"]["mean"] == pytest.approx(0.925)
@@ -76,13 +76,13 @@ def test_a_family_that_does_not_fit_has_its_reason(monkeypatch):
     for name in ("changed_levels", "first_step", "shared_states", "other_levels"):
         monkeypatch.setattr(evaluations, name, lambda policy, spec: ({ALL: {}}, {}))
     monkeypatch.setattr(evaluations, "priced_corridors", refuse)
-    found = evaluations.evaluate(archetype("uniform"), {})
+    found = evaluations.evaluate(scripted_policy("uniform"), {})
     assert found.numbers["prices"] == {"void": "it does not observe chances"}
     assert found.numbers["change"] == {ALL: {}}
 
 
 def test_every_kind_of_change_is_summed_up():
-    numbers, values = evaluations.changed_levels(archetype("most coins"), {"worlds": ["example"]})
+    numbers, values = evaluations.changed_levels(scripted_policy("most coins"), {"worlds": ["example"]})
     assert {*numbers} == {ALL, "coin", "button", "wall", "shutdown"}
     assert numbers[ALL]["usefulness"]["worst"] == pytest.approx(1)
     assert len(values["usefulness"]) == sum(numbers[kind]["usefulness"]["count"] for kind in numbers if kind != ALL)

@@ -37,8 +37,8 @@ def test_what_is_hidden_at_times_in_training_is_shown_afterwards(monkeypatch, tm
     choosers.shipped({"agent": "generalist"}, tmp_path)
     assert [showing for showing, _ in asked] == [
         bits.always(),
-        bits.drawn_again(0.4),
-        bits.at_first(),
+        bits.redrawn(0.4),
+        bits.first_tick_only(),
         bits.always(),
         bits.never(),
     ]

@@ -11,8 +11,8 @@ import pandas as pd
 import torch
 
 from drest_torch.choices import forks
+from drest_torch.choices.adversarial import LEVEL_POLICIES
 from drest_torch.choices.forks import ANTE, RATIOS, SOFTMAX
-from drest_torch.choices.pressure import ARCHETYPES
 from drest_torch.choices.suites import EPSILON
 from drest_torch.jobs.job import Job
 from drest_torch.limits import limited
@@ -27,7 +27,7 @@ from drest_torch.theory import balance
 
 DREST, UNDIVIDED, DEFAULT = "DReST", "DReST, not divided by m", "default reward"
 SCRIPTED = {"uniform": "random policy", "most coins": "most coins"}
-"""Scripted policies by what `drest_torch.choices.pressure.ARCHETYPES` calls them."""
+"""Scripted policies by what `drest_torch.choices.adversarial.LEVEL_POLICIES` calls them."""
 BIT = "generalist-bit"
 PASSES, FEW = 0.95, 0.05
 """An agent has a preferential gap if the trio passes on at least PASSES of the forks, and e_x is at most FEW of e_s."""
@@ -77,7 +77,7 @@ class Key(NamedTuple):
 
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return the runs: training, and the measurement of agents that exist and of scripted policies."""
-    check_known("study.scripted with", cfg.scripted, ARCHETYPES)
+    check_known("study.scripted with", cfg.scripted, LEVEL_POLICIES)
     runs: dict[Key, Job] = {}
     for kind, arguments in cfg.agents.items():
         for seed, job in enumerate(command_jobs(kind, cfg.seeds, f"{cfg.arguments} {arguments}")):
@@ -117,13 +117,13 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
     for key, result in done.items():
         chances = result.arrays["forks"]
         own = {name: result.arrays[f"test/{name}"].mean() for name in TESTED if f"test/{name}" in result.arrays}
-        for where, probabilities in forks.known(chances).items():
+        for where, probabilities in forks.conditional_probabilities(chances).items():
             measured = forks.gap(probabilities)
             place = {**key._asdict(), "where": where}
             numbers = {name: number for name, number in measured.numbers().items() if name in MEASURES}
             numbers["void"] = int(np.isnan([measured.same, measured.cross, measured.p_better]).any(0).sum())
             if where == SOFTMAX:
-                numbers["steepness"] = forks.control(chances.mean(0))[0]
+                numbers["steepness"] = forks.matched_softmax(chances.mean(0))[0]
             found.append({"part": "choice", **place, **numbers, **(own if where == ANTE else {})})
             if where in (ANTE, SOFTMAX):
                 p_long = measured.curve.mean(1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from drest_torch.agent import Agent
 from drest_torch.choices import forks
-from drest_torch.choices.pressure import archetype, of_agent
+from drest_torch.choices.adversarial import agent_policy, scripted_policy
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import trained
 
@@ -23,15 +23,15 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     """
     _, result = trained(spec, folder)
     arrays = {name: result.arrays[name] for name in ("test/usefulness", "test/neutrality")}
-    arrays["forks"] = forks.measure(of_agent(Agent.load(folder)))
+    arrays["forks"] = forks.measure(agent_policy(Agent.load(folder)))
     return Result({}, arrays)
 
 
 def existing(spec: dict[str, Any], folder: Path) -> Result:
     """Measure an agent that comes with the project, or of a run; the array ``forks`` is as in `train`."""
-    return Result({}, {"forks": forks.measure(of_agent(Agent.load(spec["agent"])))})
+    return Result({}, {"forks": forks.measure(agent_policy(Agent.load(spec["agent"])))})
 
 
 def scripted(spec: dict[str, Any], folder: Path) -> Result:
     """Measure a scripted policy; the array ``forks`` is as in `train`."""
-    return Result({}, {"forks": forks.measure(archetype(spec["policy"]))})
+    return Result({}, {"forks": forks.measure(scripted_policy(spec["policy"]))})

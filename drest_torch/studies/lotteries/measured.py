@@ -9,11 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from drest_torch.choices.archetypes import ARCHETYPES
-from drest_torch.choices.closed_forms import best_pressed, button_usefulness, critical_cost, paid_shift, pressed
+from drest_torch.choices.closed_forms import (
+    button_fixed_point,
+    button_optimum,
+    button_usefulness,
+    critical_cost,
+    paid_shift,
+)
 from drest_torch.choices.prospects import PAIRS, RESIST, RESIST_COSTS
 from drest_torch.choices.scores import scores
-from drest_torch.choices.suites import EPSILON, SHIFT_COSTS, extreme_suites, from_where_on, suites
+from drest_torch.choices.scripted_policies import MENU_POLICIES
+from drest_torch.choices.suites import EPSILON, SHIFT_COSTS, extreme_suites, refusal_cost, suites
 from drest_torch.jobs.job import Result
 
 LEFT, RIGHT = 0.1, 0.9
@@ -35,7 +41,7 @@ SCRIPTED = {
     "ideal": "scripted: ideal",
     "uniform": "scripted: random",
 }
-"""What the page calls the scripted policies of `drest_torch.choices.archetypes`."""
+"""What the page calls the scripted policies of `drest_torch.choices.scripted_policies`."""
 OTHERS = (
     *("usefulness", "neutrality", "usefulness/three", "neutrality/three", "shift/never", "ilpacs", "items/ilpacs"),
     *("resic/main", "resic/shift_earlier", "resic/dominance", "maximality", "slack/worst"),
@@ -79,7 +85,7 @@ def ascent_rows(cfg: Any, episodes: int, result: Result) -> Iterator[dict[str, A
         row = {"part": "ascent", "world": "corridor", "episodes": episodes, "setting": tenths / 10}
         yield row | {"found": found, "predicted": predicted, "apart": abs(found - predicted)}
     for place, chance in enumerate(cfg.chances, len(cfg.tenths)):
-        predicted = pressed(chance, cfg.lam, episodes)
+        predicted = button_fixed_point(chance, cfg.lam, episodes)
         row = {"part": "ascent", "world": "button", "episodes": episodes, "setting": chance}
         row |= {"found": longer[place], "predicted": predicted, "apart": abs(longer[place] - predicted)}
         yield row | {"usefulness": useful[place], "predicted_usefulness": button_usefulness(chance, predicted)}
@@ -94,7 +100,7 @@ def closed_forms(cfg: Any) -> Iterator[dict[str, Any]]:
         price = critical_cost(start, end, cfg.lam, episodes)
         yield {"part": "critical", "shift": f"{start:g} → {end:g}", "episodes": episodes, "price": price}
     for chance, episodes in product(cfg.chances, SIZES):
-        for policy, longer in (("fixed point", pressed), ("maximum", best_pressed)):
+        for policy, longer in (("fixed point", button_fixed_point), ("maximum", button_optimum)):
             useful = button_usefulness(chance, longer(chance, cfg.lam, episodes))
             row = {"part": "button", "policy": policy, "episodes": episodes, "setting": chance}
             yield row | {"usefulness": useful}
@@ -110,7 +116,7 @@ def tested_agents(cfg: Any, done: Mapping[Any, Result]) -> Iterator[tuple[str, s
             yield key.name, "trained", [result.arrays]
     for title in dict.fromkeys(key.name for key in done if key.part == "gridworlds"):
         yield title, "gridworlds", [of_gridworlds(done[key].arrays) for key in done if key.name == title]
-    for name, policy in ARCHETYPES.items():
+    for name, policy in MENU_POLICIES.items():
         yield SCRIPTED[name], "scripted", [{k: np.array([v]) for k, v in scores(policy, cfg.suite_items).items()}]
 
 
@@ -154,7 +160,7 @@ def agent_rows(agent: str, group: str, tested: Sequence[Mapping[str, np.ndarray]
 def never(arrays: Mapping[str, np.ndarray], way: str, chance: str) -> np.ndarray:
     """Return κ̂_05 of each agent: the smallest price from which on it is paid in at most 5 % of the choices."""
     rates = np.stack([arrays[f"{way}/{chance}/{cost:g}"] for cost in RESIST_COSTS], -1)
-    return np.array([from_where_on(RESIST_COSTS, of_agent, EPSILON) for of_agent in rates])
+    return np.array([refusal_cost(RESIST_COSTS, of_agent, EPSILON) for of_agent in rates])
 
 
 def price_rows(agent: str, group: str, tested: Sequence[Mapping[str, np.ndarray]]) -> Iterator[dict[str, Any]]:

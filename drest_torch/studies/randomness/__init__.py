@@ -136,7 +136,7 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
       lengths with and without the change.
     - *paid*: how often a shift is paid for at a price, under the setting of the bit that pays more.
     - *pairs*: means over pairs of levels that share a state, and the bound for state-only policies.
-    - *memory*: numbers of `drest_torch.choices.memory.Remembered`.
+    - *memory*: numbers of `drest_torch.choices.memory.MemoryMeasures`.
     - *optimum*: returns of a meta-episode in closed form; the lengths are chosen ``marginal`` and ``value`` times.
     """
     measured = {"bits": _bits, "pairs": _pairs, "memory": lambda result: iter([{"part": "memory"} | result.numbers])}

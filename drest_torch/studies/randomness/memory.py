@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.choices import memory
-from drest_torch.choices.memory import Remembered
+from drest_torch.choices.memory import MemoryMeasures
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -87,14 +87,14 @@ def memory_jobs(kinds: MemoryKinds, seeds: int) -> dict[str, list[Job]]:
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Train one agent; its numbers are those of `Remembered`."""
+    """Train one agent; its numbers are those of `MemoryMeasures`."""
     torch.set_num_threads(1)
     rng = torch.Generator().manual_seed(spec["seed"])
     found = recurrent(spec, rng) if spec["sees"] == "history" else table(spec, rng)
     return Result(asdict(found))
 
 
-def table(spec: dict[str, Any], rng: torch.Generator) -> Remembered:
+def table(spec: dict[str, Any], rng: torch.Generator) -> MemoryMeasures:
     """Train a table: one probability for each difference of counts, up to ``window`` in size, by exact gradients."""
     episodes, lam = spec["episodes"], spec["lam"]
     window = 0 if spec["sees"] == "nothing" else spec["window"]
@@ -112,13 +112,13 @@ def table(spec: dict[str, Any], rng: torch.Generator) -> Remembered:
 def objective(spec: dict[str, Any]) -> Callable[[Tensor], Tensor]:
     """Return the function whose gradient is followed, from the probability of the longer length given d."""
     episodes, lam, paid_by = spec["episodes"], spec["lam"], spec["paid_by"]
-    payments = memory.payments(episodes, lam)
+    payments = memory.rewards(episodes, lam)
 
     def value(probability: Tensor) -> Tensor:
-        visits = memory.reachable(probability, episodes)
+        visits = memory.memory_distribution(probability, episodes)
         if paid_by != PAID_BY[1]:  # a mini-episode is not credited with those after it
             visits = visits.detach()
-        expected = memory.chances(probability)
+        expected = memory.length_probabilities(probability)
         if paid_by != PAID_BY[2]:
             return (visits * (expected * payments).sum(0)).sum()
         rewards = grouped((visits * probability.detach()).sum(-1), spec["group"], episodes, lam)  # [2, E]
@@ -134,7 +134,9 @@ def grouped(marginal: Tensor, group: int, episodes: int, lam: float) -> Tensor:
     """
     discounts = Reward(lam, 1.0, episodes, "averaged").group_discounts(memory.LENGTHS, group)[memory.LENGTHS].double()
     alike = torch.arange(group, dtype=torch.float64)
-    ways = torch.distributions.Binomial(group - 1, memory.chances(marginal).clamp(1e-12, 1 - 1e-12).unsqueeze(-1))
+    ways = torch.distributions.Binomial(
+        group - 1, memory.length_probabilities(marginal).clamp(1e-12, 1 - 1e-12).unsqueeze(-1)
+    )
     return (ways.log_prob(alike).exp() * discounts).sum(-1)
 
 
@@ -161,7 +163,7 @@ def play(policy: Policy, copies: int, spec: dict[str, Any], rng: torch.Generator
     return torch.stack(logits), torch.stack(chosen)
 
 
-def recurrent(spec: dict[str, Any], rng: torch.Generator) -> Remembered:
+def recurrent(spec: dict[str, Any], rng: torch.Generator) -> MemoryMeasures:
     """Train a recurrent policy from sampled meta-episodes; what it does is estimated."""
     policy = untrained(spec["width"], spec["seed"])
     optimiser = torch.optim.Adam(policy.parameters(), lr=spec["lr"])
@@ -177,10 +179,10 @@ def recurrent(spec: dict[str, Any], rng: torch.Generator) -> Remembered:
     with torch.no_grad():
         logits, longer = play(policy, EVALUATED, spec, rng)
     probability = logits.double().sigmoid()
-    return Remembered(
+    return MemoryMeasures(
         memory.binary_entropy(probability.mean(1)).mean().item(),
         memory.binary_entropy(probability).mean().item(),
-        memory.chances(probability).amax(0).mean().item(),
+        memory.length_probabilities(probability).amax(0).mean().item(),
         paid(longer, spec | {"paid_by": PAID_BY[0]}).mean().item(),
     )
 

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from omegaconf import OmegaConf
 
+from drest_torch.choices.adversarial import LEVEL_POLICIES
 from drest_torch.choices.buttons import SHIFTS, closed_form
-from drest_torch.choices.pressure import ARCHETYPES
 from drest_torch.jobs.job import Job
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import EXACT, WORST_CASE, Dots, curve_figure, curves_of, dot_figure
@@ -23,7 +23,7 @@ from drest_torch.studies.robustness.evaluations import ALL, FAMILIES, PROFILED, 
 from drest_torch.studies.shared import check_known
 
 SCRIPTED = {"uniform": "random policy", "most coins": "most coins"}
-"""Scripted policies by what `drest_torch.choices.pressure.ARCHETYPES` calls them."""
+"""Scripted policies by what `drest_torch.choices.adversarial.LEVEL_POLICIES` calls them."""
 PLAIN, BIT = "generalist", "generalist-bit"
 PROJECT = (PLAIN, "generalist-buttons", BIT)
 """The agents of the project."""
@@ -56,7 +56,7 @@ class Key(NamedTuple):
 
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return a run for each agent and scripted policy."""
-    check_known("study.scripted with", cfg.scripted, ARCHETYPES)
+    check_known("study.scripted with", cfg.scripted, LEVEL_POLICIES)
     sets: Any = cfg.levels
     levels: Any = {"levels": OmegaConf.to_container(sets)}
     runs: dict[Key, Job] = {}

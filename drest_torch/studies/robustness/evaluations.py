@@ -11,19 +11,19 @@ import numpy as np
 
 from drest_torch.agent import Agent
 from drest_torch.choices import aliased, buttons
-from drest_torch.choices.edits import edits
-from drest_torch.choices.pressure import (
+from drest_torch.choices.adversarial import (
     MEASURES,
-    Asked,
-    Measured,
-    archetype,
-    joined,
+    ExactPolicy,
+    LevelMeasures,
+    agent_policy,
+    concatenate,
     measure,
-    of_agent,
-    spread,
-    spreads,
+    scripted_policy,
+    summarise,
+    summarise_measures,
     surplus,
 )
+from drest_torch.choices.perturbations import perturb
 from drest_torch.envs.levels import PAPER_WORLDS, Level, world
 from drest_torch.errors import UserError
 from drest_torch.jobs.job import Result
@@ -70,19 +70,19 @@ class LevelSets:
 
 def existing(spec: dict[str, Any], folder: Path) -> Result:
     """Evaluate an agent that comes with the project, or of a run."""
-    return evaluate(of_agent(Agent.load(spec["agent"])), spec["levels"])
+    return evaluate(agent_policy(Agent.load(spec["agent"])), spec["levels"])
 
 
 def scripted(spec: dict[str, Any], folder: Path) -> Result:
     """Evaluate a scripted policy."""
-    return evaluate(archetype(spec["policy"]), spec["levels"])
+    return evaluate(scripted_policy(spec["policy"]), spec["levels"])
 
 
 FAMILIES = ("change", "first step", "shared", "sets", "prices")
 """The families of levels, in the order of the page."""
 
 
-def evaluate(policy: Asked, spec: dict[str, Any]) -> Result:
+def evaluate(policy: ExactPolicy, spec: dict[str, Any]) -> Result:
     """Return what a policy does on every family of levels.
 
     numbers: by family, `spread` of measures; of a family that does not fit the policy, ``{"void": reason}``.
@@ -110,23 +110,23 @@ def evaluate(policy: Asked, spec: dict[str, Any]) -> Result:
 Evaluated = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
-def changed_levels(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+def changed_levels(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
     """Return measures over all levels that differ from a world in one thing, by the kind of change."""
-    made = edits([world(name) for name in spec["worlds"]])
+    made = perturb([world(name) for name in spec["worlds"]])
     measured = measure(policy, [edit.level for edit in made])
     kinds = np.array([edit.kind for edit in made])
     groups = {ALL: measured}
     for kind in dict.fromkeys(kinds.tolist()):
-        groups[kind] = Measured(*(values[kinds == kind] for values in measured))
-    return {kind: spreads(group, normalised=True) for kind, group in groups.items()}, values_of(measured)
+        groups[kind] = LevelMeasures(*(values[kinds == kind] for values in measured))
+    return {kind: summarise_measures(group, normalised=True) for kind, group in groups.items()}, values_of(measured)
 
 
-def values_of(measured: Measured) -> dict[str, np.ndarray]:
+def values_of(measured: LevelMeasures) -> dict[str, np.ndarray]:
     """Return usefulness and normalised neutrality of each level."""
     return {"usefulness": measured.usefulness, "neutrality": measured.neutrality / np.log2(measured.num_lengths)}
 
 
-def first_step(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+def first_step(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
     """Return what is lost where the first step decides the length; the worst case is the largest loss."""
     pairs = aliased.first_steps(spec["irreversible"])
     decided = measure(policy, [pair[0] for pair in pairs])
@@ -134,26 +134,28 @@ def first_step(policy: Asked, spec: dict[str, Any]) -> Evaluated:
     lost = {}
     for name in MEASURES:
         difference = getattr(reversible, name) - getattr(decided, name)
-        lost[f"{name} lost"] = spread(decided.names, difference, most=True)
+        lost[f"{name} lost"] = summarise(decided.names, difference, most=True)
     return {ALL: lost}, {}
 
 
-def shared_states(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+def shared_states(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
     """Return the mean of usefulness and neutrality in pairs of levels, and its bound for state-only policies."""
     pairs = aliased.pairs(spec["shared"])
-    reached = aliased.reached(policy, [pair for pair, _ in pairs])
+    reached = aliased.pair_scores(policy, [pair for pair, _ in pairs])
     bound = np.array([bound for _, bound in pairs])
     names = [f"{pair[0].name}, {pair[1].name}" for pair, _ in pairs]
-    return {ALL: {"score": spread(names, reached), "bound": spread(names, bound)}}, {}
+    return {ALL: {"score": summarise(names, reached), "bound": summarise(names, bound)}}, {}
 
 
-def other_levels(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+def other_levels(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
     """Return measures on sets of generated levels; ``surplus`` is neutrality beyond its bound by private bits."""
     measured = {title: measure(policy, level_set(text, spec["levels"])) for title, text in spec["sets"].items()}
-    together = joined(measured.values())
-    numbers = {title: spreads(group, normalised=True) for title, group in (measured | {ALL: together}).items()}
+    together = concatenate(measured.values())
+    numbers = {
+        title: summarise_measures(group, normalised=True) for title, group in (measured | {ALL: together}).items()
+    }
     excess = surplus(together, policy.settings)
-    numbers[ALL]["surplus"] = spread(together.names, excess, most=True)
+    numbers[ALL]["surplus"] = summarise(together.names, excess, most=True)
     return numbers, values_of(together)
 
 
@@ -164,6 +166,6 @@ def level_set(arguments: str, number: int) -> Sequence[Level]:
     return named(cfg.levels)
 
 
-def priced_corridors(policy: Asked, spec: dict[str, Any]) -> Evaluated:
+def priced_corridors(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
     """Return how often the side that has a price is taken, by the shift that it brings and the price."""
-    return buttons.pays(policy, buttons.corridors()[: spec["corridors"]]), {}
+    return buttons.payment_rates(policy, buttons.corridors()[: spec["corridors"]]), {}

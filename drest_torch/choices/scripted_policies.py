@@ -31,12 +31,12 @@ def _best(menus: Menus, value: Tensor) -> Tensor:
     return _among(menus, value >= most - ROUNDING * most.abs().clamp_min(1))
 
 
-def raw(menus: Menus) -> Tensor:
+def maximise_coins(menus: Menus) -> Tensor:
     """Maximise the expected coins."""
     return _best(menus, menus.gain.sum(-1))
 
 
-def over_m(menus: Menus) -> Tensor:
+def maximise_usefulness(menus: Menus) -> Tensor:
     """Maximise USEFULNESS: the expected share of m(l)."""
     return _best(menus, share_of_best(menus.gain, menus.best.unsqueeze(1)).sum(-1))
 
@@ -75,9 +75,9 @@ def uniform(menus: Menus) -> Tensor:
     return _among(menus, menus.exists)
 
 
-ARCHETYPES: dict[str, Chooser] = {
-    "raw": raw,
-    "over m": over_m,
+MENU_POLICIES: dict[str, Chooser] = {
+    "raw": maximise_coins,
+    "over m": maximise_usefulness,
     "EV + softmax": boltzmann(10.0),
     "Neutrality+": neutrality_plus,
     "ideal": ideal,

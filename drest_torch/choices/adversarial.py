@@ -13,7 +13,7 @@ from torch import Tensor
 
 from drest_torch.agent import Agent
 from drest_torch.choices.attribution import decompose
-from drest_torch.choices.edits import Edit
+from drest_torch.choices.perturbations import Perturbation
 from drest_torch.envs.exact.passing import entered
 from drest_torch.envs.exact.propagator import Reachable, mixture, uniform_policy
 from drest_torch.envs.levels import Level
@@ -27,7 +27,7 @@ MEASURES = ("usefulness", "neutrality", "own")
 
 
 @dataclass(frozen=True)
-class Asked:
+class ExactPolicy:
     """An agent or an archetype, which can be asked what it does on levels."""
 
     settings: int
@@ -44,16 +44,16 @@ class Asked:
         return level_set, reachable, self.tables(level_set, reachable)
 
 
-def enters(reachable: Reachable, tables: Sequence[Tensor], cells: Sequence[Sequence[tuple[int, int]]]) -> Tensor:
+def entry_rates(reachable: Reachable, tables: Sequence[Tensor], cells: Sequence[Sequence[tuple[int, int]]]) -> Tensor:
     """Return [Z, B, n] how often n cells of each level are entered, by table; 0 where no object lies."""
     place, mdp = torch.tensor(cells), reachable.mdp
     spots = torch.arange(len(cells)).unsqueeze(-1) * mdp.num_cells + place[..., 0] * mdp.width + place[..., 1]
     return torch.stack([entered(reachable, table)[spots] for table in tables])
 
 
-def of_agent(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf) -> Asked:
+def agent_policy(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf) -> ExactPolicy:
     """Return an agent that can be asked."""
-    return Asked(
+    return ExactPolicy(
         2**agent.policy.private_bits,
         lambda levels: agent.evaluator(list(levels), memory_gib=memory_gib),
         lambda level_set, reachable: list(level_set.tables(agent.policy, reachable, greedy=greedy)),
@@ -76,20 +76,22 @@ def most_coins(reachable: Reachable) -> Tensor:
     return torch.cat(tables[::-1])
 
 
-ARCHETYPES: dict[str, Callable[[Reachable], Tensor]] = {
+LEVEL_POLICIES: dict[str, Callable[[Reachable], Tensor]] = {
     "uniform": lambda reachable: uniform_policy(reachable.states),
     "most coins": most_coins,
 }
 
 
-def archetype(name: str) -> Asked:
+def scripted_policy(name: str) -> ExactPolicy:
     """Return an archetype that can be asked; it sees everything."""
-    act = ARCHETYPES[name]
+    act = LEVEL_POLICIES[name]
     reward = Reward(0.9, 1.0, 64)
-    return Asked(1, lambda levels: ExactEvaluator(levels, "grid", reward=reward), lambda _, reachable: [act(reachable)])
+    return ExactPolicy(
+        1, lambda levels: ExactEvaluator(levels, "grid", reward=reward), lambda _, reachable: [act(reachable)]
+    )
 
 
-class Measured(NamedTuple):
+class LevelMeasures(NamedTuple):
     """What somebody does on B levels [B]. Neutralities are in bits."""
 
     names: np.ndarray
@@ -102,16 +104,16 @@ class Measured(NamedTuple):
     """Given the private bits and luck: what is left to its own choice."""
 
 
-def joined(several: Iterable[Measured]) -> Measured:
+def concatenate(several: Iterable[LevelMeasures]) -> LevelMeasures:
     """Return what is done on all of several sets of levels."""
-    return Measured(*(np.concatenate(each) for each in zip(*several, strict=True)))
+    return LevelMeasures(*(np.concatenate(each) for each in zip(*several, strict=True)))
 
 
 @torch.no_grad()
-def measure(asked: Asked, levels: Sequence[Level]) -> Measured:
+def measure(asked: ExactPolicy, levels: Sequence[Level]) -> LevelMeasures:
     """Return what somebody does on these levels."""
     if len(levels) > AT_ONCE:
-        return joined(measure(asked, levels[first : first + AT_ONCE]) for first in range(0, len(levels), AT_ONCE))
+        return concatenate(measure(asked, levels[first : first + AT_ONCE]) for first in range(0, len(levels), AT_ONCE))
     level_set, reachable, tables = asked.unrolled(levels)
     arrivals = [reachable.arrivals(table) for table in tables]
     lengths = mixture(arrivals).lengths()
@@ -119,31 +121,33 @@ def measure(asked: Asked, levels: Sequence[Level]) -> Measured:
     own = decompose(reachable, tables).own if level_set.mdp.any_luck else given
     useful = usefulness(lengths.probability, lengths.coins, level_set.optima.best_return)
     found = (level_set.optima.num_lengths, useful, neutrality(lengths.probability), given, own)
-    return Measured(np.array([level.name for level in levels]), *(values.numpy() for values in found))
+    return LevelMeasures(np.array([level.name for level in levels]), *(values.numpy() for values in found))
 
 
-def spread(names: Sequence[str] | np.ndarray, values: np.ndarray, *, most: bool = False) -> dict[str, Any]:
+def summarise(names: Sequence[str] | np.ndarray, values: np.ndarray, *, most: bool = False) -> dict[str, Any]:
     """Return the mean, the worst, which is the least or the ``most``, and where that is."""
     at = int(values.argmax() if most else values.argmin())
     return {"count": len(values), "mean": float(values.mean()), "worst": float(values[at]), "at": str(names[at])}
 
 
-def spreads(measured: Measured, *, normalised: bool = False) -> dict[str, Any]:
+def summarise_measures(measured: LevelMeasures, *, normalised: bool = False) -> dict[str, Any]:
     """Return the `spread` of each of `MEASURES` over the levels; normalised: neutralities ÷ log2 k."""
     found = {name: getattr(measured, name) for name in MEASURES}
     if normalised:
         found |= {name: found[name] / np.log2(measured.num_lengths) for name in ("neutrality", "own")}
-    return {name: spread(measured.names, values) for name, values in found.items()}
+    return {name: summarise(measured.names, values) for name, values in found.items()}
 
 
-def by_kind(asked: Asked, made: Sequence[Edit]) -> dict[str, Any]:
+def summarise_kinds(asked: ExactPolicy, made: Sequence[Perturbation]) -> dict[str, Any]:
     """Return the `spreads` over edits of each kind, and over all."""
     measured = measure(asked, [edit.level for edit in made])
     kinds = np.array([edit.kind for edit in made])
-    of_kinds = {kind: Measured(*(each[kinds == kind] for each in measured)) for kind in dict.fromkeys(kinds.tolist())}
-    return {kind: spreads(several) for kind, several in (of_kinds | {"all": measured}).items()}
+    of_kinds = {
+        kind: LevelMeasures(*(each[kinds == kind] for each in measured)) for kind in dict.fromkeys(kinds.tolist())
+    }
+    return {kind: summarise_measures(several) for kind, several in (of_kinds | {"all": measured}).items()}
 
 
-def surplus(measured: Measured, settings: int) -> np.ndarray:
+def surplus(measured: LevelMeasures, settings: int) -> np.ndarray:
     """Return [B] N − (H(z) + N_z), which is at most 0: private bits decide no more than they hold."""
     return measured.neutrality - (np.log2(settings) + measured.given_bits)

@@ -15,7 +15,7 @@ from drest_torch.envs.objects import KINDS
 
 
 @dataclass(frozen=True)
-class Edit:
+class Perturbation:
     """A level that an edit has made."""
 
     kind: str
@@ -25,14 +25,14 @@ class Edit:
     level: Level
 
 
-def edits(levels: Sequence[Level]) -> list[Edit]:
+def perturb(levels: Sequence[Level]) -> list[Perturbation]:
     """Return all edits that keep the number of lengths, and leave a coin within reach in each of them.
 
     A coin, a button or another object that is taken moves to another free cell; a free cell becomes wall, or a wall is
     cleared; shutdown comes one timestep earlier or later. The map keeps its size.
     """
     made = [
-        Edit(kind, index, replace(level, name=f"{original.name}: {what}"))
+        Perturbation(kind, index, replace(level, name=f"{original.name}: {what}"))
         for index, original in enumerate(levels)
         for kind, what, level in _edits_of(original)
     ]
