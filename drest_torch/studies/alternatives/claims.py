@@ -19,6 +19,8 @@ LEVEL = 0.015
 """Means of usefulness and neutrality within this are level."""
 FAR = 0.1
 """Usefulness and neutrality that are further from those of DReST are far from them."""
+HALF = 0.5
+"""Bits of neutrality; an agent with less is far from neutral."""
 SIGNIFICANT = 0.05
 """The p value below which a difference counts, after the correction for all comparisons."""
 MET = 0.005
@@ -74,8 +76,8 @@ def mean_of(rows: pd.DataFrame, objective: str, measure: str) -> float:
 
 
 def one_length_always(rows: pd.DataFrame) -> bool:
-    """Return whether the bound on each P(l) is met on average, while most levels have one length always taken."""
-    return mean_of(rows, SHARES, "missed_training") <= 0.05 and mean_of(rows, SHARES, "always") >= 0.8
+    """Return whether the bound on each P(l) is nearly met on average, and most levels have one length always taken."""
+    return mean_of(rows, SHARES, "missed_training") <= FAR and mean_of(rows, SHARES, "always") >= 0.8
 
 
 def short_levels(rows: pd.DataFrame) -> pd.Series:
@@ -110,7 +112,7 @@ def a_bit_helps(rows: pd.DataFrame) -> bool:
     """Return whether agents with a private bit are more useful and more neutral, unless the bit is known."""
     found = with_bit(rows)
     without = compared(rows).groupby("objective")[[*BOTH]].mean().loc[found.index]
-    return bool((found[[*BOTH]] > without).all(axis=None) and found.given_bit.max() < FAR)
+    return bool((found[[*BOTH]] > without).all(axis=None) and found.given_bit.max() < HALF)
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
@@ -119,16 +121,18 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "At their best strengths they are level with it, too: the mean differs by at most {best_apart}.": (
         lambda rows: best_apart(rows) <= LEVEL
     ),
-    "No alternative is ahead of DReST by more than {ahead}. After the correction for {comparisons} comparisons, "
-    "{better} of them are ahead at p < 0.05.": lambda rows: differences(rows).apart.max() <= LEVEL,
+    "No alternative is ahead of DReST by more than {ahead}; after the correction for {comparisons} comparisons, the "
+    "number ahead at p < 0.05 is {better}.": lambda rows: differences(rows).apart.max() <= LEVEL,
     "Every price on divergence or entropy, the bound on each P(l) and the default reward are behind DReST at p < 0.05 "
     "after the correction, by {behind} at least.": clearly_behind,
     "A price on divergence or entropy makes agents useful or neutral, and at no strength both: the smaller of the two "
     "is at most {price_least}, where DReST has {drest_least}.": (
         lambda rows: smaller_of_both(rows, "price") < smaller_of_both(rows, DREST) - FAR
     ),
-    "A bound on each mean P(l) does not make agents neutral: on average it is met, while on {always} of the unseen "
-    "levels one length has a probability of at least 99 %.": one_length_always,
+    "A bound on each mean P(l) does not make agents neutral: the mean over training levels misses it by "
+    "{shares_missed} of 1/k, while on {always} of the unseen levels one length has a probability of at least 99 %.": (
+        one_length_always
+    ),
     "Means hide levels that are short of neutral: with a bound of 0.95 on the mean, neutrality is below 0.9 bits on "
     "{short_bound} of the unseen levels, and with DReST on {short_drest}.": lambda rows: (
         short_levels(rows).min() >= FAR
@@ -136,7 +140,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "Not every bound is met on unseen levels: {missed_by} misses it by {missed}.": (
         lambda rows: largest_violation(rows).max() > MET
     ),
-    "A private bit makes agents more useful and more neutral, and they are not neutral given the bit: neutrality is "
+    "A private bit makes agents more useful and more neutral. Given the bit, they are far from neutral: neutrality is "
     "then at most {given_bit} bits.": a_bit_helps,
 }
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
@@ -150,6 +154,7 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "behind": lambda rows: f"{-behind(rows).apart.max():.2f}",
     "price_least": lambda rows: f"{smaller_of_both(rows, 'price'):.2f}",
     "drest_least": lambda rows: f"{smaller_of_both(rows, DREST):.2f}",
+    "shares_missed": lambda rows: f"{mean_of(rows, SHARES, 'missed_training'):.2f}",
     "always": lambda rows: percent(mean_of(rows, SHARES, "always")),
     "short_bound": lambda rows: percent(short_levels(rows)[BOUND]),
     "short_drest": lambda rows: percent(short_levels(rows)[DREST]),
