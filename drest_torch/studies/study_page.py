@@ -7,7 +7,7 @@ which stand
     {{ table("name") }}         a table
     {{ name }}                  a number of NUMBERS, with filters such as {{ name|num(2) }}
     {{ claim("The best") }}     the claim of CLAIMS that begins with these words
-    {{ claims() }}              all claims, as a list
+    {{ claims() }}              all claims, as a list; claims("The best", "A few") are those that begin so
 
 A quick version has no claims, and no column `PAPER`: so few agents allow no conclusion.
 """
@@ -128,7 +128,7 @@ class _StudyTemplate(Template):
         return self.record.is_complete and not self.record.quick
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        return {"figure": self.figure, "table": self.table_of, "claim": self.claim_of, "claims": self.all_claims}
+        return {"figure": self.figure, "table": self.table_of, "claim": self.claim_of, "claims": self.list_of_claims}
 
     def source(self) -> str:
         text = super().source()
@@ -161,20 +161,25 @@ class _StudyTemplate(Template):
 
     def claim_of(self, beginning: str) -> Markup:
         """Place a claim, or the sentence that it does not hold; nothing where the page draws no conclusion."""
+        sentence = self._beginning_with(beginning)
+        if not self.concludes:
+            return Markup("")
+        return self._sentence(sentence)
+
+    def _beginning_with(self, beginning: str) -> str:
         sentences = [sentence for sentence in self.study.CLAIMS if sentence.startswith(beginning)]
         if len(sentences) != 1:
             raise StudyError(f"{self.path}: {len(sentences)} claims begin with '{beginning}'; expected one")
-        if not self.concludes:
-            return Markup("")
-        return self._sentence(sentences[0])
+        return sentences[0]
 
-    def all_claims(self) -> Markup:
-        """Place the list of all claims, with ✓ or ✗."""
+    def list_of_claims(self, *beginnings: str) -> Markup:
+        """Place a list of claims, with ✓ or ✗: of those that begin with these words, or of all."""
+        sentences = [self._beginning_with(beginning) for beginning in beginnings] or [*self.study.CLAIMS]
         if not self.concludes:
             return Markup("")
         lines = []
-        for sentence, function in self.study.CLAIMS.items():
-            holds = self._made(function)
+        for sentence in sentences:
+            holds = self._made(self.study.CLAIMS[sentence])
             if holds is not None:
                 lines.append(f"{MARKS[bool(holds)]} {self._filled(sentence)}")
         return self.mark(Checklist(lines)) if lines else Markup("")

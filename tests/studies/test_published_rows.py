@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.blocks import Plot, Prose, Table
 from drest_torch.report.html import write_page
 from drest_torch.studies.catalogue import STUDIES
 from drest_torch.studies.engine import beside
@@ -12,7 +12,7 @@ from drest_torch.studies.study_page import claims_of, study_page
 from drest_torch.studies.study_rows import MOST_BYTES, digest_of, read_rows
 from tests.helpers.chromium import check_page, needs_chromium
 from tests.helpers.documents import ROOT
-from tests.helpers.studies import composed_study
+from tests.helpers.studies import composed_study, page_text
 
 FILES = sorted((ROOT / "docs" / "results").glob("*.csv"))
 each_study = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
@@ -72,6 +72,14 @@ def test_every_table_is_made_and_placed(path):
         assert isinstance(made, Table)
         assert made.rows
         assert f'"{name}"' in text
+
+
+@each_study
+def test_every_claim_is_on_the_page(path):
+    study, (rows, record) = STUDIES[path.stem], read_rows(path)
+    text = page_text(study_page(study, rows, record).blocks)
+    claims = (page_text([Prose(claim)]) for claim in claims_of(study, rows))
+    assert [claim for claim in claims if claim not in text] == []
 
 
 @each_study

@@ -15,7 +15,7 @@ from drest_torch.report.figures import Curve, curve_figure
 from drest_torch.report.html import in_site, render
 from drest_torch.report.tables import PAPER
 from drest_torch.studies import study_rows
-from drest_torch.studies.engine import Done
+from drest_torch.studies.engine import Done, beside
 from drest_torch.studies.study_page import claims_of, question_of, study_page, title_of
 from drest_torch.studies.study_rows import Record, listed, read_rows, record_of, write_rows
 from drest_torch.tracking.provenance import append_provenance
@@ -94,6 +94,16 @@ def test_a_claim_that_fails_is_marked(study):
     page = study_page(study, ROWS, RECORD)
     (claims,) = [block for block in all_blocks(page.blocks) if isinstance(block, Checklist)]
     assert claims.sentences == ["✓ It is 0.6.", "✗ No: 1."]
+
+
+def test_a_list_has_the_claims_that_begin_with_its_words(study):
+    path = beside(study, ".md")
+    path.write_text(path.read_text("utf-8").replace("claims()", 'claims("No")'), "utf-8")
+    (claims,) = [block for block in all_blocks(study_page(study, ROWS, RECORD).blocks) if isinstance(block, Checklist)]
+    assert claims.sentences == ["✗ No: 1."]
+    path.write_text(path.read_text("utf-8").replace('claims("No")', 'claims("Yes")'), "utf-8")
+    with pytest.raises(StudyError, match="0 claims begin with 'Yes'; expected one"):
+        study_page(study, ROWS, RECORD)
 
 
 def test_a_claim_in_a_sentence_says_that_it_fails(study):
