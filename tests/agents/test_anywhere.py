@@ -88,7 +88,10 @@ def test_an_agent_acts_in_gymnasium_behind_the_same_timer(pole):
     ("env", "further"),
     [
         ({"factory": f"{COUNTING}:boxes", "copies": 16, "base": 4, "delays": [3], "floor": -2}, {}),
-        ({"factory": f"{COUNTING}:several", "copies": 16, "base": 4, "delays": [3]}, {"policy": {"private_bits": 1}}),
+        (
+            {"factory": f"{COUNTING}:two_actions", "copies": 16, "base": 4, "delays": [3]},
+            {"policy": {"private_bits": 1}},
+        ),
         (CLOCK, {"policy": "recurrent"}),
         ({"id": "Taxi-v4", "base": 4, "delays": [3], "floor": -10}, {}),
     ],

@@ -20,7 +20,7 @@ from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.tabular_agents import Tables
 from drest_torch.reward import Reward
 from tests.helpers.simulator import random_level
-from tests.helpers.tabular_twin import LONGEST, UINT64, Reached, Told, ready, reference_agent, rules_of, threads
+from tests.helpers.tabular_twin import LONGEST, UINT64, Reached, TabularRules, ready, reference_agent, rules_of, threads
 
 SMALL = parse_level("shutdown: 3\nC1 A B2\nC2 . C3", name="small")
 LUCKY = parse_level("shutdown: 3\nclock: moves\nC2 B1@0.5 .\n. A #\nB2@0.8 . C0.5", name="lucky")
@@ -48,7 +48,7 @@ def random_logits(seed: int, *shape: int, scale: float = 1.0) -> torch.Tensor:
     return torch.randn(*shape, NUM_ACTIONS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
 
 
-def checked(level: Level, told: Told, seed: int, logits: torch.Tensor, episodes: int) -> Reached:
+def checked(level: Level, told: TabularRules, seed: int, logits: torch.Tensor, episodes: int) -> Reached:
     """Check that an agent of the kernel becomes all that the reference says, and return that."""
     tables, optima, shape = ready(level, told.gamma)
     state = begun(tables, [seed], logits)
@@ -66,8 +66,8 @@ def checked(level: Level, told: Told, seed: int, logits: torch.Tensor, episodes:
 MOVES = world("fewer_for_longer").with_clock("moves")
 
 
-def random_told(rng: random.Random) -> Told:
-    return Told(
+def random_told(rng: random.Random) -> TabularRules:
+    return TabularRules(
         lam=rng.uniform(0.5, 1),
         gamma=rng.choice((1.0, 0.9, 0.7)),
         episodes_per_meta=rng.randint(1, 40),
@@ -83,12 +83,12 @@ def random_told(rng: random.Random) -> Told:
 
 
 SPECIAL = [
-    Told(epsilon=(0.0, 0.0)),
-    Told(lam=0.7, clip=0.4),
-    Told(episodes_per_meta=1, lam=0.3),
-    Told(divide="seen", gamma=0.7, epsilon=(0.9, 0.9)),
-    Told(discount_bumps=False, gamma=0.8),
-    Told(decay_episodes=300, lr=(0.01, 0.9), epsilon=(0.01, 0.8)),
+    TabularRules(epsilon=(0.0, 0.0)),
+    TabularRules(lam=0.7, clip=0.4),
+    TabularRules(episodes_per_meta=1, lam=0.3),
+    TabularRules(divide="seen", gamma=0.7, epsilon=(0.9, 0.9)),
+    TabularRules(discount_bumps=False, gamma=0.8),
+    TabularRules(decay_episodes=300, lr=(0.01, 0.9), epsilon=(0.01, 0.8)),
 ]
 
 
@@ -105,7 +105,7 @@ def test_agents_on_all_kinds_of_levels_told_all_kinds_of_things_are_each_the_slo
 
 
 def test_mini_episodes_that_are_cut_off_teach_nothing_and_are_not_counted():
-    level, told = SMALL.with_clock("moves"), Told(gamma=0.9, lam=0.5, epsilon=(0.0, 0.0), divide="seen")
+    level, told = SMALL.with_clock("moves"), TabularRules(gamma=0.9, lam=0.5, epsilon=(0.0, 0.0), divide="seen")
     tables, optima, _ = ready(level, told.gamma)
     logits = torch.zeros(len(tables.target), NUM_ACTIONS, dtype=torch.float64)
     logits[:, 0] = 8.7  # up, into the wall: a move is made once in 2,000 steps
@@ -124,7 +124,7 @@ def test_only_differences_of_logits_count_however_large_they_are():
     logits = random_logits(14, len(tables.target))
     states = {shift: begun(tables, range(4), logits + shift) for shift in (0.0, 800.0, -800.0)}
     for shift, state in states.items():
-        play(tables, rules_of(Told(), optima), state, 100)
+        play(tables, rules_of(TabularRules(), optima), state, 100)
         assert state.logits - shift == pytest.approx(states[0.0].logits, abs=1e-9)
 
 
@@ -134,7 +134,7 @@ def rows_of(state: TableState, agents: Any) -> TableState:
 
 def test_an_agent_depends_on_its_seed_and_not_on_others_pieces_or_threads():
     tables, optima, _ = ready(LUCKY)
-    rules = rules_of(Told(), optima)
+    rules = rules_of(TabularRules(), optima)
     before = begun(tables, range(100, 124), random_logits(8, 24, len(tables.target)))
 
     def later(chosen: Any = slice(None), pieces: Sequence[int] = (100,), **changes: Any) -> TableState:

@@ -1,7 +1,7 @@
-"""Pages judged by a real browser: Chromium without a window, driven by its command line alone.
+"""A check of the layout of pages in headless Chromium, driven by its command line.
 
-A window cannot be narrower than 500 pixels. So the page stands in a frame of the asked width, whose document
-is measured by the script of the page around it: the page itself is looked at as it is, with no script in it.
+No window can be narrower than 500 pixels, so the page is shown in a frame of the required width. A script in the
+surrounding page measures the frame; the page itself is unchanged.
 """
 
 import html
@@ -22,19 +22,19 @@ needs_chromium = pytest.mark.skipif(BROWSER is None, reason="neither chromium no
 _FRAME = """<!DOCTYPE html><html style="color-scheme: {scheme}"><head><meta charset="utf-8"><base href="{base}">
 <style>body {{ margin: 0 }} iframe {{ display: block; border: 0; width: {width}px; height: 900px }}</style></head>
 <body><iframe srcdoc="{page}"></iframe><script>addEventListener("load", () => {{ {script} }})</script></body></html>"""
-"""A page with the page in a frame; it looks for what stands beside it where the page stands."""
+"""A page that shows the checked page in a frame; relative links are those of the checked page."""
 _OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions"),
     *("--no-first-run", "--virtual-time-budget=5000", "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom"),
-    "--hide-scrollbars",  # a phone's lie over the page
+    "--hide-scrollbars",  # on a phone they lie over the page
 )
 
 
 def check_page(path, width, dark):
-    """Return what is wrong with a page at this width, one sentence each: what sticks out, and which images are missing.
+    """Return one sentence for each element of a page that overflows this width, and for each missing image.
 
-    A table may scroll, but its first column of numbers has to be in view. What is folded away is opened first. Nothing
-    can be fetched from the network.
+    Folded details are opened first. A table may scroll, but its first column of numbers has to be in view. The browser
+    has no access to the network.
     """
     parts = {"base": html.escape(path.resolve().as_uri()), "page": html.escape(path.read_text("utf-8"))}
     scheme = "dark" if dark else "light"
@@ -43,19 +43,20 @@ def check_page(path, width, dark):
         frame.write_text(_FRAME.format(scheme=scheme, width=width, script=_MEASURE, **parts), "utf-8")
         command = [
             *(BROWSER, *_OPTIONS, f"--window-size={max(width, 500)},900"),  # no window is narrower
-            f"--user-data-dir={folder}/profile",  # several browsers can then run at a time
+            f"--user-data-dir={folder}/profile",  # so that browsers can run at the same time
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
             frame.as_uri(),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)
-    found = re.search(r'<pre id="found">([^<]*)</pre>', done.stdout)
-    assert found is not None, f"{path}: the browser has not measured the page\n{done.stdout[-2000:]}"
-    measured = json.loads(unquote(found[1]))
-    assert (measured["width"], measured["dark"]) == (width, dark)
+        process = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=120, check=True)
+    match = re.search(r'<pre id="measured">([^<]*)</pre>', process.stdout)
+    assert match is not None, f"{path}: the browser has not measured the page\n{process.stdout[-2000:]}"
+    measured = json.loads(unquote(match[1]))
+    assert measured["width"] == width
+    assert measured["dark"] == dark
     return measured["complaints"]
 
 
-# Elements and lines of text are both looked at: a word may stick out of an element that does not.
+# Elements and lines of text are both measured: a word may overflow an element that does not overflow the page.
 _MEASURE = r"""
 const frame = document.querySelector("iframe");
 const view = frame.contentWindow, page = frame.contentDocument, width = view.innerWidth;
@@ -63,7 +64,7 @@ const dark = view.matchMedia("(prefers-color-scheme: dark)").matches;
 page.querySelectorAll("details").forEach(details => { details.open = true; });
 const complaints = [], seen = page.documentElement.scrollWidth;
 if (seen > width) complaints.push(`the page is ${seen} pixels wide in a window of ${width}`);
-const inside = element => {  // what scrolls inside itself, or one pixel that only a screen reader finds
+const inside = element => {  // an element that scrolls, or a single pixel for screen readers
   for (let above = element; above && above !== page.body; above = above.parentElement) {
     const overflow = view.getComputedStyle(above).overflowX;
     if (["auto", "scroll"].includes(overflow)) return true;
@@ -99,6 +100,6 @@ for (const table of page.querySelectorAll("table")) {
 for (const image of page.images)
   if (!image.complete || image.naturalWidth === 0)
     complaints.push(`image missing: ${(image.getAttribute("alt") || image.getAttribute("src") || "").slice(0, 60)}`);
-const found = encodeURIComponent(JSON.stringify({ width, dark, complaints }));
-document.documentElement.innerHTML = `<body><pre id="found">${found}</pre></body>`;
+const measured = encodeURIComponent(JSON.stringify({ width, dark, complaints }));
+document.documentElement.innerHTML = `<body><pre id="measured">${measured}</pre></body>`;
 """

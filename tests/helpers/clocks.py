@@ -1,4 +1,4 @@
-"""Environments of somebody else's, for tests: a Gymnasium one with its own timer, and functions that make some."""
+"""Third-party environments for tests: a Gymnasium environment with a timer, and factories of TorchRL environments."""
 
 import gymnasium
 import numpy as np
@@ -6,7 +6,7 @@ from torchrl.envs import GymEnv
 
 
 class Clock(gymnasium.Env):
-    """Ends after 3 steps, or after 5 if action 1 was taken in the first; every other step pays 1."""
+    """An environment that ends after 3 steps, or after 5 if the first action is 1; action 0 pays 1."""
 
     metadata = {"render_modes": ["rgb_array"]}
     action_space = gymnasium.spaces.Discrete(2)
@@ -18,23 +18,23 @@ class Clock(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.time, self.end = 0, 3
-        return self._shown(), {}
+        return self._observation(), {}
 
     def step(self, action):
         if action == 1 and self.time == 0:
             self.end = 5
         self.time += 1
-        return self._shown(), float(action == 0), self.time == self.end, False, {}
+        return self._observation(), float(action == 0), self.time == self.end, False, {}
 
     def render(self):
         return None if self.render_mode is None else np.full((20, 30, 3), 40 * self.time, np.uint8)
 
-    def _shown(self):
+    def _observation(self):
         return np.array([self.time, self.end], np.float32)
 
 
 gymnasium.register("Clock-v0", Clock)
-gymnasium.register("Dark-v0", lambda: Clock())  # which takes no mode to render in
+gymnasium.register("Dark-v0", lambda: Clock())  # does not take ``render_mode``
 
 
 def clock(render_mode=None):

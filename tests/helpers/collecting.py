@@ -1,4 +1,4 @@
-"""Batches of gridworlds for tests, and a replay of what was collected."""
+"""Batches of gridworlds for tests, and their replay in the simulator."""
 
 from typing import NamedTuple
 
@@ -18,35 +18,39 @@ NINE = [world(name) for name in PAPER_WORLDS]
 TINY = parse_level("shutdown: 1\nC1 A B2\n. . C3", name="tiny")
 
 
-class Made(NamedTuple):
+class Setup(NamedTuple):
+    """Slots of gridworlds with a policy and a reward."""
+
     worlds: Gridworlds
     policy: Policy
     reward: Reward
     rng: torch.Generator
 
     def collect(self, policy=None):
-        """Return a batch of this policy."""
+        """Return a batch collected with this policy, or with that of the setup."""
         actor = self.worlds.actor(self.policy if policy is None else policy)
         return self.worlds.collector(actor).collect(self.rng)
 
 
-def make(levels, *, counting="averaged", episodes=6, lam=0.8, gamma=0.9, normalise=True, at_least=(1, 1), **of_worlds):
-    """Worlds of levels; what is told ``of_worlds`` is for `Gridworlds.on`."""
+def make(levels, *, counting="averaged", episodes=6, lam=0.8, gamma=0.9, normalise=True, at_least=(1, 1), **options):
+    """Return gridworlds of levels with a random policy; ``options`` are passed to `Gridworlds.on`."""
     mdp = compile_levels(levels, at_least=at_least)
     observe = make_observation("grid", mdp)
     reward = Reward(lam, gamma, episodes, counting, normalise=normalise)
-    of_worlds = {"slots": 32, "group": 4, "private_bits": 0} | of_worlds
-    worlds = Gridworlds.on(mdp, solve(mdp, gamma), observe, **of_worlds)
+    options = {"slots": 32, "group": 4, "private_bits": 0} | options
+    worlds = Gridworlds.on(mdp, solve(mdp, gamma), observe, **options)
     worlds.pay(reward, shows_counts=counting == "sequential")
     torch.manual_seed(1)
-    bits = of_worlds["private_bits"]
+    bits = options["private_bits"]
     policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(16, 1), scale=observe.scale, private_bits=bits)
     for parameter in policy.parameters():
         parameter.data.mul_(3)
-    return Made(worlds, policy, reward, torch.Generator().manual_seed(0))
+    return Setup(worlds, policy, reward, torch.Generator().manual_seed(0))
 
 
 class Played(NamedTuple):
+    """A mini-episode in a batch."""
+
     level: int
     length: int
     coins: float
@@ -54,29 +58,34 @@ class Played(NamedTuple):
     steps: slice
 
 
-def replayed(batch, made):
-    """The mini-episodes of each slot, in their order, by the simulator, on the level its first step shows."""
-    mdp, found = made.worlds.base.mdp, []
-    ended, paid = batch["next", "mini_done"].squeeze(-1), batch["next", "reward"].squeeze(-1)
+def replayed(batch, setup):
+    """Return the mini-episodes of each slot in order, replayed in the simulator from the level of their first step."""
+    mdp = setup.worlds.base.mdp
+    ended = batch["next", "mini_done"].squeeze(-1)
+    paid = batch["next", "reward"].squeeze(-1)
+    slots = []
     for slot in range(len(batch)):
-        mine, first = [], 0
+        episodes = []
+        first = 0
         for last in ended[slot].nonzero().flatten().tolist():
             spot, taken, time_left = mdp.states.of(batch["state"][slot, first])
             level = int(mdp.level_of(spot))
-            assert (spot, taken, time_left) == (mdp.start[level], 0, mdp.shutdown[level])
+            assert spot == mdp.start[level]
+            assert taken == 0
+            assert time_left == mdp.shutdown[level]
             state, coins = Simulator(mdp.levels[level]), 0.0
             for action in batch["action"][slot, first : last + 1].tolist():
                 assert not state.done
-                coins += made.reward.gamma**state.ticks * state.step(action)
+                coins += setup.reward.gamma**state.ticks * state.step(action)
             assert state.done
             assert not paid[slot, first:last].any()
-            mine.append(Played(level, state.ticks, coins, paid[slot, last].item(), slice(first, last + 1)))
+            episodes.append(Played(level, state.ticks, coins, paid[slot, last].item(), slice(first, last + 1)))
             first = last + 1
         assert not paid[slot, first:].any()
-        found.append(mine)
-    return found
+        slots.append(episodes)
+    return slots
 
 
-def best_of(made, level, length):
-    optima = made.worlds.base.optima
+def best_of(setup, level, length):
+    optima = setup.worlds.base.optima
     return optima.best_return[level, optima.lengths[level] == length].item()

@@ -11,7 +11,7 @@ from tests.helpers.documents import ROOT
 
 
 class Done(NamedTuple):
-    """What a command came to."""
+    """The exit status and output of a command."""
 
     code: int
     out: str
@@ -19,7 +19,7 @@ class Done(NamedTuple):
 
     @property
     def sentence(self):
-        """Our own message: one line, and nothing else."""
+        """The error message of a user's mistake: a single line."""
         assert self.code == 2, self.err
         assert self.err.startswith("drest_torch: ")
         assert self.err.count("\n") == 1
@@ -27,20 +27,20 @@ class Done(NamedTuple):
 
 
 class Terminal(io.StringIO):
-    """A stream that says that it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self):
         return True
 
     def plain(self):
-        """What was written, without its control sequences."""
+        """Return the text that was written, without control sequences."""
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.getvalue())
 
 
 def python(*arguments, cwd=ROOT, status=0, **variables):
-    """Run Python with these arguments in a process of its own, and return what it prints; it ends with this status."""
+    """Run Python in a new process, check its exit status, and return its output (of an error, its messages)."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
     command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == status, f"{arguments}\n{done.stdout}\n{done.stderr}"
-    return done.stderr if status else done.stdout
+    process = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == status, f"{arguments}\n{process.stdout}\n{process.stderr}"
+    return process.stderr if status else process.stdout

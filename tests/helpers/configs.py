@@ -1,4 +1,4 @@
-"""Configurations of tests, and what is written about them."""
+"""Configurations for tests, and the keys of all of them."""
 
 from dataclasses import fields
 
@@ -19,7 +19,7 @@ def preset(name, *overrides):
 
 
 def keys():
-    """Every ``(part of the configuration, key)``, but those of the generator, which reads all of its own."""
+    """Return every ``(part of the configuration, key)`` except those of the generator, which reads all its keys."""
     schemas = {
         "": [config.Config, config.EvaluateConfig, config.CheckConfig],
         "algo": [ALGORITHMS[name].Config for name in ALGORITHMS],
@@ -30,4 +30,8 @@ def keys():
         "logger": [config.LoggerConfig],
         "test": [config.TestConfig],
     }
-    return {(part, key.name) for part, several in schemas.items() for schema in several for key in fields(schema)}
+    names = set()
+    for part, classes in schemas.items():
+        for schema in classes:
+            names |= {(part, key.name) for key in fields(schema)}
+    return names

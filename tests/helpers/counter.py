@@ -1,4 +1,4 @@
-"""A Gymnasium environment with every kind of space. Nothing here imports torch, so that workers start fast."""
+"""A Gymnasium environment with every kind of space. It does not import torch, so that workers start fast."""
 
 import os
 import signal

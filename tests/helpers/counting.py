@@ -1,4 +1,4 @@
-"""An environment that counts, for tests of what is put around environments, and what a shutdown timer makes of it."""
+"""A TorchRL environment that counts its steps, and a simulation of a shutdown timer around it, in plain Python."""
 
 import sys
 from functools import partial
@@ -15,10 +15,10 @@ ACTIONS = 3
 
 
 class Counting(EnvBase):
-    """Shows the steps since its reset and its last action, and pays the number of these steps plus the action.
+    """An environment that observes the steps since its reset and its last action.
 
-    ``ends`` are the steps after which the slots end, None: they never do. With ``levels`` a reset takes a level seed,
-    which is shown. The reward is ``pay`` · (steps + action), in this precision.
+    A slot ends after ``ends`` steps (None: never). With ``levels`` a reset takes a level seed, which is observed.
+    The reward is ``pay`` · (steps + action), in this precision.
     """
 
     batch_locked = True
@@ -48,12 +48,14 @@ class Counting(EnvBase):
     def _set_seed(self, seed):
         pass
 
-    def _shown(self):
-        shown = {"observation": torch.cat((self.count.float(), self.last), -1)}
-        return TensorDict(shown | ({"level": self.level.clone()} if self.levels else {}), batch_size=self.batch_size)
+    def _observation(self):
+        entries = {"observation": torch.cat((self.count.float(), self.last), -1)}
+        if self.levels:
+            entries["level"] = self.level.clone()
+        return TensorDict(entries, batch_size=self.batch_size)
 
     def chosen(self, tensordict):
-        """Return the slots that a reset is of."""
+        """Return the slots that are reset."""
         every = torch.ones_like(self.count, dtype=torch.bool)
         return every if tensordict is None else tensordict.get("_reset", every).reshape(every.shape)
 
@@ -63,7 +65,7 @@ class Counting(EnvBase):
         seeds = unseeded if tensordict is None else tensordict.get("level_seed", unseeded)
         self.level = torch.where(chosen, seeds, self.level)
         self.count, self.last = self.count * ~chosen, self.last * ~chosen
-        return self._shown()
+        return self._observation()
 
     def _step(self, tensordict):
         action = tensordict["action"]
@@ -77,15 +79,14 @@ class Counting(EnvBase):
         done = self.count == self.ends
         ends = {"done": done, "terminated": done.clone(), "truncated": torch.zeros_like(done)}
         reward = self.pay * (self.count + self.last)
-        return self._shown().update({"reward": reward.to(self.precision), **ends})
+        return self._observation().update({"reward": reward.to(self.precision), **ends})
 
 
 def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="absorb", idle="repeat"):
-    """Yield what a timer around `Counting` has to say, in plain Python: one mini-episode after the other.
+    """Simulate a shutdown timer around `Counting`; yield (observation, reward, timer, number of delays, shutdown).
 
-    ``steps`` are (whether a delay is asked for, the action otherwise, which with ``idle=None`` is taken in any case).
-    Instead of whether, a function may say so of what is shown after the step. What is said: the observation, the
-    reward, the timer, the number of delays, and whether this is shutdown.
+    ``steps`` are pairs: True to ask for a delay (or a function of the observation after the step that returns this),
+    and the action. With ``idle=None`` the action is also taken by a step that asks for a delay.
     """
     longest = base + sum(delays)
     down = True
@@ -117,13 +118,13 @@ def timed(steps, *, base, delays=(), window=None, cost=0.0, end=None, ended="abs
         yield seen, reward, timer, used, down
 
 
-# ------------------------------------------------------------------------------------ factories of runs
+# --------------------------------------------------------------------------------- factories for runs
 
 
 counting = Counting
-# Slots with an end of their own, and actions that are a box, or two choices at once.
+# Slots that end after 5 steps, with a continuous action or with two discrete actions.
 boxes = partial(Counting, (16,), 5, "box")
-several = partial(Counting, (16,), 5, "several")
+two_actions = partial(Counting, (16,), 5, "several")
 eight_slots, forty_slots, plane = (partial(Counting, batch) for batch in ((8,), (40,), (4, 4)))
 
 
@@ -140,18 +141,18 @@ def leaves_too(tensordict):
 
 
 class OneLength(Counting):
-    """Says itself that every mini-episode has the first of two lengths."""
+    """An environment that reports the first of two lengths for every mini-episode."""
 
     def __init__(self, batch=(), **options):
         super().__init__(batch, **options)
         self.observation_spec["mini_len"] = Categorical(2, shape=(*batch, 1), dtype=torch.int64)
 
-    def _shown(self):
-        return super()._shown().set("mini_len", torch.zeros_like(self.count))
+    def _observation(self):
+        return super()._observation().set("mini_len", torch.zeros_like(self.count))
 
 
 class Broken(Counting):
-    """Fails in its second step."""
+    """An environment that fails in its second step."""
 
     def _step(self, tensordict):
         if self.count.any():
@@ -160,14 +161,14 @@ class Broken(Counting):
 
 
 class Growing(Counting):
-    """Shows how often it was reset."""
+    """An environment that adds the number of its resets to the observation."""
 
     resets = 0
 
     def _reset(self, tensordict=None, **kwargs):
         self.resets += 1
-        shown = super()._reset(tensordict, **kwargs)
-        return shown.set("observation", shown["observation"] + self.resets)
+        first = super()._reset(tensordict, **kwargs)
+        return first.set("observation", first["observation"] + self.resets)
 
 
 def number():
@@ -175,7 +176,7 @@ def number():
 
 
 def worlds():
-    """An environment with mini-episodes, lengths and m of its own."""
+    """Return an environment that reports mini-episodes, lengths and m itself."""
     return GridworldEnv([world("example")], 8, episodes_per_meta=4, observation="vector")
 
 

@@ -1,4 +1,4 @@
-"""Training that is repeated with several threads, and operations whose result depends on which of them is first."""
+"""Repeated training with threads, and the detection of operations whose result depends on the order of threads."""
 
 import json
 
@@ -12,13 +12,13 @@ from drest_torch.training.run import start
 from tests.helpers.runs import QUIET
 
 WRITES = ("index_put", "put", "index_copy")
-"""The operations that write to the places that indices name: torch promises no order where two name the same one."""
+"""Operations that write to indexed places: torch promises no order where two indices are equal."""
 
 
 class OneWriter(TorchDispatchMode):
-    """Names an operation that writes several numbers to one place, which threads do in whatever order they come.
+    """A check that no operation writes two numbers to the same place, where the order of threads would decide.
 
-    An index in brackets is one of these in the backward pass; the gradient of ``index_select`` keeps to one order.
+    The backward pass of an index in brackets is such an operation; that of ``index_select`` is deterministic.
     """
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -26,17 +26,17 @@ class OneWriter(TorchDispatchMode):
         if name in WRITES:
             values = args[-1] if name == "index_copy" else args[2]
             places = _places(args[0], args[1:-1] if name == "index_copy" else args[1])
-            several = len(places) - len(places.unique())
-            # One value for all, as in ``used[key] = True``, is the same whoever comes last.
-            assert not several or values.numel() == 1, (
-                f"{func} writes to {several} places of a tensor {list(args[0].shape)} more than once; use index_select "
+            shared = len(places) - len(places.unique())
+            # A single value for all places, as in ``used[key] = True``, does not depend on the order.
+            assert not shared or values.numel() == 1, (
+                f"{func} writes to {shared} places of a tensor {list(args[0].shape)} more than once; use index_select "
                 "in the forward pass, or index_add or scatter_reduce here"
             )
         return func(*args, **(kwargs or {}))
 
 
 def _places(tensor, indices):
-    """Return the places in a tensor, seen as a row of numbers, that indices name; None stands for a whole dimension."""
+    """Return the places of a flattened tensor that indices select; None is a whole dimension."""
     numbers = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
     if isinstance(indices, torch.Tensor):
         return indices.reshape(-1)
@@ -46,7 +46,7 @@ def _places(tensor, indices):
 
 
 def trained(folder, *words, updates=2):
-    """Return everything that training comes to, as bytes: weights, moments of the optimiser, metrics, an evaluation."""
+    """Train, and return as bytes the weights, moments of the optimiser, metrics and an evaluation."""
     run = start(compose(*QUIET, f"run_dir={folder}", *words))
     try:
         metrics = [*(run.update() for _ in range(updates)), run.task.watch(run.algorithm.policy)]
@@ -54,5 +54,5 @@ def trained(folder, *words, updates=2):
     finally:
         run.task.close()
         disown(folder)
-    found = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
-    return found | {"metrics": json.dumps(metrics).encode()}
+    results = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
+    return results | {"metrics": json.dumps(metrics).encode()}

@@ -1,4 +1,4 @@
-"""The documentation as tests see it: its scripts as modules, and its pages as blocks of code."""
+"""The documentation in tests: its scripts as modules, and its pages as blocks of code."""
 
 import importlib.util
 import re
@@ -9,7 +9,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name not in ("studies", "my_study"))
-"""All but the pages of studies, which are drawn from their rows."""
+"""All pages except those of studies, which are generated from rows."""
 
 _BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n((?:# (\S+\.py)\n)?.*?)^```$", re.DOTALL | re.MULTILINE)
 _INCLUDED = re.compile(r"^```\{literalinclude\} (my_\S+)\n:language: (\w+)\n```$", re.MULTILINE)
@@ -32,22 +32,22 @@ class Block:
     language: str
     text: str
     file: str
-    """The name of the file that the page or its first line gives it, or nothing."""
+    """The name of the file in the page or in the first line of the block; may be empty."""
 
     @property
     def promised(self) -> list[str]:
-        """Return what the comments behind ``print`` say is printed."""
+        """The output that comments behind ``print`` promise."""
         return _PROMISE.findall(self.text)
 
     def write(self, folder: Path) -> None:
-        """Write the file that the block shows."""
+        """Write the block to its file in a folder."""
         path = folder / self.file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.text, encoding="utf-8")
 
 
 def blocks(page: Path, heading: str | None = None) -> list[Block]:
-    """Return the blocks of code of a page, or of its section with this heading, in their order."""
+    """Return the blocks of code of a page, or of its section with this heading, in order."""
     text = _INCLUDED.sub(
         lambda file: f"```{file[2]}\n{(page.parent / file[1]).read_text('utf-8')}```", page.read_text("utf-8")
     )
@@ -58,15 +58,15 @@ def blocks(page: Path, heading: str | None = None) -> list[Block]:
     return [Block(language, code, name or first) for name, language, code, first in _BLOCK.findall(text)]
 
 
-def commands(several: list[Block]) -> list[list[str]]:
-    """Return the words of each command ``drest`` in blocks of bash, after ``drest``."""
-    texts = [block.text.replace("\\\n", " ") for block in several if block.language == "bash"]
+def commands(section: list[Block]) -> list[list[str]]:
+    """Return the arguments of each command ``drest`` in blocks of bash."""
+    texts = [block.text.replace("\\\n", " ") for block in section if block.language == "bash"]
     lines = [line for text in texts for line in text.splitlines()]
     return [shlex.split(line)[1:] for line in lines if line.startswith("drest ")]
 
 
 def follow(page: str, heading: str, folder: Path) -> list[str]:
-    """Write the files that a section shows into a folder, and return the words of its first command ``drest``."""
+    """Write the files of a section into a folder, and return the arguments of its first command ``drest``."""
     section = blocks(ROOT / "docs" / f"{page}.md", heading)
     for block in section:
         if block.file:
@@ -75,7 +75,7 @@ def follow(page: str, heading: str, folder: Path) -> list[str]:
 
 
 def script(page: str, name: str) -> ModuleType:
-    """Return a file that a page shows as a module."""
+    """Return a file printed in a page as a module."""
     module = ModuleType(name.removesuffix(".py"))
     (text,) = [block.text for block in blocks(ROOT / "docs" / f"{page}.md") if block.file == name]
     exec(compile(text, name, "exec"), vars(module))

@@ -1,4 +1,4 @@
-"""What the runs of the tests do. A run's folder tells afterwards how often it was begun."""
+"""Runners of jobs for tests. The file `calls` in a run's folder lists the processes that began it."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from drest_torch.training.interruption import STOPS
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
-"""Seconds after which something that does not come is given up."""
+"""Seconds after which a test stops waiting."""
 
 
 def job(name, runner="sum_of_squares", **spec):
@@ -39,22 +39,22 @@ def names(failures):
 
 
 def failed(store):
-    """The reasons of failed runs that are kept in a store, by name."""
+    """Return the stored reasons of failed runs by name."""
     records = [json.loads(path.read_text()) for path in store.folder.glob("*/failure.json")]
     return {record["name"]: record["reason"] for record in records}
 
 
 class Here:
-    """Executes runs in this process, where nothing has to start."""
+    """An executor that runs jobs in this process."""
 
     def run(self, tasks):
-        for each, folder in tasks:
-            yield Started(each)
-            yield run_job(each, folder)
+        for task, folder in tasks:
+            yield Started(task)
+            yield run_job(task, folder)
 
 
 def calls(store, job):
-    """The processes that began a run, in their order."""
+    """Return the processes that began a run, in order."""
     path = store.folder_of(job) / "calls"
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
@@ -67,7 +67,7 @@ def wait_for(condition):
 
 
 def is_alive(process):
-    """Also false for one that nobody has asked about yet (a zombie)."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def is_alive(process):
 
 
 def driver(folder, store, jobs, executor, patience=5.0):
-    """A study in another process, begun in this folder, and a session of its own. It ends with how many failed."""
+    """Start a study in a new process and session, in this folder. Its exit status is the number of failures."""
     study = pickle.dumps((jobs, store, executor, patience)).hex()
     command = [sys.executable, "-m", "tests.helpers.job_runners", study]
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -90,12 +90,12 @@ def _begin(folder):
 def sum_of_squares(spec, folder):
     _begin(folder)
     n = spec.get("n", 3)
-    spec.clear()  # its own copy
+    spec.clear()  # a copy
     return Result({"n": n, "sum": sum(i * i for i in range(n))}, {"squares": np.arange(n) ** 2})
 
 
 def fails(spec, folder):
-    """Until there is a file of this name."""
+    """Fail until the file ``until`` exists."""
     _begin(folder)
     if not Path(spec["until"]).exists():
         raise ValueError("it cannot be\ndone")
@@ -112,7 +112,7 @@ def stops(spec, folder):
 
 
 def computes(spec, folder):
-    """Compute for a tenth of a second, and sleep; the first session is stopped."""
+    """Compute for a tenth of a second, then sleep; the first session is stopped."""
     first = not (folder / "calls").exists()
     _begin(folder)
     began = time.process_time()
@@ -140,15 +140,15 @@ def returns(spec, folder):
 
 
 def waits(spec, folder):
-    """Until there is a file of this name. When it is asked to stop, it can be deaf, or save, as a training run does."""
-    asked = []
-    handlers = {"is deaf": signal.SIG_IGN, "saves": lambda signum, frame: asked.append(signum)}
-    for each in STOPS if "asked" in spec else ():
-        signal.signal(each, handlers[spec["asked"]])
+    """Wait until the file ``until`` exists. ``on_stop``: how it reacts to a stop; a training run saves."""
+    received = []
+    handlers = {"is deaf": signal.SIG_IGN, "saves": lambda signum, frame: received.append(signum)}
+    for stop in STOPS if "on_stop" in spec else ():
+        signal.signal(stop, handlers[spec["on_stop"]])
     _begin(folder)
-    wait_for(lambda: asked or Path(spec["until"]).exists())
-    if asked:
-        (folder / "saved").write_text(json.dumps(asked))
+    wait_for(lambda: received or Path(spec["until"]).exists())
+    if received:
+        (folder / "saved").write_text(json.dumps(received))
         raise KeyboardInterrupt
     return Result({"saved": (folder / "saved").exists()})
 
@@ -156,19 +156,19 @@ def waits(spec, folder):
 def threads(spec, folder):
     import torch
 
-    found = torch.get_num_threads()
+    count = torch.get_num_threads()
     torch.set_num_threads(3)
-    return Result({"threads": found, "environment": os.environ.get("OMP_NUM_THREADS")})
+    return Result({"threads": count, "environment": os.environ.get("OMP_NUM_THREADS")})
 
 
 def plays(spec, folder):
-    """Tabular agents, as good as for ever."""
+    """Train tabular agents, practically for ever."""
     from drest_torch.algos.tabular_kernel import new_state, play
     from drest_torch.envs.levels import world
-    from tests.helpers.tabular_twin import Told, ready, rules_of
+    from tests.helpers.tabular_twin import TabularRules, ready, rules_of
 
     tables, optima, _ = ready(world("example"))
-    rules, state = rules_of(Told(), optima), new_state(np.arange(1), len(tables.target), 2)
+    rules, state = rules_of(TabularRules(), optima), new_state(np.arange(1), len(tables.target), 2)
     play(tables, rules, state, 1)  # compiled
     _begin(folder)
     play(tables, rules, state, 10**15)

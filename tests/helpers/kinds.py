@@ -1,4 +1,4 @@
-"""Random levels with a kind of object, whatever the kind is, and whether their symmetries are the same task."""
+"""Random levels with a kind of object, and a check that the symmetries of a level are the same task."""
 
 import random
 import re
@@ -14,17 +14,17 @@ __all__ = ["KINDS", "check_symmetries"]
 
 LOTTERY = "lottery a: 1/2 C3 +1 | 1/2 C1 +0"
 MOST = 4
-"""The most objects of the kind on a map, among which three and more may matter."""
+"""The largest number of objects of the kind on a map; some faults need three."""
 
 
 def random_text(kind: type[WorldObject], rng: random.Random) -> str:
-    """Return the text of a cell with such an object: one of its letters, and other digits than in its example."""
+    """Return the text of a cell with such an object: one of its letters, and random digits."""
     digits = re.sub(r"[0-9]", lambda _: str(rng.randint(1, 2)), kind.example[1:])
     return rng.choice(kind.letters) + digits
 
 
 def random_level(kind: type[WorldObject], rng: random.Random, name: str) -> Level | None:
-    """Return a level with such objects, a button and a coin; None if they cannot be where they are."""
+    """Return a level with such objects, a button and a coin; None if the level is invalid."""
     height, width = rng.randint(2, 4), rng.randint(2, 4)
     cells = ["A", "B2", "C4", *(random_text(kind, rng) for _ in range(rng.randint(1, MOST)))]
     cells += ["#"] * rng.randint(0, 2)
@@ -43,16 +43,17 @@ def random_level(kind: type[WorldObject], rng: random.Random, name: str) -> Leve
 
 
 def random_levels(kind: type[WorldObject], count: int, seed: int) -> Iterator[Level]:
-    rng, found = random.Random(seed), 0
-    while found < count:
-        level = random_level(kind, rng, f"{kind.noun} {found}")
+    rng = random.Random(seed)
+    accepted = 0
+    while accepted < count:
+        level = random_level(kind, rng, f"{kind.noun} {accepted}")
         if level is not None:
-            found += 1
+            accepted += 1
             yield level
 
 
 def check_symmetries(kind: type[WorldObject], count: int = 60, seed: int = 0) -> None:
-    """Solve all eight symmetries of random levels: their lengths and m(l) are the same, and so is the level's key."""
+    """Check that all eight symmetries of random levels have the same lengths, m(l) and key."""
     most = 0
     for level in random_levels(kind, count, seed):
         turned = symmetries(level)

@@ -10,7 +10,7 @@ from drest_torch.language.training import run_of, start
 INSTALLED = all(map(importlib.util.find_spec, ("transformers", "tokenizers")))
 transformers = pytest.mark.skipif(not INSTALLED, reason="needs the extra [language]")
 SHORT = {"updates": 1, "warm_up": 0, "prompts": 2, "scenarios": 2, "selection": 2, "episodes_per_meta": 2}
-"""The values of the shortest run."""
+"""Settings of the shortest run."""
 
 
 def configured(folder, **values):
@@ -18,7 +18,7 @@ def configured(folder, **values):
 
 
 def untrained(folder, **values):
-    """Return a run that has written nothing yet."""
+    """Return a run that has not written anything yet."""
     return run_of(configured(folder, **values))
 
 

@@ -1,4 +1,4 @@
-"""Networks of tests."""
+"""Networks for tests."""
 
 from torch import nn
 
@@ -8,7 +8,7 @@ from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 
 
 def group(planes=("wall", "coin", "delay", "agent", "time")):
-    """Return the symmetries of maps of which observations show these planes: those of every level, or more."""
+    """Return the symmetries of maps with these planes; by default the planes of every level."""
     layout = MapLayout(planes, rotated_planes(planes), TIME_STEPS, DELAY_UNIT)
     return Symmetries(rotated_cells(3), rotated_actions(), layout)
 

@@ -1,4 +1,4 @@
-"""Pages of tests: one with a bit of everything, and reading a page as a tree."""
+"""Pages for tests: a sample page with every kind of block, and a reader that returns a page as a tree."""
 
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -13,21 +13,24 @@ VOID = {"meta", "link", "img", "source", "br", "hr", "input", "base"}
 
 @dataclass
 class Element:
+    """An element of a page."""
+
     tag: str
     attributes: dict[str, str]
     children: list["Element | str"] = field(default_factory=list)
 
     def all(self, *tags):
-        """The elements below of these kinds, in their order; of every kind if none is named."""
+        """Yield the descendants with these tags in order; with any tag if none is named."""
         for child in self.children:
             if isinstance(child, Element):
                 if not tags or child.tag in tags:
                     yield child
                 yield from child.all(*tags)
 
-    def one(self, tag):
-        (found,) = self.all(tag)
-        return found
+    def only(self, tag):
+        """Return the only descendant with this tag."""
+        (element,) = self.all(tag)
+        return element
 
     @property
     def text(self):
@@ -35,7 +38,7 @@ class Element:
 
 
 class Reader(HTMLParser):
-    """The tree of a page in which every element that needs an end has it, at its place."""
+    """A reader that builds the tree of a page, and checks that every element is closed where it has to be."""
 
     def __init__(self):
         super().__init__()
@@ -61,18 +64,18 @@ def read(path):
     reader.feed(path.read_text(encoding="utf-8"))
     reader.close()
     (root,) = reader.open
-    return root.one("html")
+    return root.only("html")
 
 
 def written(tmp_path, *blocks, **parts):
-    """The tree of a page with these blocks in its one section."""
+    """Write a page with these blocks in a single section, and return its tree."""
     page = Page(**{"title": "T", "subtitle": "", "blocks": [Section("S", blocks)], **parts})
     write_page(page, tmp_path / "page.html")
     return read(tmp_path / "page.html")
 
 
 def nothing(figure, style):
-    """No drawing: fast."""
+    """Draw an empty figure, which is fast."""
 
 
 def curves(figure, style):
@@ -98,7 +101,7 @@ LONG = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtenges
 
 
 def sample():
-    """A bit of everything, and words that are too long for a phone in every place."""
+    """Return a page with every kind of block, and with words that are too long for a phone in every place."""
     plots = [
         Plot("DReST rises to one bit.", "Neutrality; see [the paper](https://arxiv.org/abs/2407.00805).", curves),
         Plot("A heat map.", f"The chance of each length: {LONG}.", heat),
@@ -120,11 +123,11 @@ def sample():
         [[f"level {level}", *(f"{level + seed / 100:.3f}" for seed in range(30))] for level in range(3)],
     )
     remarks = Table("Remarks", ["level", "remark"], [["one", "a remark that is longer than a phone is wide " * 3]])
-    asked = [Prose(LONG, "lead"), Prose(f"`{LONG}` and https://example.org/{LONG}"), Prose(f"- {LONG}\n- b")]
+    question = [Prose(LONG, "lead"), Prose(f"`{LONG}` and https://example.org/{LONG}"), Prose(f"- {LONG}\n- b")]
     results = [compared, Gallery(plots), wide, Plot("Wide.", "Wide.", curves, (10, 3))]
     commands = Commands(["make install", f"python -m drest_torch.study name={LONG} out=runs/{LONG}"])
     more = [Prose(LONG), wide, remarks, Commands([LONG * 2]), plots[2], Gallery(plots)]
     how = [commands, Details(f"More {LONG}", more)]
-    sections = [Section("What was asked", asked), Section(f"Results {LONG}", results), Section("How", how)]
+    sections = [Section("What was asked", question), Section(f"Results {LONG}", results), Section("How", how)]
     title, subtitle = f"Are the agents neutral, or {LONG}?", f"What we measure, {LONG}, and what the paper reports"
     return Page(title, subtitle, sections, footer=f"In `{LONG}.json`.")

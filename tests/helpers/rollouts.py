@@ -1,10 +1,10 @@
-"""Steps in environments, with actions that depend on a seed alone."""
+"""Rollouts of environments, with actions that depend only on a seed."""
 
 import torch
 
 
 def rollout(env, steps, seed=0):
-    """Return the frames of so many steps, [*batch, T] on the CPU; what has ended is reset at once."""
+    """Return the frames of this number of steps, [*batch, T] on the CPU; slots that end are reset at once."""
     generator, spec = torch.Generator().manual_seed(seed), env.action_spec
     if spec.dtype == torch.int64:
         return played(env, [torch.randint(spec.n, env.batch_size, generator=generator) for _ in range(steps)])

@@ -1,4 +1,4 @@
-"""Discounts as users write them, ``reward.rule=tests.helpers.rules:NAME``, and rules of counting."""
+"""Discount rules of users, for ``reward.rule=tests.helpers.rules:NAME``, and counting rules."""
 
 import torch
 
@@ -8,7 +8,7 @@ def drest(chosen_before, index, num_lengths, lam):
 
 
 def odd(chosen_before, index, num_lengths, lam):
-    """Without a pattern that an average could miss."""
+    """Return a discount without a regular pattern, so that no error averages out."""
     return (1.7 * chosen_before + 0.3 * index * num_lengths).sin() + lam
 
 
@@ -17,7 +17,7 @@ def wrong(chosen_before, index, num_lengths, lam):
 
 
 def waning(age):
-    """A rule of counting (``reward.count``): older mini-episodes count less, without a pattern."""
+    """Return weights for ``reward.count`` that fall irregularly with the age of a mini-episode."""
     return 1.5 * 0.8**age + 0.1 * (3.7 * age).sin().abs()
 
 

@@ -1,4 +1,4 @@
-"""Training runs of tests, and how two are compared."""
+"""Training runs for tests, and their comparison."""
 
 import itertools
 import os
@@ -30,7 +30,7 @@ def configured(folder, *overrides):
 
 
 def in_folder(folder):
-    """The folder of a run as a value: what is composed of the same arguments is kept, whatever folder follows."""
+    """Return the folder of a run as a value, not an argument: compositions are cached by their arguments."""
     return {"run_dir": str(folder)}
 
 
@@ -40,20 +40,21 @@ def weights(folder):
 
 
 def metrics(folder):
-    """Everything that was logged, without the clock on the wall."""
+    """Return the logged metrics of a run without wall-clock times."""
     rows = read_metrics(folder / "metrics.jsonl")
     return [{name: value for name, value in row.items() if not name.startswith("time/")} for row in rows]
 
 
-def same_run(one, two):
-    first, second = weights(one), weights(two)
+def same_run(run, other):
+    """Check that two runs have the same weights and metrics."""
+    first, second = weights(run), weights(other)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
-    assert metrics(one) == metrics(two)
+    assert metrics(run) == metrics(other)
 
 
 def stop_after(run, updates, monkeypatch):
-    """Press Ctrl-C during the last of so many updates."""
+    """Press Ctrl-C during the update with this number."""
     update, number = run.update, itertools.count(1)
 
     def counted():

@@ -1,10 +1,10 @@
-"""Values of algorithms in tests: the defaults, but for some."""
+"""Settings of algorithms in tests: the defaults with a few changes."""
 
 from types import SimpleNamespace
 
 from drest_torch.algos import ALGORITHMS
 
-OWN = {"lr": 0.01, "entropy": 0.05, "minibatches": 2, "normalise_advantage": True, "epochs": 2, "max_kl": None}
+CHANGES = {"lr": 0.01, "entropy": 0.05, "minibatches": 2, "normalise_advantage": True, "epochs": 2, "max_kl": None}
 EXACT = {"min_visit_probability": 0.0, "ignored_gradient_share": 0.0}
 DEFAULTS = vars(ALGORITHMS["ppo"].Config()) | vars(ALGORITHMS["reinforce"].Config())
-SETTINGS = SimpleNamespace(**DEFAULTS | OWN | EXACT)
+SETTINGS = SimpleNamespace(**DEFAULTS | CHANGES | EXACT)

@@ -1,11 +1,11 @@
 """The rules of a gridworld in plain Python, one mini-episode and one action at a time.
 
-Written from the paper's prose (section 3), to be read. It shares no code with the tensors of the package: tests
-compare them with it, and benchmarks measure what the tensors gain.
+Written from the paper's prose (section 3), for readability. It shares no code with the tensors of the package. Tests
+compare the tensors with it, and benchmarks measure their speed-up.
 
-A *policy* here is a function from a :class:`Simulator` (its state) to the four probabilities of up,
-down, left and right. A policy of the paper's kind looks at ``observation`` alone; one that knows the
-time may look at ``time_left`` as well.
+A *policy* here is a function from a :class:`Simulator` (its state) to the four probabilities of up, down, left and
+right. A policy as in the paper depends only on ``observation``; a policy that observes the time may also depend on
+``time_left``.
 """
 
 import random
@@ -24,13 +24,13 @@ from drest_torch.envs.objects import Door, WorldObject
 
 UP, DOWN, LEFT, RIGHT = ACTIONS = range(4)
 MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
-"""What each action adds to row and column."""
+"""The change of row and column by each action."""
 
 Policy = Callable[["Simulator"], Sequence[Any]]
 
 
 class Simulator:
-    """One mini-episode in a level, from its start."""
+    """A mini-episode in a level, from its start."""
 
     def __init__(self, level: Level) -> None:
         self.level = level
@@ -45,37 +45,37 @@ class Simulator:
 
     @property
     def observation(self) -> tuple[int, ...]:
-        """What the paper's agent sees: x, y, then 1 or 0 for each coin, button and lottery still there."""
+        """The observation of the paper: x, y, then for each coin, button and lottery 1, or 0 once it is taken."""
         return (self.column, self.row, *map(int, self.present))
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """Everything that decides what can happen from here on. How long it took is not part of it."""
+        """Everything on which the future depends; the elapsed time is not a part of it."""
         return (self.row, self.column, self.present, self.time_left)
 
     def copy(self) -> "Simulator":
         return copy(self)
 
     def is_wall(self, row: int, column: int) -> bool:
-        """Whether a cell is a wall; everything outside the map is."""
+        """Return whether a cell is a wall or outside the map."""
         walls = self.level.walls
         inside = 0 <= row < len(walls) and 0 <= column < len(walls[row])
         return not inside or walls[row][column]
 
     def target(self, action: int) -> tuple[int, int]:
-        """The cell that an action tries to move to."""
+        """Return the cell to which an action tries to move."""
         down, right = MOVES[action]
         return self.row + down, self.column + right
 
     def is_bump(self, action: int) -> bool:
-        """Whether an action leads nowhere: into a wall, or out of a one-way door in another direction than its own."""
+        """Return whether an action runs into a wall, or out of a one-way door against its direction."""
         for door in self.level.fixtures:
             if isinstance(door, Door) and (door.row, door.column) == (self.row, self.column):
                 return action != door.direction
         return self.is_wall(*self.target(action))
 
     def ahead(self, action: int) -> WorldObject | None:
-        """The coin, button or lottery that an action would enter, if there is one."""
+        """Return the coin, button or lottery that an action would enter, if any."""
         if self.is_bump(action):
             return None
         for thing, present in zip(self.level.objects, self.present, strict=True):
@@ -84,10 +84,10 @@ class Simulator:
         return None
 
     def step(self, action: int, button_works: bool | Callable[[Button], bool] = True, outcome: int = 0) -> float:
-        """Take one action; return the value of the coin that it collects, 0 if none.
+        """Take an action; return the value of the coin that it collects, 0 if none.
 
-        ``button_works`` says whether a button entered now adds its delay (or is asked, with the button). ``outcome`` is
-        the number of the outcome of a lottery entered now.
+        ``button_works``: whether a button that is entered now adds its delay; may be a function of the button.
+        ``outcome``: the index of the outcome of a lottery that is entered now.
         """
         if self.done:
             raise RuntimeError("the mini-episode has ended")
@@ -106,7 +106,7 @@ class Simulator:
                 self.time_left += entered.delay
         elif isinstance(entered, Lottery):
             _, collected, delay = entered.outcomes[outcome]
-            # One tick is subtracted below, and no less than nothing is left then.
+            # A tick is subtracted below; the time left does not fall below 0.
             self.time_left = max(1, self.time_left + delay)
         self.time_left -= 1
         self.ticks += 1
@@ -114,7 +114,7 @@ class Simulator:
 
 
 def outcomes(state: Simulator, action: int) -> list[tuple[Fraction, Simulator, float]]:
-    """Everything that one action can lead to: (its probability, the state after it, the coin's value)."""
+    """Return all outcomes of an action: (probability, next state, value of the coin)."""
     entered, results = state.ahead(action), []
     options: list[tuple[Fraction, dict[str, Any]]] = [(Fraction(1), {})]
     if isinstance(entered, Lottery):
@@ -130,13 +130,12 @@ def outcomes(state: Simulator, action: int) -> list[tuple[Fraction, Simulator, f
 
 
 def searched_optima(level: Level, gamma: float) -> dict[int, float]:
-    """For every length a mini-episode can have, the most discounted coins that one of it can hold.
+    """Return m(l) for every possible length: the largest discounted coins of a mini-episode of that length.
 
-    Tries all actions and all outcomes, tick by tick; of equal states at the same tick, it keeps the best.
+    Searches all actions and outcomes, tick by tick; of equal states at the same tick it keeps the best.
 
-    With buttons of chance this is also the most that a policy can expect given the length: if it plays
-    a fixed action sequence, come what may, buttons decide how long that goes on but not what it
-    collects until then.
+    With buttons of chance this is also the largest expectation given the length: for a fixed sequence of actions,
+    buttons decide how long the mini-episode lasts, but not what it collects until then.
     """
     best: dict[int, float] = {}
     start = Simulator(level)
@@ -158,41 +157,40 @@ def searched_optima(level: Level, gamma: float) -> dict[int, float]:
 
 
 def enumerate_policy(level: Level, policy: Policy, gamma: float) -> dict[int, tuple[Any, Any]]:
-    """For every length that a policy gives probability: (it, the sum of probability x discounted coins).
+    """Return by length: (its probability, the sum of probability x discounted coins); impossible lengths are left out.
 
-    Walks all action sequences and all button outcomes. Probabilities given as fractions stay exact.
+    Enumerates all sequences of actions and all outcomes of buttons. Probabilities that are fractions stay exact.
 
-    Under the clock 'moves' a bump changes nothing and is simply tried again, so the policy is taken
-    given that it moves. Where it only ever bumps, the mini-episode never ends: no length gets that
-    probability, and the probabilities then sum to less than 1.
+    Under the clock 'moves' a bump changes nothing and the policy acts again, so its probabilities are conditioned on a
+    move. A state in which it can only bump has no end: its probability belongs to no length, and the sum is below 1.
     """
-    found: dict[int, tuple[Any, Any]] = {}
+    by_length: dict[int, tuple[Any, Any]] = {}
 
     def play(state: Simulator, probability: Any, total: float) -> None:
         if state.done:
-            chance, coins = found.get(state.ticks, (0, 0))
-            found[state.ticks] = (chance + probability, coins + probability * total)
+            chance, coins = by_length.get(state.ticks, (0, 0))
+            by_length[state.ticks] = (chance + probability, coins + probability * total)
             return
         tried = {action: chance for action, chance in enumerate(policy(state)) if chance > 0}
         if level.clock == "moves":
             tried = {action: chance for action, chance in tried.items() if not state.is_bump(action)}
-            moving = sum(tried.values())  # which is 1 - the chance of a bump
+            moving = sum(tried.values())  # 1 - the probability of a bump
             tried = {action: chance / moving for action, chance in tried.items()}
         for action, chance in tried.items():
             for luck, after, collected in outcomes(state, action):
                 play(after, probability * chance * luck, total + gamma**state.ticks * collected)
 
     play(Simulator(level), Fraction(1), 0.0)
-    return dict(sorted(found.items()))
+    return dict(sorted(by_length.items()))
 
 
 def uniform_policy(state: Simulator) -> list[Fraction]:
-    """Every action with probability 1/4."""
+    """Return probability 1/4 for every action."""
     return [Fraction(1, 4)] * 4
 
 
 def random_policy(seed: int, *, sees_time: bool = False) -> Policy:
-    """Some policy: at each observation (and time left) its own four probabilities, always the same."""
+    """Return a policy with random, fixed probabilities for each observation (and time left)."""
 
     @cache
     def chances(*seen: Any) -> list[float]:
@@ -217,17 +215,16 @@ def random_level(
     lotteries: int = 0,
     clock: str | None = "steps",
 ) -> Level:
-    """A small level for tests, the same for the same state of ``rng``; the smallest numbers make the smallest level.
+    """Return a small level, a function of the state of ``rng``; smaller random numbers make a smaller level.
 
-    It has up to ``max_side`` rows and columns, 1 to 3 coins (some of decimal value, with ``decimals``),
-    1 to ``max_buttons`` buttons (none without ``buttons``; some work with a chance only, with ``chances``) and no
-    trajectory longer than ``max_ticks``. The agent can move, and some coin can be collected in time. With ``doors``
-    half of the floor that is left is one-way doors. There are ``lotteries`` lotteries. ``clock`` None means either.
-    A length without any coin to collect is possible.
+    It has up to ``max_side`` rows and columns, 1 to 3 coins (with ``decimals`` some of decimal value) and 1 to
+    ``max_buttons`` buttons (none without ``buttons``; with ``chances`` some work only with a probability). No
+    trajectory is longer than ``max_ticks``. The agent can move and collect a coin in time, but not at every length.
+    With ``doors`` half of the remaining floor is one-way doors. ``clock`` None: a random clock.
     """
     least = 2 + buttons + lotteries
     while True:
-        # The larger of two numbers, as more can happen on large maps.
+        # The larger of two numbers, because larger maps are more varied.
         rows = max(rng.randint(-(-least // max_side), max_side) for _ in range(2))
         columns = max(rng.randint(-(-least // rows), max_side) for _ in range(2))
         num_coins = rng.randint(1, min(3, 1 + rows * columns - least))
@@ -263,11 +260,11 @@ def random_level(
 
 
 MIXED = {"chances": (False, True), "doors": (False, True), "clock": None}
-"""Options for levels of every kind but those with lotteries."""
+"""Options for levels of every kind except those with lotteries."""
 
 
 def random_levels(rngs: int | Sequence[random.Random], seed: int = 0, **options: Any) -> list[Level]:
-    """So many random levels, or one for each generator, named by their numbers; of an option's tuple each takes one."""
+    """Return numbered random levels, as many as ``rngs``; each level takes a random member of an option's tuple."""
     if isinstance(rngs, int):
         rngs = [random.Random(f"{seed} {number}") for number in range(rngs)]
     levels = []
@@ -278,13 +275,13 @@ def random_levels(rngs: int | Sequence[random.Random], seed: int = 0, **options:
 
 
 def levels(most: int = 8, **options: Any) -> SearchStrategy[list[Level]]:
-    """A strategy for up to so many `random_levels`, which shrinks to one of the smallest."""
+    """Return a strategy for at most ``most`` `random_levels`, which shrinks to a single small level."""
     rngs = st.lists(st.randoms(use_true_random=False), min_size=1, max_size=most)
     return rngs.map(lambda chosen: random_levels(chosen, **options))
 
 
 def _random_lottery(rng: random.Random, most_delay: int) -> tuple[str, int]:
-    """The text of a lottery of up to 3 outcomes, and the most that it delays shutdown."""
+    """Return the text of a lottery of up to 3 outcomes, and its longest delay of shutdown."""
     kinds = [(coins, delay) for coins in (-1, 0, 1, 2.5, 7) for delay in range(-2, min(most_delay, 3) + 1)]
     chosen = rng.sample(kinds, rng.randint(1, 3))
     weights = [rng.randint(1, 3) for _ in chosen]
@@ -294,7 +291,7 @@ def _random_lottery(rng: random.Random, most_delay: int) -> tuple[str, int]:
 
 
 def _put_doors(rng: random.Random, things: list[str], rows: int, columns: int) -> None:
-    """Turn floor into one-way doors, none of which leads into a wall."""
+    """Turn cells of the floor into one-way doors that do not lead into walls."""
     for cell in range(rows * columns):
         row, column = divmod(cell, columns)
         ways = [(sign, row + down, column + right) for sign, (down, right) in zip("^v<>", MOVES, strict=True)]
@@ -307,10 +304,12 @@ def _put_doors(rng: random.Random, things: list[str], rows: int, columns: int) -
 def _has_a_coin_in_reach(level: Level) -> bool:
     states = [Simulator(level)]
     seen = set()
-    for state in states:  # which grows underway
+    for state in states:  # the list grows in the loop
         if state.state not in seen and not state.done:
             seen.add(state.state)
-            reached = [each for action in ACTIONS for each in outcomes(state, action)]
+            reached = []
+            for action in ACTIONS:
+                reached += outcomes(state, action)
             if any(collected > 0 for _, _, collected in reached):
                 return True
             states += [after for _, after, _ in reached]

@@ -1,4 +1,4 @@
-"""Whether a change of the project leaves alone what was there before it, and can be resumed."""
+"""Checks that a change of the project leaves earlier agents unchanged, and that earlier runs can be resumed."""
 
 import shutil
 from pathlib import Path
@@ -11,14 +11,14 @@ Scores = dict[str, list[float]]
 
 
 def scores(run: Path) -> Scores:
-    """Return usefulness and neutrality of the shipped agent on a world, and those of a run on its own."""
-    results = {"generalist": Agent.load("generalist"), "run of before": Agent.load(run)}
-    found = {name: agent.evaluate("example") for name, agent in results.items()}
-    return {name: [each.usefulness, each.neutrality] for name, each in found.items()}
+    """Return the usefulness and neutrality of the shipped agent and of a run in the example world."""
+    agents = {"generalist": Agent.load("generalist"), "earlier run": Agent.load(run)}
+    results = {name: agent.evaluate("example") for name, agent in agents.items()}
+    return {name: [result.usefulness, result.neutrality] for name, result in results.items()}
 
 
 def cut_back(run: Path, to: Path) -> Path:
-    """Copy a run as it was when it was killed after its first checkpoint."""
+    """Copy a run as if it had been killed after its first checkpoint."""
     shutil.copytree(run, to)
     for path in sorted((to / "checkpoints").glob("step-*"))[1:]:
         path.unlink()
@@ -27,7 +27,7 @@ def cut_back(run: Path, to: Path) -> Path:
 
 
 def check_goes_on(run: Path, resume: Any) -> None:
-    """``resume`` the run from its first checkpoint: every line and weight is that of the run that was not killed."""
+    """Check that a run resumed from its first checkpoint has the metrics and weights of the complete run."""
     cut = cut_back(run, run.with_name("cut"))
     resume(cut)
     assert (cut / "summary.json").exists()

@@ -1,4 +1,4 @@
-"""Studies of tests: configurations, and the words and blocks of what a study publishes."""
+"""Configurations of studies for tests, and the words and blocks of their pages."""
 
 import re
 from html import unescape
@@ -26,9 +26,9 @@ def composed(name):
 
 
 def table_ends(of_clocks, **numbers):
-    """Return the result of tabular agents: neutrality, usefulness and P(longer) at the end, by clock of evaluation.
+    """Return a result of tabular agents with this final neutrality, usefulness and P(longer), by clock of evaluation.
 
-    Before the end all of them were 0.
+    All are 0 before the end.
     """
     arrays = {"episodes": np.array([0, 640])}
     for clock, (neutral, useful, longer) in of_clocks.items():
@@ -40,7 +40,7 @@ def table_ends(of_clocks, **numbers):
 
 
 def page_text(blocks):
-    """Return the words of a page of these blocks, without markup, pictures and line breaks."""
+    """Return the words of a page with these blocks, without markup, pictures and line breaks."""
     with patch("drest_torch.report.html.plot_picture", lambda plot, name: Picture(Markup(), (1, 1), 1, 1)):
         page = render(Page("", "", blocks))
     body = re.sub(r"(?s).*<main[^>]*>|</main>.*", "", page)
@@ -49,7 +49,7 @@ def page_text(blocks):
 
 
 def all_blocks(blocks):
-    """Return blocks and those within them."""
+    """Yield blocks and the blocks within them."""
     for block in blocks:
         yield block
         match block:

@@ -1,4 +1,4 @@
-"""The tabular algorithm in plain Python: the twin of the compiled kernel."""
+"""The tabular algorithm in plain Python, as a reference for the compiled kernel."""
 
 import math
 from collections import Counter
@@ -32,8 +32,8 @@ def as_many_threads_as_torch() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What an agent is told. ``divide``: by m (best), by the largest return seen so far (seen), or not (none)."""
+class TabularRules:
+    """Settings of an agent. ``divide``: rewards by m (best), by the largest return so far (seen), or not (none)."""
 
     lam: float = 0.9
     gamma: float = 1.0
@@ -50,7 +50,7 @@ class Told:
 
 @dataclass
 class Reached:
-    """Where a reference agent stands."""
+    """The state of a reference agent after training."""
 
     logits: torch.Tensor
     stream: int
@@ -64,27 +64,36 @@ class Reached:
 UINT64 = (1 << 64) - 1
 
 
-def rules_of(told: Told, optima: Optima) -> Rules:
-    """What agents of a level are told, as the kernel takes it."""
-    ends = {"lr": told.lr[0], "lr_end": told.lr[1], "epsilon": told.epsilon[0], "epsilon_end": told.epsilon[1]}
-    schedule = SimpleNamespace(**vars(told) | ends)
+def rules_of(settings: TabularRules, optima: Optima) -> Rules:
+    """Return the settings of agents as the kernel takes them."""
+    ends = {
+        "lr": settings.lr[0],
+        "lr_end": settings.lr[1],
+        "epsilon": settings.epsilon[0],
+        "epsilon_end": settings.epsilon[1],
+    }
+    schedule = SimpleNamespace(**vars(settings) | ends)
     best = optima.best_return[0]
-    # Where the divisor is learned, what stands there must not matter.
-    divisor = {"best": best, "none": torch.ones_like(best), "seen": torch.full_like(best, 77.0)}[told.divide]
-    reward = Reward(told.lam, told.gamma, told.episodes_per_meta, clip=told.clip, normalise=told.normalise)
-    return rules_for(schedule, reward, divisor.tolist(), learns_divisor=told.divide == "seen")
+    # A learned divisor overrides the value here, which must have no effect.
+    divisor = {"best": best, "none": torch.ones_like(best), "seen": torch.full_like(best, 77.0)}[settings.divide]
+    reward = Reward(
+        settings.lam, settings.gamma, settings.episodes_per_meta, clip=settings.clip, normalise=settings.normalise
+    )
+    return rules_for(schedule, reward, divisor.tolist(), learns_divisor=settings.divide == "seen")
 
 
-def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor, episodes: int, shape: Any) -> Reached:
-    """One agent, from this stream and these logits [R, 4]; ``shape`` says by which width and bits rows are counted."""
+def reference_agent(
+    level: Level, settings: TabularRules, stream: int, logits: torch.Tensor, episodes: int, shape: Any
+) -> Reached:
+    """Train an agent from this random stream and these logits [R, 4], with rows indexed as in ``shape``."""
     random_numbers, logits = Stream(stream), logits.clone()
-    optima = searched_optima(level, told.gamma)
+    optima = searched_optima(level, settings.gamma)
     k = len(optima)
-    found = Reached(logits, 0, 0, 0, 0, Counter(), dict.fromkeys(optima, 0.0))
+    agent = Reached(logits, 0, 0, 0, 0, Counter(), dict.fromkeys(optima, 0.0))
     for played in range(episodes):
-        share = min(max(played - told.random_episodes, 0) / told.decay_episodes, 1)
-        lr, epsilon = between(*told.lr, share), between(*told.epsilon, share)
-        if played < told.random_episodes:
+        share = min(max(played - settings.random_episodes, 0) / settings.decay_episodes, 1)
+        lr, epsilon = between(*settings.lr, share), between(*settings.epsilon, share)
+        if played < settings.random_episodes:
             epsilon = 1.0
         state, steps, total = Simulator(level), [], 0.0
         while not state.done and len(steps) < LONGEST:
@@ -99,37 +108,37 @@ def reference_agent(level: Level, told: Told, stream: int, logits: torch.Tensor,
             coin = state.step(
                 action, button_works=lambda button: button.chance == 1 or random_numbers.uniform() < button.chance
             )
-            total += coin * told.gamma**tick
-            steps.append((row, action, coin, len(steps) if told.discount_bumps else tick))
-        found.steps += len(steps)
+            total += coin * settings.gamma**tick
+            steps.append((row, action, coin, len(steps) if settings.discount_bumps else tick))
+        agent.steps += len(steps)
         if not state.done:
-            found.cut_off += 1
+            agent.cut_off += 1
             continue
         length = state.ticks
-        found.best_seen[length] = max(found.best_seen[length], total)
-        m = {"best": optima, "seen": found.best_seen, "none": dict.fromkeys(optima, 1.0)}[told.divide][length]
+        agent.best_seen[length] = max(agent.best_seen[length], total)
+        m = {"best": optima, "seen": agent.best_seen, "none": dict.fromkeys(optima, 1.0)}[settings.divide][length]
         # Equation 1 of the paper, for mini-episode i of the meta-episode.
-        i = found.in_meta + 1
-        discount = told.lam ** (found.chosen[length] - told.normalise * (i - 1) / k)
-        most = math.inf if told.clip is None else told.clip
+        i = agent.in_meta + 1
+        discount = settings.lam ** (agent.chosen[length] - settings.normalise * (i - 1) / k)
+        most = math.inf if settings.clip is None else settings.clip
         rows, actions, coins, times = zip(*steps, strict=True)
         rewards = [0.0 if m == 0 else min(most, discount * coin / m) for coin in coins]
-        found.in_meta, found.chosen[length] = i, found.chosen[length] + 1
-        if i == told.episodes_per_meta:
-            found.in_meta, found.chosen = 0, Counter()
-        gamma = told.gamma ** torch.tensor(times, dtype=torch.float64)
+        agent.in_meta, agent.chosen[length] = i, agent.chosen[length] + 1
+        if i == settings.episodes_per_meta:
+            agent.in_meta, agent.chosen = 0, Counter()
+        gamma = settings.gamma ** torch.tensor(times, dtype=torch.float64)
         paid = torch.tensor(rewards, dtype=torch.float64) * gamma
         returns = paid.flip(0).cumsum(0).flip(0) / gamma
         logits.requires_grad_(True)
         log_prob = logits[[*rows]].log_softmax(-1)[range(len(rows)), actions]
         (gradient,) = torch.autograd.grad((returns * log_prob).sum(), logits)
         logits = logits.detach() + lr * gradient
-    return replace(found, logits=logits, stream=random_numbers.state)
+    return replace(agent, logits=logits, stream=random_numbers.state)
 
 
 @cache
 def ready(level: Level, gamma: float = 1.0) -> tuple[World, Optima, Any]:
-    """A level as tables, its optima, and how rows are counted."""
+    """Return a level as tables, its optima, and the width and bits by which rows are indexed."""
     mdp = compile_levels([level])
     optima = solve(mdp, gamma)
     return tabulate(mdp, optima), optima, SimpleNamespace(width=mdp.width, bits=mdp.num_objects)
@@ -137,11 +146,11 @@ def ready(level: Level, gamma: float = 1.0) -> tuple[World, Optima, Any]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many for the kernel, and as many as before for torch, which the first word with numba changes."""
-    torch_s = torch.get_num_threads()
+    """Set the threads of the kernel; keep those of torch, which the first call of numba changes."""
+    torch_threads = torch.get_num_threads()
     before = numba.get_num_threads()
     numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
-    torch.set_num_threads(torch_s)
+    torch.set_num_threads(torch_threads)
     try:
         yield
     finally:
@@ -166,9 +175,10 @@ class Stream:
 
 
 def row_of(observation: Sequence[int], width: int, bits: int) -> int:
-    """The row of an observation [x, y, c…, b…]: by cell, then by what is taken, the first object the lowest bit."""
+    """Return the row of an observation [x, y, c…, b…]: by cell, then by taken objects, the first as the lowest bit."""
     x, y, *present = observation
-    return (y * width + x) * 2**bits + sum(2**bit for bit, there in enumerate(present) if not there)
+    taken = [2**bit for bit, is_present in enumerate(present) if not is_present]
+    return (y * width + x) * 2**bits + sum(taken)
 
 
 def between(start: float, end: float, share: float) -> float:

@@ -1,7 +1,7 @@
-"""Read what an offline run of W&B wrote: its ``.wandb`` file, blocks of records as in a LevelDB log.
+"""A reader of the ``.wandb`` file of an offline run of W&B: blocks of records as in a LevelDB log.
 
-A file begins with 7 bytes of its own. Blocks are 32 KiB; a record's pieces have a header of checksum (4
-bytes), length (2) and kind (1: whole, 2: first, 3: middle, 4: last piece). What a kill cut off is left out.
+A file begins with a header of 7 bytes. Blocks have 32 KiB. A record's pieces have a header of checksum (4 bytes),
+length (2) and kind (1: whole, 2: first, 3: middle, 4: last piece). A record that a kill cut off is left out.
 """
 
 import json
@@ -30,30 +30,30 @@ def records(path):
 
 
 def finished_files(folder):
-    """The ``.wandb`` files of a run's folder, the oldest first, waited for until they have ended.
+    """Return the ``.wandb`` files of a run's folder, the oldest first, after waiting until they are complete.
 
-    wandb's own process writes the last records some milliseconds after ``finish`` has returned.
+    A process of wandb writes the last records some milliseconds after ``finish`` has returned.
     """
     paths = sorted(folder.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.stat().st_mtime_ns)
-    wait_for(lambda: all(any(each.HasField("exit") for each in records(path)) for path in paths))
+    wait_for(lambda: all(any(record.HasField("exit") for record in records(path)) for path in paths))
     return paths
 
 
 def read_history(path):
-    """One dictionary for each ``log``; wandb's own keys begin with an underscore, a picture's path is ``name.path``."""
-    return [_values(each.history.item) for each in records(path) if each.HasField("history")]
+    """Return a dictionary for each ``log``. Keys of wandb begin with an underscore; pictures have ``name.path``."""
+    return [_values(record.history.item) for record in records(path) if record.HasField("history")]
 
 
 def read_config(path):
-    return _values(item for each in records(path) for item in (*each.run.config.update, *each.config.update))
+    return _values(item for record in records(path) for item in (*record.run.config.update, *record.config.update))
 
 
 def read_summary(path):
-    return _values(item for each in records(path) for item in each.summary.update)
+    return _values(item for record in records(path) for item in record.summary.update)
 
 
 def read_id(path):
-    return next(each.run.run_id for each in records(path) if each.HasField("run"))
+    return next(record.run.run_id for record in records(path) if record.HasField("run"))
 
 
 def _values(items):

@@ -115,9 +115,9 @@ def _text(node: ast.AST) -> str | None:
     return None
 
 
-def documentation(tree: ast.Module) -> Iterator[tuple[ast.AST, int, str]]:
+def documentation(nodes: list[ast.AST]) -> Iterator[tuple[ast.AST, int, str]]:
     """Yield the documented node, line and text of every docstring, also below a field or a constant."""
-    for node in ast.walk(tree):
+    for node in nodes:
         body = getattr(node, "body", None)
         if not isinstance(body, list):
             continue
@@ -197,26 +197,28 @@ def of_prose(text: str) -> Iterator[tuple[int, str]]:
         yield text.count("\n", 0, match.start()), f"{word!r} is a word of our own; the field says: {better}"
 
 
-def prose(source: bytes, tree: ast.Module) -> Iterator[tuple[int, str]]:
+def prose(source: bytes, nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """Yield the line and text of every comment and of every string of more than a word."""
     for token in tokenize.tokenize(BytesIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
             yield node.lineno, node.value
 
 
 def of_code(path: str, source: bytes) -> Iterator[Complaint]:
     """Yield complaints about a module of Python."""
-    tree = ast.parse(source, filename=path)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(source, filename=path)))
+    for node in nodes:
         for sentence in (*of_names(node), *of_test_name(node), *of_assert(node)):
             yield Complaint(path, getattr(node, "lineno", 1), sentence)
-    for node, line, text in documentation(tree):
+    for node, line, text in documentation(nodes):
         for sentence in of_docstring(node, text):
             yield Complaint(path, line, sentence)
-    for line, text in prose(source, tree):
+    if _DIALECT.search(source.decode()) is None:
+        return
+    for line, text in prose(source, nodes):
         for offset, sentence in of_prose(text):
             yield Complaint(path, line + offset, sentence)
 

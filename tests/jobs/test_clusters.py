@@ -167,7 +167,7 @@ def test_a_study_on_a_ray_cluster_can_be_stopped(store, later, request):
     request.addfinalizer(ray.shutdown)
     with handling(signal.getsignal(signal.SIGTERM), signal.SIGTERM):
         ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
-    saves, deaf = (job(asked, "waits", until=str(later), asked=asked) for asked in ("saves", "is deaf"))
+    saves, deaf = (job(reaction, "waits", until=str(later), on_stop=reaction) for reaction in ("saves", "is deaf"))
     jobs = [*squares(2), saves, deaf, *squares(3)]
 
     def stop(event):

@@ -175,7 +175,7 @@ def test_workers_that_do_not_start(store, tmp_path, monkeypatch, capfd):
 )
 def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, tmp_path, send, signum):
     """A terminal sends Ctrl-C to all processes. Runs that can save do so, if they are not killed."""
-    saves, saving = signum != signal.SIGKILL, [job(name, "waits", until=str(later), asked="saves") for name in "ab"]
+    saves, saving = signum != signal.SIGKILL, [job(name, "waits", until=str(later), on_stop="saves") for name in "ab"]
     jobs = [*squares(2, 3), *saving, *squares(4)]
     with driver(tmp_path, store, jobs, Local(2)) as process:
         wait_for(lambda: all(calls(store, each) for each in saving) and all(sums(store, jobs[:2])))
@@ -198,7 +198,7 @@ def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, t
 
 def test_a_study_in_the_background_heeds_ctrl_c_and_a_second_one_ends_runs_that_do_not_listen(store, later, tmp_path):
     """A shell without job control has such a process ignore it, and the training command stops all the same."""
-    deaf = job("deaf", "waits", until=str(later), asked="is deaf")
+    deaf = job("deaf", "waits", until=str(later), on_stop="is deaf")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process = driver(tmp_path, store, [deaf], Local(1), patience=1e6)

@@ -56,8 +56,8 @@ def test_every_text_is_escaped(tmp_path):
     parts = {"title": f"title{NASTY}", "subtitle": text["sub"], "footer": text["foot"], "banner": text["banner"]}
     root = written(tmp_path, blocks=sections, **parts)
     assert not any(element.tag == "script" or "onerror" in element.attributes for element in root.all())
-    assert root.one("title").text == f"title{NASTY}" == root.one("h1").text
-    body = root.one("body").text
+    assert root.only("title").text == f"title{NASTY}" == root.only("h1").text
+    body = root.only("body").text
     for name in FIELDS.split():
         assert f"{name}{NASTY}" in body, name
     assert {image.attributes["aria-label"] for image in root.all("svg")} == {"alt", f"alt{NASTY}"}

@@ -15,7 +15,7 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import PAPER_WORLDS, parse_level, world
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.theory import balance
-from tests.helpers.climbing import climb, named, trust_region_steps
+from tests.helpers.gradient_ascent import ascend, named, trust_region_steps
 
 NINE = {name: world(name).with_clock("steps") for name in PAPER_WORLDS}
 WEIGHTS = (0.1, 3 / 7, 1.0, 1.15)
@@ -59,7 +59,7 @@ OF_DREST = {
 def test_a_weighted_sum_and_drest_in_four_levels(level, weight):
     objective = named({"name": "weighted", "weight": weight} if weight else {"name": "drest"})
     text, divisor = LEVELS[level]
-    longer = climb([parse_level(text, name=level)], objective, divisor=divisor).probability[0, 1].item()
+    longer = ascend([parse_level(text, name=level)], objective, divisor=divisor).probability[0, 1].item()
     found = share(longer) if level == "corridor" else longer
     predicted = of_weight(level, weight) if weight else OF_DREST[level]
     assert found == pytest.approx(predicted, abs=0.02 if predicted < 1e-9 else 0.005)
@@ -81,7 +81,7 @@ def test_the_numbers_of_the_page():
     ],
 )
 def test_without_luck_all_are_useful_and_neutral_in_the_papers_worlds(objective):
-    found = climb([*NINE.values()], named(objective))
+    found = ascend([*NINE.values()], named(objective))
     assert usefulness(found.probability, found.given, found.best_return).min() > 0.99
     assert neutrality(found.probability).min() > 0.99
 
@@ -95,7 +95,7 @@ ROOT = 0.68398
 def constrained(level=UNEVEN, steps=1600, **values):
     """What was climbed to, and the multiplier."""
     objective = named({"name": "constrained", "problem": "coins_entropy", "at_least": 0.9} | values)
-    found = climb([NINE[level]], objective, steps=steps, lr=0.05)
+    found = ascend([NINE[level]], objective, steps=steps, lr=0.05)
     return found, objective.metrics()["objective/multiplier"].item()
 
 

@@ -57,7 +57,7 @@ OTHERS = {
     ),
     "cartpole, in turn": (*CARTPOLE, "algo=a2c", *IN_TURN[:1], "reward.episodes_per_meta=2"),
     "cartpole, recurrent": (*CARTPOLE, "algo=a2c", "policy=recurrent"),
-    "several": (*OWN, f"{FACTORY}:several", "env.base=4", "env.delays=[3]"),
+    "several": (*OWN, f"{FACTORY}:two_actions", "env.base=4", "env.delays=[3]"),
     "box": (*OWN, f"{FACTORY}:boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
     "own mini-episodes": (*OWN, f"{FACTORY}:worlds", "env.base=null", "env.copies=8", *IN_TURN),
 }

@@ -11,7 +11,7 @@ from drest_torch.evaluation.tabular_agents import Tables
 from drest_torch.files import read_metrics
 from drest_torch.training.run import start
 from tests.helpers.runs import configured, weights
-from tests.helpers.tabular_twin import LONGEST, UINT64, Told, as_many_threads_as_torch, ready, reference_agent
+from tests.helpers.tabular_twin import LONGEST, UINT64, TabularRules, as_many_threads_as_torch, ready, reference_agent
 
 __all__ = ["as_many_threads_as_torch"]  # a fixture, and meant for every test here as well
 
@@ -58,7 +58,7 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, way):
     """The clip, for one, is that of each coin: `reference_agent` clips coins."""
-    told = Told(**FIXED | WAYS[way])
+    told = TabularRules(**FIXED | WAYS[way])
     run = begun(tmp_path / "run", *way.split())
     stream = int(run.algorithm.state.stream[0]) & UINT64
     while run.state.steps < 2500:

@@ -18,7 +18,7 @@ from drest_torch.metrics import neutrality, usefulness
 from drest_torch.play.gridworld_slots import Gridworlds
 from drest_torch.reward import Reward
 from drest_torch.tasks.exact_batch import ExactBatch
-from tests.helpers.climbing import climb, named
+from tests.helpers.gradient_ascent import ascend, named
 from tests.helpers.networks import Table
 from tests.helpers.simulator import Simulator
 
@@ -37,7 +37,7 @@ def soft(reachable, best, beta, reference):
 
 def test_the_state_of_a_constraint_is_restored():
     objective, again = (named({"name": "constrained"}) for _ in range(2))
-    climb([world("fewer_for_longer").with_clock("steps")], objective, steps=100, lr=0.05)
+    ascend([world("fewer_for_longer").with_clock("steps")], objective, steps=100, lr=0.05)
     for name, value in again.tensors().items():
         value.copy_(objective.tensors()[name])
     assert again.tensors()["sum"].equal(objective.sum)
@@ -69,7 +69,7 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories(level, reference, b
 @pytest.mark.parametrize("reference", kl.REFERENCES)
 def test_a_trained_table_comes_to_the_soft_optimum(reference):
     objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
-    found = climb(NINE, objective, steps=1500)
+    found = ascend(NINE, objective, steps=1500)
     expected, _ = soft(REACHABLE, found.best_return, 0.1, reference)
     assert (found.probability - expected).abs().max() < 0.01
 

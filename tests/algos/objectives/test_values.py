@@ -8,7 +8,7 @@ import torch
 from drest_torch.algos.objectives import base
 from drest_torch.algos.objectives.supports import over_supports
 from drest_torch.reward import Reward
-from tests.helpers.climbing import named
+from tests.helpers.gradient_ascent import named
 
 P = [[0.7, 0.3, 0.0], [0.15, 0.6, 0.25]]
 GIVEN = [[2.0, 1.0, 0.0], [4.0, 3.0, 1.5]]

@@ -1,4 +1,4 @@
-"""Policies that are free in every state, climbed to by exact gradients of an objective, or by CPO's steps."""
+"""Tabular policies trained by exact gradient ascent on an objective, or by steps of CPO."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from drest_torch.reward import Reward
 from drest_torch.tasks.exact_batch import ExactBatch
 
 
-def climb(
+def ascend(
     levels: Sequence[Level], objective: Objective, *, steps: int = 800, lr: float = 0.1, divisor: Tensor | None = None
 ) -> PolicyOutcome:
-    """Return what the ascent of an objective comes to, from a uniform policy, with Adam.
+    """Return the outcome of maximising an objective with Adam, from the uniform policy.
 
-    ``divisor`` [B, K] takes the place of m(l).
+    ``divisor`` [B, K] replaces m(l).
     """
     batch, logits = _beginning(levels)
     adam = torch.optim.Adam([logits], lr=lr, betas=(0.9, 0.9), eps=1e-30)
@@ -39,7 +39,7 @@ def climb(
 
 
 def _beginning(levels: Sequence[Level]) -> tuple[ExactBatch, Tensor]:
-    """Return levels, and the logits of a uniform policy in all their states."""
+    """Return a batch of levels, and the logits of the uniform policy in all of its states."""
     batch = ExactBatch(LevelSet(compile_levels(levels)), "grid", Reward())
     return batch, torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
 
@@ -52,11 +52,11 @@ def _outcome(batch: ExactBatch, logits: Tensor, divisor: Tensor | None = None) -
 
 
 def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> PolicyOutcome:
-    """Return what constrained policy optimisation comes to in a level: the most coins with N ≥ ``at_least``.
+    """Maximise the coins of a level subject to N ≥ ``at_least`` by constrained policy optimisation (CPO).
 
-    A step x makes gᵀx as large as possible while c + bᵀx ≤ 0 and ½ xᵀHx ≤ δ, where g is the gradient of the coins, b
-    that of the violation c = ``at_least`` − N, and H the Fisher matrix, weighted by visits. δ falls to 0. For a table,
-    H⁻¹g is g / (visits · policy), up to a constant in each state, which changes no policy.
+    A step x maximises gᵀx subject to c + bᵀx ≤ 0 and ½ xᵀHx ≤ δ. Here g is the gradient of the coins, b the gradient
+    of the violation c = ``at_least`` − N, and H the Fisher matrix, weighted by visits. δ falls to 0. For a table,
+    H⁻¹g is g / (visits · policy), up to a constant in each state, which does not change the policy.
     """
     batch, logits = _beginning([level])
     for step in range(steps):
@@ -76,18 +76,18 @@ def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> Polic
 
 
 def step_within(g: Tensor, b: Tensor, q: Tensor, r: Tensor, s: Tensor, c: Tensor, delta: float) -> Tensor:
-    """Return the step, from H⁻¹g, H⁻¹b, q = gᵀH⁻¹g, r = gᵀH⁻¹b, s = bᵀH⁻¹b, the violation c, and δ."""
+    """Return the step of CPO from H⁻¹g, H⁻¹b, q = gᵀH⁻¹g, r = gᵀH⁻¹b, s = bᵀH⁻¹b, the violation c, and δ."""
     free = (2 * delta / q.clamp_min(1e-30)).sqrt()
     if c + free * r <= 0 or s < 1e-12:
         return free * g
     room = 2 * delta - c.square() / s
-    if room < 0:  # out of reach within a step, so the violation is made smaller as fast as possible
+    if room < 0:  # no step is feasible, so the violation is reduced as fast as possible
         return -c.sign() * (2 * delta / s).sqrt() * b
     along = (room / (q - r.square() / s).clamp_min(1e-30)).sqrt()
     return along * (g - r / s * b) - c / s * b
 
 
 def named(values: Mapping[str, Any]) -> Objective:
-    """Return the objective with these values over those of its yaml file."""
-    own = {key: value for key, value in values.items() if key != "name"}
-    return objective_of(run_config({"objective": own}, algo="exact", objective=values["name"]))
+    """Return an objective with these values in place of the defaults in its yaml file."""
+    changes = {key: value for key, value in values.items() if key != "name"}
+    return objective_of(run_config({"objective": changes}, algo="exact", objective=values["name"]))
