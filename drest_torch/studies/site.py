@@ -24,7 +24,7 @@ READING_ORDER = (
     *("randomness", "lotteries", "misgeneralization", "environments", "language", "smollm2"),
 )
 """The questions, as somebody would read about them who is new to them."""
-INCLUDED = ("neural", "environments")
+INCLUDED = ("neural",)
 """Studies whose figures and tables stand on other pages, too."""
 
 
