@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from drest_torch.agents.acting import Acting
+from drest_torch.agents.acting import ActingState
 from drest_torch.agents.checkpoints import agent_folder, checkpoint_path, load_checkpoint
-from drest_torch.agents.in_gridworlds import TrainedOnLevels
+from drest_torch.agents.in_gridworlds import GridworldAgent
 from drest_torch.agents.saving import files_of, save_agent
 from drest_torch.agents.specification import agent_config, load_policy, spec_in
 from drest_torch.algos.distributions import OneOf
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torchrl.envs import EnvBase
     from typing_extensions import Self
 
-    from drest_torch.agents.in_environments import TrainedInEnvironment
+    from drest_torch.agents.in_environments import EnvironmentAgent
 
 SHIPPED = "generalist"
 """The agent that is loaded by default."""
@@ -65,16 +65,16 @@ class Agent:
         self.spec = spec_in(values, self.checkpoint)
         """What the agent is besides its weights: its policy and what this sees, its reward, and where it comes from."""
         self.policy, self.reward = load_policy(self.spec.policy, tensors, self.checkpoint), self.spec.reward
-        self._trained: TrainedOnLevels | TrainedInEnvironment
+        self._trained: GridworldAgent | EnvironmentAgent
         if isinstance(self.spec.policy.sees, MapView):
-            self._trained = TrainedOnLevels(folder, self.spec, self.policy, values.get("of", {}), self.device)
+            self._trained = GridworldAgent(folder, self.spec, self.policy, values.get("of", {}), self.device)
         else:
-            from drest_torch.agents.in_environments import TrainedInEnvironment  # TorchRL takes seconds to import
+            from drest_torch.agents.in_environments import EnvironmentAgent  # TorchRL takes seconds to import
 
-            self._trained = TrainedInEnvironment(folder, self.spec, self.policy, tensors, self.checkpoint, self.device)
+            self._trained = EnvironmentAgent(folder, self.spec, self.policy, tensors, self.checkpoint, self.device)
         self.shape = self.spec.policy.shape
         """The shape of one observation; outside gridworlds that of the row of its numbers."""
-        self._acting = Acting(self.policy, self.device)
+        self._acting = ActingState(self.policy, self.device)
         self.seed(self.spec.origin.seed)
 
     @cached_property
@@ -90,9 +90,9 @@ class Agent:
 
     # ---------------------------------------------------------------------------------- gridworlds
 
-    def _on_levels(self, what: str) -> TrainedOnLevels:
+    def _on_levels(self, what: str) -> GridworldAgent:
         """Return what a run in gridworlds has learned, or refuse another run, which has no such thing."""
-        if not isinstance(self._trained, TrainedOnLevels):
+        if not isinstance(self._trained, GridworldAgent):
             raise ConfigError(f"{self.folder} is a run in {self.spec.origin.place}, and only gridworlds have {what}")
         return self._trained
 
@@ -103,7 +103,7 @@ class Agent:
 
     def test_levels(self) -> list[Level]:
         """Return the levels that the agent's run reports on; a run without any is refused."""
-        return list(self._on_levels("levels").tested())
+        return list(self._on_levels("levels").test_levels())
 
     @property
     def map_size(self) -> tuple[int, int]:
@@ -342,8 +342,8 @@ class Agent:
 
         first = self._trained.first
         where = self.spec.origin.place if first is None else first.name
-        numbers = self.evaluate(first, sampled=self._trained.shown).numbers()
-        return notebook.page(repr(self), where, numbers, self._repr_png_())
+        numbers = self.evaluate(first, sampled=self._trained.notebook_samples).numbers()
+        return notebook.html_summary(repr(self), where, numbers, self._repr_png_())
 
     # ---------------------------------------------------------------------------------- sharing
 
@@ -361,7 +361,7 @@ class Agent:
         Example:
             >>> Agent.load("runs/my-run").save("my-agent")  # doctest: +SKIP
         """
-        return save_agent(self.folder, self.checkpoint, self._trained.keeps, Path(path))
+        return save_agent(self.folder, self.checkpoint, self._trained.tensor_prefixes, Path(path))
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
         """Upload the agent to the Hugging Face Hub (``pip install 'drest_torch[hub]'``); return the commit's address.

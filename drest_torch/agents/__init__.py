@@ -1,1 +1,1 @@
-"""Saved agents: their checkpoints, their specification, and what they do."""
+"""Saved agents: checkpoints, specifications, acting and evaluation."""

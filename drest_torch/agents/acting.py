@@ -1,4 +1,4 @@
-"""The state of an agent that acts: its random numbers, the private bits of a mini-episode, and its memory."""
+"""The state of an acting agent: random generator, private bits of the mini-episode, and memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 
-class Acting:
-    """A policy between one observation and the next."""
+class ActingState:
+    """A policy and its state between two observations."""
 
     def __init__(self, policy: Any, device: torch.device) -> None:
         self.policy, self.device = policy, device
@@ -18,13 +18,13 @@ class Acting:
         self.memory: Tensor | None = None
 
     def seed(self, seed: int) -> None:
-        """Begin anew with the random numbers of a seed."""
+        """Seed the generator, and forget private bits and memory."""
         self.generator.manual_seed(seed)
         self.private_bits = self.memory = None
 
     @torch.no_grad()
     def outputs(self, observations: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the outputs of the policy for observations [n, …], and what it remembers after them, if anything."""
+        """Return the outputs of the policy for observations [n, …] and its new memory, if it has one."""
         count = len(observations)
         outputs = self.policy(observations, self.bits_of(count))
         if not self.policy.memory:
@@ -37,7 +37,7 @@ class Acting:
         return outputs, memory
 
     def bits_of(self, count: int) -> Tensor | None:
-        """Return the private bits of each observation [count, bits]; sample them if there are none yet."""
+        """Return the private bits of the observations [count, bits]; sample them if there are none yet."""
         if not self.policy.private_bits:
             return None
         if self.private_bits is None or len(self.private_bits) != count:

@@ -1,9 +1,9 @@
-"""Checkpoints, and the agents whose weights they hold, by the folder of a run or by name.
+"""Checkpoints of runs, and the folders of agents by path or name.
 
-A checkpoint is one safetensors file, written whole or not at all, and read without executing code.
+A checkpoint is one safetensors file. It is written atomically and read without executing code.
 
-The tensors of a file are the states of the networks, the optimisers and the random generators. Its metadata holds the
-rest as JSON. A file with the name of a checkpoint is complete.
+Its tensors are the states of the networks, the optimisers and the random generators. Its metadata holds all other
+values as JSON.
 """
 
 from __future__ import annotations
@@ -29,25 +29,26 @@ from drest_torch.files import write_whole
 
 FORMAT = "drest_torch checkpoint 1"
 BEST = "best.safetensors"
-"""The name of the best checkpoint on the selection levels."""
+"""File name of the checkpoint that is best on the selection levels."""
 LOSS = "algorithm.loss."
-"""What the names of the tensors begin with that are the state of a loss."""
-RENAMED = {"learner.": "algorithm.", "updater.": "task.", "weights.": "policy.", "rng": "generator"}
-"""What the names of tensors begin with in checkpoints of earlier versions, and today."""
-REMEMBERED = {torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"}, torch.optim.Muon: {"momentum_buffer"}}
-"""What optimisers remember of a weight."""
+"""Prefix of the tensors that hold the state of a loss."""
+PREFIXES_TODAY = {"learner.": "algorithm.", "updater.": "task.", "weights.": "policy.", "rng": "generator"}
+"""Prefixes of tensor names in checkpoints of earlier versions, each with the prefix today."""
+OPTIMIZER_STATE = {torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"}, torch.optim.Muon: {"momentum_buffer"}}
+"""State that each optimiser keeps of a weight, by name."""
 LARGEST = 1 << 63
+"""Exclusive upper bound of the counters, as of 64-bit integers."""
 MOST_SECONDS = 1e10
-"""No training has taken three centuries."""
+"""Largest plausible training time, about three centuries."""
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
-"""The folder of the agents that come with the project, as `Agent.save` writes them."""
+"""Folder of the pretrained agents, in the format of `Agent.save`."""
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
     """Write tensors and JSON values to a checkpoint file."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     text = json.dumps(meta)
-    # The library takes twice the bytes, and where it cannot, it ends the process; Python raises a MemoryError.
+    # safetensors allocates twice the size and aborts the process if it cannot; Python raises a MemoryError first.
     size = sum(tensor.nbytes for tensor in tensors.values())
     bytearray(2 * size + 2**20)
     metadata = {
@@ -59,7 +60,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], meta: Mapping[str
 
 
 def checksum(tensors: Mapping[str, Tensor], meta: str) -> str:
-    """Return the SHA-256 of everything in a checkpoint."""
+    """Return the SHA-256 of the tensors and the metadata of a checkpoint."""
     digest = hashlib.sha256(meta.encode())
     for name in sorted(tensors):
         tensor = tensors[name].contiguous()
@@ -85,10 +86,10 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path}: no checkpoint of this program; expected one that a run has saved")
     if metadata.get("sha256") != checksum(tensors, metadata.get("meta", "")):
-        others = [other for other in step_checkpoints(path.parent) if other != path]
+        earlier = [other for other in step_checkpoints(path.parent) if other != path]
         remedy = "use another checkpoint of the run"
-        if others:
-            remedy = f"use the one before it, {others[-1]}"
+        if earlier:
+            remedy = f"use the one before it, {earlier[-1]}"
         raise CheckpointError(f"{path}: is damaged: its contents do not have its checksum; {remedy}")
     try:
         meta = json.loads(metadata["meta"])
@@ -96,25 +97,26 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             raise TypeError("no object")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path}: is damaged: its values cannot be read ({error}); use another one") from None
-    renamed = {_name_today(name): tensor for name, tensor in tensors.items()}
+    renamed = {_tensor_name_today(name): tensor for name, tensor in tensors.items()}
     return renamed, meta
 
 
-def _name_today(name: str) -> str:
-    for before, today in RENAMED.items():
+def _tensor_name_today(name: str) -> str:
+    """Return the name of a tensor with the prefix of this version."""
+    for before, today in PREFIXES_TODAY.items():
         if name.startswith(before):
             return today + name.removeprefix(before)
     return name
 
 
 def step_checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints of a run by step, oldest first."""
+    """Return the checkpoints of a run that are named by their step, oldest first."""
     paths = folder.glob("step-*.safetensors")
     return sorted(path for path in paths if re.fullmatch(r"step-\d+", path.stem))
 
 
 def checkpoint_path(run: Path, which: str) -> Path:
-    """Return a checkpoint of a run: ``last``, ``best`` (on its selection levels), or that of the path ``which``."""
+    """Return the path of a checkpoint: ``last``, ``best`` (on the selection levels), or the path ``which`` itself."""
     folder = run / "checkpoints"
     if which == "best":
         best = folder / BEST
@@ -130,19 +132,19 @@ def checkpoint_path(run: Path, which: str) -> Path:
 
 
 def step_path(folder: Path, step: int) -> Path:
-    """Return the path of the checkpoint after this many environment steps."""
+    """Return the path of the checkpoint that is saved after this many environment steps."""
     return folder / f"step-{step:012d}.safetensors"
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Delete all checkpoints but the last ``keep``."""
+    """Delete all checkpoints by step except the last ``keep``."""
     for path in step_checkpoints(folder)[:-keep]:
         path.unlink()
 
 
 @dataclass
 class State:
-    """The progress of a run: with the tensors of its checkpoint, all that is needed to resume it."""
+    """The progress of a run, which a checkpoint stores beside the tensors."""
 
     steps: int = 0
     episodes: int = 0
@@ -153,12 +155,12 @@ class State:
     best_score: float = -math.inf
     wandb_id: str | None = None
     forward_rows: int = 0
-    """Rows on which exact gradients ran the network, those of `backward_rows` among them."""
+    """Rows on which exact gradients ran the network, including `backward_rows`."""
     backward_rows: int = 0
-    """Rows that were backpropagated."""
+    """Backpropagated rows."""
 
     def add(self, effort: Effort) -> None:
-        """Count an update and what it took."""
+        """Add an update and its effort to the totals."""
         self.updates += 1
         self.steps += effort.steps
         self.episodes += effort.episodes
@@ -167,8 +169,8 @@ class State:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> State:
-        """Return the progress that a checkpoint has, which may be damaged."""
-        if values.keys() == {"updates", "seconds"}:  # of a language model, saved by an earlier version
+        """Return the progress stored in a checkpoint; raise if its values are impossible."""
+        if values.keys() == {"updates", "seconds"}:  # a language model of an earlier version
             updates, seconds = values["updates"], values["seconds"]
             values = {"steps": updates, "updates": updates, "wall_seconds": seconds, "processor_seconds": seconds}
         state = cls(**values)
@@ -176,7 +178,7 @@ class State:
         return state
 
     def check(self) -> None:
-        """Refuse values that no run comes to, which a damaged file can have."""
+        """Raise for values that no run can reach; a damaged file can hold them."""
         for entry in fields(self):
             value = getattr(self, entry.name)
             if not _is_possible(entry.name, value, usual=entry.default):
@@ -186,7 +188,7 @@ class State:
 
 
 def _is_possible(name: str, value: Any, *, usual: Any) -> bool:
-    """Return whether a run can come to this value of its progress."""
+    """Return whether a run can reach this value of its progress."""
     if name == "wandb_id":
         return value is None or isinstance(value, str)
     if type(value) is not type(usual):
@@ -198,20 +200,20 @@ def _is_possible(name: str, value: Any, *, usual: Any) -> bool:
     return True
 
 
-def check_origin(saved: Mapping[str, Any], own: Mapping[str, str], path: Path) -> None:
-    """Refuse a checkpoint that was saved with something else than a run has."""
-    for name, value in own.items():
-        other = saved.get(name)
-        if other != value:
+def check_origin(saved: Mapping[str, Any], expected: Mapping[str, str], path: Path) -> None:
+    """Raise if a checkpoint belongs to another origin (algorithm, levels) than the run."""
+    for name, value in expected.items():
+        saved_value = saved.get(name)
+        if saved_value != value:
             raise CheckpointError(
-                f"{path}: was saved with another {name} ({other}, and this run's is {value}); put back what was "
+                f"{path}: was saved with another {name} ({saved_value}, and this run's is {value}); put back what was "
                 "changed, or train anew with another run_dir"
             )
 
 
 @contextmanager
-def fitting(path: Path) -> Iterator[None]:
-    """Say in one sentence that a checkpoint does not fit its run."""
+def explain_misfit(path: Path) -> Iterator[None]:
+    """Turn errors of a checkpoint that does not fit its run into a `CheckpointError` of one sentence."""
     try:
         yield
     except CheckpointError:
@@ -221,44 +223,45 @@ def fitting(path: Path) -> Iterator[None]:
         raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
 
 
-def named(prefix: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return values by name, with a prefix before each name."""
+def prefixed(prefix: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors with ``prefix.`` before each name."""
     return {f"{prefix}.{name}": value for name, value in values.items()}
 
 
 def fill(values: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path, by: str = "another run") -> None:
-    """Write tensors of a checkpoint to those of a run, all of them, or raise an error that names one that misfits."""
+    """Copy tensors of a checkpoint into those of a run; raise before any copy if one does not fit."""
     for name, value in values.items():
         saved = "missing"
         if name in tensors:
-            saved = _kind_of(tensors[name])
-        if saved != _kind_of(value):
+            saved = _dtype_and_shape(tensors[name])
+        expected = _dtype_and_shape(value)
+        if saved != expected:
             raise CheckpointError(
-                f"{path}: the tensor '{name}' is {saved}, and the run's {_kind_of(value)}; it was saved by {by}"
+                f"{path}: the tensor '{name}' is {saved}, and the run's {expected}; it was saved by {by}"
             )
     for name, value in values.items():
         value.copy_(tensors[name])
 
 
-def _kind_of(tensor: Tensor) -> str:
+def _dtype_and_shape(tensor: Tensor) -> str:
     return f"{tensor.dtype} {tuple(tensor.shape)}"
 
 
 def load_module(prefix: str, module: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Load the state of a network, or raise an error that names the tensor that does not fit."""
-    values = named(prefix, module.state_dict())
+    """Load the state of a network; raise an error that names the first tensor that does not fit."""
+    values = prefixed(prefix, module.state_dict())
     by = "a run of another architecture (policy.width, depth, observation, map size or language model)"
     saved = [name for name in tensors if name.startswith(f"{prefix}.")]
     surplus = set(saved) - values.keys()
     if surplus:
         raise CheckpointError(f"{path}: {len(surplus)} {prefix} tensors too many; it was saved by {by}")
-    parameters = named(prefix, dict(module.named_parameters()))
+    parameters = prefixed(prefix, dict(module.named_parameters()))
     refuse_not_finite(parameters, tensors, path)
     fill(values, tensors, path, by)
 
 
 def refuse_not_finite(names: Iterable[str], tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse tensors of these names that have values which are not finite."""
+    """Raise if a tensor of these names has NaN or infinite values."""
     for name in names:
         tensor = tensors.get(name)
         if tensor is None or not tensor.is_floating_point():
@@ -271,14 +274,14 @@ def optimizer_tensors(prefix: str, optimizer: torch.optim.Optimizer) -> dict[str
     """Return the state of an optimiser by name."""
     tensors: dict[str, Tensor] = {}
     for index, state in optimizer.state_dict()["state"].items():
-        tensors |= named(f"{prefix}.{index}", state)
+        tensors |= prefixed(f"{prefix}.{index}", state)
     return tensors
 
 
 def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Load the state of an optimiser, or raise an error where it is not that of its parameters.
+    """Load the state of an optimiser; raise if it does not fit the parameters.
 
-    A weight of which nothing is saved had no gradient yet. One that lacks a part would end the next update.
+    A weight without saved state had no gradient yet. A weight with incomplete state would make the next update fail.
     """
     saved = {name: value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
     refuse_not_finite(saved, tensors, path)
@@ -289,37 +292,37 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
         parameter = parameters[int(index)]
         has_shape = value.ndim == 0 or value.shape == parameter.shape
         if not has_shape or not value.is_floating_point():
-            raise ValueError(f"{key} is {_kind_of(value)}, of {tuple(parameter.shape)} weights")
+            raise ValueError(f"{key} is {_dtype_and_shape(value)}, of {tuple(parameter.shape)} weights")
         state.setdefault(int(index), {})[name] = value
-    wanted = REMEMBERED.get(type(optimizer), set().union(*state.values()))
+    expected = OPTIMIZER_STATE.get(type(optimizer), set().union(*state.values()))
     for weight, parts in state.items():
-        if parts.keys() != wanted:
-            found, expected = ", ".join(sorted(parts)), ", ".join(sorted(wanted))
-            raise ValueError(f"{prefix}.{weight} has {found}, and not {expected}")
+        if parts.keys() != expected:
+            present, complete = ", ".join(sorted(parts)), ", ".join(sorted(expected))
+            raise ValueError(f"{prefix}.{weight} has {present}, and not {complete}")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
 def algorithm_tensors(algorithm: Algorithm) -> dict[str, Tensor]:
-    """Return the state of an algorithm by name: its networks, its optimisers and its own tensors."""
-    tensors = named("policy", algorithm.policy.state_dict())
+    """Return the state of an algorithm by name: networks, optimisers and further tensors."""
+    tensors = prefixed("policy", algorithm.policy.state_dict())
     if algorithm.critic is not None:
-        of_critic = named("critic", algorithm.critic.state_dict())
-        # A copy: a critic that shares weights with the policy has them in its file as well.
-        tensors |= {name: value.clone() for name, value in of_critic.items()}
+        critic_tensors = prefixed("critic", algorithm.critic.state_dict())
+        # Copies, because safetensors stores no shared tensors and a critic can share weights with the policy.
+        tensors |= {name: value.clone() for name, value in critic_tensors.items()}
     for name, optimizer in algorithm.optimizers.items():
         tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
-    return tensors | named("algorithm", algorithm.tensors())
+    return tensors | prefixed("algorithm", algorithm.tensors())
 
 
 def restore_algorithm(algorithm: Algorithm, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Load the state of an algorithm from the tensors of a checkpoint."""
+    """Load the state of an algorithm from the tensors of a checkpoint at this path."""
     load_module("policy", algorithm.policy, tensors, path)
     if algorithm.critic is not None:
         load_module("critic", algorithm.critic, tensors, path)
     for name, optimizer in algorithm.optimizers.items():
         load_optimizer(f"optimizer.{name}", optimizer, tensors, path)
-    state = named("algorithm", algorithm.tensors())
+    state = prefixed("algorithm", algorithm.tensors())
     has_loss = any(name.startswith(LOSS) for name in tensors)
     if not has_loss:  # a checkpoint of an earlier version
         state = {name: value for name, value in state.items() if not name.startswith(LOSS)}
@@ -330,11 +333,11 @@ def restore_algorithm(algorithm: Algorithm, tensors: Mapping[str, Tensor], path:
 
 
 def agent_folder(path_or_name: str | Path) -> Path:
-    """Return the folder of an agent, given that folder or the name of one that comes with the project."""
+    """Return the folder of an agent from its path or the name of a pretrained agent."""
     folder = Path(path_or_name)
-    shipped = PRETRAINED / str(path_or_name)
-    if not folder.exists() and shipped.is_dir():
-        return shipped
+    pretrained = PRETRAINED / str(path_or_name)
+    if not folder.exists() and pretrained.is_dir():
+        return pretrained
     if not folder.is_dir():
         names = sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir())
         raise CheckpointError(

@@ -1,4 +1,4 @@
-"""Load what a run in an environment that is no gridworld has learned, and evaluate it."""
+"""Agents of third-party environments: loading, acting, evaluation and rendering."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from drest_torch.agents.checkpoints import fill, named
+from drest_torch.agents.checkpoints import fill, prefixed
 from drest_torch.agents.specification import AgentSpec, agent_config
 from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks.policy import Policy
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from drest_torch.envs.dynamics.moments import Episode
 
 
-class TrainedInEnvironment:
-    """The policy of a run in an environment that is no gridworld, from a checkpoint, and what it can see."""
+class EnvironmentAgent:
+    """The policy of a run in a third-party environment, loaded from a checkpoint, with its observation space."""
 
     evaluated_on = ""
-    """The argument of `Agent.evaluate` in examples: an environment has no levels to choose."""
-    keeps = ("policy.", "task.centre", "task.spread", "task.best")
-    """What the names of the tensors begin with that are needed to act."""
-    shown = 256
-    """The mini-episodes that are sampled to show the agent in a notebook."""
+    """The argument of `Agent.evaluate` in examples; empty, as an environment has no levels to choose."""
+    tensor_prefixes = ("policy.", "task.centre", "task.spread", "task.best")
+    """Prefixes of the tensors that acting needs."""
+    notebook_samples = 256
+    """Mini-episodes sampled for the table in a notebook."""
     first = None
-    """The level that shows what an agent does, if there are any."""
+    """The level that is shown by default; None, as environments have no levels."""
 
     def __init__(
         self,
@@ -60,17 +60,17 @@ class TrainedInEnvironment:
         self.entries, self.shape = spec.policy.sees.entries, spec.policy.shape
         self.actions = kind_of(spec.policy.sees.actions)
         self.standardise = {name: torch.zeros(self.shape) for name in ("centre", "spread")}
-        fill(named("task", self.standardise), tensors, checkpoint)
+        fill(prefixed("task", self.standardise), tensors, checkpoint)
         self.best = tensors.get("task.best")
 
     @cached_property
     def cfg(self) -> Config:
-        """The configuration of the run, from which its environment is made."""
+        """The configuration of the run, from which its environment is built."""
         return agent_config(self.folder)
 
     @cached_property
     def environment(self) -> RowEnvironment:
-        """The environment of the run, as the policy sees it; it is closed, and others are made like it."""
+        """A closed environment of the run with the standardisation of training, as a template for new ones."""
         environment = evaluation_environment(self.cfg, self.spec.reward, 1)
         environment.env.close(raise_if_closed=False)
         for name, values in self.standardise.items():
@@ -83,22 +83,25 @@ class TrainedInEnvironment:
         origin = self.spec.origin
         return f"lengths {', '.join(map(str, origin.lengths))} of {origin.place}"
 
-    def rows(self, observed: Any) -> tuple[Tensor, bool]:
-        """Return what the policy sees of observations [n, F], and whether it is a single one.
+    def rows(self, observation: Any) -> tuple[Tensor, bool]:
+        """Return standardised observations [n, F], and whether there was a single one without a batch dimension.
 
         An observation is a mapping with the entries that the policy reads, or the row of their numbers.
         """
-        by_key = hasattr(observed, "keys")
-        shapes = self.entries if by_key else {"a row": self.shape}
-        given = dict(observed.items()) if by_key else {"a row": observed}
-        parts = {key: torch.as_tensor(given[key], dtype=torch.float32) for key in shapes if key in given}
-        found = {key: tuple(part.shape) for key, part in parts.items()}
+        shapes: Mapping[str, tuple[int, ...]] = {"a row": self.shape}
+        entries = {"a row": observation}
+        if hasattr(observation, "keys"):
+            shapes, entries = self.entries, dict(observation.items())
+        parts = {key: torch.as_tensor(entries[key], dtype=torch.float32) for key in shapes if key in entries}
+        part_shapes = {key: tuple(part.shape) for key, part in parts.items()}
         first = next(iter(shapes))
-        count = found.get(first, ())[: len(found.get(first, ())) - len(shapes[first])]
-        if len(count) > 1 or found != {key: (*count, *shape) for key, shape in shapes.items()}:
+        first_shape = part_shapes.get(first, ())
+        count = first_shape[: len(first_shape) - len(shapes[first])]
+        expected_shapes = {key: (*count, *shape) for key, shape in shapes.items()}
+        if len(count) > 1 or part_shapes != expected_shapes:
             raise ConfigError(
-                f"an observation of shape {found}; the policy of {self.folder} sees {dict(self.entries)}, or a row of "
-                f"{self.shape[0]} numbers; act in agent.environment()"
+                f"an observation of shape {part_shapes}; the policy of {self.folder} sees {dict(self.entries)}, or a "
+                f"row of {self.shape[0]} numbers; act in agent.environment()"
             )
         rows = torch.cat([part.reshape(*count, -1) for part in parts.values()], -1)
         return standardised(rows.reshape(-1, *self.shape), **self.standardise), count == ()
@@ -110,7 +113,7 @@ class TrainedInEnvironment:
     def evaluate(
         self, levels: Any, *, greedy: bool, sampled: int | None, memory_gib: float, agent: str
     ) -> EnvironmentResults:
-        """Play mini-episodes with the policy: as many as at the end of its training if ``sampled`` is None."""
+        """Evaluate the policy on ``sampled`` mini-episodes; by default as many as at the end of training."""
         if levels is not None:
             name = self.spec.origin.place
             raise ConfigError(f"levels to evaluate on, and {self.folder} is a run in {name}; leave levels out")
@@ -121,7 +124,7 @@ class TrainedInEnvironment:
         return EnvironmentResults(evaluator, self.policy, evaluation, greedy, agent, numbers, self)
 
     def render(self, path: Path, level: Any, *, seed: int, agent: str) -> None:
-        """Write an animation of mini-episodes, or a picture of how they end."""
+        """Write an animation of mini-episodes (GIF), or a picture of their last frames (PNG)."""
         if level is not None:
             raise ConfigError(
                 f"a level to render, and {self.folder} is a run in {self.spec.origin.place}; leave it out"
@@ -138,11 +141,10 @@ def evaluator_of(
     seed: int | None = None,
     beside: RowEnvironment | None = None,
 ) -> EnvironmentEvaluator:
-    """Return an evaluator of a run's policies, which see as in the environment that they are trained in.
+    """Return an evaluator with the standardisation and the m(l) of the environment ``trained``.
 
-    They are judged by the m(l) that is known there, now and later.
-
-    It has the copies of the environment ``beside`` it, as `evaluation_environment` says.
+    The m(l) is shared: updates during training apply to the evaluator, too. ``beside`` is passed to
+    `evaluation_environment`.
     """
     environment = evaluation_environment(cfg, reward, mini_episodes, beside=beside)
     environment.sees_as(trained)
@@ -152,14 +154,14 @@ def evaluator_of(
 
 @dataclass(frozen=True, repr=False)
 class EnvironmentResults(Results):
-    """The evaluation of an agent in an environment that is no gridworld, by sampling."""
+    """The sampled evaluation of an agent in a third-party environment."""
 
     summary: dict[str, Any]
-    trained: TrainedInEnvironment
+    trained: EnvironmentAgent
 
     def __repr__(self) -> str:
-        played = f"{self.summary['sampled']:,} mini-episodes of {self.trained.cfg.env.title}"
-        return f"Results({played}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
+        sample = f"{self.summary['sampled']:,} mini-episodes of {self.trained.cfg.env.title}"
+        return f"Results({sample}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
 
     def numbers(self) -> dict[str, Any]:
         return self.summary
@@ -168,12 +170,13 @@ class EnvironmentResults(Results):
         return {"mean": self.summary, "levels": self.evaluation.records()}
 
     def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
-        raise self._no("plots of policies on maps")
+        raise self._unsupported("plots of policies on maps")
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
-        raise self._no("mini-episodes cell by cell")
+        raise self._unsupported("mini-episodes cell by cell")
 
-    def _no(self, what: str) -> ConfigError:
+    def _unsupported(self, what: str) -> ConfigError:
+        """Return the error for a method that only gridworlds support."""
         return ConfigError(f"{what}: only gridworlds have that, and {self.trained.folder} is a run in {self.trained!r}")
 
     def animate(self, path: str | Path, *, seed: int = 0) -> None:
@@ -182,9 +185,9 @@ class EnvironmentResults(Results):
 
 
 def animate(cfg: Config, trained: RowEnvironment, policy: Any, path: Path, *, seed: int | None = None) -> None:
-    """Animate one mini-episode of each length that a policy plays, as a GIF, or show their ends, as a PNG file.
+    """Write one mini-episode of each length that the policy plays: an animation (GIF), or their last frames (PNG).
 
-    An environment that cannot be rendered, for want of a library or a screen too, is refused.
+    Raise if the environment cannot be rendered, for example without a library or a screen.
     """
     from drest_torch.plots.animation import check_ending, mini_episodes, write_animation  # matplotlib takes time
 

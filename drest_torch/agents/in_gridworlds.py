@@ -1,4 +1,4 @@
-"""Load what a run in gridworlds has learned, and evaluate it on levels."""
+"""Agents of gridworlds: observations, evaluation on levels and rendering."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from torchrl.envs import EnvBase
 
 
-class TrainedOnLevels:
-    """The policy of a run in gridworlds, from a checkpoint, and what it can see."""
+class GridworldAgent:
+    """The policy of a run in gridworlds, loaded from a checkpoint, with its observation space."""
 
     actions = one_of(NUM_ACTIONS)
     evaluated_on = '"paper"'
     """The argument of `Agent.evaluate` in examples."""
-    keeps = ("policy.",)
-    """What the names of the tensors begin with that are needed to act."""
-    shown = None
-    """The mini-episodes that are sampled to show the agent in a notebook; None: its evaluation is exact."""
+    tensor_prefixes = ("policy.",)
+    """Prefixes of the tensors that acting needs."""
+    notebook_samples = None
+    """Mini-episodes sampled for the table in a notebook; None: the evaluation is exact."""
 
     def __init__(
         self, folder: Path, spec: AgentSpec, policy: Policy, saved_with: Mapping[str, str], device: torch.device
@@ -52,35 +52,37 @@ class TrainedOnLevels:
 
     @cached_property
     def levels(self) -> data.Levels:
-        """The levels of the run, with one training level of those that are generated.
+        """The levels of the run, with a single training level if they are generated.
 
-        Test levels that were changed after training are refused.
+        Raises if the test levels were changed after training.
         """
         cfg = agent_config(self.folder)
         if cfg.levels.generator is not None:
-            cfg.levels.train = 1  # an agent is evaluated on the others
+            cfg.levels.train = 1  # evaluation uses the other splits
         levels = data.load(cfg)
         self._check_test_levels(levels, cfg.test.path)
         return levels
 
     @property
     def first(self) -> Level:
-        """A level to show what the agent does: the first training level, or where levels are generated the example."""
+        """The level that is shown by default: the first training level, or `example` if levels are generated."""
         if not (self.folder / "config.yaml").is_file() or self.levels.split is not None:
             return world("example")
         return self.levels.train[0]
 
     def _check_test_levels(self, levels: data.Levels, path: str | None) -> None:
-        """Refuse test levels that are not those of the checkpoint; earlier versions have saved no digest of them.
+        """Raise if the test levels differ from those of the checkpoint; warn if it has no digest of them.
 
-        The ``path`` is that of their file, if they have one.
+        ``path`` is the level file, if the test levels have one. Earlier versions saved no digest.
         """
         if "test" not in levels.reported:
             return
         saved = self._saved_with.get(data.TEST_LEVELS)
         if saved is not None and saved != data.digest_of_tests(levels):
             place = path or self.folder / "config.yaml"
-            remedy = "" if path is None else f", or evaluate on these with levels.path={path}"
+            remedy = ""
+            if path is not None:
+                remedy = f", or evaluate on these with levels.path={path}"
             raise CheckpointError(
                 f"{place}: the test levels were changed after the run was trained; put them back{remedy}"
             )
@@ -92,12 +94,14 @@ class TrainedOnLevels:
             )
 
     def __repr__(self) -> str:
+        if self.policy.reads_maps:
+            return "maps of any size"
         rows, columns = self.map_size
-        return f"maps of {'any size' if self.policy.reads_maps else f'at most {rows} by {columns}'}"
+        return f"maps of at most {rows} by {columns}"
 
-    def rows(self, observed: Any) -> tuple[Tensor, bool]:
-        """Return what the policy sees of observations [n, …], and whether it is a single one."""
-        array = torch.as_tensor(observed, dtype=torch.float32, device=self.device)
+    def rows(self, observation: Any) -> tuple[Tensor, bool]:
+        """Return observations [n, …] as a tensor, and whether there was a single one without a batch dimension."""
+        array = torch.as_tensor(observation, dtype=torch.float32, device=self.device)
         single = array.ndim == len(self.shape)
         batch = array.unsqueeze(0) if single else array
         if not self.can_see(tuple(batch.shape[1:])):
@@ -118,7 +122,7 @@ class TrainedOnLevels:
     def evaluator(
         self, levels: Level | Sequence[Level] | str | Path, *, sampled: int | None, memory_gib: float
     ) -> ExactEvaluator:
-        """Return the levels as the policy sees them; refuse those that it cannot see."""
+        """Return an evaluator of the levels; raise if their observations do not fit the policy."""
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))
         levels = [levels] if isinstance(levels, Level) else list(levels)
@@ -126,38 +130,43 @@ class TrainedOnLevels:
             raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
         level_set = evaluator(self.spec, levels, self.device, sampled=sampled, memory_gib=memory_gib)
         if not self.can_see(level_set.observe.shape) or level_set.observe.planes != self.view.planes:
-            lucky = " that is shown chances (levels.by_chance=true) and outcomes (levels.outcomes=N)"
+            options = ""
+            if level_set.mdp.any_luck:
+                options = " that is shown chances (levels.by_chance=true) and outcomes (levels.outcomes=N)"
             raise ConfigError(
                 f"the levels' {self.view.observation} observation has shape {level_set.observe.shape} and the "
                 f"policy's {self.shape}: it was trained on {self!r}, or on levels with other coins and buttons; train "
-                f"one on such levels{lucky if level_set.mdp.any_luck else ''}, or with policy=convolutional, which "
+                f"one on such levels{options}, or with policy=convolutional, which "
                 "reads maps of any size"
             )
         return level_set
 
     def acting(self, copies: int) -> EnvBase:
-        """Refuse to choose levels for an environment to act in."""
+        """Raise, because an environment of gridworlds needs a choice of levels."""
         raise ConfigError(
             f"{self.folder} is a run in gridworlds; make an environment of the levels of your choice with "
             f"drest_torch.envs.interfaces.torchrl_env.GridworldEnv(levels, {copies}, observation=agent.observation)"
         )
 
     def evaluate(self, levels: Any, *, greedy: bool, sampled: int | None, memory_gib: float, agent: str) -> Results:
-        """Evaluate the policy on levels: those of the run's own tests if they are None."""
-        level_set = self.evaluator(self.tested() if levels is None else levels, sampled=sampled, memory_gib=memory_gib)
-        return Results(level_set, self.policy, level_set.evaluate(self.policy, greedy=greedy), greedy, agent)
+        """Evaluate the policy on levels; None: the test levels of the run."""
+        if levels is None:
+            levels = self.test_levels()
+        level_set = self.evaluator(levels, sampled=sampled, memory_gib=memory_gib)
+        evaluation = level_set.evaluate(self.policy, greedy=greedy)
+        return Results(level_set, self.policy, evaluation, greedy, agent)
 
-    def tested(self) -> Sequence[Level]:
+    def test_levels(self) -> Sequence[Level]:
         """Return the test levels of the run."""
         if "test" not in self.levels.reported:
             raise ConfigError(f"{self.folder} has no test levels; choose levels=paper or levels.path=FILE")
         return self.levels.reported["test"]
 
     def render(self, path: Path, level: Any, *, seed: int, agent: str) -> None:
-        """Write a picture of the policy on a level, or an animation of mini-episodes there."""
-        results = self.evaluate(
-            self.first if level is None else level, greedy=False, sampled=None, memory_gib=math.inf, agent=agent
-        )
+        """Write a picture of the policy on a level (PNG), or an animation of mini-episodes there (GIF)."""
+        if level is None:
+            level = self.first
+        results = self.evaluate(level, greedy=False, sampled=None, memory_gib=math.inf, agent=agent)
         if path.suffix.lower() != ".png":
             results.animate(path, seed=seed)
             return

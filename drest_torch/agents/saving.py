@@ -1,4 +1,4 @@
-"""The folder of an agent: the files that it is read from, and copies of them that are saved and shared."""
+"""The files of an agent, and copies of them for sharing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from drest_torch.play import level_sets as data
 
 
 def files_of(folder: Path, checkpoint: Path) -> list[Path]:
-    """Return the files that an agent is read from: its configuration, its checkpoint and its level files."""
+    """Return the files that loading an agent reads: configuration, checkpoint and level files."""
     config = folder / "config.yaml"
     if not config.is_file():
         return [checkpoint]
@@ -27,9 +27,9 @@ def files_of(folder: Path, checkpoint: Path) -> list[Path]:
 
 
 def save_agent(folder: Path, checkpoint: Path, parts: tuple[str, ...], target: Path) -> Path:
-    """Save the agent of a folder and a checkpoint to another folder: what evaluation needs, and nothing else.
+    """Save the files that evaluation needs to the folder ``target``: configuration, levels and policy weights.
 
-    ``parts`` are the beginnings of the names of its tensors.
+    Tensors are saved whose names begin with one of ``parts``.
     """
     level_files = data.level_files(agent_config(folder))
     copies = {(group, key): f"{group}-{key}{file.suffix}" for group, key, file in level_files}
@@ -52,9 +52,11 @@ def save_agent(folder: Path, checkpoint: Path, parts: tuple[str, ...], target: P
 
 
 def _refuse_another(folder: Path, copies: Iterable[str]) -> None:
-    """Refuse to save an agent to a folder with anything that saving would replace, but for an agent that was saved."""
+    """Raise if saving would replace a file in the folder, unless the folder holds a saved agent."""
     check_outputs(folder)
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    names: set[str] = set()
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir()}
     if is_run(folder):
         if names & {"metrics.jsonl", "summary.json", "provenance.json", LOCK}:
             raise ConfigError(f"{folder}: holds a run, which an agent would replace; save it to another folder")

@@ -1,4 +1,4 @@
-"""An agent as its checkpoint has it: the specification and the weights of its policy, and its evaluator on levels."""
+"""The specification of an agent, as its checkpoint stores it, and the policy and evaluator built from it."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from drest_torch.registry import not_here, refuse_foreign
 from drest_torch.reward import Reward
 
 KEY = "agent"
-"""The key of the specification in the values of a checkpoint."""
+"""Key of the specification in the metadata of a checkpoint."""
 FORMER_REWARD_KEYS = ("committed",)
-"""The keys of a reward that earlier versions wrote, and that change no usefulness or neutrality."""
-ALIKE = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits")
-"""The values of a policy without which its weights mean something else."""
+"""Keys of a reward that earlier versions wrote; they affect neither usefulness nor neutrality."""
+SAME_KEYS = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits")
+"""Keys of a policy that must agree for its weights to be reused."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The training of an agent, as far as its evaluation needs it or messages name it."""
+    """Facts about the training of an agent that evaluation and messages need."""
 
     algorithm: str
     reward: str
-    """The name of the reward."""
+    """Name of the reward."""
     place: str
-    """The name or file of the levels, or the title of the environment."""
+    """Name or file of the levels, or title of the environment."""
     lengths: tuple[int, ...]
-    """The lengths of an environment that is no gridworld."""
+    """Lengths of a third-party environment."""
     seed: int = limited(at_least=0)
     sampled: int | None
-    """The mini-episodes that the run is evaluated by; None: it is evaluated exactly, or by as many as is usual."""
+    """Mini-episodes in each evaluation of the run; None: exact evaluation, or the default number."""
 
 
 def origin_of(cfg: Config, place: str, lengths: Sequence[int] = ()) -> Origin:
-    """Return where the agent of a run comes from; ``place`` is that of its training."""
+    """Return the origin of a run's agent; ``place`` names its levels or its environment."""
     return Origin(
         algorithm=cfg.algo.name,
         reward=cfg.reward.name,
@@ -69,21 +69,21 @@ def origin_of(cfg: Config, place: str, lengths: Sequence[int] = ()) -> Origin:
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """All that an agent is besides its weights."""
+    """Everything that defines an agent except its weights."""
 
     policy: PolicySpec
     reward: Reward
     origin: Origin
 
     def record(self) -> dict[str, Any]:
-        """Return the specification as a JSON value, which `of` reads."""
+        """Return the specification as a JSON value that `of` reads."""
         return {"policy": self.policy.record(), "reward": asdict(self.reward), "origin": asdict(self.origin)}
 
     @classmethod
     def of(cls, record: Any, path: Path) -> AgentSpec:
-        """Return the specification that a checkpoint at this path has, which may be a stranger's.
+        """Return the specification that the untrusted checkpoint at this path stores.
 
-        Code that it names is refused, unless the user names it too.
+        Raises if it names code that the user has not named as well.
         """
         try:
             policy = PolicySpec.of(record["policy"])
@@ -94,20 +94,21 @@ class AgentSpec:
             raise CheckpointError(f"{path}: the specification of its agent cannot be used: {error}") from None
         if policy.network != TABLE and not NETWORKS.is_known(policy.network):
             refuse_foreign(path, "policy.network", policy.network)
-        for key, named in (("reward.rule", reward.rule), ("reward.count", reward.count)):
-            if named is not None:
-                refuse_foreign(path, key, named.partition(":")[0])
+        for key, function in (("reward.rule", reward.rule), ("reward.count", reward.count)):
+            if function is not None:
+                module, _, _ = function.partition(":")
+                refuse_foreign(path, key, module)
         return cls(policy, reward, origin)
 
 
 def _check_map(policy: PolicySpec, view: MapView) -> None:
-    """Refuse an observation that there is not."""
+    """Raise for an unknown kind of observation."""
     if view.observation not in OBSERVATIONS:
         raise ValueError(f"observation is {view.observation!r:.40}")
 
 
 def _check_row(policy: PolicySpec, view: RowView) -> None:
-    """Refuse entries, actions and an offset that do not fit the numbers which a policy reads and returns."""
+    """Raise if entries, actions or offset do not fit the inputs and outputs of the policy."""
     numbers = sum(math.prod(shape) for shape in view.entries.values())
     if (numbers,) != policy.shape:
         raise ValueError(f"entries have {numbers} numbers")
@@ -120,7 +121,7 @@ _CHECKS: dict[type, Callable[[PolicySpec, Any], None]] = {MapView: _check_map, R
 
 @not_here()
 def spec_in(values: Mapping[str, Any], path: Path) -> AgentSpec:
-    """Return the specification that a checkpoint at this path has among its values."""
+    """Return the specification in the metadata of the checkpoint at this path."""
     if KEY not in values:
         raise CheckpointError(
             f"{path}: was saved by an earlier version, and does not say what its policy sees; go on with the run "
@@ -132,9 +133,9 @@ def spec_in(values: Mapping[str, Any], path: Path) -> AgentSpec:
 
 
 def agent_config(folder: Path) -> Config:
-    """Return the configuration of an agent's run: its levels, or its environment, are made from it, and nothing else.
+    """Return the configuration of an agent's run, for its levels or its environment only.
 
-    A level file that was saved beside the agent is meant by its name.
+    Names of level files are relative to the folder of the agent if the file is there.
     """
     cfg = load_config(folder, whole=False)
     for group, key, path in level_files(cfg):
@@ -144,7 +145,7 @@ def agent_config(folder: Path) -> Config:
 
 
 def load_policy(spec: PolicySpec, tensors: Mapping[str, Tensor], path: Path) -> Any:
-    """Return the policy of a specification with the weights of the checkpoint at this path."""
+    """Return the policy of a specification with its weights from ``tensors``; ``path`` is for messages."""
     with MemoryGuard():
         policy, _ = build_networks(spec, seed=0)
     load_module("policy", policy, tensors, path)
@@ -152,13 +153,15 @@ def load_policy(spec: PolicySpec, tensors: Mapping[str, Tensor], path: Path) -> 
 
 
 def check_alike(start_from: str, source: AgentSpec, spec: PolicySpec) -> None:
-    """Refuse weights to begin with that are of a policy of another kind."""
-    view, own = source.policy.sees, spec.sees
-    if not isinstance(view, MapView) or not isinstance(own, MapView):
+    """Raise if the agent to start from has a policy of another kind."""
+    source_view, view = source.policy.sees, spec.sees
+    if not isinstance(source_view, MapView) or not isinstance(view, MapView):
         raise ConfigError(f"start_from={start_from}, of {source.origin.place}; expected an agent of gridworlds")
-    theirs, ours = {**vars(source.policy), **vars(view)}, {**vars(spec), **vars(own)}
-    if other := [f"policy.{key}={theirs[key]}" for key in ALIKE if theirs[key] != ours[key]]:
-        raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(other)}")
+    source_values = {**vars(source.policy), **vars(source_view)}
+    values = {**vars(spec), **vars(view)}
+    differences = [f"policy.{key}={source_values[key]}" for key in SAME_KEYS if source_values[key] != values[key]]
+    if differences:
+        raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(differences)}")
 
 
 def evaluator(
@@ -169,16 +172,17 @@ def evaluator(
     sampled: int | None,
     memory_gib: float,
 ) -> ExactEvaluator:
-    """Return the evaluator of a level set: exact, or by sampling this many mini-episodes on each level.
+    """Return an evaluator of a level set: exact, or by ``sampled`` mini-episodes on each level.
 
-    A policy that remembers is sampled in any case, as its run is.
+    Recurrent policies are always evaluated by sampling; the default is the number of their run.
     """
     policy, reward, view = spec.policy, spec.reward, spec.policy.sees
     assert isinstance(view, MapView)
     rounds = 1
     if policy.network != TABLE and requirements(policy.network).remembers:
         sampled = sampled or spec.origin.sampled
-        rounds = reward.episodes_per_meta if reward.counting == "sequential" else 1
+        if reward.counting == "sequential":
+            rounds = reward.episodes_per_meta
     kind: Callable[..., ExactEvaluator] = ExactEvaluator
     if sampled is not None:
         from drest_torch.evaluation.sampled import SamplingEvaluator  # TorchRL takes seconds to import

@@ -1,4 +1,4 @@
-"""Untrained agents: the specification of a policy from a configuration, and networks from a specification."""
+"""Untrained agents: a policy specification from a configuration, and networks from a specification."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from drest_torch.envs.levels.symmetry import rotated_actions, rotated_cells
 def policy_spec(
     cfg: Config, view: MapView | RowView, shape: tuple[int, ...], *, outputs: int, scale: tuple[float, ...] = (1.0,)
 ) -> PolicySpec:
-    """Return the specification of a run's policy, which sees inputs of this shape in this way."""
+    """Return the specification of a run's policy for inputs of this shape and view."""
     policy = cfg.policy
     return PolicySpec(
         network=ALGORITHMS[cfg.algo.name].Algorithm.network(policy.network),
@@ -42,7 +42,7 @@ def policy_spec(
 
 
 def build_policy(spec: PolicySpec) -> Policy | TablePolicy:
-    """Build the policy of a specification, with random weights from torch's global generator."""
+    """Build a policy with random weights from torch's global generator."""
     if spec.network == TABLE:
         assert isinstance(spec.sees, MapView)
         return TablePolicy(spec.sees.rows, spec.sees.columns, spec.shape[0] - 2, spec.outputs)
@@ -53,9 +53,9 @@ def build_policy(spec: PolicySpec) -> Policy | TablePolicy:
 def build_networks(
     spec: PolicySpec, seed: int, *, critic_width: int | None = None, context: int | None = None
 ) -> tuple[Any, Critic | None]:
-    """Build an untrained policy and, with a ``context``, a critic; the seed gives their weights.
+    """Build a policy and, with a ``context``, a critic, with random weights from the seed.
 
-    The critic sees ``context`` numbers of the meta-episode besides.
+    The critic has ``context`` additional inputs that describe the meta-episode.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -72,25 +72,25 @@ def _size(spec: PolicySpec) -> NetworkSize:
 
 
 def _signature(spec: PolicySpec) -> Mapping[str, Any]:
-    """Return the arguments that a policy and its critic share."""
+    """Return the keyword arguments that a policy and its critic share."""
     planes = [-1, *[1] * (len(spec.shape) - 1)]
     shared: dict[str, Any] = {"private_bits": spec.private_bits, "scale": torch.tensor(spec.scale).reshape(planes)}
-    return shared | _FURTHER[type(spec.sees)](spec, spec.sees)
+    return shared | _ARGUMENTS[type(spec.sees)](spec, spec.sees)
 
 
-def _of_rows(spec: PolicySpec, view: RowView) -> dict[str, Any]:
+def _row_arguments(spec: PolicySpec, view: RowView) -> dict[str, Any]:
     return {"entries": list(view.entries.values())}
 
 
-def _of_maps(spec: PolicySpec, view: MapView) -> dict[str, Any]:
+def _map_arguments(spec: PolicySpec, view: MapView) -> dict[str, Any]:
     return {"symmetries": _symmetries(spec, view)}
 
 
-_FURTHER: dict[type, Callable[[PolicySpec, Any], dict[str, Any]]] = {RowView: _of_rows, MapView: _of_maps}
+_ARGUMENTS: dict[type, Callable[[PolicySpec, Any], dict[str, Any]]] = {RowView: _row_arguments, MapView: _map_arguments}
 
 
 def _symmetries(spec: PolicySpec, view: MapView) -> Symmetries | None:
-    """Return the symmetries that the network requires, if any."""
+    """Return the symmetries of inputs and actions if the network requires them."""
     required = requirements(spec.network).symmetries
     if required is None:
         return None
@@ -98,5 +98,7 @@ def _symmetries(spec: PolicySpec, view: MapView) -> Symmetries | None:
         layout = MapLayout(view.planes, rotated_planes(view.planes), view.time_steps, DELAY_UNIT)
         return Symmetries(rotated_cells(3), rotated_actions(), layout)
     side = side_of_planes(view.observation, view.rows)
-    further = spec.shape[0] - len(view.planes) * side * side if len(spec.shape) == 1 else 0
-    return Symmetries(rotated_inputs(side, view.planes, further), rotated_actions())
+    surplus = 0
+    if len(spec.shape) == 1:
+        surplus = spec.shape[0] - len(view.planes) * side * side
+    return Symmetries(rotated_inputs(side, view.planes, surplus), rotated_actions())

@@ -11,7 +11,7 @@ import yaml
 
 from drest_torch.agents.checkpoints import (
     check_origin,
-    fitting,
+    explain_misfit,
     load_checkpoint,
     load_module,
     refuse_not_finite,
@@ -102,7 +102,7 @@ def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     path = saved[-1]
     tensors, meta = load_checkpoint(path)
     check_origin(meta.get("of", {}), origin(cfg, model), path)
-    with fitting(path):
+    with explain_misfit(path):
         load_module("policy", model, tensors, path)
         refuse_not_finite(tensors, tensors, path)
     return model

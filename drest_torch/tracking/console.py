@@ -55,7 +55,7 @@ def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: T
     for split, numbers in splits.items():
         cells = [SPLITS.get(split, split), f"{numbers['levels']:,}"]
         for measure in MEASURES:
-            cells.append(of_agent(numbers, measure))
+            cells.append(with_interval(numbers, measure))
             cells += [f"{numbers[policy][measure]:.3f}" for policy in ("uniform", "optimum")]
         own = numbers.get("neutrality_own")
         if shows_own and own is None:
@@ -66,8 +66,8 @@ def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: T
     console_for(stream or sys.stdout).print(table)
 
 
-def of_agent(numbers: Mapping[str, Any], measure: str) -> str:
-    """Return ``0.873``, with its interval if it has one, from the numbers of a split."""
+def with_interval(numbers: Mapping[str, Any], measure: str) -> str:
+    """Return a measure of a split as text, such as ``0.873``, with its interval if it was sampled."""
     ends = numbers.get("ranges", {}).get(measure)
     if ends is None:
         return f"{numbers[measure]:.3f}"

@@ -23,10 +23,10 @@ from drest_torch.agents.checkpoints import (
     agent_folder,
     algorithm_tensors,
     check_origin,
+    explain_misfit,
     fill,
-    fitting,
     load_checkpoint,
-    named,
+    prefixed,
     prune,
     restore_algorithm,
     save_checkpoint,
@@ -253,7 +253,7 @@ class Run:
             self._write(self.checkpoints / BEST)
 
     def _write(self, path: Path) -> None:
-        tensors = algorithm_tensors(self.algorithm) | named("task", self.task.tensors())
+        tensors = algorithm_tensors(self.algorithm) | prefixed("task", self.task.tensors())
         meta = asdict(self.state) | {"of": self.task.saved_with()} | self.task.described()
         save_checkpoint(path, tensors | {"generator": self.rng.get_state()}, meta)
 
@@ -286,9 +286,9 @@ class Run:
         check_origin(meta.pop("of", {}), self.task.origin(), path)
         is_described = described.keys() <= meta.keys()
         progress = {name: value for name, value in meta.items() if name not in described}
-        with fitting(path):
+        with explain_misfit(path):
             restore_algorithm(self.algorithm, tensors, path)
-            fill(named("task", self.task.tensors()), tensors, path)
+            fill(prefixed("task", self.task.tensors()), tensors, path)
             self.rng.set_state(tensors["generator"].clone())
             self.state = State.of(progress)
         prune(self.checkpoints, self.plan.keep_last)  # a kill may have come before

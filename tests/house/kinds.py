@@ -12,7 +12,7 @@ from tests.helpers.documents import ROOT
 
 ASKED = {"memory_of", "remembers"}
 """Functions and attributes that tell kinds of policies apart."""
-KINDS = {"MapView", "RowView", "GridworldTask", "EnvironmentTask", "TrainedOnLevels", "TrainedInEnvironment"}
+KINDS = {"MapView", "RowView", "GridworldTask", "EnvironmentTask", "GridworldAgent", "EnvironmentAgent"}
 """Classes of which an ``isinstance`` tells kinds apart."""
 SOURCES = ("drest_torch", "algos", "envs")
 
