@@ -1,4 +1,4 @@
-"""Evaluate policies in an environment that is no gridworld, by sampling mini-episodes."""
+"""Sampled evaluation of policies in third-party environments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from drest_torch.algos.actor import Actor
 from drest_torch.envs.exact.solver import Optima
-from drest_torch.evaluation.sampled import EndedEpisodes, SampledEvaluation, ended, estimates, tally
+from drest_torch.evaluation.sampled import EndedEpisodes, SampledEvaluation, ended_episodes, estimates, tally
 from drest_torch.metrics import share_of_best
 from drest_torch.play.rows import RowEnvironment
 from drest_torch.reward import Reward
@@ -21,10 +21,10 @@ from drest_torch.transforms.base import LEVEL
 
 @dataclass(frozen=True)
 class EnvironmentEvaluation(SampledEvaluation):
-    """Estimates of the metrics, with the m(l) that returns were divided by."""
+    """Estimates of the metrics, with the m(l) used to normalise returns."""
 
     best: Tensor
-    """[levels, k]"""
+    """[levels, k] m(l)."""
 
     def means(self) -> dict[str, float]:
         lengths = self.lengths[0].tolist()
@@ -44,13 +44,13 @@ class EnvironmentEvaluation(SampledEvaluation):
 
 
 class EnvironmentEvaluator:
-    """Plays the mini-episodes of an environment with a policy, always from the same seeds, and estimates its metrics.
+    """An evaluator that plays mini-episodes of an environment from fixed seeds and estimates the metrics.
 
-    All that a meta-episode of each slot holds are played, and so again until they are at least ``mini_episodes``.
-    Levels are dealt to the slots in turn, and each is played.
-    ``best`` [levels, k] is m(l), as training knows it: what is collected here does not raise it. Where m(l) is the
-    largest return seen, a return counts at most as m; where training has seen none (0), m(l) is the largest one here.
-    Where it is given, it is a mean, which single returns exceed.
+    Every slot plays whole meta-episodes until at least ``mini_episodes`` are complete and every level was played.
+    Levels are assigned to the slots in turn.
+    ``best`` [levels, k] is m(l) from training; evaluation does not raise it. If m(l) is the largest return so far,
+    larger returns are clipped to m. If training has no return of a length (0), m(l) is the largest in this evaluation.
+    If the user gave m(l), it is an expectation, which single returns may exceed.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class EnvironmentEvaluator:
         return self._estimate(self.environment.actor(policy), greedy=greedy)
 
     def evaluate_uniform(self) -> EnvironmentEvaluation:
-        """Return the metrics of actions at random, which ask for a delay in about half of the mini-episodes."""
+        """Return the metrics of the random policy, which requests a delay in about half of the mini-episodes."""
         return self._estimate(self.environment.uniform_actor())
 
     def summarised(self, policy: nn.Module, *, greedy: bool = False) -> tuple[EnvironmentEvaluation, dict[str, Any]]:
-        """Return the metrics of a policy and the numbers of a summary; say so if its usefulness says nothing."""
+        """Return the metrics of a policy and its summary; print a warning if usefulness is meaningless."""
         uniform = self.evaluate_uniform()
         evaluation = self.evaluate(policy, greedy=greedy)
-        if sentence := doubt(evaluation, self.name):
-            print(f"drest_torch: {sentence}", file=sys.stderr)
+        if warning := usefulness_warning(evaluation, self.name):
+            print(f"drest_torch: {warning}", file=sys.stderr)
         return evaluation, evaluation.summary(uniform)
 
     @torch.no_grad()
@@ -84,7 +84,7 @@ class EnvironmentEvaluator:
         levels, k = self.best.shape
         level, episodes = self._play(actor, greedy=greedy, levels=levels)
         if levels == 1:
-            level = torch.zeros_like(level)  # without levels of their own, seeds are -1
+            level = torch.zeros_like(level)  # environments without levels have the seed -1
         best = self._best_returns(level, episodes)
         share = self._shares(level, episodes, best)
         sums = torch.zeros(3, levels, 1 << self.environment.private_bits, k, dtype=torch.float64)
@@ -107,51 +107,51 @@ class EnvironmentEvaluator:
         return [f"{self.name}, level {index}" for index in range(levels)]
 
     def _best_returns(self, level: Tensor, episodes: EndedEpisodes) -> Tensor:
-        """Return m(l) [levels, k]: the largest return of these mini-episodes where training has seen none."""
+        """Return m(l) [levels, k], with the largest return of this evaluation where training has none."""
         best = self.best
         place = level * best.shape[1] + episodes.length
-        seen = torch.zeros_like(best).view(-1).scatter_reduce(0, place, episodes.coins.to(best.dtype), "amax")
-        best = torch.where(best > 0, best, seen.view_as(best))
-        return torch.where(best > 0, best, 1)  # the returns of a length that nobody has seen are 0
+        largest = torch.zeros_like(best).view(-1).scatter_reduce(0, place, episodes.coins.to(best.dtype), "amax")
+        best = torch.where(best > 0, best, largest.view_as(best))  # [levels, k]
+        return torch.where(best > 0, best, 1)  # without any return of a length, its share is 0
 
     def _shares(self, level: Tensor, episodes: EndedEpisodes, best: Tensor) -> Tensor:
-        """Return what share of m(l) each mini-episode has collected [n]."""
-        known = self.environment.best
-        if known is None:
+        """Return the share of m(l) that each mini-episode collected [n]."""
+        best_transform = self.environment.best
+        if best_transform is None:
             return share_of_best(episodes.coins, episodes.best_return).clamp_max(1)
         share = share_of_best(episodes.coins, best[level, episodes.length].double())
-        if known.given is None:
+        if best_transform.given is None:
             return share.clamp_max(1)
         return share
 
     def _play(self, actor: Actor, *, greedy: bool = False, levels: int = 1) -> tuple[Tensor, EndedEpisodes]:
-        """Return mini-episodes, and the level of each."""
+        """Play mini-episodes; return their levels [n] and the mini-episodes."""
         environment = self.environment
         rng = torch.Generator().manual_seed(self.seed)
         collector = environment.collector(actor, greedy=greedy)
         slots = environment.env.batch_size.numel()
-        episodes_of_batches: list[EndedEpisodes] = []
-        level_of_batches: list[Tensor] = []
-        played = 0
-        while played < self.mini_episodes or len(level_of_batches) * slots < levels:
+        episode_batches: list[EndedEpisodes] = []
+        level_batches: list[Tensor] = []
+        completed = 0
+        while completed < self.mini_episodes or len(level_batches) * slots < levels:
             if isinstance(environment.ends, MetaEpisodes):
-                environment.ends.first = len(level_of_batches) * slots
+                environment.ends.first = len(level_batches) * slots
             batch = collector.collect(rng)
             by_setting = environment.private_bits > 0
-            episodes = ended(batch, self.reward.gamma, environment.num_lengths, by_setting=by_setting)
-            played += len(episodes.slot)
+            episodes = ended_episodes(batch, self.reward.gamma, environment.num_lengths, by_setting=by_setting)
+            completed += len(episodes.slot)
             level = batch.get(LEVEL, None)
             if level is None:
-                level_of_batches.append(torch.zeros_like(episodes.slot))
+                level_batches.append(torch.zeros_like(episodes.slot))
             else:
-                level_of_batches.append(level[episodes.slot, episodes.time, 0])
-            episodes_of_batches.append(episodes)
-        fields = zip(*episodes_of_batches, strict=True)
-        return torch.cat(level_of_batches), EndedEpisodes(*map(torch.cat, fields))
+                level_batches.append(level[episodes.slot, episodes.time, 0])
+            episode_batches.append(episodes)
+        fields = zip(*episode_batches, strict=True)
+        return torch.cat(level_batches), EndedEpisodes(*map(torch.cat, fields))
 
 
-def doubt(evaluation: SampledEvaluation, name: str) -> str | None:
-    """Return a sentence if the usefulness says nothing, as m(l) or the floor of the rewards must be wrong."""
+def usefulness_warning(evaluation: SampledEvaluation, name: str) -> str | None:
+    """Return a warning if m(l) or the floor of the rewards must be wrong, which makes usefulness meaningless."""
     if not evaluation.outcome.coins.any():
         return f"every mini-episode of {name} has a return of 0, so usefulness says nothing; lower env.floor"
     usefulness = evaluation.means()["usefulness"]

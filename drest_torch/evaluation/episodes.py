@@ -1,4 +1,4 @@
-"""Sample mini-episodes of a policy to look at, one for each length."""
+"""Sample example mini-episodes of a policy, one for each length."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from drest_torch.envs.exact.solver import Optima
 from drest_torch.play.gridworld_slots import Gridworlds
 
 LIKELY = 0.01
-"""Lengths with a smaller probability are left out."""
+"""The smallest probability of a length that gets an example."""
 AT_ONCE, BATCHES = 256, 8
-"""Mini-episodes are played in batches until every likely length has been seen; one of 1 % is missed by chance 1e-9."""
+"""Mini-episodes in a batch, and the maximum number of batches. A length of probability 1 % is missed with 1e-9."""
 
 
 def sample_episodes(
     level_set: Any, policy: Any, probabilities: Mapping[int, float], *, greedy: bool, seed: int
 ) -> list[Episode]:
-    """Return a mini-episode on the first level for each length that is likely, shortest first.
+    """Return a mini-episode on the first level for each likely length, shortest first.
 
-    ``level_set`` is an `ExactEvaluator`, and ``probabilities`` are those of the lengths.
+    ``level_set`` is an `ExactEvaluator`, and ``probabilities`` maps lengths to probabilities.
     """
     mdp, optima = level_set.mdp, level_set.optima
     likely = {length for length, probability in probabilities.items() if probability > LIKELY}
@@ -44,7 +44,7 @@ def sample_episodes(
 
 
 def _mini_episodes(mdp: Mdp, optima: Optima, batch: TensorDictBase) -> dict[int, list[Moment]]:
-    """Return the first mini-episode of each length of a batch on the first level."""
+    """Return the first mini-episode of each length in a batch on the first level."""
     episodes: dict[int, list[Moment]] = {}
     ended = batch["next", "mini_done"].squeeze(-1)  # [slots, time]
     column = batch["next", "mini_len"].squeeze(-1)
@@ -56,7 +56,7 @@ def _mini_episodes(mdp: Mdp, optima: Optima, batch: TensorDictBase) -> dict[int,
 
 
 def _moments(mdp: Mdp, steps: TensorDictBase) -> list[Moment]:
-    """Return the moments of a mini-episode with these steps [time]."""
+    """Return the moments of a mini-episode from its steps [time]."""
     spot, taken, time_left = mdp.states.of(steps["state"])
     coins = steps["next", "reward"].squeeze(-1).cumsum(0).tolist()
     end = mdp.advance(spot[-1:], taken[-1:], steps["action"][-1:])

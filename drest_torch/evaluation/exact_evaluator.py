@@ -1,7 +1,6 @@
-"""Evaluate policies on a level set exactly. Every metric that a run reports comes from here.
+"""Exact evaluation of policies on level sets: the source of all metrics that runs report.
 
-The exception is `drest_torch.evaluation.sampled`, which a user can choose for levels that are too large for exact
-evaluation.
+`drest_torch.evaluation.sampled` estimates the same metrics on levels that are too large for exact evaluation.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from drest_torch.metrics import neutrality, neutrality_normalised, usefulness
 from drest_torch.reward import Reward
 
 STATES_AT_ONCE = 8192
-"""The number of states in one call of the network, which fit into the caches of a processor."""
-MOST_SHOWN = 4
-"""The most settings of the private bits that are plotted one by one."""
+"""States in one call of the network, few enough for the processor's caches."""
+MOST_SETTINGS = 4
+"""Maximum number of private-bit settings that are plotted separately."""
 NUMBERS_AT_ONCE = 1 << 25
-"""The most numbers in one batch of observations; large maps are observed in smaller batches."""
-SUMMARISED = ("usefulness", "neutrality", "neutrality_normalised", "usefulness_committed", "neutrality_own")
-"""The measures of a policy in a summary, in this order."""
-COMPARED = ("usefulness", "usefulness_committed", "neutrality")
-"""The measures that a summary gives of a uniform policy, too."""
+"""Maximum number of values in a batch of observations; large maps get smaller batches."""
+SUMMARY_MEASURES = ("usefulness", "neutrality", "neutrality_normalised", "usefulness_committed", "neutrality_own")
+"""Measures of a policy in a summary, in order."""
+UNIFORM_MEASURES = ("usefulness", "usefulness_committed", "neutrality")
+"""Measures that a summary also reports for the random policy."""
 PAPER_GAMMAS = (0.95, 0.9)
-"""The discounts γ of the paper's experiments, at which usefulness can be reported beside the γ of a run."""
+"""Discounts γ of the paper's experiments, at which usefulness is reported in addition to the γ of the run."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +53,15 @@ class Evaluation:
     neutrality: Tensor
     neutrality_normalised: Tensor
     neutrality_own: Tensor
-    """[B] the neutrality given the private bits, the mean over their settings: what the agent itself leaves to chance.
-    Without private bits it is the neutrality."""
+    """[B] neutrality given the private bits, averaged over their settings: randomness of the policy itself.
+    It equals the neutrality if there are no private bits."""
     expected_drest: Tensor
     usefulness_committed: Tensor | None
-    """[B] the usefulness with committed(l) in place of m(l) (`drest_torch.envs.exact.solver.committed_return`), for
-    sets in which they differ."""
+    """[B] usefulness relative to committed(l) instead of m(l) (`drest_torch.envs.exact.solver.committed_return`); None
+    if they are equal."""
 
     def means(self) -> dict[str, float]:
-        """Return one number for each metric, the mean over levels."""
+        """Return the mean of each metric over levels."""
         means = {name: values.mean().item() for name, values in self._measures().items()}
         means["return/expected_drest"] = self.expected_drest.mean().item()
         if len(self.names) > 1:
@@ -72,19 +71,19 @@ class Evaluation:
         return means
 
     def summary(self, uniform: Evaluation) -> dict[str, Any]:
-        """Return the numbers of a split: those of the agent, of a uniform policy, and the best possible ones."""
+        """Return the summary of a split: measures of the agent, the random policy and the optimum."""
         means = self.means()
         uniform_means = uniform.means()
         most_bits = self.num_lengths.double().log2()
         return {
-            **{name: means[name] for name in SUMMARISED if name in means},
+            **{name: means[name] for name in SUMMARY_MEASURES if name in means},
             "levels": len(self.names),
-            "uniform": {name: uniform_means[name] for name in COMPARED if name in uniform_means},
+            "uniform": {name: uniform_means[name] for name in UNIFORM_MEASURES if name in uniform_means},
             "optimum": {"usefulness": 1.0, "neutrality": most_bits.mean().item()},
         }
 
     def _measures(self) -> dict[str, Tensor]:
-        """Return the measures of a policy that are known, each [B]."""
+        """Return the available measures of the policy, each [B]."""
         measures = {
             "usefulness": self.usefulness,
             "usefulness_committed": self.usefulness_committed,
@@ -95,14 +94,14 @@ class Evaluation:
         return {name: values for name, values in measures.items() if values is not None}
 
     def length_probabilities(self, index: int) -> dict[int, float]:
-        """Return the probability of each trajectory-length of a level."""
+        """Return the probability of each length of a level."""
         count = int(self.num_lengths[index])
         lengths = self.lengths[index, :count].tolist()
         probabilities = self.outcome.probability[index, :count].tolist()
         return dict(zip(lengths, probabilities, strict=True))
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one JSON object for each level."""
+        """Return a JSON object for each level."""
         return [self._record(index) for index in range(len(self.names))]
 
     def _record(self, index: int) -> dict[str, Any]:
@@ -125,9 +124,9 @@ def evaluation_of(
     neutrality_own: Tensor | None = None,
     committed: Tensor | None = None,
 ) -> Evaluation:
-    """Return the metrics that follow from P(L = l) and E[C | L = l].
+    """Return the metrics for given P(L = l) and E[C | L = l].
 
-    ``committed`` is what replaces m(l) where a policy can be sure of l, if that is something else.
+    ``committed`` is committed(l) [B, K] where it differs from m(l).
     """
     num_lengths, best_return = optima.num_lengths, optima.best_return
     probability, coins = outcome.probability, outcome.coins
@@ -153,17 +152,16 @@ def evaluation_of(
 
 
 class ExactEvaluator:
-    """A compiled level set on which policies are evaluated, with the observations that they see in training.
+    """A compiled level set for exact evaluation, with the observations of training.
 
-    ``at_least`` is the map size that the policy was built for: smaller maps are padded to it. ``features`` are shown
-    whether the levels have them or not. Both are of levels that are not compiled yet. ``planes`` are the names of those
-    that the policy knows; None: all. Exact evaluation uses at most
-    ``memory_gib``: a set that needs more is evaluated in parts, with the same result, and a level that needs more is
-    refused before its states are unrolled.
+    ``at_least`` is the map size of the policy: smaller maps are padded to it. ``features`` appear in observations even
+    if no level has them. Both apply to levels that are not compiled yet. ``planes`` are the names of the observation
+    planes that the policy reads; None: all. Exact evaluation uses at most ``memory_gib``: a larger set is evaluated in
+    parts, with the same result, and a single level that needs more raises an error before its states are unrolled.
     """
 
     exact = True
-    """Whether all reachable states are unrolled, so that their memory is limited."""
+    """True if all reachable states are unrolled, which limits memory."""
 
     def __init__(
         self,
@@ -194,32 +192,32 @@ class ExactEvaluator:
         self.reward = reward
         self.optima = levels.optima(reward.gamma)
         self.committed: Tensor | None = None
-        """[B, K] committed(l), or m(l) where no policy can be sure of l; None if that is m(l) in all levels."""
+        """[B, K] committed(l), or m(l) where no policy can be certain of l; None if all equal m(l)."""
         committed = levels.optima(reward.gamma, committed=True).best_return
         if not torch.equal(committed, self.optima.best_return):
             self.committed = committed
 
     def evaluate(self, policy: Policy, *, greedy: bool = False) -> Evaluation:
-        """Return the metrics of a policy; with private bits, those of its average over them."""
+        """Return the metrics of a policy, averaged over its private bits."""
         gamma = self.reward.gamma
         outcomes, neutrality_own = self._outcomes(policy, (gamma,), greedy)
         return self._metrics(outcomes[gamma], neutrality_own)
 
     def evaluate_uniform(self) -> Evaluation:
-        """Return the metrics of the policy that chooses all actions with equal probability."""
+        """Return the metrics of the random policy, which takes all actions with equal probability."""
         gamma = self.reward.gamma
         parts = [self.unrolled(levels).evaluate(uniform_policy, gamma) for levels in self._parts]
         return self._metrics(self._joined(parts))
 
     def summarised(self, policy: Policy, *, greedy: bool = False) -> tuple[Evaluation, dict[str, Any]]:
-        """Return the metrics of a policy and the numbers of a summary."""
+        """Return the metrics of a policy and its summary."""
         evaluation = self.evaluate(policy, greedy=greedy)
         return evaluation, evaluation.summary(self.evaluate_uniform())
 
     def usefulness_at(
         self, policy: Policy, gammas: Sequence[float] = PAPER_GAMMAS, *, greedy: bool = False
     ) -> dict[float, Tensor]:
-        """Return the usefulness [B] of a policy with coins, and m, discounted by each γ; nothing if it is sampled."""
+        """Return the usefulness [B] at each discount γ of coins and m; an empty dictionary if evaluation is sampled."""
         outcomes, _ = self._outcomes(policy, gammas, greedy)
         usefulness_by_gamma = {}
         for gamma, outcome in outcomes.items():
@@ -228,7 +226,7 @@ class ExactEvaluator:
         return usefulness_by_gamma
 
     def _outcomes(self, policy: Policy, gammas: Sequence[float], greedy: bool) -> tuple[dict[float, Lengths], Tensor]:
-        """Return P(L = l) and E[C | L = l] by discount, and the neutrality given the private bits [B]."""
+        """Return P(L = l) and E[C | L = l] by discount γ, and the neutrality given the private bits [B]."""
         outcomes: dict[float, list[Lengths]] = {gamma: [] for gamma in gammas}
         neutrality_own: list[Tensor] = []
         for levels in self._parts:
@@ -245,7 +243,7 @@ class ExactEvaluator:
         return joined, torch.cat(neutrality_own)
 
     def _joined(self, parts: Sequence[Lengths]) -> Lengths:
-        """Return the outcomes of all levels, from those of each part."""
+        """Concatenate the outcomes of all parts."""
         columns = self.optima.lengths.shape[1]
         probability = [_widened(part.probability, columns) for part in parts]
         coins = [_widened(part.coins, columns) for part in parts]
@@ -264,7 +262,7 @@ class ExactEvaluator:
 
     @cached_property
     def _parts(self) -> list[range]:
-        """The levels that are evaluated together."""
+        """Ranges of levels that fit into memory together."""
         return parts(self.mdp, self.sizes.states, self.most_states)
 
     @cached_property
@@ -272,7 +270,7 @@ class ExactEvaluator:
         return Reachable(self.mdp)
 
     def unrolled(self, levels: range) -> Reachable:
-        """Return the reachable states of some of the levels; those of all levels are kept if they are one part."""
+        """Return the reachable states of a range of levels; the whole set is cached if it fits into memory."""
         is_whole = len(levels) == len(self.levels)
         if self.exact and is_whole and len(self._parts) == 1:
             return self._whole
@@ -281,10 +279,10 @@ class ExactEvaluator:
     def _all_unrolled(self) -> Reachable:
         return self.unrolled(range(len(self.levels)))
 
-    def room_for(self, most: int, policy: Policy | None = None) -> range:
-        """Return the first levels, at most ``most``, that can be unrolled together.
+    def fitting_levels(self, most: int, policy: Policy | None = None) -> range:
+        """Return the first levels, at most ``most``, whose states fit into memory together.
 
-        There are none for a ``policy`` that remembers: it has no table of probabilities.
+        The range is empty for a recurrent ``policy``, which has no table of action probabilities.
         """
         if memory_of(policy):
             return range(0)
@@ -294,11 +292,10 @@ class ExactEvaluator:
 
     @torch.no_grad()
     def probabilities(self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False) -> Tensor:
-        """Return [N, 4] the action probabilities in reachable states (all by default).
+        """Return [N, 4] the action probabilities in reachable states (default: of all levels).
 
-        With private bits this is the frequency of each action in a state: settings under which the policy visits the
-        state more often weigh more. A policy without private bits that acts with these probabilities visits every state
-        just as often.
+        With private bits these are action frequencies: settings are weighted by how often the policy visits the state
+        under them. A policy without private bits that acts with these probabilities has the same state visits.
         """
         if reachable is None:
             reachable = self._all_unrolled()
@@ -309,20 +306,20 @@ class ExactEvaluator:
     def policies_by_private_bits(
         self, policy: Policy, reachable: Reachable | None = None, *, greedy: bool = False
     ) -> dict[str, Tensor]:
-        """Return `probabilities` under each setting of the private bits, by name, if there are few settings.
+        """Return the action probabilities [N, 4] under each setting of the private bits, by name.
 
-        Otherwise, and without private bits, the only name is ``""``.
+        Without private bits, or with more than 4 settings, return their average under the name ``""``.
         """
         if reachable is None:
             reachable = self._all_unrolled()
         tables = list(self.tables(policy, reachable, greedy=greedy))
-        if not 1 < len(tables) <= MOST_SHOWN:
+        if not 1 < len(tables) <= MOST_SETTINGS:
             return {"": _average(reachable, tables)}
-        names = map(_name_of_setting, private_settings(policy.private_bits))
+        names = map(_setting_name, private_settings(policy.private_bits))
         return dict(zip(names, tables, strict=True))
 
     def tables(self, policy: Policy, reachable: Reachable, *, greedy: bool = False) -> Iterator[Tensor]:
-        """Yield [N, 4] the action probabilities in reachable states under each setting of the private bits."""
+        """Yield the action probabilities [N, 4] in reachable states under each setting of the private bits."""
         for private_bits in self._settings(policy.private_bits):
             yield self.table(policy, reachable, private_bits, greedy=greedy)
 
@@ -330,9 +327,9 @@ class ExactEvaluator:
     def table(
         self, policy: Policy, reachable: Reachable, private_bits: Tensor | None, *, greedy: bool = False
     ) -> Tensor:
-        """Return [N, 4] the action probabilities in reachable states under one setting of the private bits."""
+        """Return the action probabilities [N, 4] in reachable states under one setting of the private bits."""
         if memory_of(policy):
-            raise ConfigError("the policy remembers earlier steps, so that no table of states says what it does")
+            raise ConfigError("a recurrent policy cannot be evaluated exactly; use sampled=256")
         states, index = reachable.distinct(see_time=self.observe.see_time)
 
         def act(batch: Tensor) -> Tensor:
@@ -340,30 +337,30 @@ class ExactEvaluator:
                 return policy(batch, None)
             return policy(batch, private_bits.expand(len(batch), -1))
 
-        logits = query_policy(act, self.observe, states, self.at_once(STATES_AT_ONCE)).double()
+        logits = query_policy(act, self.observe, states, self.batch_size(STATES_AT_ONCE)).double()
         if not greedy:
             return logits.softmax(-1)[index]
         best_action = logits.argmax(-1)
         return one_hot(best_action, logits.shape[-1]).double()[index]
 
-    def at_once(self, most: int) -> int:
+    def batch_size(self, most: int) -> int:
         """Return the batch size for observations, at most ``most``."""
         fitting = NUMBERS_AT_ONCE // math.prod(self.observe.shape)
         return min(most, max(1, fitting))
 
     def _settings(self, count: int) -> list[Tensor | None]:
-        """Return every setting of ``count`` private bits."""
+        """Return all settings of ``count`` private bits; ``[None]`` if there are none."""
         if count == 0:
             return [None]
         return list(private_settings(count).to(self.mdp.device))
 
 
 def _widened(table: Tensor, columns: int) -> Tensor:
-    """Return a table [B, columns] with zeros in the columns that it lacks."""
+    """Pad a table to [B, columns] with zeros."""
     return pad(table, (0, columns - table.shape[1]))
 
 
-def _name_of_setting(bits: Tensor) -> str:
+def _setting_name(bits: Tensor) -> str:
     """Return ``bit 1`` or ``bits 0, 1``."""
     digits = ", ".join(str(int(bit)) for bit in bits)
     if len(bits) == 1:
@@ -372,7 +369,7 @@ def _name_of_setting(bits: Tensor) -> str:
 
 
 def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:
-    """Return [N, 4] the frequency of each action if one of these policies is chosen at random per mini-episode."""
+    """Return the action frequencies [N, 4] of a mixture that samples a policy for each mini-episode."""
     if len(tables) == 1:
         return tables[0]
     visits = torch.stack([reachable.visits(table) for table in tables]).unsqueeze(-1)  # [settings, N, 1]
@@ -382,14 +379,15 @@ def _average(reachable: Reachable, tables: list[Tensor]) -> Tensor:
 
 
 def observe_states(observation: Callable[[Tensor, Tensor, Tensor], Tensor], states: States) -> Tensor:
+    """Return the observations of states."""
     return observation(states.spot, states.taken, states.time_left)
 
 
-def query_policy(act: Callable[[Tensor], Tensor], see: Observation, states: States, at_once: int) -> Tensor:
-    """Return [N, …] the output of a network in all states, computed in batches of ``at_once``.
+def query_policy(act: Callable[[Tensor], Tensor], observe: Observation, states: States, at_once: int) -> Tensor:
+    """Return the outputs [N, …] of a network in all states, computed in batches of ``at_once``.
 
-    The states are sorted by level: a network that encodes maps then gets the states of a map together.
+    States are sorted by level, so that a network that encodes maps gets the states of a map together.
     """
     order = states.spot.sort(stable=True).indices
-    output = torch.cat([act(observe_states(see, states[part])) for part in order.split(at_once)])
+    output = torch.cat([act(observe_states(observe, states[part])) for part in order.split(at_once)])
     return torch.empty_like(output).index_copy_(0, order, output)

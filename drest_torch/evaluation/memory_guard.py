@@ -1,4 +1,4 @@
-"""Estimate what is needed before it is taken: a system short of memory kills without a word."""
+"""Memory estimates before allocation, because a system out of memory kills processes without a message."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
 
 BYTES_PER_STATE = 640
-"""Memory of exact evaluation per reachable state: 610 bytes measured, with 0.4 and with 2.4 million states."""
+"""Memory of exact evaluation per reachable state; 610 bytes measured at 0.4 and at 2.4 million states."""
 BYTES_KEPT_PER_STATE = 256
-"""The share of them that is kept between evaluations."""
+"""Part of these bytes that stays allocated between evaluations."""
 COPIES = 4
-"""Of each weight: itself, its gradient and two averages of the optimizer."""
+"""Tensors per weight: the weight, its gradient and two moments of the optimiser."""
 BYTES_PER_EPISODE = 100
-"""Of the batch of an update, at least."""
+"""Lower bound of the memory of a training batch per mini-episode."""
 SMALL = 2.0**20
-"""A part of a run that takes less is not named."""
+"""Smallest part of a run that an estimate lists, in bytes."""
 CGROUP = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> float:
-    """Return the bytes that this process can still take, infinity if the system does not say."""
+    """Return the bytes that this process can still allocate; infinity if the system does not report limits."""
     limits = [math.inf]
-    with suppress(OSError, KeyError, ValueError):  # no Linux, or no group of its own
+    with suppress(OSError, KeyError, ValueError):  # not Linux, or not in a control group
         limits.append(_free_in_the_system())
         limits.append(_free_in_the_group())
     with suppress(OSError, ValueError):
@@ -46,7 +46,7 @@ def free_memory() -> float:
 
 
 def _free_in_the_process() -> float:
-    """Return what ``ulimit -v`` leaves."""
+    """Return the bytes left under ``ulimit -v``."""
     most, _ = resource.getrlimit(resource.RLIMIT_AS)
     if most == resource.RLIM_INFINITY:
         return math.inf
@@ -54,39 +54,41 @@ def _free_in_the_process() -> float:
 
 
 def resident_memory() -> float:
-    """Return the bytes of memory that this process has taken, 0 if the system does not say."""
+    """Return the resident memory of this process in bytes; 0 if the system does not report it."""
     with suppress(OSError, ValueError, IndexError):
         return float(_pages(1))
     return 0.0
 
 
 def peak_memory() -> float:
-    """Return the most bytes of memory that this process has had so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
+    """Return the peak resident memory of this process in bytes."""
+    unit = 1024
+    if sys.platform == "darwin":
+        unit = 1
     return float(unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def _pages(column: int) -> int:
-    """Return the bytes in a column of the table of memory: 0 is what was asked for, 1 is what was taken."""
+    """Return the bytes in a column of ``/proc/self/statm``: 0 is virtual memory, 1 is resident memory."""
     return int(Path("/proc/self/statm").read_text().split()[column]) * resource.getpagesize()
 
 
 @dataclass(frozen=True)
 class MemoryPart:
-    """What a part of a run will take, and the key that it grows with."""
+    """Estimated memory of a part of a run, and the configuration key that it grows with."""
 
     name: str
     bytes: float
     key: str
     per_unit: float | None = None
-    """Bytes for each unit of the key; None: they are not in proportion."""
+    """Bytes for each unit of the key; None: not proportional."""
     step: float = 1
-    """The key has to be a multiple of it."""
+    """Number of which the key must be a multiple."""
     fixed: float = 0.0
-    """The share of the bytes that is there whatever the key."""
+    """Bytes that do not depend on the key."""
 
     def largest(self, room: float) -> float:
-        """Return the largest value of the key with which the part fits, 0 if none does."""
+        """Return the largest value of the key for which the part fits; 0 if there is none."""
         if self.per_unit is None or room <= self.fixed:
             return 0
         return math.floor((room - self.fixed) / self.per_unit / self.step) * self.step
@@ -94,7 +96,7 @@ class MemoryPart:
 
 @dataclass(frozen=True)
 class RunMemory:
-    """What a run has taken, and what it will take besides at its peak, estimated."""
+    """Memory that a run has allocated, and an estimate of what it will allocate at its peak."""
 
     parts: Sequence[MemoryPart]
     taken: float
@@ -102,16 +104,16 @@ class RunMemory:
 
     @property
     def needed(self) -> float:
-        """Return the bytes that are not taken yet."""
+        """Estimated bytes that are not allocated yet."""
         return sum(part.bytes for part in self.parts)
 
     @property
     def peak(self) -> float:
-        """Return the bytes of the whole run at its peak."""
+        """Estimated peak memory of the run in bytes."""
         return max(self.peak_so_far, self.taken + self.needed)
 
     def text(self, free: float) -> str:
-        """Return the estimate in the words of an introduction."""
+        """Return the estimate as text for the first lines of a run."""
         large = [f"{part.name} {_gib(part.bytes)}" for part in self._by_size() if part.bytes >= SMALL]
         parts = ", ".join([f"{_gib(self.taken)} taken already", *large])
         left = ""
@@ -120,7 +122,7 @@ class RunMemory:
         return f"about {_gib(self.peak)} GiB at most ({parts}){left}"
 
     def check(self, free: float) -> None:
-        """Refuse a run that needs more than is free, with the largest value of the key that matters most."""
+        """Raise if a run needs more memory than is free; suggest the largest value that fits of its main key."""
         if self.needed <= free:
             return
         remedy = f"use a smaller {' and a smaller '.join(part.key for part in self._by_size()[:2])}"
@@ -141,7 +143,9 @@ class RunMemory:
 
 def _gib(size: float) -> str:
     gib = size / 2**30
-    return f"{gib:,.0f}" if gib >= 100 else f"{gib:.2g}"
+    if gib >= 100:
+        return f"{gib:,.0f}"
+    return f"{gib:.2g}"
 
 
 def _free_in_the_system() -> float:
@@ -160,7 +164,7 @@ def _free_in_the_group() -> float:
 
 
 class MemoryGuard(TorchFunctionMode):
-    """While networks are built: refuse them before they need more memory than is free."""
+    """A context manager that raises if the networks built within need more memory than is free."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,18 +172,18 @@ class MemoryGuard(TorchFunctionMode):
         self._free = free_memory()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Count what is allocated; weights are made by `torch.empty`."""
+        """Count the bytes of weights, which are allocated by `torch.empty`."""
         kwargs = kwargs or {}
         if func is torch.empty:
-            on_no_device = kwargs | {"device": "meta"}
-            weight = func(*args, **on_no_device)
+            meta_kwargs = kwargs | {"device": "meta"}
+            weight = func(*args, **meta_kwargs)
             self._taken += COPIES * weight.nbytes
             _refuse(self._taken, self._free, "training of networks of this size", "policy.width or policy.depth")
         return func(*args, **kwargs)
 
 
 def check_batch(episodes: int) -> None:
-    """Refuse a batch of so many mini-episodes if it cannot fit."""
+    """Raise if a batch of this many mini-episodes does not fit into free memory."""
     _refuse(BYTES_PER_EPISODE * episodes, free_memory(), f"a batch of {episodes:,} mini-episodes", "algo.episodes")
 
 
@@ -193,9 +197,9 @@ def _refuse(needed: float, free: float, what: str, keys: str) -> None:
 
 
 def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, private_settings: int = 1) -> None:
-    """Refuse a level set of which ``at_once`` levels do not fit into ``memory_gib`` for learning with exact gradients.
+    """Raise if a batch of ``at_once`` levels does not fit into ``memory_gib`` for exact gradients.
 
-    ``private_settings`` is the number of settings of the private bits, each of which needs the memory once.
+    Memory is proportional to ``private_settings``, the number of settings of the private bits.
     """
     most_states = memory_gib * 2**30 / BYTES_PER_STATE / private_settings
     states_of_a_map = (mdp.num_cells * mdp.max_time) << mdp.num_objects
@@ -215,7 +219,7 @@ def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, private_settings: i
 
 
 def check_size(mdp: Mdp, sizes: StateCounts, memory_gib: float | None) -> None:
-    """Refuse levels that cannot be evaluated exactly within ``memory_gib``, or, with None, by sampling."""
+    """Raise if levels are too large for exact evaluation within ``memory_gib``, or, with None, for sampling."""
     if memory_gib is None:
         check_searchable(mdp, sizes.states)
         return
@@ -236,7 +240,7 @@ def check_size(mdp: Mdp, sizes: StateCounts, memory_gib: float | None) -> None:
 
 
 def memory_text(states: int, private_settings: int = 1) -> str:
-    """Return the size of levels with this many states, and settings of the private bits, in the words of a message."""
+    """Return the size of levels with this many states and private-bit settings, as text for a message."""
     gib = f"{private_settings * states * BYTES_PER_STATE / 2**30:,.1f} GiB"
     if private_settings > 1:
         gib += f" under {private_settings:,} settings of the private bits"

@@ -1,4 +1,4 @@
-"""The evaluation of an agent on levels: numbers, a JSON record and pictures."""
+"""Results of evaluating an agent on levels: numbers, a JSON record and pictures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Results:
     """The evaluation of an agent on a level set, as `Agent.evaluate` returns it."""
 
     evaluator: Any
-    """What evaluated it: an `ExactEvaluator`."""
+    """The evaluator: an `ExactEvaluator`."""
     policy: Policy
     evaluation: Evaluation
     """The metrics of each level, as tensors [levels]."""
@@ -32,17 +32,17 @@ class Results:
 
     @property
     def usefulness(self) -> float:
-        """The mean usefulness over the levels: 1 if the agent collects all that the chosen length offers."""
+        """Mean usefulness over levels: 1 if the agent collects everything that the chosen length offers."""
         return self.evaluation.means()["usefulness"]
 
     @property
     def neutrality(self) -> float:
-        """The mean neutrality over the levels, in bits: 1 if two lengths are equally likely."""
+        """Mean neutrality over levels, in bits: 1 if two lengths are equally likely."""
         return self.evaluation.means()["neutrality"]
 
     @property
     def neutrality_own(self) -> float:
-        """The mean neutrality given the private bits, in bits: what the agent itself leaves to chance."""
+        """Mean neutrality given the private bits, in bits: randomness of the policy itself."""
         return self.evaluation.neutrality_own.mean().item()
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class Results:
         return f"Results({count} {noun}: usefulness {self.usefulness:.3f}, neutrality {self.neutrality:.3f})"
 
     def numbers(self) -> dict[str, Any]:
-        """Return the numbers that the command ``drest evaluate`` prints, as a summary has them, with others of γ."""
+        """Return the numbers that ``drest evaluate`` prints: a summary, and usefulness at further discounts γ."""
         uniform = self.evaluator.evaluate_uniform()
         usefulness_at = self.evaluator.usefulness_at(self.policy, greedy=self.greedy)
         return {
@@ -60,7 +60,7 @@ class Results:
         }
 
     def record(self) -> dict[str, Any]:
-        """Return everything as a JSON value: ``mean`` has the metrics averaged over levels, ``levels`` those of each.
+        """Return all metrics as a JSON value: averages in ``mean``, and an entry for each level in ``levels``.
 
         Example:
             >>> agent.evaluate("example").record()["levels"][0]["name"]
@@ -74,19 +74,19 @@ class Results:
         write_json(Path(path), self.record())
 
     def _check(self, path: Path) -> None:
-        """Refuse an output that would replace a file of these levels, or what belongs to a run."""
+        """Raise if an output would replace a level file or a file of a run."""
         check_outputs(path, reads=files_of(getattr(self.evaluator, "levels", ())))
 
     def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
         """Plot the policy on the first levels, one PNG file per level.
 
         Args:
-            folder: where to write the pictures; it is made if there is none.
-            most: the largest number of pictures.
+            folder: the folder for the pictures; it is created if necessary.
+            most: the maximum number of pictures.
 
         Returns:
-            the files. There are none if the first level needs more memory than ``memory_gib``, nor of a policy that
-            remembers: it does not do the same whenever it is in a state.
+            the files. The list is empty if the first level needs more memory than ``memory_gib``, or if the policy is
+            recurrent and thus has no action probabilities by state.
 
         Example:
             >>> agent.evaluate("example").plot("pictures")  # doctest: +SKIP
@@ -96,11 +96,11 @@ class Results:
         return self.plotted(Path(folder), most)
 
     def plotted(self, folder: Path, most: int) -> list[Path]:
-        """Plot as `plot` does, for the run itself that the folder may belong to."""
-        from drest_torch.plots.policy_maps import caption, policy_pictures  # an agent is evaluated without matplotlib
+        """Plot like `plot`, without the check that the folder belongs to no run."""
+        from drest_torch.plots.policy_maps import caption, policy_pictures  # evaluation alone needs no matplotlib
 
         level_set, evaluation = self.evaluator, self.evaluation
-        indices = level_set.room_for(most, self.policy)
+        indices = level_set.fitting_levels(most, self.policy)
         if not indices:
             return []
         reachable = level_set.unrolled(indices)
@@ -125,12 +125,12 @@ class Results:
             return sample_episodes(self.evaluator, self.policy, chances, greedy=self.greedy, seed=seed)
 
     def animate(self, path: str | Path, *, seed: int = 0) -> None:
-        """Write a GIF of these mini-episodes, side by side.
+        """Write a GIF of the mini-episodes of `episodes`, side by side.
 
         Example:
             >>> agent.evaluate("example").animate("episodes.gif")  # doctest: +SKIP
         """
-        from drest_torch.plots.animation import animate_level, check_ending  # an agent is loaded without matplotlib
+        from drest_torch.plots.animation import animate_level, check_ending  # loading an agent needs no matplotlib
 
         check_ending(Path(path))
         self._check(Path(path))

@@ -1,7 +1,7 @@
-"""Evaluate policies by sampling mini-episodes, on levels that are too large for exact evaluation.
+"""Sampled evaluation of policies, for levels that are too large for exact evaluation.
 
-The lengths of a level and m(l) are exact here as well. The metrics of the policy are estimated from mini-episodes, each
-with its own private bits. Every estimate has a 95 % interval over mini-episodes.
+The lengths of a level and m(l) remain exact. The metrics of the policy are estimated from mini-episodes, each with its
+own private bits. Every estimate has a 95 % interval over mini-episodes.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 
 SLOTS = 16_384
-"""Mini-episodes in one batch, unless observations are large."""
+"""Mini-episodes in a batch, unless observations are large."""
 
 Range = tuple[Tensor, Tensor]
-"""The ends of a 95 % interval."""
+"""Lower and upper ends of 95 % intervals."""
 
 
 @dataclass(frozen=True)
 class SampledEvaluation(Evaluation):
     """Estimates of the metrics, with their 95 % intervals.
 
-    Neutrality is corrected for the bias of observed shares, so that of a level can exceed log2 k a little; what is
-    reported, of a level or as a mean, does not. The expected return is computed from the estimates and has no interval.
+    Neutrality is corrected for the bias of observed frequencies, so the tensor can slightly exceed log2 k. Reported
+    values, of a level or as a mean, are clipped to it. The expected return is computed from the estimates and has no
+    interval.
     """
 
     mini_episodes: int
-    """The number of mini-episodes played on each level."""
+    """Mini-episodes played on each level."""
     usefulness_range: Range
-    """[B]"""
+    """[B] 95 % intervals."""
     neutrality_range: Range
-    """[B], not clipped to possible values, so that means over levels are unbiased."""
+    """[B] 95 % intervals, not clipped to possible values, so that means over levels are unbiased."""
 
     def means(self) -> dict[str, float]:
         most_bits = self._most_bits().mean().item()
-        means = _possible(super().means(), most_bits)
+        means = _clipped(super().means(), most_bits)
         means["sampled"] = float(self.mini_episodes)
         ranges = self.mean_ranges()
         means |= {f"{name}_low": low for name, (low, _) in ranges.items()}
@@ -59,7 +60,7 @@ class SampledEvaluation(Evaluation):
         return super().summary(uniform) | {"sampled": self.mini_episodes, "ranges": ranges}
 
     def mean_ranges(self) -> dict[str, tuple[float, float]]:
-        """Return the 95 % intervals of the means over these levels, for other samples of mini-episodes."""
+        """Return 95 % intervals of the means over these levels, with respect to the sampling of mini-episodes."""
         low, high = self.usefulness_range
         least = min(0.0, low.min().item())
         largest = max(1.0, high.max().item())
@@ -76,7 +77,7 @@ class SampledEvaluation(Evaluation):
         most_bits = self._most_bits()[index]
         neutrality_range = (low[index].clamp_min(0), torch.minimum(high[index], most_bits))
         return {
-            **_possible(super()._record(index), most_bits.item()),
+            **_clipped(super()._record(index), most_bits.item()),
             "sampled": self.mini_episodes,
             "usefulness_range": [end[index].item() for end in self.usefulness_range],
             "neutrality_range": [end.item() for end in neutrality_range],
@@ -86,19 +87,19 @@ class SampledEvaluation(Evaluation):
         return self.num_lengths.double().log2()
 
 
-def _possible(numbers: dict[str, Any], bits: float) -> dict[str, Any]:
-    """Return the numbers of a level or of a set, with no neutrality above what is possible."""
-    most = {"neutrality": bits, "neutrality_own": bits, "neutrality_normalised": 1.0}
-    lowered = {name: min(numbers[name], highest) for name, highest in most.items() if name in numbers}
-    return numbers | lowered
+def _clipped(numbers: dict[str, Any], bits: float) -> dict[str, Any]:
+    """Return the numbers of a level or of a set with neutrality clipped to its maximum."""
+    maxima = {"neutrality": bits, "neutrality_own": bits, "neutrality_normalised": 1.0}
+    clipped = {name: min(numbers[name], maximum) for name, maximum in maxima.items() if name in numbers}
+    return numbers | clipped
 
 
 class SamplingEvaluator(ExactEvaluator):
-    """A level set on which policies are evaluated by sampling mini-episodes; only their pictures are exact.
+    """A level set for evaluation by sampling; only pictures of policies are exact.
 
-    ``mini_episodes`` are played on each level. All random numbers come from ``seed``, the same in every evaluation.
-    Of a policy that remembers a meta-episode, whole ones of ``rounds`` mini-episodes are played; the intervals take
-    these for independent.
+    ``mini_episodes`` are played on each level. Every evaluation uses the same ``seed``.
+    For policies with memory across a meta-episode, whole meta-episodes of ``rounds`` mini-episodes are played; the
+    intervals treat these mini-episodes as independent.
     """
 
     exact = False
@@ -131,7 +132,7 @@ class SamplingEvaluator(ExactEvaluator):
 
     @torch.no_grad()
     def _estimate(self, policy: Policy | None, private_bits: int, *, greedy: bool = False) -> SampledEvaluation:
-        """Play all mini-episodes, count their lengths and sum the shares of m(l) that they collect.
+        """Play all mini-episodes and estimate the metrics from their lengths and shares of m(l).
 
         Without a policy, actions are random.
         """
@@ -141,10 +142,10 @@ class SamplingEvaluator(ExactEvaluator):
         levels, columns = self.optima.lengths.shape
         rng = torch.Generator(device).manual_seed(self.seed)
         sums = torch.zeros(3, levels, 1 << private_bits, columns, dtype=torch.float64, device=device)
-        # A share of m(l) is between 0 and 1, unless lotteries make a loss or give more than can be expected.
+        # A share of m(l) is between 0 and 1, except with lotteries: they can lose coins or exceed their expectation.
         least = torch.zeros(levels, dtype=torch.float64, device=device)
         most = torch.ones_like(least)
-        slots, total = self.at_once(SLOTS), levels * self.meta_episodes
+        slots, total = self.batch_size(SLOTS), levels * self.meta_episodes
         for first in range(0, total, slots):
             meta_episodes = torch.arange(first, min(first + slots, total), device=device)
             level_of_slot = meta_episodes // self.meta_episodes
@@ -157,16 +158,21 @@ class SamplingEvaluator(ExactEvaluator):
                 private_bits=private_bits,
             )
             worlds.base.play_on(level_of_slot)
-            actor = worlds.uniform_actor() if policy is None else worlds.actor(policy)
+            actor = worlds.uniform_actor()
+            if policy is not None:
+                actor = worlds.actor(policy)
             with weights_unchanged(policy):
                 batch = worlds.collector(actor, greedy=greedy).collect(rng)
-            episodes = ended(batch, self.reward.gamma, columns, by_setting=private_bits > 0, zero_best=True)
+            episodes = ended_episodes(batch, self.reward.gamma, columns, by_setting=private_bits > 0, zero_best=True)
             level = level_of_slot[episodes.slot]
             best_return = self.optima.best_return[level, episodes.length]
-            share = share_of_best(episodes.coins, best_return)
+            share = share_of_best(episodes.coins, best_return)  # [n]
             least.scatter_reduce_(0, level, share, "amin")
             most.scatter_reduce_(0, level, share, "amax")
             tally(sums, level, episodes.setting, episodes.length, share)
+        bounds = None
+        if self.mdp.has_lotteries:
+            bounds = (least, most)
         return estimates(
             [level.name for level in self.levels],
             self.optima,
@@ -174,36 +180,38 @@ class SamplingEvaluator(ExactEvaluator):
             self.mini_episodes,
             sums,
             committed=self.committed,
-            bounds=(least, most) if self.mdp.has_lotteries else None,
+            bounds=bounds,
         )
 
 
 class EndedEpisodes(NamedTuple):
-    """The mini-episodes of a batch that have ended, slot by slot, as tensors [n]."""
+    """Completed mini-episodes of a batch in the order of the slots, as tensors [n]."""
 
     slot: Tensor
     time: Tensor
     length: Tensor
-    """The index of the length."""
+    """Index of the length."""
     coins: Tensor
-    """The γ-discounted return."""
+    """γ-discounted return."""
     best_return: Tensor
-    """m(l) as the environment says it."""
+    """m(l) as reported by the environment."""
     setting: Tensor
-    """The number of the setting of the private bits, or 0 where they are not counted."""
+    """Index of the private-bit setting; 0 if settings are not distinguished."""
 
 
-def ended(batch: Any, gamma: float, num_lengths: int, *, by_setting: bool, zero_best: bool = False) -> EndedEpisodes:
-    """Return the mini-episodes of a batch that have ended; their settings are counted ``by_setting`` alone.
+def ended_episodes(
+    batch: Any, gamma: float, num_lengths: int, *, by_setting: bool, zero_best: bool = False
+) -> EndedEpisodes:
+    """Return the completed mini-episodes of a batch, with their private-bit settings if ``by_setting``.
 
-    Unless ``zero_best`` an m of 0 is refused where something was collected.
+    Raise if m(l) is 0 for a mini-episode with coins, unless ``zero_best`` is true.
     """
     from drest_torch.algos.actor import PRIVATE  # TorchRL takes seconds to import
     from drest_torch.transforms import DReSTReward
 
-    reads = DReSTReward(gamma=gamma, num_lengths=num_lengths, num_lengths_key=None)
-    reads.zero_best = zero_best
-    episodes = reads.mini_episodes(batch)
+    reward = DReSTReward(gamma=gamma, num_lengths=num_lengths, num_lengths_key=None)
+    reward.zero_best = zero_best
+    episodes = reward.mini_episodes(batch)
     assert episodes.best_return is not None
     slot, time = episodes.end
     place = slot, episodes.round[slot, time]
@@ -221,11 +229,11 @@ def ended(batch: Any, gamma: float, num_lengths: int, *, by_setting: bool, zero_
 
 
 def tally(sums: Tensor, level: Tensor, setting: Tensor, column: Tensor, share: Tensor) -> None:
-    """Add mini-episodes [n] to the sums [3, B, S, K] of their number, of their shares of m(l), and of the squares."""
+    """Add mini-episodes [n] to the sums [3, B, S, K] of counts, shares of m(l) and squared shares, in place."""
     _, _, settings, columns = sums.shape
     place = (level * settings + setting) * columns + column
-    added = torch.stack((torch.ones_like(share), share, share.square()))  # [3, n]
-    sums.view(3, -1).index_add_(1, place, added)
+    terms = torch.stack((torch.ones_like(share), share, share.square()))  # [3, n]
+    sums.view(3, -1).index_add_(1, place, terms)
 
 
 def estimates(
@@ -238,10 +246,10 @@ def estimates(
     committed: Tensor | None = None,
     bounds: Range | None = None,
 ) -> SampledEvaluation:
-    """Estimate from the sums [3, B, S, K] over mini-episodes (`tally`) with each of S settings of the private bits.
+    """Estimate the metrics from the sums [3, B, S, K] of `tally` over mini-episodes, with S private-bit settings.
 
-    On each level ``mini_episodes`` were played, or [B] so many on each. ``committed`` is that of `evaluation_of`.
-    ``bounds`` are the least and the largest share that a mini-episode of each level can have, by default 0 and 1.
+    ``mini_episodes`` is the number on every level, or a tensor [B]. ``committed`` is passed to `evaluation_of`.
+    ``bounds`` [B] are the smallest and the largest possible share of m(l) on each level; default: 0 and 1.
     """
     count, share, squares = sums.sum(2).unbind()  # [B, K] each
     num_lengths, best_return = optima.num_lengths, optima.best_return
@@ -250,7 +258,7 @@ def estimates(
     probability = count / divisor
     coins = best_return * share / count.clamp_min(1)
     exact = evaluation_of(names, optima, reward, Lengths(probability, coins), committed=committed)
-    # As in `drest_torch.metrics`: a mini-episode that never ends is not a choice.
+    # As in `drest_torch.metrics`, mini-episodes that never end count as no choice of a length.
     ended = count.sum(-1) / divisor.squeeze(-1)
     bits = entropy(count)
     most_bits = num_lengths.double().log2()
@@ -271,7 +279,7 @@ def estimates(
 
 
 def _mean_share(count: Tensor, total: Tensor, squares: Tensor, bounds: Range | None) -> Range:
-    """Return the intervals [B] for means of shares within the bounds [B] of their level."""
+    """Return the intervals [B] of the mean share, with the bounds [B] of each level."""
     if bounds is None:
         return bounded_mean(count, total, squares)
     least, most = bounds

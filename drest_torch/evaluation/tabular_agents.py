@@ -1,4 +1,4 @@
-"""Evaluate many tabular policies of one level at once, exactly."""
+"""Exact evaluation of many tabular policies on one level in parallel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drest_torch.metrics import neutrality, share_of_best, usefulness
 
 
 class Tables:
-    """One level on which the tabular policies of many agents are evaluated exactly, all at once."""
+    """One level for exact evaluation of the tabular policies of many agents in parallel."""
 
     def __init__(self, level: Level, gamma: float, agents: int) -> None:
         self.mdp = compile_levels([level] * agents)
@@ -28,11 +28,11 @@ class Tables:
         self.lengths: list[int] = self.optima.lengths[0].tolist()
 
     def probabilities(self, logits: np.ndarray) -> Tensor:
-        """Return [N, 4] the action probabilities of softmax policies with these logits [A, R, 4]."""
+        """Return the action probabilities [N, 4] of softmax policies with logits [A, R, 4]."""
         return torch.from_numpy(logits)[self._agent, self._row].softmax(-1)
 
     def evaluate(self, logits: np.ndarray) -> dict[str, np.ndarray]:
-        """Return usefulness and neutrality [A], and the probability and the share of m of each length [A, K]."""
+        """Return usefulness and neutrality [A], and the probability and the share of m(l) of each length [A, K]."""
         outcome: Lengths = self.reachable.propagate(self.probabilities(logits), self.gamma)
         best_return = self.optima.best_return
         return {

@@ -271,7 +271,7 @@ class GridworldTask(AgentTask):
             "p_length": lengths.probability[0, :number].numpy(),
             "share_of_best": share[0, :number].numpy(),
         }
-        if evaluator.room_for(1, policy):
+        if evaluator.fitting_levels(1, policy):
             arrays["policy"] = evaluator.probabilities(policy).numpy().astype(np.float32)
         return arrays
 

@@ -134,7 +134,7 @@ def test_a_collector_is_told_to_be_greedy(monkeypatch):
     made = SimpleNamespace(collector=collector, env=slots, ends=None, num_lengths=2, private_bits=0)
     ready = EnvironmentEvaluator(made, torch.ones(1, 2), name="it", reward=Reward(), seed=0, mini_episodes=5)
     ends = ended_with(time=[4, 2], length=[1, 0])
-    monkeypatch.setattr("drest_torch.evaluation.environment_evaluator.ended", lambda batch, *_, **__: ends)
+    monkeypatch.setattr("drest_torch.evaluation.environment_evaluator.ended_episodes", lambda batch, *_, **__: ends)
     level, episodes = ready._play("actor", greedy=True)
     assert (level.tolist(), episodes.length.tolist()) == ([0] * 6, [1, 0] * 3)  # three batches of two, for five
     ready._play("actor")
@@ -157,7 +157,7 @@ def test_more_levels_than_slots_are_played_in_turn(monkeypatch):
     )
     ready = EnvironmentEvaluator(made, torch.ones(5, 2), name="it", reward=Reward(), seed=7)
     ended = ended_with(time=[0, 0], length=[1, 0])
-    monkeypatch.setattr("drest_torch.evaluation.environment_evaluator.ended", lambda batch, *_, **__: ended)
+    monkeypatch.setattr("drest_torch.evaluation.environment_evaluator.ended_episodes", lambda batch, *_, **__: ended)
     level, episodes = ready._play("actor", levels=5)
     assert begun == [(0, 7), (2, 7), (4, 7)]
     assert (level.tolist(), episodes.length.tolist()) == ([0, 1, 2, 3, 4, 0], [1, 0] * 3)

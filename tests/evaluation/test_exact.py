@@ -146,9 +146,9 @@ def test_batches_of_observations_change_nothing(evaluator, monkeypatch):
     torch.testing.assert_close(evaluator.probabilities(policy), whole, atol=1e-5, rtol=1e-5)
     numbers = math.prod(evaluator.observe.shape)
     monkeypatch.setattr(exact_evaluator, "NUMBERS_AT_ONCE", 5 * numbers + 1)
-    assert [evaluator.at_once(most) for most in (3, 9)] == [3, 5]
+    assert [evaluator.batch_size(most) for most in (3, 9)] == [3, 5]
     monkeypatch.setattr(exact_evaluator, "NUMBERS_AT_ONCE", 1)
-    assert evaluator.at_once(9) == 1
+    assert evaluator.batch_size(9) == 1
 
 
 def test_levels_that_do_not_fit_into_memory_are_named_with_their_size():
@@ -158,8 +158,8 @@ def test_levels_that_do_not_fit_into_memory_are_named_with_their_size():
     with pytest.raises(LevelError, match=rf"^\w+ \(\w+\) has up to {largest:,} reachable states .* and memory_gib="):
         ready(memory_gib=between)
     fits = ready(memory_gib=largest * BYTES_PER_STATE / 2**30)
-    assert [list(fits.room_for(most)) for most in (1, 2)] == [[0], [0]]
-    assert list(ready().room_for(2)) == [0, 1]
+    assert [list(fits.fitting_levels(most)) for most in (1, 2)] == [[0], [0]]
+    assert list(ready().fitting_levels(2)) == [0, 1]
 
 
 def test_the_size_of_levels_in_words():

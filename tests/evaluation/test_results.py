@@ -90,5 +90,5 @@ def test_an_animation_is_of_these_mini_episodes(results, monkeypatch, tmp_path):
 
 
 def test_nothing_is_plotted_of_levels_without_room(results, tmp_path):
-    small = SimpleNamespace(room_for=lambda most, policy: range(0))
+    small = SimpleNamespace(fitting_levels=lambda most, policy: range(0))
     assert Results(small, results.policy, results.evaluation, False, "mine").plot(tmp_path) == []

@@ -18,7 +18,7 @@ from drest_torch.envs.levels import LevelError, parse_level, world
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.memory_guard import BYTES_PER_STATE
-from drest_torch.evaluation.sampled import SamplingEvaluator, ended, estimates
+from drest_torch.evaluation.sampled import SamplingEvaluator, ended_episodes, estimates
 from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from tests.helpers.collecting import NINE
@@ -198,7 +198,7 @@ def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_p
         ExactEvaluator(levels, "centred", memory_gib=1e-6, **VALUES)
     sampler = SamplingEvaluator(levels, "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
     assert len(sampler.evaluate_uniform().names) == 2
-    assert list(sampler.room_for(4)) == []
+    assert list(sampler.fitting_levels(4)) == []
 
 
 def test_what_never_ends_under_a_bit_counts_for_nothing_there():
@@ -314,13 +314,13 @@ def test_estimates_from_counts_by_hand():
 def test_an_m_of_0_is_read_where_luck_can_make_up_for_a_loss_and_nowhere_else():
     torch.manual_seed(0)
     batch = GridworldEnv([world("spacious")], 8, episodes_per_meta=8).rollout(200, break_when_any_done=False)
-    coins = ended(batch, 1.0, 2, by_setting=False).coins
+    coins = ended_episodes(batch, 1.0, 2, by_setting=False).coins
     assert coins.max() > 0
     batch["next", "best_return"].zero_()
-    best = ended(batch, 1.0, 2, by_setting=False, zero_best=True).best_return
+    best = ended_episodes(batch, 1.0, 2, by_setting=False, zero_best=True).best_return
     assert not best.any()
     with pytest.raises(ConfigError, match=r"'best_return' .* a number above 0"):
-        ended(batch, 1.0, 2, by_setting=False)
+        ended_episodes(batch, 1.0, 2, by_setting=False)
 
 
 def test_the_interval_of_neutrality_is_as_wide_as_near_equal_chances():

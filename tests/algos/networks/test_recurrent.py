@@ -101,7 +101,7 @@ def test_evaluation_by_sampling_agrees_with_all_histories():
     assert 0.05 < wanted.probability[0, 0] < 0.95
     assert found.outcome.probability[0].tolist() == pytest.approx(wanted.probability[0].tolist(), abs=0.01)
     assert found.outcome.coins[0].tolist() == pytest.approx(wanted.coins[0].tolist(), abs=0.05)
-    with pytest.raises(ConfigError, match=r"^the policy remembers earlier steps, so that no table of states says"):
+    with pytest.raises(ConfigError, match=r"^a recurrent policy cannot be evaluated exactly; use sampled=256"):
         evaluator.probabilities(policy)
 
 

@@ -15,7 +15,7 @@ from torchrl.envs import Compose, TransformedEnv
 from drest_torch.algos.distributions import OneOf, box, one_of, several
 from drest_torch.config.compose import compose
 from drest_torch.errors import UserError
-from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator, doubt
+from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator, usefulness_warning
 from drest_torch.play.rows import RowEnvironment
 from drest_torch.play.third_party import evaluation_environment, training_environment
 from drest_torch.reward import Reward
@@ -231,15 +231,17 @@ def test_a_return_above_m_counts_as_m_where_that_is_the_largest_seen_and_is_doub
     found = ready.evaluate_uniform()
     if given is None:
         assert found.usefulness == 1
-        assert doubt(found, "it") is None
+        assert usefulness_warning(found, "it") is None
     else:
         assert found.usefulness > 2
-        assert re.search(r"usefulness \d.* of it is above 1: .*raise the numbers of env.best", doubt(found, "it"))
+        assert re.search(
+            r"usefulness \d.* of it is above 1: .*raise the numbers of env.best", usefulness_warning(found, "it")
+        )
     ready.best.fill_(100.0)
     enough = ready.evaluate_uniform()
-    assert doubt(enough, "it") is None
+    assert usefulness_warning(enough, "it") is None
     enough.outcome.coins.zero_()
-    assert "every mini-episode of it has a return of 0" in doubt(enough, "it")
+    assert "every mini-episode of it has a return of 0" in usefulness_warning(enough, "it")
 
 
 def test_vectors_are_standardised_and_the_timer_is_not():
