@@ -24,15 +24,15 @@ def _imply() -> None:
 
 @command("check", prepare=_imply)
 def main(cfg: CheckConfig) -> None:
-    """Check the environment, print what was found, and exit with 1 if anything is wrong."""
-    from drest_torch.checking.checking import checked
+    """Check the environment, print the result, and exit with 1 if there are problems."""
+    from drest_torch.checking.checking import check_environment
     from drest_torch.config.checks import check_limits
 
     check_limits(cfg)
     stage(f"playing {cfg.episodes:,} mini-episodes of {cfg.env.title} …")
-    found = checked(cfg)
-    print(shown(str(found)))
-    if not found.ok:
+    check = check_environment(cfg)
+    print(shown(str(check)))
+    if not check.ok:
         sys.exit(1)
 
 

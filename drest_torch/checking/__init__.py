@@ -1,1 +1,1 @@
-"""Check an environment before an agent is trained in it."""
+"""Checks of third-party environments before training."""

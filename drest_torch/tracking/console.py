@@ -1,4 +1,4 @@
-"""Print the table at the end of a run: the agent's usefulness and neutrality beside what is possible."""
+"""The table at the end of a run: usefulness and neutrality of the agent, the random policy and the optimum."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from drest_torch.errors import shown
 from drest_torch.statistics.intervals import Interval
 
 _WIDEST = 100
-"""The width of the table in characters, if it is not printed to a terminal."""
+"""Width of the table in characters outside a terminal."""
 SPLITS = {"train": "training"}
-"""What the table calls a split, where that is not its name."""
+"""Labels of splits in the table, where they differ from the name."""
 MEASURES = ("usefulness", "neutrality")
-LESS = 5e-4
-"""The difference from which on the neutrality given the private bits is printed."""
+LEAST_DIFFERENCE = 5e-4
+"""Minimum difference at which the neutrality given the private bits is printed."""
 
 
 def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: TextIO | None = None) -> None:
-    """Print the table of usefulness at γ and neutrality, one line per split, from the numbers of a summary."""
+    """Print usefulness at γ and neutrality, one line per split, from the numbers of a summary."""
     rows = splits.values()
     sampled = [numbers["sampled"] for numbers in rows if "sampled" in numbers]
     notes = [_gammas(splits, gamma), "neutrality in bits; uniform: random actions; optimum: the best possible"]
@@ -33,9 +33,9 @@ def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: T
         notes.append("test levels are not trained on; paper: the worlds of the paper")
     if sampled:
         notes.append(f"sampled, {sampled[0]:,} mini-episodes a level, 95 % intervals")
-    shows_own = any(numbers.get("neutrality_own", math.inf) < numbers["neutrality"] - LESS for numbers in rows)
-    if shows_own:
-        notes.append("own: neutrality given its private bits, which the agent itself leaves to chance")
+    has_own = any(_own_differs(numbers) for numbers in rows)
+    if has_own:
+        notes.append("own: neutrality given its private bits, the randomness of the agent itself")
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -50,7 +50,7 @@ def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: T
         table.add_column(f"{measure}\nagent", style="bold", no_wrap=not sampled)
         for name in ("uniform", "optimum"):
             table.add_column(f"\n{name}", style="dim", no_wrap=True)
-    if shows_own:
+    if has_own:
         table.add_column("\nown", style="bold", no_wrap=True)
     for split, numbers in splits.items():
         cells = [SPLITS.get(split, split), f"{numbers['levels']:,}"]
@@ -58,12 +58,17 @@ def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: T
             cells.append(with_interval(numbers, measure))
             cells += [f"{numbers[policy][measure]:.3f}" for policy in ("uniform", "optimum")]
         own = numbers.get("neutrality_own")
-        if shows_own and own is None:
+        if has_own and own is None:
             cells.append("–")
-        elif shows_own:
+        elif has_own:
             cells.append(f"{own:.3f}")
         table.add_row(*cells)
     console_for(stream or sys.stdout).print(table)
+
+
+def _own_differs(numbers: Mapping[str, Any]) -> bool:
+    """Return whether the neutrality given the private bits is lower than the neutrality."""
+    return bool(numbers.get("neutrality_own", math.inf) < numbers["neutrality"] - LEAST_DIFFERENCE)
 
 
 def with_interval(numbers: Mapping[str, Any], measure: str) -> str:
@@ -75,7 +80,7 @@ def with_interval(numbers: Mapping[str, Any], measure: str) -> str:
 
 
 def _gammas(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> str:
-    """Name the discounts γ of the usefulness."""
+    """Return the note on usefulness at the discount γ of the run and at others."""
     note = f"usefulness at gamma = {gamma:g}"
     for split, numbers in splits.items():
         at_gammas = [f"{value:.3f} at gamma = {other:g}" for other, value in numbers.get("usefulness_at", {}).items()]
@@ -89,14 +94,14 @@ def _gammas(splits: Mapping[str, Mapping[str, Any]], gamma: float) -> str:
 
 
 def console_for(stream: TextIO) -> Console:
-    """Return a console for tables: in colour to a terminal, as plain text of at most 100 columns elsewhere."""
+    """Return a console for tables: coloured in a terminal, plain text of at most 100 columns elsewhere."""
     if stream.isatty():
         return _Console(file=stream, force_terminal=True, markup=False, emoji=False)
     return _Console(file=stream, force_terminal=False, width=_WIDEST, markup=False, emoji=False)
 
 
 class _Console(Console):
-    """A console that shows names of runs and levels as they are: no escape sequence in them reaches the terminal."""
+    """A console that escapes control sequences in the names of runs and levels."""
 
-    def render_str(self, text: str, **how: Any) -> Text:
-        return super().render_str(shown(text), **how)
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(shown(text), **options)

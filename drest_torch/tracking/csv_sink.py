@@ -1,7 +1,7 @@
-"""A table for pandas in the run's folder, ``metrics.csv``, with one line per step and metric.
+"""A logger that writes ``metrics.csv`` in the run's folder, with one line per step and metric.
 
-The set of metrics can change during a run. A file with one line per metric can accept a new one at any time.
-``pandas.read_csv(path).pivot(index="step", columns="name", values="value")`` gives one with a column for each.
+The long format accepts new metrics at any time during a run.
+``pandas.read_csv(path).pivot(index="step", columns="name", values="value")`` returns a column per metric.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drest_torch.tracking.sinks import Lines
 
 
 class CsvSink(Lines):
-    """A file of lines ``step,name,value``; a value that is not finite is left empty."""
+    """A file of lines ``step,name,value``; values that are not finite are left empty."""
 
     name = "metrics.csv"
     head = "step,name,value\n"

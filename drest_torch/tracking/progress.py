@@ -1,7 +1,7 @@
-"""Show the progress of a run: live lines in a terminal, plain lines elsewhere.
+"""The progress of a run: live lines in a terminal, plain lines elsewhere.
 
-We use rich.live and not rich.progress. The rate of rich.progress is that of the last samples: a study whose runs take
-minutes has none, and it jumps for a run that pauses for evaluations. Only the bar would be left to use.
+We use rich.live rather than rich.progress, which computes its rate from the most recent samples: it has none for a
+study whose runs take minutes, and it jumps when a run pauses for an evaluation.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from drest_torch.tracking.effort import Pace
 from drest_torch.tracking.stages import stamped
 
 _SECONDS_BETWEEN = 0.2
-"""The least time between two refreshes of the live lines of a run."""
+"""Minimum time between two refreshes of the live lines."""
 SECONDS_BETWEEN_LINES = 60.0
-"""The least time between two plain lines, where there is no terminal."""
+"""Minimum time between two plain lines outside a terminal."""
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?P<measure>usefulness|neutrality)")
 _TRAINING = {"train/return": "return", "policy/entropy": "entropy"}
 _Self = TypeVar("_Self", bound="LiveLines")
 
 
 class LiveLines(ABC):
-    """Lines at the end of a terminal that show progress; a context manager.
+    """Progress lines at the bottom of a terminal; a context manager.
 
-    Without a terminal that can move its cursor there are no live lines, and only notes are written. There is no
-    background thread: :meth:`refresh` writes the lines. What is ``done`` at the start does not count for the rate.
+    Without a terminal that can move its cursor, only notes are written. There is no background thread: :meth:`refresh`
+    writes the lines. Work ``done`` before the start does not count for the rate.
     """
 
     def __init__(self, title: str, total: int, stream: TextIO | None, *, done: int = 0) -> None:
         self.title, self.total = title, total
         self.done = self.done_before = done
-        self._began = self._written = monotonic()
+        self._start = self._written = monotonic()
         stream = stream or sys.stderr
         self._console = Console(file=stream, force_terminal=stream.isatty())
         self.is_live = self._console.is_terminal and not self._console.is_dumb_terminal
-        # Output of the program goes above the live lines, but only if its destination is a terminal.
+        # Output to a terminal is printed above the live lines; redirected output is left alone.
         self._live = Live(
             self,
             console=self._console,
@@ -65,17 +65,17 @@ class LiveLines(ABC):
         return Group(head, *(Text(line, no_wrap=True, overflow="ellipsis") for line in self._lines()))
 
     def __enter__(self: _Self) -> _Self:
-        self._began = monotonic()
+        self._start = monotonic()
         if self.is_live:
             self._live.start(refresh=True)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Leave the last state of the lines in the terminal, with the cursor below them."""
+        """Stop updating, and leave the cursor below the last lines."""
         self._live.stop()
 
     def refresh(self, seconds: float = 0.0) -> None:
-        """Write the current lines if they are so old, or, where there is no terminal, a plain line each minute."""
+        """Write the lines if the last ones are this old; outside a terminal, a plain line each minute."""
         if not self.is_live:
             seconds = SECONDS_BETWEEN_LINES
         if monotonic() - self._written < seconds:
@@ -87,23 +87,23 @@ class LiveLines(ABC):
             self.note(self._plain())
 
     def note(self, text: str) -> None:
-        """Write a line for the user, above the live lines."""
+        """Write a line above the live lines."""
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def stage(self, text: str) -> None:
-        """Write what happens now and the time since the command began, if there are live lines."""
+        """Write the current stage and the elapsed time, if there are live lines."""
         if self.is_live:
             self.note(stamped(text))
 
     def end(self, text: str) -> None:
-        """Write a last line for the user below the live lines, which no longer change."""
+        """Stop the live lines and write a final line below them."""
         self._live.stop()
         self.note(text)
 
     @property
     def rate(self) -> float:
-        """The amount done per second since the start; 0 at the start."""
-        seconds = monotonic() - self._began
+        """Progress per second since the start; 0 at the start."""
+        seconds = monotonic() - self._start
         if seconds <= 0:
             return 0.0
         return (self.done - self.done_before) / seconds
@@ -114,18 +114,17 @@ class LiveLines(ABC):
 
     @abstractmethod
     def _lines(self) -> list[str]:
-        """Return what is shown below the title."""
+        """Return the lines below the title."""
 
     def _plain(self) -> str:
-        """Return a line for where there is no terminal."""
+        """Return the line that is written outside a terminal."""
         return f"{self.title}: {self._lines()[0]}"
 
 
 class Progress(LiveLines):
     """The progress of a training run; a context manager.
 
-    ``done`` is the number of steps of earlier sessions: they count as done, but not for the rate. ``pace`` says what
-    the steps are.
+    ``done`` is the number of steps in earlier sessions, which do not count for the rate. ``pace`` is the unit of steps.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class Progress(LiveLines):
         self._metrics: dict[str, float] = {}
 
     def update(self, steps: int, metrics: Mapping[str, float]) -> None:
-        """Show that so many steps are done, and the latest value of every metric."""
+        """Show the number of completed steps and the latest value of every metric."""
         self.done = steps
         self._metrics.update(metrics)
         self.refresh(_SECONDS_BETWEEN)
@@ -145,7 +144,7 @@ class Progress(LiveLines):
         return stamped("   ".join(self._lines()))
 
     def _lines(self) -> list[str]:
-        """Return how far it is, and the latest usefulness and neutrality (on every split) and metrics of training."""
+        """Return the number of steps, the latest usefulness and neutrality of every split, and training metrics."""
         pace = self.pace
         state = f"{pace.count(self.done):,} / {pace.text(self.total)}"
         if rate := self.rate / pace.steps_per_update:
@@ -153,10 +152,10 @@ class Progress(LiveLines):
             if pace.levels_per_update is None and pace.noun == "steps":
                 per_second = f"{rate:,.0f} steps/s"
             state += f"   {per_second}   {self.time_left()} left"
-        found: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
+        metrics: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
         for name, value in self._metrics.items():
             if match := _EVALUATION.fullmatch(name):
-                found[match["measure"]].append(f"{match['split']} {value:.3f}")
+                metrics[match["measure"]].append(f"{match['split']} {value:.3f}")
             elif name in _TRAINING:
-                found["training"].append(f"{_TRAINING[name]} {value:.3f}")
-        return [state, *(f"{label} {', '.join(values)}" for label, values in found.items() if values)]
+                metrics["training"].append(f"{_TRAINING[name]} {value:.3f}")
+        return [state, *(f"{label} {', '.join(values)}" for label, values in metrics.items() if values)]

@@ -1,4 +1,4 @@
-"""Record what a run was made with: versions, the commit, the machine and the command, in ``provenance.json``."""
+"""The provenance of a run, in ``provenance.json``: versions, commit, machine and command."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ from drest_torch.files import read_whole, write_json
 
 FILE = "provenance.json"
 PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba")
-"""The packages whose version can change a result."""
+"""Packages whose version can change a result."""
 
 
 def provenance(device: torch.device, step: int = 0) -> dict[str, Any]:
-    """Return what a session of a run is made with; ``step`` is where it begins: 0, or that of a checkpoint."""
+    """Return the provenance of a session that begins at ``step``: 0, or the step of a checkpoint."""
+    gpu = cuda = None
+    if device.type == "cuda":
+        gpu, cuda = torch.cuda.get_device_name(device), torch.version.cuda
     return {
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "step": step,
@@ -39,18 +42,18 @@ def provenance(device: torch.device, step: int = 0) -> dict[str, Any]:
         "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
         "threads": torch.get_num_threads(),
         "device": str(device),
-        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
-        "cuda": torch.version.cuda if device.type == "cuda" else None,
+        "gpu": gpu,
+        "cuda": cuda,
     }
 
 
 def append_provenance(folder: Path, session: dict[str, Any]) -> None:
-    """Add a session to the file in a run's folder, which has one for the start and for each time it was resumed."""
+    """Append a session to the file in a run's folder: one for the start, and one for each resumption."""
     write_json(folder / FILE, [*read_provenance(folder), session])
 
 
 def read_provenance(folder: Path) -> list[dict[str, Any]]:
-    """Return the sessions of a run, the first one first; none for a run that has not begun."""
+    """Return the sessions of a run in order; an empty list for a run without any."""
     path = folder / FILE
     if not path.exists():
         return []
@@ -64,7 +67,7 @@ def read_provenance(folder: Path) -> list[dict[str, Any]]:
 
 
 def command(words: Sequence[str]) -> str:
-    """Return a command line as it was typed, without the folders of Python and of the command ``drest``."""
+    """Return a command line as typed, without the folders of Python and ``drest``."""
     program, *arguments = words
     if arguments and Path(arguments[0]).name == "drest":
         program, *arguments = arguments
@@ -72,10 +75,10 @@ def command(words: Sequence[str]) -> str:
 
 
 def git_state(checkout: Path) -> dict[str, Any] | None:
-    """Return the commit, and whether any file differs from it or is new; None without a checkout or without git."""
+    """Return the commit and whether files differ from it or are new; None without a checkout or git."""
     if not (checkout / ".git").exists():
         return None
-    # Git may have been what called us, as in a hook, and may then mean another repository by these variables.
+    # In a hook, Git sets these variables, which can refer to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:
         status = subprocess.run(

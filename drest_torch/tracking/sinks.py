@@ -1,4 +1,4 @@
-"""Log the metrics of a run: always to ``metrics.jsonl`` in its folder, and to the sinks in ``logger.sinks``."""
+"""Logging of metrics: always to ``metrics.jsonl`` in the run's folder, and to the sinks in ``logger.sinks``."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from drest_torch.files import read_metrics, write_text
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What a sink needs to know about a run when it is opened."""
+    """Information about a run for opening a sink."""
 
     folder: Path
     logger: LoggerConfig
     values: Mapping[str, Any] = field(default_factory=dict)
-    """The configuration of the run."""
+    """Configuration of the run."""
     run_id: str | None = None
-    """The `Sink.run_id` of a resumed run."""
+    """`Sink.run_id` of a resumed run."""
     earlier: Sequence[Mapping[str, float]] = ()
-    """What a resumed run logged up to its checkpoint: a row with ``step`` for each call of `Sink.log`. Later rows are
-    logged again."""
+    """Rows that a resumed run logged up to its checkpoint, one per call of `Sink.log`, each with its ``step``. Later
+    rows are logged again."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    """What this session of the run is made with (`drest_torch.tracking.provenance`)."""
+    """Provenance of this session (`drest_torch.tracking.provenance`)."""
 
 
 class Sink(AbstractContextManager[Any]):
-    """A destination of a run's metrics; a context manager. A sink ignores what it cannot use.
+    """A destination of a run's metrics; a context manager. A sink ignores data that it cannot use.
 
     It is opened with ``Logger(run, options)``. For a resumed run it must then contain ``run.earlier``.
     """
 
     run_id: str | None = None
-    """The id under which a resumed run continues, as in W&B; it is saved in checkpoints."""
+    """Id under which a resumed run continues, as in W&B; it is saved in checkpoints."""
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
-        """Open the sink; ``options`` are those of ``logger.sinks``."""
+        """Open the sink with its ``options`` in ``logger.sinks``."""
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Log metrics after ``step`` environment steps; steps increase from call to call."""
@@ -53,14 +53,14 @@ class Sink(AbstractContextManager[Any]):
         """Log the final values of the whole run."""
 
     def close(self, *, failed: bool) -> None:
-        """Close the sink after the end of the run or after an error."""
+        """Close the sink at the end of the run or after an error."""
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.close(failed=error is not None)
 
 
 class Loggers(AbstractContextManager["Loggers"]):
-    """All sinks of a run as one; ``with Loggers(...) as loggers`` closes them, also after an error.
+    """All sinks of a run; ``with Loggers(...) as loggers`` closes them, even after an error.
 
     To resume a run, pass its ``run_id`` and the step of its checkpoint as ``continue_from``.
     """
@@ -70,7 +70,7 @@ class Loggers(AbstractContextManager["Loggers"]):
         if continue_from:
             logged = read_metrics(run.folder / JsonLines.name)
             run = replace(run, earlier=[row for row in logged if row["step"] <= continue_from])
-        with ExitStack() as opened:  # if a sink cannot be opened, the earlier ones are closed
+        with ExitStack() as opened:  # closes the others if a sink cannot be opened
             self._sinks: list[Sink] = [opened.enter_context(JsonLines(run, {}))]
             for name, options in run.logger.sinks.items():
                 self._sinks.append(opened.enter_context(SINKS[name].Logger(run, options or {})))
@@ -78,7 +78,7 @@ class Loggers(AbstractContextManager["Loggers"]):
 
     @property
     def run_id(self) -> str | None:
-        """The id of the sink that has one, for checkpoints."""
+        """First id of a sink, for checkpoints; None if no sink has one."""
         return next((sink.run_id for sink in self._sinks if sink.run_id is not None), None)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -102,9 +102,9 @@ class Loggers(AbstractContextManager["Loggers"]):
 
 
 class Lines(Sink):
-    """A file in the run's folder to which each row adds its text at once, after what a resumed run keeps.
+    """A file in the run's folder to which each row is appended immediately; a resumed run keeps its earlier rows.
 
-    The file is closed after each row, so a kill costs at most the row being written: only lines with an end are valid.
+    The file is closed after each row, so a kill loses at most the row being written. Lines without an end are invalid.
     """
 
     name: str
@@ -119,12 +119,12 @@ class Lines(Sink):
             file.write(self.text({"step": step, **metrics}).encode())
 
     def text(self, row: Mapping[str, float]) -> str:
-        """Return the lines of a row, which has a ``step`` besides its metrics."""
+        """Return the lines of a row, which contains a ``step`` and metrics."""
         raise NotImplementedError
 
 
 class JsonLines(Lines):
-    """A file with one JSON object per line, ``step`` first; a value that is not finite is written as null."""
+    """A file with one JSON object per line, ``step`` first; values that are not finite are null."""
 
     name = "metrics.jsonl"
 

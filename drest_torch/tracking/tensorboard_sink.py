@@ -1,4 +1,4 @@
-"""Files for TensorBoard in the run's folder. ``tensorboard --logdir runs`` shows them."""
+"""A logger for TensorBoard, in the run's folder; ``tensorboard --logdir runs`` displays it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class TensorBoardSink(Sink):
     """An event file with scalars by environment step, pictures, and the summary as ``summary/…``.
 
     The file of a killed run lacks its last seconds and may contain steps that are repeated later. A resumed run
-    therefore replaces it by a file that begins with the metrics up to the checkpoint.
+    therefore replaces it by a new file that starts with the metrics up to the checkpoint.
     """
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
@@ -47,7 +47,7 @@ class TensorBoardSink(Sink):
 
 
 def _writer(folder: Path) -> Any:
-    """Open an event file. TensorBoard is imported only here, because its import takes seconds."""
+    """Open an event file. The import is local because TensorBoard takes seconds to import."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:

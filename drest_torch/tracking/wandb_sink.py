@@ -1,4 +1,4 @@
-"""Log to Weights & Biases; its options are the other keys of `logger`."""
+"""A logger for Weights & Biases; its options are the other keys of `logger`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ QUIET: dict[str, Any] = {
     "x_disable_machine_info": True,
     "x_save_requirements": False,
 }
-"""Settings of wandb: it prints nothing, and records only what the run logs."""
+"""Settings of wandb that suppress output and recordings other than the run's logs."""
 ENVIRONMENT = {"WANDB_INIT_TIMEOUT": "10", "WANDB_FINISH_TIMEOUT": "60", "WANDB_ERROR_REPORTING": "false"}
-"""Unless the user says otherwise: the seconds that a server gets to answer, and to take what is left at the end, for
-which wandb waits minutes by itself, and for ever; and no reports of errors, which take time and fail with a message."""
+"""Defaults of wandb's environment variables: timeouts in seconds for the first answer of the server and for the last
+upload, where wandb by default waits minutes and indefinitely, and no error reports, which take time."""
 
 
 class WandbSink(Sink):
@@ -34,9 +34,9 @@ class WandbSink(Sink):
 
     Offline, everything is in ``<run_folder>/wandb/offline-run-<time>-<id>/``. This needs no account, key or network,
     and ``wandb sync FOLDER`` uploads it at any later time. A resumed run continues under its id. Online, the server has
-    the earlier metrics. Offline, a resumed run begins another folder with the same id. The folder of a killed run lacks
-    its last seconds, and ``wandb sync`` can replace one folder by another, so the rows up to the resumed step are
-    logged again: sync the newest folder, which is complete.
+    the earlier metrics. Offline, a resumed run starts a new folder with the same id and logs all rows up to the resumed
+    step again: the folder of a killed run lacks its last seconds, and ``wandb sync`` may replace one folder by another.
+    Sync the newest folder, which is complete.
     """
 
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class WandbSink(Sink):
 
 
 def _start(run: RunInfo) -> Any:
-    """Start a run of wandb, which is imported only here because its import takes most of a second."""
+    """Start a run of wandb. The import is local because it takes most of a second."""
     config = run.logger
     options: dict[str, Any] = {
         "project": config.project,
@@ -82,7 +82,7 @@ def _start(run: RunInfo) -> Any:
     }
     if config.mode == "online":
         options["resume"] = "allow"
-    with _undisturbed():
+    with _isolated_wandb():
         os.environ.update(ENVIRONMENT | os.environ)
         import wandb
 
@@ -93,17 +93,17 @@ def _start(run: RunInfo) -> Any:
                 f"logger.mode={config.mode}: W&B could not be started ({' '.join(str(error).split())}); correct the "
                 "logger's values, run `wandb login` first, or use logger.mode=offline"
             ) from error
-    # A run that is resumed online has the provenance of its first session already.
+    # A run resumed online already has the provenance of its first session.
     wandb_run.config.update({"provenance": dict(run.provenance)}, allow_val_change=True)
     wandb_run.define_metric("*", step_metric="step")
     return wandb_run
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Undo what wandb writes to variables of the environment, which child processes would inherit.
+def _isolated_wandb() -> Iterator[None]:
+    """Restore environment variables that wandb sets, so that child processes do not inherit them.
 
-    Standard input is closed meanwhile: on a terminal wandb would wait for a missing key, and now raises an error.
+    Standard input is empty within: at a terminal, wandb would otherwise wait for a missing key instead of raising.
     """
     environment, stdin = dict(os.environ), sys.stdin
     try:

@@ -1,8 +1,11 @@
-"""A check of an environment: environments with one fault each, and the sentence that names it."""
+"""The check of an environment, on environments with a single fault."""
 
 import math
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import gymnasium
 import pytest
@@ -18,14 +21,14 @@ SLOTS = (8,)
 
 
 class Noisy(Counting):
-    """Shows a random number in place of the last action."""
+    """An environment that shows a random number in place of the last action."""
 
     shared = False
-    """Whether all slots are shown the same."""
+    """True if all slots get the same number."""
 
-    def __init__(self, *arguments, **told):
+    def __init__(self, *arguments, **values):
         self.generator = torch.Generator()
-        super().__init__(*arguments, **told)
+        super().__init__(*arguments, **values)
 
     def _set_seed(self, seed):
         self.generator.manual_seed(0 if seed is None else seed)
@@ -38,7 +41,7 @@ class Noisy(Counting):
 
 
 def never(tensordict):
-    """Ask for no delay."""
+    """Request no delay."""
     return torch.zeros(tensordict.batch_size, dtype=torch.bool)
 
 
@@ -52,7 +55,7 @@ class Alike(Noisy):
 
 
 class Integers(Counting):
-    """Shows integers, and declares real numbers."""
+    """An environment that shows integers, and declares real numbers."""
 
     def _step(self, tensordict):
         step = super()._step(tensordict)
@@ -65,19 +68,19 @@ class ResetsAll(Counting):
 
 
 class Continues(Growing):
-    """Shows how often it was reset since it was seeded."""
+    """An environment that shows how often it was reset since it was seeded."""
 
     def _set_seed(self, seed):
         self.resets = 0
 
     def _reset(self, tensordict=None, **kwargs):
-        shown = super()._reset(tensordict, **kwargs)
+        reset = super()._reset(tensordict, **kwargs)
         before = self._shown()["observation"]
-        return shown.set("observation", torch.where(self.chosen(tensordict), shown["observation"], before))
+        return reset.set("observation", torch.where(self.chosen(tensordict), reset["observation"], before))
 
 
 class Mixing(Counting):
-    """Pays for what all slots do."""
+    """An environment whose reward depends on all slots."""
 
     def _step(self, tensordict):
         step = super()._step(tensordict)
@@ -85,45 +88,48 @@ class Mixing(Counting):
 
 
 class Own(Noisy):
-    """Mini-episodes of its own, of 2 steps, or of 3 if the first action is 1, or by luck; four are a meta-episode."""
+    """An environment with four mini-episodes in a meta-episode: 2 steps, or 3 if the first action is 1 or by chance."""
 
     def __init__(self, decides="action", offers=99.0, leaks=False, key="observation", ends=True):
         super().__init__(SLOTS)
         self.decides, self.offers, self.leaks, self.key, self.lasts = decides, offers, leaks, key, not ends
-        one = (*SLOTS, 1)
-        specs = {"mini_done": Binary(shape=one, dtype=torch.bool), "mini_len": Categorical(2, shape=one)}
-        specs |= {"best_return": Unbounded(one), key: Unbounded((*SLOTS, 2))}
+        shape = (*SLOTS, 1)
+        specs = {"mini_done": Binary(shape=shape, dtype=torch.bool), "mini_len": Categorical(2, shape=shape)}
+        specs |= {"best_return": Unbounded(shape), key: Unbounded((*SLOTS, 2))}
         self.observation_spec = Composite(specs, shape=SLOTS)
-        self.longer = torch.zeros(one, dtype=torch.bool)
-        self.played = torch.zeros(one, dtype=torch.int64)
+        self.longer = torch.zeros(shape, dtype=torch.bool)
+        self.played = torch.zeros(shape, dtype=torch.int64)
 
-    def said(self, ended, longer):
-        shown = self._shown()["observation"] + self.leaks * (self.played > 0)
+    def entries(self, ended, longer):
+        observation = self._shown()["observation"] + self.leaks * (self.played > 0)
         entries = {
             "mini_done": ended,
             "mini_len": longer.long(),
-            "best_return": torch.full_like(shown[:, :1], self.offers),
+            "best_return": torch.full_like(observation[:, :1], self.offers),
         }
-        return self._shown().exclude("observation").update(entries | {self.key: shown})
+        return self._shown().exclude("observation").update(entries | {self.key: observation})
 
     def _reset(self, tensordict=None, **kwargs):
         self.played = self.played * ~self.chosen(tensordict)
         Counting._reset(self, tensordict, **kwargs)
-        return self.said(torch.zeros_like(self.longer), torch.zeros_like(self.longer))
+        return self.entries(torch.zeros_like(self.longer), torch.zeros_like(self.longer))
 
     def _step(self, tensordict):
-        luck = torch.rand(self.longer.shape, generator=self.generator) < 0.5
-        chosen = luck if self.decides == "luck" else tensordict["action"].unsqueeze(-1) == 1
-        self.longer = torch.where(self.count == 0, chosen, self.longer)
+        is_long = tensordict["action"].unsqueeze(-1) == 1
+        if self.decides == "luck":
+            is_long = torch.rand(self.longer.shape, generator=self.generator) < 0.5
+        self.longer = torch.where(self.count == 0, is_long, self.longer)
         step, longer = Counting._step(self, tensordict), self.longer
         ended = (self.count == 2 + longer) & (not self.lasts)
         self.count, self.last, self.played = self.count * ~ended, self.last * ~ended, self.played + ended
         done = self.played == 4
-        return step.exclude("observation").update(self.said(ended, longer)).update({"done": done, "terminated": done})
+        return (
+            step.exclude("observation").update(self.entries(ended, longer)).update({"done": done, "terminated": done})
+        )
 
 
 class Gym(gymnasium.Env):
-    """An environment of Gymnasium that is not random and ends after 5 steps."""
+    """A deterministic Gymnasium environment that ends after 5 steps."""
 
     observation_space, action_space = gymnasium.spaces.Box(0, 9, (1,)), gymnasium.spaces.Discrete(2)
 
@@ -137,7 +143,7 @@ class Gym(gymnasium.Env):
         return self.count, float(action), bool(self.count == 5), False, {}
 
 
-RIGHT = {
+FAULTLESS = {
     "batch": partial(Counting, SLOTS),
     "box": partial(Counting, SLOTS, kind="box"),
     "ends": partial(Counting, SLOTS, 3),
@@ -149,105 +155,119 @@ RIGHT = {
 }
 
 
-def check(make, **told):
-    return check_env(make, **{"base": 4, "delays": [2], "copies": 8, "episodes": 64} | told)
+def check(make, **values):
+    return check_env(make, **{"base": 4, "delays": [2], "copies": 8, "episodes": 64} | values)
 
 
-@pytest.mark.parametrize("case", RIGHT)
-def test_nothing_is_wrong_with_what_is_right(case):
-    found = check(RIGHT[case])
-    assert found.problems == []
-    assert [row.length for row in found.lengths] == ([0, 1] if case == "own" else [4, 6])
-    assert sum(row.played for row in found.lengths) >= 64
-    assert all(0 < row.mean <= row.best for row in found.lengths)
-    assert str(found).endswith("Nothing is wrong.")
+@pytest.mark.parametrize("case", FAULTLESS)
+def test_an_environment_without_faults_has_no_problems(case):
+    result = check(FAULTLESS[case])
+    assert result.problems == []
+    assert [row.length for row in result.lengths] == ([0, 1] if case == "own" else [4, 6])
+    assert sum(row.played for row in result.lengths) >= 64
+    assert all(0 < row.mean <= row.best for row in result.lengths)
+    assert str(result).endswith("No problems found.")
 
 
-def test_returns_and_lengths_are_those_that_were_played():
-    """An environment that pays 1 + 2 + … whatever is done, besides the action, of 0 to 2, or asking."""
-    found = check(partial(Counting, SLOTS), episodes=800)
-    short, long = found.lengths
+def test_statistics_are_of_the_played_mini_episodes():
+    """The environment pays 1 + 2 + …, and the action (0 to 2) or the request in each step."""
+    result = check(partial(Counting, SLOTS), episodes=800)
+    short, long = result.lengths
     assert 10 < short.mean < short.best <= 10 + 4 * 2
     assert 21 < long.mean < long.best <= 21 + 6 * 2
     assert 0.3 < short.played / (short.played + long.played) < 0.7
-    assert found.facts["rewards"] == "1 to 8 a step"
+    assert result.facts["rewards"] == "1 to 8 a step"
 
 
-WRONG = {
-    "specs": (partial(Integers, SLOTS), {}, "TorchRL says: .*dtypes .*observation"),
-    "fails": (partial(Broken, SLOTS), {}, "Broken failed with KeyError: 'no motor' .counting.py, line"),
-    "seeds": (
-        partial(Unseeded, SLOTS),
-        {},
-        "the same seed and actions give another 'observation' in step 1, so that no",
+@dataclass(frozen=True)
+class Fault:
+    """An environment with a fault, and the problem that the check reports."""
+
+    make: Callable[..., Any]
+    problem: str
+    """A regular expression."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the check."""
+    problems: int = 1
+    """Number of problems: a fault can concern both lengths, or seeds and resets."""
+
+
+FAULTS = {
+    "specs": Fault(partial(Integers, SLOTS), "TorchRL says: .*dtypes .*observation"),
+    "fails": Fault(partial(Broken, SLOTS), "Broken failed with KeyError: 'no motor' .counting.py, line"),
+    "seeds": Fault(
+        partial(Unseeded, SLOTS), "the same seed and actions give another 'observation' in step 1, so that no"
     ),
-    "keeps state": (partial(Growing, SLOTS), {}, "the same seed and actions give another 'observation'"),
-    "alike": (partial(Alike, SLOTS), {}, "all copies have the same random numbers"),
-    "resets all": (partial(ResetsAll, SLOTS), {}, "a reset of one copy changes the steps of others; reset the slots"),
-    "continues": (partial(Continues, SLOTS), {}, "after a reset a copy shows another 'observation' than at first"),
-    "mixing": (partial(Mixing, SLOTS), {}, "a reset of one copy changes the steps of others"),
-    "one length": (partial(Counting, SLOTS), {"delays": []}, "there is a single length, so that DReST does nothing"),
-    "unseen": (
+    "keeps state": Fault(partial(Growing, SLOTS), "the same seed and actions give another 'observation'", problems=2),
+    "alike": Fault(partial(Alike, SLOTS), "all copies have the same random numbers"),
+    "resets all": Fault(partial(ResetsAll, SLOTS), "a reset of one copy changes the steps of others; reset the slots"),
+    "continues": Fault(
+        partial(Continues, SLOTS), "after a reset a copy shows another 'observation' than at first", problems=2
+    ),
+    "mixing": Fault(partial(Mixing, SLOTS), "a reset of one copy changes the steps of others"),
+    "one length": Fault(
+        partial(Counting, SLOTS), "there is a single length, so that DReST does nothing", {"delays": []}
+    ),
+    "unseen": Fault(
         partial(Counting, SLOTS),
-        {"control": f"{__name__}:never"},
         "of 2 lengths 6 did not occur .* one alone DReST does nothing",
+        {"control": f"{__name__}:never"},
     ),
-    "hard": (
+    "hard": Fault(
         partial(Counting, SLOTS),
-        {"delays": [2] * 12, "window": 1},
         "of 13 lengths .*28 did not occur .* hard to learn",
+        {"delays": [2] * 12, "window": 1},
     ),
-    "NaN": (partial(Counting, SLOTS, pay=math.nan), {}, "paid a reward of NaN or infinity"),
-    "pays nothing": (partial(Counting, SLOTS, pay=0.0), {}, "m is 0 for length 4: none of its "),
-    "negative": (partial(Counting, SLOTS, pay=-1.0), {}, r"give a lower bound of the rewards \(env.floor=-8 or less\)"),
-    "luck decides": (partial(Own, "luck"), {}, "no action changes the length of a mini-episode: luck decides it"),
-    "small m": (partial(Own, offers=1.0), {}, "says that its length offers 1 at most"),
-    "tells": (partial(Own, key="shown"), {}, "the policy would see 'mini_"),
-    "tells the first": (
-        partial(Own, leaks=True),
-        {},
-        "'observation' tells the first of a meta-episode from later ones",
+    "NaN": Fault(partial(Counting, SLOTS, pay=math.nan), "paid a reward of NaN or infinity"),
+    "pays nothing": Fault(partial(Counting, SLOTS, pay=0.0), "m is 0 for length 4: none of its ", problems=2),
+    "negative": Fault(
+        partial(Counting, SLOTS, pay=-1.0), r"give a lower bound of the rewards \(env.floor=-8 or less\)"
     ),
-    "never ends": (partial(Own, ends=False), {"steps": 50}, "no mini-episode has ended within 50 steps"),
-    "actions": (partial(Counting, SLOTS, kind="box"), {"control": "action"}, "to which no action can be added"),
-    "observed": (partial(Counting, SLOTS), {"observed": ["sound"]}, "env.observed with 'sound'"),
+    "luck decides": Fault(partial(Own, "luck"), "no action changes the length of a mini-episode, which is random"),
+    "small m": Fault(partial(Own, offers=1.0), "says that its length offers 1 at most"),
+    "tells": Fault(partial(Own, key="shown"), "the policy would see 'mini_"),
+    "tells the first": Fault(
+        partial(Own, leaks=True), "'observation' tells the first of a meta-episode from later ones"
+    ),
+    "never ends": Fault(partial(Own, ends=False), "no mini-episode has ended within 50 steps", {"steps": 50}),
+    "actions": Fault(partial(Counting, SLOTS, kind="box"), "to which no action can be added", {"control": "action"}),
+    "observed": Fault(partial(Counting, SLOTS), "env.observed with 'sound'", {"observed": ["sound"]}),
 }
 
 
-TWICE = ("pays nothing", "keeps state", "continues")
-"""Faults of both lengths, or of both a seed and a reset."""
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_reported_without_further_problems(fault):
+    result = check(fault.make, **fault.values)
+    assert not result.ok
+    assert len(result.problems) == fault.problems, result.problems
+    assert re.search(fault.problem, result.problems[0])
+    assert f"{fault.problems} problem" in str(result)
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_a_fault_has_its_sentence_and_no_other(case):
-    make, told, sentence = WRONG[case]
-    found = check(make, **told)
-    assert not found.ok
-    assert len(found.problems) == 1 + (case in TWICE), found.problems
-    assert re.search(sentence, found.problems[0])
-    assert f"{len(found.problems)} thing" in str(found)
-
-
-def test_a_floor_and_an_m_of_its_own_are_taken_account_of():
+def test_a_floor_allows_negative_rewards():
     assert check(partial(Counting, SLOTS, pay=-1.0), floor=-8.0).problems == []
 
 
-def test_an_environment_that_exists_is_checked_and_stays_open():
+def test_an_environment_stays_open_after_its_check():
     env = QueueEnv(4)
     assert check(env).problems == []
     assert env.rollout(3).shape == (4, 3)
+
+
+def test_an_environment_without_a_batch_dimension_is_refused():
     with pytest.raises(ConfigError, match=r"of batch size .*; give a function that makes one"):
         check(QueueEnv())
 
 
-def test_a_check_leaves_the_random_numbers_of_the_program_alone():
+def test_a_check_leaves_the_global_random_state_alone():
     before = torch.get_rng_state()
-    assert str(check(RIGHT["noisy"])).splitlines()[:6] == str(check(RIGHT["noisy"])).splitlines()[:6]
+    first, second = (str(check(FAULTLESS["noisy"])).splitlines() for _ in range(2))
+    assert first[:6] == second[:6]
     assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize(
-    ("env", "told", "sentence"),
+    ("env", "values", "message"),
     [
         ("no_module:make", {}, "env.factory=no_module:make cannot be imported"),
         ("NoSuch-v0", {}, "NoSuch"),
@@ -256,8 +276,8 @@ def test_a_check_leaves_the_random_numbers_of_the_program_alone():
         (partial(Counting, (3,)), {}, "makes 3 slots, and 8 are wanted; set env.copies=3"),
         (lambda: 5, {}, "returns a int; expected"),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
+    ids=["no module", "no id", "no mini-episodes", "negative seed", "other copies", "no environment"],
 )
-def test_what_cannot_be_checked_is_refused(env, told, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        check(env, **told)
+def test_invalid_arguments_of_a_check_are_refused(env, values, message):
+    with pytest.raises(ValueError, match=message):
+        check(env, **values)

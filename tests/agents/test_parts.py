@@ -1,4 +1,4 @@
-"""Networks, evaluators and map sizes are built from each value of a configuration."""
+"""Networks, evaluators and map sizes that follow from a configuration."""
 
 import pytest
 import torch
@@ -47,15 +47,15 @@ def test_networks_have_the_sizes_of_the_configuration():
     assert isinstance(built("policy.activation=tanh")[0].net.body[1], nn.Tanh)
 
 
-def test_weights_are_those_of_the_seed_whatever_was_sampled_before():
+def test_weights_depend_on_the_seed_alone():
     first, _ = built("seed=3")
     state = torch.get_rng_state()
     torch.rand(7)
     same, other = built("seed=3")[0], built("seed=4")[0]
     torch.set_rng_state(state)
-    weights = [torch.cat([each.flatten() for each in policy.parameters()]) for policy in (first, same, other)]
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
+    weights = nn.utils.parameters_to_vector(first.parameters())
+    assert torch.equal(weights, nn.utils.parameters_to_vector(same.parameters()))
+    assert not torch.equal(weights, nn.utils.parameters_to_vector(other.parameters()))
 
 
 @pytest.mark.parametrize(
@@ -66,37 +66,41 @@ def test_weights_are_those_of_the_seed_whatever_was_sampled_before():
         (("policy=symmetric", "policy.width=16"), (5, 5)),
         (("policy=convolutional", "policy.observation=grid"), (4, 5)),
     ],
+    ids=["default", "random symmetries", "symmetric network", "convolutional network"],
 )
-def test_maps_are_as_large_as_the_largest_and_square_where_they_turn(overrides, size, tmp_path):
+def test_the_map_size_fits_all_levels_in_all_orientations(overrides, size, tmp_path):
     write_levels(tmp_path / "two.jsonl", [TALL, WIDE])
     cfg = configured(f"levels.path={tmp_path / 'two.jsonl'}", "test.paper=false", *overrides)
     assert map_size(cfg, data.load(cfg)) == size
 
 
-def test_the_map_of_a_vector_is_that_of_its_level():
+def test_the_vector_observation_has_the_map_size_of_its_level():
     cfg = configured("policy.observation=vector", "levels=royal_road")
     level = world("royal_road")
-    assert map_size(cfg, data.load(cfg)) == (level.height, level.width)
+    height, width = map_size(cfg, data.load(cfg))
+    assert height == level.height
+    assert width == level.width
 
 
-IN_TURN = ("reward.counting=sequential", "reward.episodes_per_meta=8")
+SEQUENTIAL = ("reward.counting=sequential", "reward.episodes_per_meta=8")
 
 
 @pytest.mark.parametrize(
     ("overrides", "shape"),
     [
         (("reward.group=16",), (64, 1, 16)),
-        (IN_TURN, (64, 1, 8)),
-        ((*IN_TURN, "algo.credit=meta"), (8, 8, 1)),
-        ((*IN_TURN, "policy=recurrent"), (8, 8, 1)),
+        (SEQUENTIAL, (64, 1, 8)),
+        ((*SEQUENTIAL, "algo.credit=meta"), (8, 8, 1)),
+        ((*SEQUENTIAL, "policy=recurrent"), (8, 8, 1)),
         (("reward.group=4", "policy=recurrent"), (64, 1, 4)),
     ],
+    ids=["averaged", "sequential", "credit of meta-episodes", "recurrent", "recurrent, averaged"],
 )
 def test_slots_share_the_mini_episodes_of_a_batch(overrides, shape):
     assert batch_shape(configured("algo.episodes=64", *overrides)) == shape
 
 
-def made(*overrides, sampled=None):
+def build_evaluator(*overrides, sampled=None):
     cfg = configured("policy.observation=grid", "policy.time_steps=7", "reward.gamma=0.8", *overrides)
     mdp = compile_levels([TALL, WIDE], at_least=(6, 6), features=shown_features(cfg))
     policy = spec_on_levels(
@@ -106,14 +110,17 @@ def made(*overrides, sampled=None):
     return evaluator(spec, [TALL, WIDE], CPU, sampled=sampled, memory_gib=3.0)
 
 
-def test_an_evaluator_sees_and_averages_as_its_configuration_says():
-    exact = made("levels.by_chance=true")
+def test_an_evaluator_has_the_values_of_its_configuration():
+    exact = build_evaluator("levels.by_chance=true")
     assert type(exact) is ExactEvaluator
     assert exact.reward.gamma == 0.8
     assert exact.mdp.features == {"chance"}
     assert exact.observe.shape[-2:] == (6, 6)
-    few, more = (made("policy.observation=centred", f"policy.time_steps={steps}") for steps in (7, 9))
+    few, more = (build_evaluator("policy.observation=centred", f"policy.time_steps={steps}") for steps in (7, 9))
     assert more.observe.shape[0] == few.observe.shape[0] + 2
+
+
+META_EPISODES = ("reward.counting=sequential", "reward.episodes_per_meta=4")
 
 
 @pytest.mark.parametrize(
@@ -121,12 +128,15 @@ def test_an_evaluator_sees_and_averages_as_its_configuration_says():
     [
         (("sampled=9",), 5, 5, 1),
         (("policy=recurrent", "sampled=9"), None, 9, 1),
-        (("policy=recurrent", "sampled=9", "reward.counting=sequential", "reward.episodes_per_meta=4"), 6, 8, 4),
-        (("sampled=9", "reward.counting=sequential", "reward.episodes_per_meta=4"), 6, 6, 1),
+        (("policy=recurrent", "sampled=9", *META_EPISODES), 6, 8, 4),
+        (("sampled=9", *META_EPISODES), 6, 6, 1),
     ],
+    ids=["on request", "recurrent", "recurrent, sequential", "sequential"],
 )
-def test_an_evaluator_samples_where_it_is_told_or_a_policy_remembers(overrides, sampled, mini_episodes, rounds):
-    """Whole meta-episodes are played of one that remembers and was trained on them in turn."""
-    found = made("seed=3", *overrides, sampled=sampled)
-    assert isinstance(found, SamplingEvaluator)
-    assert (found.mini_episodes, found.rounds, found.seed) == (mini_episodes, rounds, 3)
+def test_a_sampling_evaluator_plays_enough_mini_episodes(overrides, sampled, mini_episodes, rounds):
+    """Recurrent policies are always sampled, in whole meta-episodes if they were trained in sequence."""
+    sampling = build_evaluator("seed=3", *overrides, sampled=sampled)
+    assert isinstance(sampling, SamplingEvaluator)
+    assert sampling.mini_episodes == mini_episodes
+    assert sampling.rounds == rounds
+    assert sampling.seed == 3

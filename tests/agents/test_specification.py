@@ -1,4 +1,4 @@
-"""An agent is its file: its weights and what its policy sees, whatever became of the folder of its run."""
+"""Specifications of agents in checkpoints, from this version, earlier versions and untrusted sources."""
 
 import json
 import shutil
@@ -47,7 +47,7 @@ def test_a_specification_is_read_as_it_was_written(view):
     assert AgentSpec.of(json.loads(json.dumps(spec.record())), "a.safetensors") == spec
 
 
-def test_keys_that_only_earlier_versions_wrote_are_not_read():
+def test_keys_of_earlier_versions_are_ignored():
     record = AGENT.record()
     earlier = record | {"policy": record["policy"] | {"private_kind": "bits", "private_draws": 16}}
     assert AgentSpec.of(json.loads(json.dumps(earlier)), "a.safetensors") == AGENT
@@ -92,7 +92,7 @@ def test_keys_that_only_earlier_versions_wrote_are_not_read():
     ],
     ids=str,
 )
-def test_a_specification_of_a_stranger_is_refused(place, value):
+def test_an_invalid_specification_is_refused(place, value):
     record = json.loads(json.dumps(AGENT.record()))
     *path, last = place
     inner = record
@@ -128,10 +128,11 @@ def test_a_row_that_does_not_fit_its_policy_is_refused(values):
 )
 def test_a_kind_of_actions_is_read_as_it_was_written(kind):
     again = kind_of(json.loads(json.dumps(kind.record())))
-    assert (again.distribution, again.outputs) == (kind.distribution, kind.outputs)
-    outputs = torch.arange(2.0 * kind.outputs).reshape(2, -1) / 7
-    chosen = [each.choose(outputs, torch.Generator().manual_seed(1)) for each in (kind, again)]
-    assert torch.equal(*chosen)
+    assert again.distribution == kind.distribution
+    assert again.outputs == kind.outputs
+    outputs = torch.arange(2.0 * kind.outputs).reshape(2, -1) / 7  # [2, outputs]
+    action = kind.choose(outputs, torch.Generator().manual_seed(1))
+    assert torch.equal(again.choose(outputs, torch.Generator().manual_seed(1)), action)
     assert torch.equal(kind.of(outputs).entropy(), again.of(outputs).entropy())
 
 
@@ -140,30 +141,40 @@ def folder(tmp_path_factory):
     return train(tmp_path_factory.mktemp("run") / "run", "levels=example", "env_steps=500", "policy.private_bits=1")
 
 
-def test_a_checkpoint_is_all_that_an_agent_needs(folder, tmp_path):
-    (alone := tmp_path / "alone" / "checkpoints").mkdir(parents=True)
-    shutil.copy(checkpoint_path(folder, "last"), alone)
-    whole, agent = Agent.load(folder).evaluate("paper"), Agent.load(tmp_path / "alone")
-    assert agent.evaluate("paper").record() == whole.record()
-    assert agent.evaluate("paper").numbers() == whole.numbers()
+@pytest.fixture
+def checkpoint_only(folder, tmp_path):
+    """An agent whose folder has a checkpoint, and nothing else."""
+    checkpoints = tmp_path / "alone" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    shutil.copy(checkpoint_path(folder, "last"), checkpoints)
+    return Agent.load(tmp_path / "alone")
+
+
+def test_a_checkpoint_is_enough_for_evaluation(folder, checkpoint_only):
+    results = Agent.load(folder).evaluate("paper")
+    assert checkpoint_only.evaluate("paper").record() == results.record()
+    assert checkpoint_only.evaluate("paper").numbers() == results.numbers()
+
+
+def test_the_levels_of_a_run_need_its_configuration(checkpoint_only):
     with pytest.raises(CheckpointError, match=r"no config\.yaml"):
-        _ = agent.levels
+        _ = checkpoint_only.levels
 
 
-def test_an_older_checkpoint_is_described_by_going_on(folder, tmp_path):
+def test_resuming_an_older_run_adds_the_specification(folder, tmp_path):
     shutil.copytree(folder, run := tmp_path / "run")
     path = checkpoint_path(run, "last")
     tensors, meta = load_checkpoint(path)
-    described = meta.pop("agent")
+    specification = meta.pop("agent")
     save_checkpoint(path, tensors, meta)
     with pytest.raises(CheckpointError, match=r"earlier version.*: drest train resume="):
         Agent.load(run)
     resume(run)
-    assert load_checkpoint(path)[1] == {**meta, "agent": described}
+    assert load_checkpoint(path)[1] == {**meta, "agent": specification}
     assert Agent.load(run).evaluate("paper").record() == Agent.load(folder).evaluate("paper").record()
 
 
-def test_a_key_that_an_older_run_does_not_have_is_as_usual(folder, tmp_path):
+def test_a_missing_key_of_an_older_run_has_its_default(folder, tmp_path):
     shutil.copytree(folder, run := tmp_path / "run")
     path = run / "config.yaml"
     path.write_text("".join(line for line in path.read_text().splitlines(True) if "episodes_per_meta" not in line))
@@ -175,7 +186,7 @@ def test_a_key_that_an_older_run_does_not_have_is_as_usual(folder, tmp_path):
 
 @pytest.fixture
 def older(folder, tmp_path):
-    """A function that gives the folder of a run, with a value of its policy that only an earlier version has."""
+    """A function that returns the folder of a run with a policy key of an earlier version."""
 
     def written(line):
         shutil.copytree(folder, run := tmp_path / "older")
@@ -187,25 +198,25 @@ def older(folder, tmp_path):
 
 
 @pytest.mark.parametrize("line", ["private_kind: bits", "private_kind: uniform", "former: {values: [1]}"])
-def test_a_key_that_only_an_older_run_has_is_left_out(line, folder, older):
+def test_a_removed_key_does_not_prevent_evaluation(line, folder, older):
     run = older(line)
     assert agent_config(run) == agent_config(folder)
     assert Agent.load(run).levels.reported.keys() == {"train"}
 
 
-def test_an_older_run_is_resumed_if_its_key_makes_no_difference(folder, older):
+def test_a_removed_key_without_effect_allows_resuming(folder, older):
     assert load_config(older("private_kind: bits")) == load_config(folder)
 
 
 @pytest.mark.parametrize("line", ["private_kind: uniform", "former: {values: [1]}"])
-def test_an_older_run_is_not_resumed_if_its_key_makes_one(line, older):
+def test_a_removed_key_with_an_effect_prevents_resuming(line, older):
     key = line.partition(":")[0]
     with pytest.raises(CheckpointError, match=rf"\(policy\.{key} is no key of this version: .*; begin anew\)$"):
         resume(older(line))
 
 
-def test_an_agent_knows_its_planes_by_name(folder):
+def test_a_pretrained_agent_names_its_planes():
     agent = Agent.load("generalist")
-    assert agent.spec.policy.sees.planes == ("wall", "coin", "delay", "agent", "time", "start")
+    assert list(agent.spec.policy.sees.planes) == ["wall", "coin", "delay", "agent", "time", "start"]
     assert agent.spec.reward == agent.reward
     assert len(json.dumps(agent.spec.record())) < 1000

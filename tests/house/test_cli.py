@@ -160,10 +160,10 @@ def test_an_environment_is_checked_and_the_status_says_whether_anything_is_wrong
     done = call(check.main, "env=queue", "env.base=5", "env.delays=[5]", "episodes=64")
     assert (done.code, done.err) == (0, "")
     assert re.search(r"^ +5 +0\.\d{3} +[\d.]+ +[\d.]+$", done.out, re.MULTILINE)
-    assert done.out.endswith("Nothing is wrong.\n")
+    assert done.out.endswith("No problems found.\n")
     done = call(check.main, "env=queue", "env.base=5", "env.delays=[]", "episodes=64")
     assert (done.code, done.err) == (1, "")
-    assert "1 thing is wrong:\n- there is a single length, so that DReST does nothing" in done.out
+    assert "1 problem found:\n- there is a single length, so that DReST does nothing" in done.out
     done = call(check.main, "env.id=CartPole-v1", "env.base=5", "env.delays=[5]", "episodes=32")
     assert done.out.startswith("CartPole-v1: 16 copies, 32 mini-episodes of random play, seed 0\n")
     assert call(check.main, "--help").out.startswith("Check an environment of your own")

@@ -1,4 +1,4 @@
-"""What a check finds of an environment, and how it prints."""
+"""The result of checking an environment, and its text."""
 
 from __future__ import annotations
 
@@ -10,67 +10,67 @@ from typing import NamedTuple
 from drest_torch.errors import UserError, blaming
 
 MOST_CHARACTERS = 300
-"""The most characters of an error that are printed."""
+"""Maximum length of a quoted error message."""
 
 
 class LengthPlayed(NamedTuple):
-    """What was seen of a length."""
+    """Statistics of one length in random play."""
 
     length: int
-    """Its steps with a timer, or its index."""
+    """Steps until shutdown with a timer, or the index of the length."""
     played: int
     """Mini-episodes of this length."""
     best: float
-    """m as it is known now: what the environment says, or the largest return above the floor."""
+    """Current m: the value reported by the environment, or the largest return above the floor."""
     mean: float
-    """The mean return above the floor."""
+    """Mean return above the floor."""
 
 
 @dataclass
-class Checked:
-    """What was found of an environment."""
+class EnvironmentCheck:
+    """The result of checking an environment: lengths, facts and problems."""
 
     title: str
     lengths: list[LengthPlayed] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    """A sentence for each thing that is wrong."""
+    """One sentence for each problem."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if there are no problems."""
         return not self.problems
 
-    def wrong(self, sentence: str) -> None:
-        """Note a thing that is wrong, once."""
+    def add_problem(self, sentence: str) -> None:
+        """Add a problem, unless it is in the list already."""
         sentence = " ".join(sentence.split())
         if sentence not in self.problems:
             self.problems.append(sentence)
 
     @contextmanager
-    def noting(self, name: str) -> Iterator[None]:
-        """Note what the environment ``name``, or TorchRL with it, fails with."""
+    def collect_errors(self, name: str) -> Iterator[None]:
+        """Catch errors of the environment ``name`` or of TorchRL, and add them as problems."""
         try:
             with blaming(name, wholly=False):
                 yield
         except UserError as error:
-            self.wrong(str(error))
+            self.add_problem(str(error))
         except (AssertionError, RuntimeError, LookupError, TypeError, ValueError) as error:  # TorchRL's own
             text = " ".join(str(error).split())
             if len(text) > MOST_CHARACTERS:
                 text = f"{text[:MOST_CHARACTERS]} …"
-            self.wrong(f"TorchRL says: {text}")
+            self.add_problem(f"TorchRL says: {text}")
 
     def __str__(self) -> str:
         facts = [f"{name:12} {text}" for name, text in self.facts.items()]
         lines = [self.title, *self._table(), "", *facts, ""]
         count = len(self.problems)
         if count == 0:
-            lines.append("Nothing is wrong.")
+            lines.append("No problems found.")
         elif count == 1:
-            lines.append("1 thing is wrong:")
+            lines.append("1 problem found:")
         else:
-            lines.append(f"{count} things are wrong:")
+            lines.append(f"{count} problems found:")
         lines += [f"- {problem}" for problem in self.problems]
         return "\n".join(lines)
 
