@@ -28,7 +28,7 @@ def main(cfg: Config) -> None:
 
     if cfg.resume is None:
         for line in recipes(cfg):
-            stage(line, shown=cfg.progress)
+            stage(line, enabled=cfg.progress)
     given = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
     run = start_or_resume(cfg, given)
     sweep = join_sweep(run.folder)

@@ -68,7 +68,7 @@ class GridworldTask(AgentTask):
     def __init__(self, cfg: Config, rng: torch.Generator) -> None:
         self.cfg, self.device = cfg, rng.device
         gridworld_memory.check_number_of_levels(cfg)
-        stage(f"loading the levels of {cfg.levels.path or cfg.levels.name} …", shown=cfg.progress)
+        stage(f"loading the levels of {cfg.levels.path or cfg.levels.name} …", enabled=cfg.progress)
         self.levels = level_sets.load(cfg)
         check_levels(cfg, self.levels.train, self.levels.evaluated())
         self._digest = level_sets.digest(self.levels)

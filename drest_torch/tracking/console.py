@@ -57,11 +57,11 @@ def print_table(splits: Mapping[str, Mapping[str, Any]], gamma: float, stream: T
         for measure in MEASURES:
             cells.append(with_interval(numbers, measure))
             cells += [f"{numbers[policy][measure]:.3f}" for policy in ("uniform", "optimum")]
-        own = numbers.get("neutrality_own")
-        if has_own and own is None:
+        neutrality_own = numbers.get("neutrality_own")
+        if has_own and neutrality_own is None:
             cells.append("–")
         elif has_own:
-            cells.append(f"{own:.3f}")
+            cells.append(f"{neutrality_own:.3f}")
         table.add_row(*cells)
     console_for(stream or sys.stdout).print(table)
 

@@ -1,7 +1,7 @@
 """The effort of training as text: environment steps, or updates × levels for exact gradients.
 
-Exact gradients take no environment steps. Their counted steps (`algo.counted_steps` per update) only pace schedules and
-evaluations, and are never compared with environment steps.
+Exact gradients take no environment steps. Their budget (`algo.counted_steps` per update) only paces schedules and
+evaluations, and is never compared with environment steps.
 """
 
 from __future__ import annotations

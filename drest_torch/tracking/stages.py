@@ -24,9 +24,9 @@ def announce(arguments: Sequence[str]) -> None:
         _print(f"drest_torch {__version__} · loading …")
 
 
-def stage(text: str, *, shown: bool = True) -> None:
+def stage(text: str, *, enabled: bool = True) -> None:
     """Print the elapsed time and the current stage."""
-    if shown:
+    if enabled:
         _print(stamped(text))
 
 

@@ -148,7 +148,7 @@ class Run:
     def _introduce(self) -> None:
         """Say what the run is about to do, and warn of rewards that cannot be paid in full."""
         lines = introduction(self.plan, self.task, self.algorithm, self.folder, memory=self.memory)
-        stage(lines, shown=self.plan.progress)
+        stage(lines, enabled=self.plan.progress)
         if warning := self.algorithm.warning(self.reward):
             print(f"drest_torch: {warning}", file=sys.stderr)
 

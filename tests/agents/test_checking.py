@@ -87,7 +87,7 @@ class Mixing(Counting):
         return step.set("reward", self.count.float().mean(0, keepdim=True).expand_as(step["reward"]).clone())
 
 
-class Own(Noisy):
+class OwnMiniEpisodes(Noisy):
     """An environment with four mini-episodes in a meta-episode: 2 steps, or 3 if the first action is 1 or by chance."""
 
     def __init__(self, decides="action", offers=99.0, leaks=False, key="observation", ends=True):
@@ -150,7 +150,7 @@ FAULTLESS = {
     "noisy": partial(Noisy, SLOTS),
     "single": Counting,
     "queue": QueueEnv,
-    "own": Own,
+    "own": OwnMiniEpisodes,
     "gymnasium": Gym,
 }
 
@@ -223,13 +223,17 @@ FAULTS = {
     "negative": Fault(
         partial(Counting, SLOTS, pay=-1.0), r"give a lower bound of the rewards \(env.floor=-8 or less\)"
     ),
-    "luck decides": Fault(partial(Own, "luck"), "no action changes the length of a mini-episode, which is random"),
-    "small m": Fault(partial(Own, offers=1.0), "says that its length offers 1 at most"),
-    "tells": Fault(partial(Own, key="shown"), "the policy would see 'mini_"),
-    "tells the first": Fault(
-        partial(Own, leaks=True), "'observation' tells the first of a meta-episode from later ones"
+    "luck decides": Fault(
+        partial(OwnMiniEpisodes, "luck"), "no action changes the length of a mini-episode, which is random"
     ),
-    "never ends": Fault(partial(Own, ends=False), "no mini-episode has ended within 50 steps", {"steps": 50}),
+    "small m": Fault(partial(OwnMiniEpisodes, offers=1.0), "says that its length offers 1 at most"),
+    "tells": Fault(partial(OwnMiniEpisodes, key="shown"), "the policy would see 'mini_"),
+    "tells the first": Fault(
+        partial(OwnMiniEpisodes, leaks=True), "'observation' tells the first of a meta-episode from later ones"
+    ),
+    "never ends": Fault(
+        partial(OwnMiniEpisodes, ends=False), "no mini-episode has ended within 50 steps", {"steps": 50}
+    ),
     "actions": Fault(partial(Counting, SLOTS, kind="box"), "to which no action can be added", {"control": "action"}),
     "observed": Fault(partial(Counting, SLOTS), "env.observed with 'sound'", {"observed": ["sound"]}),
 }

@@ -143,7 +143,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def checkpoint_only(folder, tmp_path):
-    """An agent whose folder has a checkpoint, and nothing else."""
+    """Load an agent whose folder has a checkpoint, and nothing else."""
     checkpoints = tmp_path / "alone" / "checkpoints"
     checkpoints.mkdir(parents=True)
     shutil.copy(checkpoint_path(folder, "last"), checkpoints)
@@ -186,7 +186,7 @@ def test_a_missing_key_of_an_older_run_has_its_default(folder, tmp_path):
 
 @pytest.fixture
 def older(folder, tmp_path):
-    """A function that returns the folder of a run with a policy key of an earlier version."""
+    """Return a function that writes a run with a policy key of an earlier version."""
 
     def written(line):
         shutil.copytree(folder, run := tmp_path / "older")

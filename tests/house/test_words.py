@@ -21,13 +21,10 @@ LIMITS: dict[str, int] = {
     "docs/tutorials": 1,
     # drest_torch
     "drest_torch": 28,
-    "drest_torch/agents": 15,
-    "drest_torch/checking": 20,
     "drest_torch/choices": 155,
     "drest_torch/commands": 15,
     "drest_torch/comparison": 9,
     "drest_torch/config": 45,
-    "drest_torch/evaluation": 7,
     "drest_torch/jobs": 4,
     "drest_torch/language": 30,
     "drest_torch/play": 16,
@@ -47,7 +44,6 @@ LIMITS: dict[str, int] = {
     "drest_torch/studies/robustness": 7,
     "drest_torch/studies/theorem": 8,
     "drest_torch/tasks": 14,
-    "drest_torch/tracking": 11,
     "drest_torch/training": 9,
     "drest_torch/transforms": 38,
     # envs
@@ -61,7 +57,6 @@ LIMITS: dict[str, int] = {
     "envs/view": 1,
     # tests
     "tests": 61,
-    "tests/agents": 36,
     "tests/algos": 52,
     "tests/algos/networks": 54,
     "tests/algos/objectives": 27,
@@ -89,7 +84,6 @@ LIMITS: dict[str, int] = {
     "tests/report": 14,
     "tests/statistics": 14,
     "tests/studies": 175,
-    "tests/tracking": 41,
     "tests/training": 126,
     "tests/transforms": 71,
 }

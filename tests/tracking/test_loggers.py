@@ -1,4 +1,4 @@
-"""What a run logs: the local file survives kills, and an offline run of W&B is read back from its file."""
+"""Loggers: local files survive kills, and files of TensorBoard and W&B are read back."""
 
 import math
 import os
@@ -6,6 +6,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 from unittest.mock import Mock
 
 import pytest
@@ -26,7 +27,7 @@ def logging(sink, folder, continue_from=0, run_id=None):
     return Loggers(RunInfo(folder, LoggerConfig({sink: None}), RUN_CONFIG, run_id), continue_from)
 
 
-def test_a_line_for_each_step_or_each_of_its_metrics(tmp_path):
+def test_local_files_have_a_line_for_each_row(tmp_path):
     with logging("csv", tmp_path) as loggers:
         loggers.log(0, {"a/b": 1.5, "bad": math.nan, "worse": math.inf})
         loggers.log(10, {"a/b": 2, "new": 1e-30})
@@ -43,9 +44,9 @@ CSV_TORN = [b"", b"50,a/b,0.", b'50,"late, an', b"\0\0\0", b"50"]
 JSON_TORN = [b'{"st', b'{"step": 50, "a": 0.', b"[]", b'{"a": 1}', '{"step": 50, "é'.encode()[:-1]]
 
 
-@pytest.mark.parametrize("torn", CSV_TORN + JSON_TORN)
+@pytest.mark.parametrize("torn", CSV_TORN + JSON_TORN, ids=repr)
 def test_a_resumed_run_continues_after_its_checkpoint(tmp_path, torn):
-    """After a kill, whatever it has left at the ends of files, the same bytes as if there had been none."""
+    """The files are those of an uninterrupted run, whatever a kill has left at their ends."""
 
     def log(folder, steps, **options):
         with logging("csv", folder, **options) as loggers:
@@ -62,39 +63,62 @@ def test_a_resumed_run_continues_after_its_checkpoint(tmp_path, torn):
     log(killed, range(30, 60, 10), continue_from=20)
     for name in names:
         assert (killed / name).read_bytes() == (straight / name).read_bytes(), name
-    assert sorted(each.name for each in killed.iterdir()) == names
+    assert sorted(path.name for path in killed.iterdir()) == names
 
 
-@pytest.fixture
-def events(tmp_path):
-    """A function that reads what TensorBoard knows of the run in the test's folder."""
+@pytest.fixture(scope="module")
+def picture(tmp_path_factory):
+    path = tmp_path_factory.mktemp("picture") / "learning.png"
+    Image.new("RGBA", (6, 4), (255, 0, 0, 255)).save(path)
+    return path
+
+
+def read_events(folder):
+    """Return what TensorBoard reads of the run in a folder."""
     module = "tensorboard.backend.event_processing.event_accumulator"
     reader = pytest.importorskip(module, reason="tensorboard is not installed (the extra `tensorboard`)")
-    return lambda: reader.EventAccumulator(str(tmp_path / "tensorboard"), size_guidance={"scalars": 0}).Reload()
+    return reader.EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
 
 
-def scalars(found, name):
-    return [(event.step, event.value) for event in found.Scalars(name)]
+def scalars(events, name):
+    return [(event.step, event.value) for event in events.Scalars(name)]
 
 
-def test_metrics_pictures_configuration_and_summary_are_read_back_from_tensorboard(tmp_path, picture, events):
-    with logging("tensorboard", tmp_path) as loggers:
+@pytest.fixture(scope="module")
+def events(tmp_path_factory, picture):
+    """Return the events of a run with three rows, a picture and a summary."""
+    folder = tmp_path_factory.mktemp("tensorboard")
+    with logging("tensorboard", folder) as loggers:
         for step in (0, 100, 200):
             loggers.log(step, {"eval/train/usefulness": step / 256, "bad": math.nan})
         loggers.picture("train/example", picture)
         loggers.summary({"train/usefulness": 0.75})
-    found = events()
-    assert scalars(found, "eval/train/usefulness") == [(step, step / 256) for step in (0, 100, 200)]
-    assert all(math.isnan(value) for _, value in scalars(found, "bad"))
-    assert scalars(found, "summary/train/usefulness") == [(200, 0.75)]
-    (image,) = found.Images("train/example")
-    assert (image.step, image.width, image.height) == (200, 6, 4)
-    (text,) = found.Tensors("config/text_summary")
-    assert b'"lr": 0.001' in text.tensor_proto.string_val[0]
     assert loggers.run_id is None
+    return read_events(folder)
 
 
-def test_a_resumed_run_is_one_in_tensorboard_without_what_was_logged_after_its_checkpoint(tmp_path, events):
+def test_tensorboard_has_the_metrics(events):
+    assert scalars(events, "eval/train/usefulness") == [(step, step / 256) for step in (0, 100, 200)]
+    assert all(math.isnan(value) for _, value in scalars(events, "bad"))
+
+
+def test_tensorboard_has_the_summary(events):
+    assert scalars(events, "summary/train/usefulness") == [(200, 0.75)]
+
+
+def test_tensorboard_has_the_picture(events):
+    (image,) = events.Images("train/example")
+    assert image.step == 200
+    assert image.width == 6
+    assert image.height == 4
+
+
+def test_tensorboard_has_the_configuration(events):
+    (text,) = events.Tensors("config/text_summary")
+    assert b'"lr": 0.001' in text.tensor_proto.string_val[0]
+
+
+def test_a_resumed_run_drops_later_rows_in_tensorboard(tmp_path):
     with logging("tensorboard", tmp_path) as killed:
         for step in (0, 100, 200, 300):  # the checkpoint is at 100
             killed.log(step, {"n": step})
@@ -104,51 +128,85 @@ def test_a_resumed_run_is_one_in_tensorboard_without_what_was_logged_after_its_c
     with logging("tensorboard", tmp_path, continue_from=100) as resumed:
         for step in (200, 400):
             resumed.log(step, {"n": step + 1})
-    assert scalars(events(), "n") == [(0, 0), (100, 100), (200, 201), (400, 401)]
-    assert len(list((tmp_path / "tensorboard").iterdir())) == 2  # and nothing was removed that is the user's
+    assert scalars(read_events(tmp_path), "n") == [(0, 0), (100, 100), (200, 201), (400, 401)]
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2  # the new file, and the user's notes
 
 
-@pytest.fixture
-def picture(tmp_path):
-    path = tmp_path / "learning.png"
-    Image.new("RGBA", (6, 4), (255, 0, 0, 255)).save(path)
-    return path
+class OfflineRun(NamedTuple):
+    """An offline run of W&B."""
+
+    folder: Path
+    path: Path
+    """Its file of records."""
+    run_id: str
+    records: list[Any]
 
 
-def test_an_offline_run_is_read_back_with_every_metric_and_nothing_else(tmp_path, picture, monkeypatch):
-    monkeypatch.setenv("WANDB_ENTITY", "a-team")
-    monkeypatch.setenv("WANDB_TAGS", "s,t")
-    folder, before = tmp_path / "the_run", dict(os.environ)
-    run = RunInfo(folder, LoggerConfig({"wandb": None}, group="g"), RUN_CONFIG)
-    with Loggers(run) as loggers:
-        for step in (0, 100, 200):
-            loggers.log(step, METRICS | {"step_squared": step**2, "bad": math.nan})
-        loggers.picture("train/example", picture)
-        loggers.summary({"train/usefulness": 0.75})
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory, picture):
+    """Return a run with three rows, a picture and a summary; logging leaves the environment as it was."""
+    folder = tmp_path_factory.mktemp("wandb") / "the_run"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("WANDB_ENTITY", "a-team")
+        monkeypatch.setenv("WANDB_TAGS", "s,t")
+        before = dict(os.environ)
+        with Loggers(RunInfo(folder, LoggerConfig({"wandb": None}, group="g"), RUN_CONFIG)) as loggers:
+            for step in (0, 100, 200):
+                loggers.log(step, METRICS | {"step_squared": step**2, "bad": math.nan})
+            loggers.picture("train/example", picture)
+            loggers.summary({"train/usefulness": 0.75})
+            assert dict(os.environ) == before
         assert dict(os.environ) == before
-    assert dict(os.environ) == before
     (path,) = finished_files(folder)
-    found = list(records(path))
-    assert read_id(path) == loggers.run_id
-    run = next(each.run for each in found if each.HasField("run"))
-    assert (run.project, run.display_name, run.run_group) == ("drest_torch", "the_run", "g")
-    assert (run.entity, list(run.tags)) == ("a-team", ["s", "t"])
-    assert read_config(path).items() >= RUN_CONFIG.items()
-    assert read_summary(path)["train/usefulness"] == 0.75
-    *rows, with_picture = read_history(path)
+    return OfflineRun(folder, path, loggers.run_id, list(records(path)))
+
+
+def test_an_offline_run_has_its_names(offline):
+    run = next(record.run for record in offline.records if record.HasField("run"))
+    assert run.project == "drest_torch"
+    assert run.display_name == "the_run"
+    assert run.run_group == "g"
+    assert run.entity == "a-team"
+    assert list(run.tags) == ["s", "t"]
+    assert read_id(offline.path) == offline.run_id
+
+
+def test_an_offline_run_has_its_configuration(offline):
+    assert read_config(offline.path).items() >= RUN_CONFIG.items()
+
+
+def test_an_offline_run_has_its_summary(offline):
+    assert read_summary(offline.path)["train/usefulness"] == 0.75
+
+
+def test_an_offline_run_has_every_metric(offline):
+    *rows, _ = read_history(offline.path)
     assert [row["step"] for row in rows] == [0, 100, 200]
-    for row, local in zip(rows, read_metrics(folder / "metrics.jsonl"), strict=True):
+    for row, local in zip(rows, read_metrics(offline.folder / "metrics.jsonl"), strict=True):
         assert {name: value for name, value in row.items() if name[0] != "_"} == pytest.approx(local, nan_ok=True)
-    assert with_picture["step"] == 200
-    files = path.parent / "files"
-    assert (files / with_picture["train/example.path"]).is_file()
-    assert {each.relative_to(files).parts[0] for each in files.rglob("*") if each.is_file()} == {"media"}
-    (metric,) = (each.metric for each in found if each.HasField("metric") and each.metric.glob_name)
-    assert (metric.glob_name, metric.step_metric) == ("*", "step")  # the axis
-    assert not any(each.HasField("stats") or each.HasField("output_raw") for each in found)
 
 
-def test_a_run_that_is_resumed_after_an_error_keeps_its_id_and_its_newest_file_is_the_whole_run(tmp_path):
+def test_the_step_is_the_axis_of_every_metric(offline):
+    metrics = [record.metric for record in offline.records if record.HasField("metric")]
+    (metric,) = (metric for metric in metrics if metric.glob_name)
+    assert metric.glob_name == "*"
+    assert metric.step_metric == "step"
+
+
+def test_an_offline_run_has_its_picture(offline):
+    *_, row = read_history(offline.path)
+    assert row["step"] == 200
+    assert (offline.path.parent / "files" / row["train/example.path"]).is_file()
+
+
+def test_an_offline_run_records_nothing_else(offline):
+    files = offline.path.parent / "files"
+    assert {path.relative_to(files).parts[0] for path in files.rglob("*") if path.is_file()} == {"media"}
+    assert not any(record.HasField("stats") for record in offline.records)
+    assert not any(record.HasField("output_raw") for record in offline.records)
+
+
+def test_the_newest_file_of_a_resumed_run_is_complete(tmp_path):
     first = logging("wandb", tmp_path)
     for step in (0, 100, 200, 300):
         first.log(step, METRICS | {"n": step})
@@ -159,27 +217,27 @@ def test_a_run_that_is_resumed_after_an_error_keeps_its_id_and_its_newest_file_i
             second.log(step, METRICS | {"n": step})
     assert first.run_id == second.run_id
     failed, newest = finished_files(tmp_path)
-    assert [each.exit.exit_code for each in records(failed) if each.HasField("exit")] == [1]
+    assert [record.exit.exit_code for record in records(failed) if record.HasField("exit")] == [1]
     assert read_id(newest) == first.run_id
     assert [(row["step"], row["n"]) for row in read_history(newest)] == [(n, n) for n in (0, 100, 200, 300, 400)]
 
 
-@pytest.mark.parametrize(("mode", "resume"), [("online", "allow"), ("offline", None)])
-def test_a_resumed_run_is_begun_under_its_id(mode, resume, tmp_path, monkeypatch):
-    """Online the server goes on with it; offline the rows so far are logged again."""
+@pytest.mark.parametrize(("mode", "resume"), [("online", "allow"), ("offline", None)], ids=["online", "offline"])
+def test_a_resumed_run_keeps_its_id(mode, resume, tmp_path, monkeypatch):
+    """Online, the server continues the run; offline, its earlier rows are logged again."""
     monkeypatch.setattr("wandb.init", init := Mock())
     monkeypatch.setenv("WANDB_NAME", "mine")
     config, earlier = LoggerConfig(mode=mode, project="p"), [{"step": 5, "a": 1.0}]
     sink = WandbSink(RunInfo(tmp_path, config, RUN_CONFIG, "known", earlier), {})
-    told = init.call_args.kwargs
+    arguments = init.call_args.kwargs
     expected = {"id": "known", "resume": resume, "mode": mode, "project": "p", "name": "mine", "config": RUN_CONFIG}
-    assert {name: told.get(name) for name in expected} == expected
+    assert {name: arguments.get(name) for name in expected} == expected
     assert sink._run.log.call_count == (0 if mode == "online" else 1)
     sink.close(failed=True)
     sink._run.finish.assert_called_once_with(exit_code=1)
 
 
-def test_a_wrong_value_is_one_sentence(tmp_path):
+def test_an_invalid_value_is_refused_in_one_sentence(tmp_path):
     with pytest.raises(UserError, match=r"^logger\.mode=offline: W&B could not be started \(.*project.*\); correct"):
         WandbSink(RunInfo(tmp_path, LoggerConfig(project="a/b")), {})
 
@@ -187,8 +245,10 @@ def test_a_wrong_value_is_one_sentence(tmp_path):
 BEGIN = "import sys\nfrom pathlib import Path\nfrom drest_torch.tracking.sinks import *\n"
 
 
-@pytest.mark.parametrize("config", ["LoggerConfig()", "LoggerConfig({'wandb': None}, mode='disabled')"])
-def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path, config):
+@pytest.mark.parametrize(
+    "config", ["LoggerConfig()", "LoggerConfig({'wandb': None}, mode='disabled')"], ids=["none", "disabled"]
+)
+def test_an_unused_sink_imports_nothing_heavy(tmp_path, config):
     program = (
         f"{BEGIN}with Loggers(RunInfo(Path('run'), {config})) as loggers:\n"
         "    loggers.log(1, {'a': 1.0})\n"
@@ -206,9 +266,10 @@ def test_nothing_heavy_is_imported_for_a_sink_that_is_not_used(tmp_path, config)
         ("{'wandb': None}, mode='online'", ["logger.mode=online: ", "wandb login", "logger.mode=offline"]),
         ("{'tensorboard': None}", ["logger=tensorboard needs the package tensorboard", "pip install tensorboard"]),
     ],
+    ids=["wandb", "tensorboard"],
 )
-def test_a_sink_that_cannot_start_says_so_in_one_sentence_and_asks_nothing(tmp_path, config, words):
-    """Also on a terminal, where wandb would ask for the key and wait; it has no key, and no server in reach."""
+def test_a_sink_that_cannot_start_is_refused_in_one_sentence(tmp_path, config, words):
+    """At a terminal, without a key and a server, wandb by default would ask for the key and wait."""
     program = (
         f"{BEGIN}sys.modules['tensorboard'] = None\n"
         "try:\n"
@@ -220,40 +281,41 @@ def test_a_sink_that_cannot_start_says_so_in_one_sentence_and_asks_nothing(tmp_p
     env |= {"HOME": str(tmp_path), "WANDB_BASE_URL": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
     ours, terminal = pty.openpty()
     command, streams = [sys.executable, "-c", program], {"stdin": terminal, "stderr": terminal}
-    # By itself, wandb tries for 90 s.
+    # By default, wandb tries for 90 s.
     printed = subprocess.check_output(command, text=True, env=env, cwd=tmp_path, timeout=60, **streams)
     os.close(ours)
     os.close(terminal)
     (sentence,) = printed.splitlines()
     assert sentence.startswith(words[0])
-    assert all(each in sentence for each in words)
+    for text in words:
+        assert text in sentence
 
 
 class Logger(Sink):
-    """A sink that keeps all that it is told."""
+    """A third-party sink that records its calls in a list."""
 
     def __init__(self, run, options):
-        self.told = options["into"]
-        self.told.extend(run.earlier)
+        self.calls = options["calls"]
+        self.calls.extend(run.earlier)
 
-    def log(self, *what):
-        self.told.append(what)
+    def log(self, *arguments):
+        self.calls.append(arguments)
 
     picture = summary = log
 
     def close(self, *, failed):
-        self.told.append("failed" if failed else "closed")
+        self.calls.append("failed" if failed else "closed")
 
 
-def test_a_sink_from_outside_is_told_everything_after_what_it_is_to_hold(tmp_path):
+def test_a_third_party_sink_gets_everything_after_the_checkpoint(tmp_path):
     with Loggers(RunInfo(tmp_path, LoggerConfig())) as loggers:
         for step in (10, 20, 30):
             loggers.log(step, {"a": step})
-    told = []
-    with Loggers(RunInfo(tmp_path, LoggerConfig({__name__: {"into": told}})), continue_from=20) as loggers:
+    calls = []
+    with Loggers(RunInfo(tmp_path, LoggerConfig({__name__: {"calls": calls}})), continue_from=20) as loggers:
         loggers.log(30, {"a": 31})
         loggers.picture("p", Path("folder") / "p.png")
         loggers.summary({"u": 1.0})
     earlier = [{"step": 10, "a": 10.0}, {"step": 20, "a": 20.0}]
-    assert told == [*earlier, (30, {"a": 31}), (30, "p", Path("folder") / "p.png"), (30, {"u": 1.0}), "closed"]
+    assert calls == [*earlier, (30, {"a": 31}), (30, "p", Path("folder") / "p.png"), (30, {"u": 1.0}), "closed"]
     assert read_metrics(tmp_path / "metrics.jsonl") == [*earlier, {"step": 30, "a": 31}]
