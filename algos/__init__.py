@@ -1,4 +1,4 @@
-"""The algorithms by name: each is a module with a class ``Algorithm`` and a dataclass ``Config`` of its settings."""
+"""A registry of algorithms: modules with a class ``Algorithm`` and a dataclass ``Config`` of its settings."""
 
 if __name__ != "drest_torch.algos":
     raise ImportError(

@@ -1,4 +1,4 @@
-"""Advantage actor-critic, which uses each minibatch once. It is synchronous (Mnih et al. 2016)."""
+"""Synchronous advantage actor-critic (Mnih et al. 2016), which uses each minibatch once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks as modules of TorchRL: `Once`, which looks each distinct state up once, and an actor."""
+"""TorchRL modules around networks: `Once`, which evaluates each distinct state once, and an actor."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from torchrl.modules import ProbabilisticActor
 from drest_torch.algos.distributions import ActionKind
 from drest_torch.algos.networks.base import rows_of
 from drest_torch.algos.networks.policy import memory_of, number_of, settings_of
-from drest_torch.algos.networks.precision import computing, filled_up, widened
+from drest_torch.algos.networks.precision import computing, padded_rows, widened
 
 STATE, ROW = "state", "row"
-"""The keys of the number of a state, and of its row in `SeenStates`."""
+"""The keys of a state's number and of its row in an `ObservationTable`."""
 PRIVATE = "private_bits"
 """The key of the private bits of a mini-episode."""
 COUNTS = "drest_log_discounts"
-"""The key of what a critic may see of the meta-episode: the log of the discount that each length would get."""
+"""The key of a critic's input about the meta-episode: the log of the discount that each length would get."""
 INIT, MEMORY = "is_init", "memory"
-"""The keys of where sequences of steps begin, and of what a recurrent policy remembers before a step."""
+"""The keys of the first steps of sequences, and of a recurrent policy's memory before a step."""
 
 
 class StateView:
-    """The observations of states that an environment shows as numbers: one for each distinct state of some steps.
+    """Observations of states that an environment identifies by number: one for each distinct state of some steps.
 
     ``observe`` returns the observations [u, …] of states with these numbers [u].
     """
@@ -42,34 +42,34 @@ class StateView:
     def __init__(self, observe: Callable[[Tensor], Tensor] | None = None) -> None:
         self.observe: Any = observe
         self.are_rounded = False
-        """Whether they are rounded for networks that compute in bfloat16, which round them first of all."""
-        self.records: list[Distinct] | None = None
-        """What was seen in each step of a batch that is collected to learn from; None: it is not kept."""
+        """True if observations are stored in bfloat16, for networks that round them before any other operation."""
+        self.records: list[DistinctInputs] | None = None
+        """The inputs at each step of a training batch; None: they are not recorded."""
 
     def record(self) -> None:
-        """Keep what is seen from now on, for `SeenStates`."""
+        """Record inputs from now on, for an `ObservationTable`."""
         self.records = []
 
-    def distinct(self, state: Tensor, private: Tensor | None, precision: torch.dtype) -> Distinct:
-        """Return the distinct inputs of steps with these states [n] and private bits [n, bits], for this precision."""
+    def distinct(self, state: Tensor, private: Tensor | None, precision: torch.dtype) -> DistinctInputs:
+        """Return the distinct inputs of steps with these states [n] and private bits [n, bits]."""
         bits = 0 if private is None else private.shape[-1]
         number = state if private is None else (state << bits) | number_of(private)
         number, index = torch.unique(number, return_inverse=True)
-        number = filled_up(number, precision)
+        number = padded_rows(number, precision)
         setting = None if private is None else settings_of(number & ((1 << bits) - 1), bits)
         observation = self.observe(number >> bits)
         if self.are_rounded:
             observation = observation.to(precision)
-        found = Distinct(observation, setting, index)
+        inputs = DistinctInputs(observation, setting, index)
         if self.records is not None:
-            self.records.append(found)
-        return found
+            self.records.append(inputs)
+        return inputs
 
 
-class SeenStates:
-    """What a batch has shown, as a table: learning looks observations up by their row, and makes none.
+class ObservationTable:
+    """The observations of a batch, which training looks up by row instead of computing them again.
 
-    An actor and a critic share it, so that the distinct rows of the same steps are found once.
+    An actor and a critic share the table, so the distinct rows of the same steps are computed once.
     """
 
     key = ROW
@@ -78,26 +78,29 @@ class SeenStates:
         self.clear()
 
     def clear(self) -> None:
-        """Keep nothing any more."""
-        self.table: Distinct | None = None
-        self._last: tuple[Tensor, Distinct] | None = None
+        """Delete the observations."""
+        self.table: DistinctInputs | None = None
+        self._last: tuple[Tensor, DistinctInputs] | None = None
 
     def fill(self, view: StateView, batch: TensorDictBase) -> None:
-        """Take what a view has recorded while a batch [slots, time] was collected; add the row of each step to it."""
+        """Move a view's records of a batch [slots, time] into the table; write the row of each step to the batch."""
         records, view.records = view.records, None
         assert records is not None
-        sizes = torch.tensor([0, *(len(seen.observation) for seen in records)])
+        sizes = torch.tensor([0, *(len(inputs.observation) for inputs in records)])
         first = sizes.cumsum(0)[:-1]  # [time]
-        index = torch.stack([seen.index for seen in records], 1)  # [slots, time]
-        settings = [seen.private for seen in records if seen.private is not None]
-        observation = torch.cat([seen.observation for seen in records])
+        index = torch.stack([inputs.index for inputs in records], 1)  # [slots, time]
+        settings = [inputs.private for inputs in records if inputs.private is not None]
+        observation = torch.cat([inputs.observation for inputs in records])
         every_row = torch.arange(len(observation), device=observation.device)
+        private = None
+        if settings:
+            private = torch.cat(settings)
         self.clear()
-        self.table = Distinct(observation, torch.cat(settings) if settings else None, every_row)
+        self.table = DistinctInputs(observation, private, every_row)
         batch.set(ROW, index + first.to(index.device))
 
-    def distinct(self, row: Tensor, private: Tensor | None, precision: torch.dtype) -> Distinct:
-        """Return the distinct inputs of steps with these rows [n], which hold the private bits too."""
+    def distinct(self, row: Tensor, private: Tensor | None, precision: torch.dtype) -> DistinctInputs:
+        """Return the distinct inputs of steps with these rows [n]; the rows include the private bits."""
         assert self.table is not None
         if self._last is None or self._last[0] is not row:
             self._last = row, self.table.part(row, precision)
@@ -105,7 +108,7 @@ class SeenStates:
 
 
 @dataclass(frozen=True)
-class Distinct:
+class DistinctInputs:
     """The distinct inputs of n steps."""
 
     observation: Tensor
@@ -113,37 +116,38 @@ class Distinct:
     private: Tensor | None
     """[u, bits]"""
     index: Tensor
-    """[n] which of them each step has"""
+    """[n] the row of each step"""
 
-    def part(self, row: Tensor, precision: torch.dtype) -> Distinct:
-        """Return the distinct inputs of some of the steps, which have these rows [m] of all, for this precision."""
+    def part(self, row: Tensor, precision: torch.dtype) -> DistinctInputs:
+        """Return the distinct inputs of the steps with these rows [m]."""
         used = torch.zeros(len(self.observation), dtype=torch.bool, device=row.device).index_fill_(0, row, True)
         rows = used.nonzero().squeeze(-1)
         if len(rows) == len(used):
-            return Distinct(self.observation, self.private, row)
+            return DistinctInputs(self.observation, self.private, row)
         place = used.cumsum(0) - 1
-        rows = filled_up(rows, precision)
+        rows = padded_rows(rows, precision)
+        observation = self.observation.index_select(0, rows)
         private = None if self.private is None else self.private.index_select(0, rows)
-        return Distinct(self.observation.index_select(0, rows), private, place.index_select(0, row))
+        return DistinctInputs(observation, private, place.index_select(0, row))
 
 
 class Once(TensorDictModuleBase):
-    """A policy or a critic as TorchRL's modules are: it runs its network once for each distinct state of a batch.
+    """A policy or a critic as a TorchRL module that runs its network once for each distinct state of a batch.
 
-    Many steps of a batch are taken in the same state, above all where many slots play on few levels. An environment
-    therefore shows the number of its state. This module gets the observations of the distinct states from a ``view``,
-    runs the network on those, and hands each row back to the steps of its state. Private bits are part of what is
-    distinct. Without a view, ``sees`` is the key of observations, and each step has its own row.
+    Many steps of a batch share a state, above all if many slots play on few levels. An environment therefore shows the
+    number of its state. This module gets the observations of the distinct states from a ``view``, runs the network on
+    them, and copies the outputs to the steps of each state. Steps with different private bits count as different.
+    Without a view, ``sees`` is the key of observations, and the network runs on every step.
 
-    A policy ``acts``: its outputs are normalised once for each state. ``has_bits`` says whether it sees private bits;
-    only a critic sees counts. The network computes in a ``precision``; what it returns is float32.
+    A policy ``acts``: its outputs are normalised once for each state. With ``has_bits`` it reads private bits; only a
+    critic reads counts. The network computes in a ``precision``; the outputs are float32.
     """
 
     def __init__(
         self,
         network: Callable[..., Tensor],
         sees: str,
-        view: StateView | SeenStates | None = None,
+        view: StateView | ObservationTable | None = None,
         *,
         has_bits: bool = False,
         counts: bool = False,
@@ -160,10 +164,10 @@ class Once(TensorDictModuleBase):
         self.out_keys: list[NestedKey] = ["outputs" if acts else "state_value"]
 
     slots_together: int | None = None
-    """The slots whose steps are not parted in minibatches; None: any steps can be."""
+    """The number of slots whose steps stay in one minibatch; None: steps can be split in any way."""
 
     def transforms(self) -> list[Transform]:
-        """Return the transforms without which an environment does not show what is read."""
+        """Return the transforms that an environment needs to provide the inputs."""
         return []
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -175,37 +179,37 @@ class Once(TensorDictModuleBase):
         return tensordict
 
     def read(self, steps: TensorDictBase) -> tuple[Tensor, ...]:
-        """Return the outputs for steps [n], and, of a network with a memory, the memory after them."""
+        """Return the outputs for steps [n] and, for a network with a memory, the memory after them."""
         return (self.rows(steps),)
 
     def rows(self, steps: TensorDictBase) -> Tensor:
-        """Return what the network makes of each step [n, …]."""
-        seen = steps.get(self.sees)
+        """Return the outputs of the network for each step [n, …]."""
+        observed = steps.get(self.sees)
         private = steps.get(PRIVATE) if self.has_bits else None
         context = [steps.get(COUNTS)] if self.counts else []
         if self.view is None:
-            return self.compute(seen, private, *context)
-        distinct = self.view.distinct(seen, private, self.precision)
+            return self.compute(observed, private, *context)
+        distinct = self.view.distinct(observed, private, self.precision)
         if context:
             return self.compute(distinct.observation, distinct.private, *context, distinct.index)
         values = self.compute(distinct.observation, distinct.private)
         return rows_of(self.finished(values), distinct.index)
 
     def compute(self, observation: Tensor, *others: Tensor | None) -> Tensor:
-        """Return what the network makes of observations in its precision, as float32."""
+        """Return the outputs of the network for observations, computed in its precision, as float32."""
         with computing(self.precision, observation.device):
             values: Tensor = self.network(observation, *others)
         return widened(values)
 
     def finished(self, values: Tensor) -> Tensor:
-        """Return the values of the network, of a policy normalised once for each state."""
+        """Return the outputs of the network; those of a policy are normalised."""
         return values.log_softmax(-1) if self.acts else values
 
 
 class RecurrentOnce(Once):
-    """A policy or a critic with a memory: it goes on from it with what it reads of each step.
+    """A policy or a critic with a memory, which it updates at each step.
 
-    While a batch is collected the memory is that of each slot. Learning gives whole sequences of steps and no memory.
+    During collection each slot has its own memory. In training the inputs are whole sequences of steps, without one.
     """
 
     slots_together = 1
@@ -232,15 +236,15 @@ class RecurrentOnce(Once):
         return outputs, memory
 
     def finished(self, values: Tensor) -> Tensor:
-        """Return what was read as it is: the outputs follow from it and the memory."""
+        """Return the encodings unchanged; `read` computes the outputs from them and the memory."""
         return values
 
 
 class Actor(ProbabilisticActor):
-    """A policy that samples actions, as TorchRL's losses and collectors take it.
+    """A policy that samples actions, for TorchRL's losses and collectors.
 
-    It does what `ProbabilisticActor` does in a fraction of the time, which matters for environments with few slots. It
-    keeps its last distribution, so that a loss can add the entropy to another.
+    It is a faster `ProbabilisticActor`, which matters for environments with few slots. It stores its last distribution,
+    so that a loss can add an entropy bonus.
     """
 
     def __init__(self, reads: Once, actions: ActionKind) -> None:
@@ -260,7 +264,7 @@ class Actor(ProbabilisticActor):
         return self._look(tensordict)[0]
 
     def forward(self, tensordict: TensorDictBase, *args: Any, **kwargs: Any) -> TensorDictBase:
-        """Sample an action, or choose the most likely one where exploration is off; write its log-probability too."""
+        """Sample an action, or choose the most likely one without exploration; write its log-probability too."""
         dist, *memory = self._look(tensordict)
         greedy = exploration_type() in (ExplorationType.DETERMINISTIC, ExplorationType.MODE)
         action = dist.deterministic_sample if greedy else dist.sample()

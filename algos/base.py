@@ -1,4 +1,4 @@
-"""The base classes of the algorithms: what an algorithm asks of a task, optimisers, schedules and settings."""
+"""The base classes of the algorithms: their interface to a task, optimisers, schedules and settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDE = 8
 Share = tuple[tuple[str, int], tuple[str, int]]
 """A key with its number, and the key whose number it has to divide."""
 Need = tuple[str, Any, str]
-"""A key, the value that it must have in a run, and why no other, in words that follow the key with another value."""
+"""A key, its required value, and the reason: the end of an error message that begins with the key and its value."""
 
 
 @dataclass
@@ -53,11 +53,11 @@ class SampledConfig(NetworkConfig):
     """The settings of algorithms that learn from sampled mini-episodes."""
 
     episodes: int = limited(at_least=1, default=1024)
-    """Mini-episodes that are played for one batch."""
+    """Mini-episodes in one batch."""
     minibatches: int = limited(at_least=1, default=1)
-    """Parts that a batch is split into, one optimiser step each."""
+    """Minibatches of a batch, one optimiser step each."""
     normalise_advantage: bool = False
-    """Whether advantages are shifted and scaled to mean 0 and deviation 1 over the batch."""
+    """Normalisation of advantages to mean 0 and standard deviation 1 over the batch."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class CriticConfig(SampledConfig):
 
 
 class Source(Protocol):
-    """The part of a task that an algorithm asks for its networks and for what it learns from."""
+    """The interface of a task to an algorithm: networks, and a source of training data."""
 
     @property
     def reward(self) -> Reward:
@@ -82,13 +82,13 @@ class Source(Protocol):
 
     @property
     def precision(self) -> torch.dtype:
-        """The precision of the products of networks while they learn."""
+        """The precision of matrix products in training."""
 
     def networks(self, *, critic_width: int | None = None, context: int | None = None) -> tuple[Any, Any]:
-        """Return an untrained policy and, with a ``context``, a critic that sees so many numbers besides."""
+        """Return an untrained policy and, with a ``context``, a critic that sees this many additional numbers."""
 
     def environment(self, *, with_critic: bool) -> Any:
-        """Return slots that play mini-episodes for batches (`drest_torch.play.collector.Environment`)."""
+        """Return an environment whose slots play the batches (`drest_torch.play.collector.Environment`)."""
 
     def exact_batches(self) -> Any:
         """Return level sets whose outcomes are known in closed form (`drest_torch.tasks.exact_batch`)."""
@@ -99,15 +99,15 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Effort:
-    """What an update took."""
+    """The cost of an update."""
 
     steps: int
-    """Environment steps; of exact gradients, which play nothing, counted steps."""
+    """Environment steps; for exact gradients, which play nothing, ``algo.counted_steps``."""
     episodes: int = 0
     forward_rows: int = 0
-    """Rows on which exact gradients ran the network, those of `backward_rows` among them."""
+    """Rows on which exact gradients ran the network, including `backward_rows`."""
     backward_rows: int = 0
-    """Rows that were backpropagated."""
+    """Backpropagated rows."""
 
 
 def falling(start: float, progress: float) -> float:
@@ -116,24 +116,24 @@ def falling(start: float, progress: float) -> float:
 
 
 class Algorithm(ABC):
-    """How a policy is trained."""
+    """A training algorithm for a policy."""
 
     needs_critic: ClassVar[bool] = False
     effort: Effort
-    """What the last update took."""
+    """The cost of the last update."""
     precision: torch.dtype = torch.float32
-    """The precision of the products of its networks while they learn."""
+    """The precision of matrix products in training."""
     levels_per_update: int | None = None
-    """The levels whose exact gradient makes one update; None: updates are made from environment steps."""
+    """The number of levels in an exact gradient; None: updates use environment steps."""
     steps_are: ClassVar[str] = "steps"
     """The noun for `Effort.steps`."""
     finite: ClassVar[tuple[str, ...]] = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
-    """The metrics of an update that show whether the weights are still numbers."""
+    """The metrics of an update that stop being finite when the weights do."""
     if_not_finite: ClassVar[str] = (
         "rewards, or steps, are too large; use a larger reward.lam, a smaller reward.episodes_per_meta, reward.clip, "
         "or a smaller algo.lr"
     )
-    """Why these metrics are not finite, and the remedy."""
+    """The likely cause of metrics that are not finite, and the remedy."""
 
     def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:
         self.policy, self.critic, self.config, self.rng = policy, critic, config, rng
@@ -146,7 +146,7 @@ class Algorithm(ABC):
 
     @classmethod
     def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
-        """Yield the values that a run with this algorithm must have; each need supposes those before it.
+        """Yield the values that a run with this algorithm must have; each need presupposes the earlier ones.
 
         ``objective`` is None for the return of the reward.
         """
@@ -154,28 +154,25 @@ class Algorithm(ABC):
 
     @classmethod
     def shares(cls, shares: Iterable[Share]) -> Iterable[Share]:
-        """Return which of the shares of a task's batch have to come out even."""
+        """Return the shares of a task's batch that must divide evenly."""
         return ()
 
     @classmethod
-    def network(cls, chosen: str) -> str:
-        """Return the network of the policy, of which a configuration has ``chosen`` this one."""
-        return chosen
+    def network(cls, name: str) -> str:
+        """Return the name of the policy's network, if the configuration says ``name``."""
+        return name
 
     @abstractmethod
     def describe(self, network: str) -> str:
-        """Return the policy, and the critic if there is one, in words; a configuration names this ``network``."""
+        """Return a description of the policy and of any critic; the configuration names this ``network``."""
 
     def warning(self, reward: Reward) -> str | None:
-        """Return a sentence if the algorithm cannot pay all that this reward can come to."""
+        """Return a warning if the algorithm has to clip the largest rewards."""
         return None
 
     @abstractmethod
     def update(self, reward: Reward) -> dict[str, Any]:
-        """Make one update, in which mini-episodes are paid by this reward; set `effort`.
-
-        Return the metrics of `docs/explanation/metrics.md`.
-        """
+        """Make one update with this reward, set `effort`, and return the metrics of `docs/explanation/metrics.md`."""
 
     def set_progress(self, progress: float) -> None:  # noqa: B027 (schedules are optional)
         """Set the schedules to this fraction of the run, from 0 to 1."""
@@ -185,7 +182,7 @@ class Algorithm(ABC):
         """Return the current values of the schedules, as metrics."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state besides that of networks and optimisers; writing to these tensors restores it."""
+        """Return the state apart from networks and optimisers; writing to these tensors restores it."""
         return {}
 
 
@@ -193,7 +190,7 @@ class NetworkAlgorithm(Algorithm):
     """An algorithm that trains the weights of its policy, and of its critic if it has one, by gradients.
 
     The optimiser is Adam. If ``muon_lr`` is set, Muon (Jordan et al. 2024) trains all matrices except the narrow ones
-    of the last layers: it makes the steps of a matrix orthogonal, so that all directions are learned at the same pace.
+    of the last layers. Muon orthogonalises the update of a matrix, so all directions are learned at the same pace.
     """
 
     def __init__(
@@ -246,8 +243,8 @@ class NetworkAlgorithm(Algorithm):
         return norm
 
 
-def needs_of_a_model(cfg: Any) -> Iterator[Need]:
-    """Yield the needs of algorithms that know the model of a gridworld, which has no place for a memory."""
+def model_needs(cfg: Any) -> Iterator[Need]:
+    """Yield the needs of algorithms that use the model of a gridworld: a gridworld, and a policy without memory."""
     algo = f"algo={cfg.algo.name}"
     if cfg.env.name != "gridworld":
         yield "algo.name", "ppo", f" knows the model of a gridworld, and env={cfg.env.name} has none"
@@ -257,7 +254,7 @@ def needs_of_a_model(cfg: Any) -> Iterator[Need]:
 
 
 def cut_rewards(reward: Reward) -> str | None:
-    """Return a sentence if rewards can be so large that 32-bit numbers have to cut them."""
+    """Return a warning if rewards can be so large that they have to be clipped to 32-bit numbers."""
     most = math.log10(largest_reward(torch.float32))
     if reward.clip is not None or reward.log10_of_largest() <= most:
         return None

@@ -1,7 +1,7 @@
-"""The distributions that actions are sampled from: one of n actions, several such choices, or numbers within a box.
+"""Action distributions: categorical, a product of categorical ones, or a squashed normal distribution in a box.
 
-They are distributions of PyTorch, for TorchRL's `ProbabilisticActor`. Their parameter ``outputs`` [n, O] is what the
-network of a policy returns for n states. All random numbers come from PyTorch's global generator.
+They are PyTorch distributions, for TorchRL's `ProbabilisticActor`. Their parameters ``outputs`` [n, O] are the outputs
+of a policy's network for n states. All random numbers come from PyTorch's global generator.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from torch.distributions import Distribution, register_kl
 LOG_SPREAD = (-4.0, 1.0)
 """The range of the logarithm of a standard deviation."""
 FIRST_LOG_SPREAD = -0.5
-"""The same of an untrained policy: wider, most numbers would be at the ends of the box."""
+"""The log standard deviation of an untrained policy; with a larger one most actions would lie at the box's ends."""
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
-"""Those that integrate against the normal density, up to a factor, for the entropy."""
+"""Nodes and weights of Gauss-Hermite quadrature, for the entropy."""
 
 
 class _Actions(Distribution):
-    """The base class: a distribution without checks, which cost more than the sampling.
+    """The base class: a distribution without argument checks, which would cost more than sampling.
 
-    Its ``deterministic_sample``, as TorchRL calls it, is the most likely action.
+    Its ``deterministic_sample`` (TorchRL's name) is the most likely action.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -39,9 +39,9 @@ class _Actions(Distribution):
 
 
 class OneOf(_Actions):
-    """One of O actions: the outputs are their logits. An action is its index, or a one-hot vector.
+    """A categorical distribution over O actions with the outputs as logits; samples are indices or one-hot vectors.
 
-    Outputs that are logarithms of probabilities already are ``normalised``.
+    ``normalised`` outputs are already log-probabilities.
     """
 
     def __init__(self, outputs: Tensor, *, one_hot: bool = False, normalised: bool = False) -> None:
@@ -50,7 +50,7 @@ class OneOf(_Actions):
         self.log_probs = outputs if normalised else outputs.log_softmax(-1)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        # Of exponential times with the probabilities as rates, the first is each action's with its probability.
+        # Exponential race: with the probabilities as rates, an action comes first with its probability.
         outputs = self.outputs.detach().expand(*sample_shape, *self.outputs.shape)
         times = -torch.rand_like(outputs).clamp_min(1e-20).log()
         return self._played((outputs - times.log()).argmax(-1))
@@ -71,8 +71,8 @@ class OneOf(_Actions):
         return -(self.log_probs.exp() * self.log_probs).sum(-1)
 
 
-class Several(_Actions):
-    """Several independent choices at once: the outputs are the logits of one after the other."""
+class MultiCategorical(_Actions):
+    """A product of independent categorical distributions, whose logits are concatenated in the outputs."""
 
     def __init__(self, outputs: Tensor, *, counts: Sequence[int]) -> None:
         super().__init__(outputs, len(counts))
@@ -86,19 +86,19 @@ class Several(_Actions):
         return torch.stack([part.deterministic_sample for part in self.parts], -1)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        each = zip(self.parts, value.unbind(-1), strict=True)
-        return torch.stack([part.log_prob(chosen) for part, chosen in each]).sum(0)
+        choices = zip(self.parts, value.unbind(-1), strict=True)
+        return torch.stack([part.log_prob(choice) for part, choice in choices]).sum(0)
 
     def entropy(self) -> Tensor:
         return torch.stack([part.entropy() for part in self.parts]).sum(0)
 
 
 class TanhNormal(_Actions):
-    """Numbers of a box [d]: normal ones, which `drest_torch.transforms.Squash` maps into the box by tanh.
+    """A normal distribution over d numbers, which `drest_torch.transforms.Squash` maps into a box by tanh.
 
-    The outputs are the means, then the logarithms of the standard deviations. An action is the numbers before they are
-    squashed, from which its probability is computed without loss. The probability is that of the squashed numbers,
-    whose box has the size 2 · ``half`` [d].
+    The outputs are the means, then the logarithms of the standard deviations. A sample is unsquashed, so that its
+    log-probability is computed without rounding; the density is that of the squashed numbers. The box has the size
+    2 · ``half`` [d].
     """
 
     def __init__(self, outputs: Tensor, *, half: Tensor) -> None:
@@ -121,47 +121,49 @@ class TanhNormal(_Actions):
         return (normal - _log_slope(value) - self.half.log()).sum(-1)
 
     def entropy(self) -> Tensor:
-        nodes, weights = (torch.from_numpy(each).float() for each in (POINTS, WEIGHTS / WEIGHTS.sum()))
+        nodes = torch.from_numpy(POINTS).float()
+        weights = torch.from_numpy(WEIGHTS / WEIGHTS.sum()).float()
         normal = self.log_spread + 0.5 * math.log(2 * math.pi * math.e)
         at_nodes = self.mean_.unsqueeze(-1) + self.log_spread.exp().unsqueeze(-1) * nodes
         return (normal + (_log_slope(at_nodes) * weights).sum(-1) + self.half.log()).sum(-1)
 
 
 @register_kl(OneOf, OneOf)
-def _kl_of_one(one: OneOf, other: OneOf) -> Tensor:
-    return (one.log_probs.exp() * (one.log_probs - other.log_probs)).sum(-1)
+def _categorical_kl(p: OneOf, q: OneOf) -> Tensor:
+    return (p.log_probs.exp() * (p.log_probs - q.log_probs)).sum(-1)
 
 
-@register_kl(Several, Several)
-def _kl_of_several(one: Several, other: Several) -> Tensor:
-    return torch.stack([_kl_of_one(*parts) for parts in zip(one.parts, other.parts, strict=True)]).sum(0)
+@register_kl(MultiCategorical, MultiCategorical)
+def _multi_categorical_kl(p: MultiCategorical, q: MultiCategorical) -> Tensor:
+    parts = zip(p.parts, q.parts, strict=True)
+    return torch.stack([_categorical_kl(of_p, of_q) for of_p, of_q in parts]).sum(0)
 
 
 @register_kl(TanhNormal, TanhNormal)
-def _kl_of_numbers(one: TanhNormal, other: TanhNormal) -> Tensor:
-    """Return the divergence of the normal numbers, which squashing does not change."""
-    log_ratio = other.log_spread - one.log_spread
-    distance = (one.mean_ - other.mean_) / other.log_spread.exp()
+def _tanh_normal_kl(p: TanhNormal, q: TanhNormal) -> Tensor:
+    """Return the divergence of the normal distributions, which squashing does not change."""
+    log_ratio = q.log_spread - p.log_spread
+    distance = (p.mean_ - q.mean_) / q.log_spread.exp()
     return (log_ratio + 0.5 * ((-2 * log_ratio).exp() + distance.square() - 1)).sum(-1)
 
 
 @dataclass(frozen=True)
 class ActionKind:
-    """A distribution of the actions of an environment, and the outputs of a network that it needs."""
+    """The action distribution for an environment, and the number of network outputs that it needs."""
 
     distribution: type[_Actions]
     outputs: int
     """O"""
     arguments: dict[str, Any] = field(default_factory=dict)
     bounds: tuple[Tensor, Tensor] | None = None
-    """The ends of the box [d], of numbers."""
+    """The bounds of the box [d]."""
 
     def record(self) -> dict[str, Any]:
-        """Return the kind as a JSON value, which `kind_of` reads."""
+        """Return the kind as a JSON value for `kind_of`."""
         if self.bounds is not None:
             low, high = (end.tolist() for end in self.bounds)
             return {"box": {"low": low, "high": high}}
-        if self.distribution is Several:
+        if self.distribution is MultiCategorical:
             return {"several": self.arguments}
         return {"one_of": {"count": self.outputs, **self.arguments}}
 
@@ -170,7 +172,7 @@ class ActionKind:
         return self.distribution(outputs, **self.arguments)
 
     def choose(self, outputs: Tensor, rng: torch.Generator, *, greedy: bool = False) -> Tensor:
-        """Return actions as an environment takes them, sampled with a generator, or the most likely ones."""
+        """Return actions for an environment, sampled with a generator, or the most likely ones."""
         dist = self.of(outputs)
         if greedy:
             actions = dist.deterministic_sample
@@ -187,47 +189,49 @@ class ActionKind:
 
         return squashed(actions, *self.bounds)
 
-    def offset(self, ask: float | None) -> Tensor:
-        """Return what is added to the outputs [O], so that an untrained policy asks for a delay with this probability.
+    def offset(self, request_probability: float | None) -> Tensor:
+        """Return the offset of the outputs [O] that makes an untrained policy request a delay with this probability.
 
-        The request is the last action, also of the last of several choices, or a positive number in the last dimension;
-        None: nothing is added.
+        The request is the last action (of the last categorical distribution), or a positive number in the last
+        dimension. With None the policy keeps its own probability.
         """
         offset = torch.zeros(self.outputs)
+        dimensions = self.outputs // 2
         if self.distribution is TanhNormal:
-            offset[self.outputs // 2 :] = FIRST_LOG_SPREAD
-            if ask is not None:
-                offset[self.outputs // 2 - 1] = math.exp(FIRST_LOG_SPREAD) * torch.special.ndtri(torch.tensor(ask))
-        elif ask is not None:
+            offset[dimensions:] = FIRST_LOG_SPREAD
+            if request_probability is not None:
+                quantile = torch.special.ndtri(torch.tensor(request_probability))
+                offset[dimensions - 1] = math.exp(FIRST_LOG_SPREAD) * quantile
+        elif request_probability is not None:
             options = self.arguments.get("counts", [self.outputs])[-1]
-            offset[-1] = math.log((options - 1) * ask / (1 - ask))
+            offset[-1] = math.log((options - 1) * request_probability / (1 - request_probability))
         return offset
 
 
 def one_of(count: int, **arguments: bool) -> ActionKind:
-    """Return the kind of one of ``count`` actions, with the arguments of `OneOf`."""
+    """Return the kind of a choice among ``count`` actions, with the arguments of `OneOf`."""
     return ActionKind(OneOf, count, arguments)
 
 
-def several(counts: Sequence[int]) -> ActionKind:
-    """Return the kind of several choices at once, with so many options each."""
-    return ActionKind(Several, sum(counts), {"counts": list(counts)})
+def multi_categorical(counts: Sequence[int]) -> ActionKind:
+    """Return the kind of simultaneous choices with these numbers of options."""
+    return ActionKind(MultiCategorical, sum(counts), {"counts": list(counts)})
 
 
 def box(low: Tensor, high: Tensor) -> ActionKind:
-    """Return the kind of numbers between these bounds [d], which are finite."""
+    """Return the kind of numbers between finite bounds [d]."""
     return ActionKind(TanhNormal, 2 * len(low), {"half": (high - low) / 2}, (low, high))
 
 
 def kind_of(record: Mapping[str, Any]) -> ActionKind:
-    """Return the kind that `ActionKind.record` has written; a `ValueError` says what is wrong with a stranger's."""
+    """Return the kind of a record that `ActionKind.record` wrote; raise a `ValueError` for an invalid one."""
     try:
         ((name, values),) = record.items()
         if name == "one_of":
             flags = {flag: bool(values[flag]) for flag in ("one_hot", "normalised") if flag in values}
             return one_of(int(values["count"]), **flags)
         if name == "several":
-            return several([int(count) for count in values["counts"]])
+            return multi_categorical([int(count) for count in values["counts"]])
         if name == "box":
             return box(torch.tensor(values["low"]), torch.tensor(values["high"]))
     except (LookupError, TypeError, AttributeError, OverflowError):
@@ -236,5 +240,5 @@ def kind_of(record: Mapping[str, Any]) -> ActionKind:
 
 
 def _log_slope(number: Tensor) -> Tensor:
-    """Return log(1 − tanh²(u)), without loss where tanh is flat."""
+    """Return log(1 − tanh²(u)), accurate where tanh is flat."""
     return 2 * (math.log(2) - number - torch.nn.functional.softplus(-2 * number))

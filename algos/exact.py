@@ -1,7 +1,7 @@
-"""Gradient ascent on an objective in closed form, without sampling error: as a rule the expected DReST return.
+"""Gradient ascent on an objective in closed form, without sampling error; by default, the expected DReST return.
 
-With ``credit=meta`` the latter is the expected return of the meta-episode. With ``credit=mini`` the gradient is
-the mean of the one that mini-episode credit estimates. It takes the discounts D(P(L=l)) as constants:
+With ``credit=meta`` it ascends the expected return of the meta-episode. With ``credit=mini`` it follows the expectation
+of the sampled gradient with mini-episode credit, which treats the discounts D(P(L=l)) as constants:
 
     ∇ Σ_l P(L=l) · E[C | L=l] / m(l) · D(P(L=l)),   D held fixed.
 
@@ -9,8 +9,8 @@ A policy with private bits is trained on the mean over all settings of the bits.
 
 An update has three stages. First the network runs on the states that the policy reaches with more than a small
 probability. A network that reads maps encodes each of their maps once; if the batch has few states, or if the
-probability is 0, it runs on all states, because one large pass is quicker than many small ones. Then the gradient with
-respect to the logits is computed. It shows which states matter, and only these are backpropagated through the network.
+probability is 0, it runs on all states, because one large pass is faster than many small ones. Then the gradient with
+respect to the logits is computed. Only states that contribute to it are backpropagated through the network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source, needs_of_a_model
+from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source, model_needs
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
 from drest_torch.algos.networks.precision import computing, widened
 from drest_torch.algos.objectives.base import PolicyOutcome
@@ -31,11 +31,11 @@ from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
 STATES_AT_ONCE = 4096
-"""The network runs on this many states at a time, so that they fit into the caches of a processor."""
+"""The states in one forward pass, which fit into the caches of a processor."""
 FEW_STATES = 16_384
-"""With at most so many states in a batch, a network that reads maps runs on all of them. Measured on 64 levels and
-one core, an update on all states and one on those that are reached: 0.10 and 0.11 s with 8,000 states, 0.30 and 0.24 s
-with 27,000, 0.92 and 0.48 s with 86,000."""
+"""The largest batch in which a network that reads maps runs on all states. Time of an update on 64 levels and one core,
+on all states and on reached states: 0.10 s and 0.11 s with 8,000 states, 0.30 s and 0.24 s with 27,000, 0.92 s and
+0.48 s with 86,000."""
 
 
 @dataclass
@@ -43,15 +43,15 @@ class Config(NetworkConfig):
     """The settings of exact training."""
 
     levels_at_once: int = limited(at_least=1, default=64)
-    """Levels whose expected return makes one step, at most."""
+    """Largest number of levels in one update."""
     min_visit_probability: float = limited(at_least=0, default=0.0)
-    """Probability of reaching a state up to which play from there on is taken to be uniform; the more, the faster. In
-    batches of at most 16,384 states, networks that read maps are asked everywhere."""
+    """From states that are reached with at most this probability, play is assumed to be uniform; larger is faster. In
+    batches of at most 16,384 states, networks that read maps run on all states."""
     ignored_gradient_share: float = limited(at_least=0, default=1e-05)
-    """Share of the squared gradient that may be left out, of states that hardly count; the more, the faster."""
+    """Share of the squared gradient that may be ignored, in states with little influence; larger is faster."""
     counted_steps: int = limited(at_least=1, default=4096)
-    """What one update counts as in `env_steps`, to pace schedules and evaluations. These are not environment steps:
-    nothing is played. What training took is reported as updates x levels, with the rows on which the network ran."""
+    """Nominal `env_steps` of one update, which pace schedules and evaluations. These are not environment steps, as
+    nothing is played. The cost of training is reported as updates x levels, with the rows on which the network ran."""
 
 
 class Exact(NetworkAlgorithm):
@@ -61,13 +61,13 @@ class Exact(NetworkAlgorithm):
     """
 
     batches: Any
-    """The level sets that it learns from: `drest_torch.tasks.exact_batch.ExactBatches`."""
+    """The source of training batches: `drest_torch.tasks.exact_batch.ExactBatches`."""
 
     def __init__(self, policy: Any, *others: Any, **how: Any) -> None:
         super().__init__(policy, *others, **how)
         self.all_private_bits = private_settings(policy.private_bits).to(next(policy.parameters()).device)
         self.forward_rows = self.backward_rows = 0
-        """The rows of observations on which the network ran in the last update, and those backpropagated."""
+        """The rows of observations in the forward and backward passes of the last update."""
 
     @classmethod
     def on(cls, task: Source, config: Any, rng: torch.Generator) -> Exact:
@@ -79,7 +79,7 @@ class Exact(NetworkAlgorithm):
 
     @classmethod
     def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
-        yield from needs_of_a_model(cfg)
+        yield from model_needs(cfg)
 
     def update(self, reward: Reward) -> dict[str, Any]:
         metrics = self.ascend(self.batches.sample(reward))
@@ -97,7 +97,7 @@ class Exact(NetworkAlgorithm):
         )
         everywhere = uniform.index_put((visited,), probabilities).unflatten(0, (len(self.all_private_bits), -1))
         # As in a batch of sampled steps, each state is weighted by its probability, held constant.
-        visits = torch.cat([batch.visits(chosen) for chosen in everywhere.detach()])[visited]
+        visits = torch.cat([batch.visits(table) for table in everywhere.detach()])[visited]
         entropy = (visits * -(probabilities * log_probs).sum(-1)).sum() / visits.sum()
         objective = self.objective(batch, everywhere).mean()
         (gradient,) = torch.autograd.grad(-objective - self.entropy_coeff * entropy, logits)
@@ -105,9 +105,8 @@ class Exact(NetworkAlgorithm):
         self.forward_rows += len(states)
         self.backward_rows = len(states)
         setting, state = visited[states] // batch.states, visited[states] % batch.states
-        norm = self.descend(
-            (self.logits(batch.observe(state), self.all_private_bits[setting]) * gradient[states]).sum()
-        )
+        significant = self.logits(batch.observe(state), self.all_private_bits[setting])
+        norm = self.descend((significant * gradient[states]).sum())
         return {
             "loss/objective": objective.detach(),
             **batch.objective.metrics(),
@@ -133,7 +132,8 @@ class Exact(NetworkAlgorithm):
         count = len(self.all_private_bits)
         rarely = self.config.min_visit_probability
         if self.policy.reads_maps and (rarely == 0 or batch.states <= FEW_STATES):
-            logits = batch.everywhere(self._under_all_settings).unflatten(-1, (count, -1)).movedim(1, 0).flatten(0, 1)
+            logits = batch.everywhere(self._under_all_settings).unflatten(-1, (count, -1))  # [N, Z, A]
+            logits = logits.movedim(1, 0).flatten(0, 1)  # [Z · N, A]
             return torch.arange(len(logits), device=logits.device), logits
         with weights_unchanged(self.policy):
             parts = [batch.explore(partial(self._logits, setting=index), rarely) for index in range(count)]
@@ -175,7 +175,8 @@ class Exact(NetworkAlgorithm):
 def significant_rows(gradient: Tensor, ignored_gradient_share: float) -> Tensor:
     """Return the fewest rows of a gradient [N, A] that hold all but ``ignored_gradient_share`` of its squared norm."""
     squared, order = gradient.double().square().sum(-1).sort()
-    return order[(squared.cumsum(0) > ignored_gradient_share * squared.sum()).nonzero().squeeze(-1)].sort().values
+    is_significant = squared.cumsum(0) > ignored_gradient_share * squared.sum()
+    return order[is_significant.nonzero().squeeze(-1)].sort().values
 
 
 Algorithm = Exact

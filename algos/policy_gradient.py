@@ -1,4 +1,4 @@
-"""Learn from sampled mini-episodes: one update of PPO, A2C or REINFORCE, from a collected batch to the last step."""
+"""Policy-gradient training on sampled mini-episodes: an update of PPO, A2C or REINFORCE."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from drest_torch.algos.networks.policy import weights_unchanged
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 
-if TYPE_CHECKING:  # TorchRL takes seconds to import, and a configuration needs none of it
+if TYPE_CHECKING:  # importing TorchRL takes seconds, and configurations do not need it
     from tensordict import TensorDictBase
     from torchrl.objectives import LossModule
 
     from drest_torch.algos.actor import Actor
 
 LONG = 256
-"""With more steps than this, TorchRL's vectorised GAE is faster than its loop over time."""
+"""The number of time steps from which TorchRL's vectorised GAE is faster than its loop over time."""
 METRICS = {
     "loss_objective": "loss/objective",
     "loss_actor": "loss/objective",
@@ -30,17 +30,17 @@ METRICS = {
     "kl_approx": "policy/kl",
     "clip_fraction": "policy/clip_fraction",
 }
-"""Our names of what TorchRL's losses return; any other number is logged as ``loss/NAME``."""
+"""The metrics for the outputs of TorchRL's losses; any other output is logged as ``loss/NAME``."""
 UNUSED = ("loss_entropy", "max_ratio", "mean_ratio")
 
 
 class SampledAlgorithm(NetworkAlgorithm):
-    """A policy-gradient algorithm on batches [slots, time] of whole mini-episodes. Subclasses make the loss.
+    """A policy-gradient algorithm on batches [slots, time] of whole mini-episodes. Subclasses provide the loss.
 
-    ``environment`` is a `drest_torch.play.collector.Environment`, whose slots play the batches. Minibatches are steps
-    drawn from the whole batch, or, where slots are played in groups, whole groups, which share states. They are used
-    once, unless the configuration has ``epochs``; with ``max_kl`` an update ends when the policy of a minibatch is
-    further than this from the one that played it.
+    ``environment`` is a `drest_torch.play.collector.Environment`, whose slots play the batches. Minibatches are random
+    steps of the whole batch or, if slots form groups, whole groups, which share states. They are used once, or for the
+    configured ``epochs``. With ``max_kl`` an update ends at a minibatch with a larger divergence from the policy that
+    played it.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class SampledAlgorithm(NetworkAlgorithm):
     ) -> None:
         from torchrl.objectives.value import GAE
 
-        from drest_torch.algos.actor import SeenStates
+        from drest_torch.algos.actor import ObservationTable
 
         super().__init__(policy, critic, config, rng, precision=precision)
         self.environment = environment
-        self.view, self.seen = environment.view, SeenStates()
+        self.view, self.table = environment.view, ObservationTable()
         if self.view is not None:
             self.view.are_rounded = all(getattr(network, "rounds_inputs", False) for network in self.networks)
-        self.actor = environment.actor(policy, self.seen, precision=precision)
-        self.value = environment.value(critic, self.seen, precision=precision)
+        self.actor = environment.actor(policy, self.table, precision=precision)
+        self.value = environment.value(critic, self.table, precision=precision)
         self.group = environment.group or self.actor.reads.slots_together
         self.epochs, self.max_kl = getattr(config, "epochs", 1), getattr(config, "max_kl", None)
         self.loss = self.make_loss(self.actor, self.value)
@@ -106,16 +106,16 @@ class SampledAlgorithm(NetworkAlgorithm):
     # ------------------------------------------------------------------------------------ one update
 
     def update(self, reward: Reward) -> dict[str, Any]:
-        """Collect a batch that is paid by this reward, and train on its steps."""
+        """Collect a batch with this reward, and train on its steps."""
         self.environment.set_reward(reward)
         self.environment.renew_levels()
         with weights_unchanged(self.policy, self.critic):
             batch = self.collector.collect(self.rng)  # [slots, time]: a meta-episode of each slot
-            steps = self.with_advantages(batch)  # [N]: the steps that were played
+            steps = self.with_advantages(batch)  # [N]: the steps of complete mini-episodes
         return self.metrics_of(batch, steps) | self.learn(steps) | self.environment.metrics()
 
     def learn(self, steps: TensorDictBase) -> dict[str, Any]:
-        """Train on steps with their advantages, minibatch by minibatch; return the means of what the losses say."""
+        """Train on steps with their advantages, minibatch by minibatch; return the mean metrics."""
         if self.config.normalise_advantage:
             steps["advantage"] = normalised(steps["advantage"])
         history: list[dict[str, Tensor]] = []
@@ -124,12 +124,12 @@ class SampledAlgorithm(NetworkAlgorithm):
             if metrics is None:
                 break
             history.append(metrics)
-        self.seen.clear()
+        self.table.clear()
         means = {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
         return means | {"optim/steps": len(history)}
 
     def step(self, part: TensorDictBase) -> dict[str, Tensor] | None:
-        """Take one optimiser step on a minibatch; return None if the policy is too far from the one that played."""
+        """Take one optimiser step on a minibatch; return None if ``max_kl`` is exceeded."""
         with weights_unchanged(self.policy, self.critic):
             losses = self.loss(part)
         if self.max_kl is not None and float(losses["kl_approx"].detach()) > self.max_kl:
@@ -139,22 +139,22 @@ class SampledAlgorithm(NetworkAlgorithm):
 
     @torch.no_grad()
     def with_advantages(self, batch: TensorDictBase) -> TensorDictBase:
-        """Return the steps [N] that were played, with their advantages.
+        """Return the steps [N] of complete mini-episodes, with their advantages.
 
-        Generalised advantage estimation runs on the batch [slots, time], where it finds what follows each step.
+        Generalised advantage estimation runs on the batch [slots, time], which has the steps in order.
         """
         from tensordict import TensorDict
         from torch.nn.functional import pad
 
         if self.view is not None:
-            self.seen.fill(self.view, batch)
+            self.table.fill(self.view, batch)
         steps = self.steps_of(batch)
         slot, time = steps["slot"], steps.pop("time")
         values = torch.zeros_like(batch.get(("next", "reward")))  # [slots, time, 1]; 0 where nothing was played
         if self.value is not None:
             values[slot, time] = self.value(steps).pop("state_value")
         after = batch.get("next").select("reward", "mini_done", "done")
-        after["state_value"] = pad(values[:, 1:], (0, 0, 0, 1))  # the last step ends what is credited, in any case
+        after["state_value"] = pad(values[:, 1:], (0, 0, 0, 1))  # the last step always ends an episode
         self.gae.vectorized = batch.shape[1] > LONG
         whole = self.gae(TensorDict({"state_value": values, "next": after}, batch.shape))
         for key in ("advantage", "value_target"):
@@ -163,7 +163,7 @@ class SampledAlgorithm(NetworkAlgorithm):
         return steps
 
     def steps_of(self, batch: TensorDictBase) -> TensorDictBase:
-        """Return the steps [N] of the mini-episodes that ended in a batch, slot by slot, with their slot and time."""
+        """Return the steps [N] of complete mini-episodes in a batch, slot by slot, with their slot and time."""
         from tensordict import TensorDict
 
         from drest_torch.transforms.mini_episodes import played
@@ -171,17 +171,19 @@ class SampledAlgorithm(NetworkAlgorithm):
         slot, time = played(batch).nonzero(as_tuple=True)
         if len(slot) == 0:
             raise ConfigError(f"no mini-episode ended within {batch.shape[1]} steps; train with levels.clock=steps")
-        inputs = {*self.actor.in_keys, *(self.value.in_keys if self.value is not None else [])} - {"memory"}
-        keys = [*inputs, "action", self.actor.log_prob_keys[0]]
+        inputs = set(self.actor.in_keys)
+        if self.value is not None:
+            inputs |= set(self.value.in_keys)
+        keys = [*(inputs - {"memory"}), "action", self.actor.log_prob_keys[0]]
         steps = TensorDict({key: batch.get(key)[slot, time] for key in keys}, [len(slot)])
         return steps.set("slot", slot).set("time", time)
 
     def baselined(self, steps: TensorDictBase) -> Tensor:
-        """Return the advantages [N, 1], less a baseline if the algorithm has one besides its critic."""
+        """Return the advantages [N, 1], minus a baseline if the algorithm has one besides its critic."""
         return steps["advantage"]
 
     def sizes_of_groups(self, steps: TensorDictBase) -> Tensor:
-        """Return how many steps each group of slots has; groups follow one another, and so do their steps."""
+        """Return the number of steps of each group of slots; the steps of a group are contiguous."""
         sizes = (steps["slot"] // (self.group or 1)).bincount()
         return sizes[sizes > 0]
 
@@ -194,13 +196,13 @@ class SampledAlgorithm(NetworkAlgorithm):
             number = len(groups)
         for _ in range(self.epochs):
             order = torch.randperm(number, generator=rng, device=rng.device)
-            for chosen in order.tensor_split(min(self.config.minibatches, number)):
+            for part in order.tensor_split(min(self.config.minibatches, number)):
                 if groups is not None:
-                    chosen = torch.cat([groups[group] for group in chosen.tolist()])
-                yield steps[chosen]
+                    part = torch.cat([groups[group] for group in part.tolist()])
+                yield steps[part]
 
     def metrics_of(self, batch: TensorDictBase, steps: TensorDictBase) -> dict[str, Any]:
-        """Return what a batch shows before it is learned from, and note what it took."""
+        """Return the metrics of a batch before training on it, and set `effort`."""
         episodes = int(batch.get(("next", "mini_done")).sum())
         self.effort = Effort(steps=len(steps), episodes=episodes)
         metrics = {
@@ -215,7 +217,7 @@ class SampledAlgorithm(NetworkAlgorithm):
     # ------------------------------------------------------------------------------------ its state
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state of the loss, such as a coefficient that adapts: all but the networks that it shares."""
+        """Return the state of the loss, such as an adaptive coefficient, without the weights of the networks."""
         networks = {tensor.data_ptr() for tensor in self.networks.state_dict().values()}
         state = self.loss.state_dict()
         return {f"loss.{name}": tensor for name, tensor in state.items() if tensor.data_ptr() not in networks}
@@ -226,7 +228,7 @@ class SampledAlgorithm(NetworkAlgorithm):
             self.loss.entropy_coeff.fill_(self.entropy_coeff)
 
     def shared(self) -> dict[str, Any]:
-        """Return the arguments that TorchRL's actor-critic losses have in common."""
+        """Return the common arguments of TorchRL's actor-critic losses."""
         return {
             "entropy_coeff": self.config.entropy,
             "critic_coeff": self.config.critic_coeff / 2,
@@ -241,7 +243,7 @@ def normalised(advantage: Tensor) -> Tensor:
 
 
 def _metrics_of(losses: TensorDictBase) -> dict[str, Tensor]:
-    """Return what a loss says, by our names."""
+    """Return the metrics of a loss."""
     metrics = {
         METRICS.get(name, f"loss/{name}"): value.detach().mean() for name, value in losses.items() if name not in UNUSED
     }

@@ -22,8 +22,7 @@ class Config(CriticConfig):
     clip: float = limited(above=0, finite=False, default=0.2)
     """The probability ratio is clipped to within 1 - clip and 1 + clip."""
     max_kl: float | None = limited(above=0, default=0.2)
-    """An update ends when the policy of a minibatch is further (KL divergence) than this from the one that played the
-    batch."""
+    """Largest KL divergence from the policy that played the batch; an update ends at a minibatch beyond it."""
 
 
 class PPO(SampledAlgorithm):

@@ -1,4 +1,4 @@
-"""REINFORCE. Ascend the log-probability of each action times the return that follows it (Williams 1992)."""
+"""REINFORCE: gradient ascent on the log-probability of each action times the return that follows it (Williams 1992)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Config(SampledConfig):
     """The settings of REINFORCE."""
 
     baseline: bool = True
-    """Whether the mean return of the batch's other groups is subtracted from each return."""
+    """Subtraction of the mean return of the batch's other groups from each return."""
 
 
 class Reinforce(SampledAlgorithm):
@@ -40,9 +40,9 @@ class Reinforce(SampledAlgorithm):
 
 
 def mean_of_other_groups(to_go: Tensor, counts: Tensor) -> Tensor:
-    """Return for each step [N, 1] the mean return of the steps of all other groups, which have so many each.
+    """Return for each step [N, 1] the mean return of the steps of all other groups; ``counts`` are groups' sizes.
 
-    It is a baseline that does not depend on the step's own action.
+    The baseline does not depend on the step's own action.
     """
     if len(counts) == 1:
         return torch.zeros_like(to_go)

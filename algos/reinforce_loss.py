@@ -12,7 +12,7 @@ from torchrl.objectives import ReinforceLoss
 
 
 class EntropyReinforceLoss(ReinforceLoss):
-    """TorchRL's loss with an entropy bonus, and without a critic."""
+    """TorchRL's loss with an entropy bonus and without a critic."""
 
     def __init__(self, actor: Any, entropy: float) -> None:
         nothing = TensorDictModule(torch.nn.Identity(), ["advantage"], ["state_value"])

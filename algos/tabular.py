@@ -1,12 +1,12 @@
-"""The paper's REINFORCE on a table, for one small world. The table has a row of logits for each observation.
+"""The paper's REINFORCE on a table of logits, for one small world. The table has a row for each observation.
 
-Mini-episodes are played ε-greedily, one after the other, with an update after each: the logits of every step move along
+Mini-episodes are played ε-greedily, one after the other, with an update after each. The logits of every step move along
 the gradient of the log-probability of its action, times the discounted reward from that step on. The gradient is that
-of the softmax policy although the ε-greedy policy plays, as in the paper, as far as its text tells.
+of the softmax policy although the ε-greedy policy plays, as the paper's text suggests.
 
-Coins are divided by the m of the length that the mini-episode has in the end, even if they were collected before the
-choice of that length. Later actions are not credited with earlier coins, so the update is then not exactly the gradient
-of the expected return. It is where no coin can be collected before the choice of length.
+Coins are divided by m of the mini-episode's final length, even if they were collected before the choice of length.
+Later actions are not credited with earlier coins, so the update is then not exactly the gradient of the expected
+return. It is exact if no coin can be collected before the choice of length.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from omegaconf import MISSING
 from torch import Tensor
 
 from drest_torch.algos import base
-from drest_torch.algos.base import Effort, Need, Source, needs_of_a_model
+from drest_torch.algos.base import Effort, Need, Source, model_needs
 from drest_torch.algos.networks.spec import TABLE
 from drest_torch.algos.networks.table import TablePolicy
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
-if TYPE_CHECKING:  # numba takes a while to import, and a configuration needs none of it
+if TYPE_CHECKING:  # importing numba takes a while, and configurations do not need it
     from drest_torch.algos.tabular_kernel import Rules, World
 
 
 @dataclass
 class Schedule:
-    """The settings of a table's training that change during the run."""
+    """The settings of a table's learning rate and exploration."""
 
     lr: float = limited(above=0, default=0.25)
     """Learning rate at the start of the schedule."""
@@ -46,13 +46,12 @@ class Schedule:
     epsilon_end: float = limited(above=0, at_most=1, default=0.001)
     """Epsilon at the end of the schedule."""
     decay_episodes: int = limited(at_least=1, default=65536)
-    """Mini-episodes over which both fall exponentially; then they stay."""
+    """Mini-episodes over which both fall exponentially; afterwards they are constant."""
     random_episodes: int = limited(at_least=0, default=524288)
-    """Mini-episodes of uniformly random play before that, with the learning rate of the start. The paper has none; on
-    the clock that counts every step they let the table learn what lies behind a button before it gives up pressing
-    it."""
+    """Mini-episodes of uniformly random play before that, with the initial learning rate. The paper has none. With
+    `levels.clock=steps` they let the table learn about the coins behind a button before it stops pressing it."""
     discount_bumps: bool = True
-    """Whether a bump that takes no time, on the clock that counts moves, costs its factor of gamma in the return."""
+    """Discounting of the return by gamma for a bump into a wall that takes no time, with `levels.clock=moves`."""
 
 
 @dataclass
@@ -62,11 +61,11 @@ class Config(Schedule):
     name: str = MISSING
     """The module in algos/."""
     episodes: int = limited(at_least=1, default=4096)
-    """Mini-episodes between two lines of metrics; the table learns after each one."""
+    """Mini-episodes between two lines of metrics; the table is updated after each mini-episode."""
 
 
 class Tabular(base.Algorithm):
-    """The algorithm of one agent of `drest_torch.algos.tabular_kernel`, which plays the mini-episodes itself."""
+    """The training of one agent with `drest_torch.algos.tabular_kernel`, which plays the mini-episodes itself."""
 
     policy: TablePolicy
 
@@ -82,7 +81,7 @@ class Tabular(base.Algorithm):
     @classmethod
     def needs(cls, cfg: Any, objective: Any) -> Iterator[Need]:
         algo, named = f"algo={cfg.algo.name}", f"objective={cfg.objective.name}"
-        yield from needs_of_a_model(cfg)
+        yield from model_needs(cfg)
         if objective is not None:
             yield "algo.name", "generalist", f", but {named} as it is set needs the exact outcome of levels"
         yield "start_from", None, f", but {algo} trains a table"
@@ -92,14 +91,14 @@ class Tabular(base.Algorithm):
             yield key, value, f" does not go with {algo}"
 
     @classmethod
-    def network(cls, chosen: str) -> str:
+    def network(cls, name: str) -> str:
         return TABLE
 
     def describe(self, network: str) -> str:
         return "a table"
 
     def begin(self, world: World, rules: Rules) -> None:
-        """Set the world and the rules, and start with the state of a new agent."""
+        """Set the world and the rules, and initialise the state of an untrained agent."""
         from drest_torch.algos.tabular_kernel import new_state
 
         seed = torch.randint(1 << 62, (1,), generator=self.rng).numpy()
@@ -108,7 +107,7 @@ class Tabular(base.Algorithm):
         self.state = state._replace(logits=self.policy.logits.unsqueeze(0).numpy())
 
     def update(self, reward: Reward) -> dict[str, Any]:
-        """Play mini-episodes and learn from each. They are paid by the reward of the task, which does not change."""
+        """Play mini-episodes and learn from each, always with the reward of the task."""
         from drest_torch.algos.tabular_kernel import play
 
         episodes = self.config.episodes
@@ -145,7 +144,7 @@ def check_finite(logits: np.ndarray) -> None:
 def rules_for(config: Schedule, reward: Reward, divisor: Sequence[float], *, learns_divisor: bool = False) -> Rules:
     """Return the rules of agents in a world.
 
-    ``divisor`` holds the number that coins are divided by, for each length; `Reward.divide_by_best` has no effect here.
+    ``divisor`` is the divisor of coins for each length; `Reward.divide_by_best` has no effect here.
     """
     from drest_torch.algos.tabular_kernel import Rules
 

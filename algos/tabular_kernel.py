@@ -1,11 +1,11 @@
-"""REINFORCE on tables of logits, compiled: many agents at once, each with its own random stream.
+"""Compiled REINFORCE on tables of logits, for many agents at once, each with its own random stream.
 
-An agent's result depends on its stream alone, not on the agents that train beside it.
+An agent's result depends on its stream alone, not on the other agents.
 
-The kernel has its own counting and paying, because compiled code cannot call `drest_torch.reward`;
-tests/algos/test_table.py holds it to the paper's formula. It pays each coin when it is collected, so its clip limits
-the reward of a coin, where `Reward.clip` limits that of a mini-episode. A discount larger than any float makes logits
-that are not finite, which `drest_torch.algos.tabular.check_finite` refuses.
+The kernel implements counting and paying itself, because compiled code cannot call `drest_torch.reward`;
+tests/algos/test_table.py compares it with the paper's formula. It pays each coin when it is collected, so its clip
+limits the reward of a coin, whereas `Reward.clip` limits that of a mini-episode. An infinite discount makes the logits
+infinite, which `drest_torch.algos.tabular.check_finite` refuses.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from numba import njit, prange
 
 
 def _keep_torchs_threads() -> None:
-    """Start numba's threads and restore torch's number of threads, which their start sets to the number of cores.
+    """Start numba's threads and restore torch's number of threads, which the start resets to the number of cores.
 
-    They are threads of a kind that a forked process can have of its own, unless the user has chosen another one.
+    The threading layer is safe in forked processes, unless the user has chosen another one.
     """
     threads = torch.get_num_threads()
     if "NUMBA_THREADING_LAYER" not in os.environ:
@@ -35,23 +35,23 @@ _keep_torchs_threads()
 
 NUM_ACTIONS = 4
 LONGEST = 4096
-"""The limit of steps of a mini-episode: on a clock that counts moves a policy can bump into walls for ever. A
-mini-episode that is cut off at this limit is neither learned from nor counted among the lengths."""
+"""The largest number of steps of a mini-episode: on a clock that counts moves a policy can bump into walls for ever.
+A longer mini-episode is cut off, not trained on, and not counted among the lengths."""
 
 
 class World(NamedTuple):
     """The transition tables of a level with R rows and K lengths. A row is a state without its time."""
 
     target: np.ndarray
-    """[R, 4] the row that an action leads to."""
+    """[R, 4] the row after the action."""
     coin: np.ndarray
-    """[R, 4] the value of the coin that the action collects."""
+    """[R, 4] the value of the collected coin."""
     ticks: np.ndarray
-    """[R, 4] the time that the action takes: 1, or 0 for a free bump."""
+    """[R, 4] the duration of the action: 1, or 0 for a free bump."""
     delay: np.ndarray
-    """[R, 4] the time that the action adds if the button works."""
+    """[R, 4] the delay of the pressed button, if it works."""
     chance: np.ndarray
-    """[R, 4] the chance that this button works."""
+    """[R, 4] the probability that this button works."""
     start: int
     """The row at the start."""
     shutdown: int
@@ -70,14 +70,14 @@ class Rules(NamedTuple):
     discount_bumps: bool
     episodes_per_meta: int
     divisor: np.ndarray
-    """[K] the number that coins are divided by, given the length: m(l) or a substitute."""
+    """[K] the divisor of coins for each length: m(l) or a substitute."""
     learns_divisor: bool
-    """Whether the largest return so far given the length replaces m(l)."""
+    """True if the largest return so far given the length replaces m(l)."""
     clip: float
     """The largest reward of a coin."""
     lr: np.ndarray
     epsilon: np.ndarray
-    """[2] at the start and at the end of the schedule, as the learning rate."""
+    """[2] at the start and at the end of the schedule, like the learning rate."""
     decay_episodes: int
     random_episodes: int
 
@@ -98,7 +98,7 @@ class TableState(NamedTuple):
     in_meta: np.ndarray
     """[A] i − 1, the mini-episodes so far in the current meta-episode."""
     chosen_before: np.ndarray
-    """[A, K] N, how often each length was chosen in the current meta-episode."""
+    """[A, K] N, the count of each length in the current meta-episode."""
     best_seen: np.ndarray
     """[A, K] the largest return so far given each length."""
 
@@ -124,11 +124,11 @@ def _mix(z: np.ndarray) -> np.ndarray:
 
 # Without the GIL, so that a process can end without waiting for the kernel.
 # numba names the cached kernel after the number of the line below, and stores the names of the module and of the
-# classes above with it. Where these change, the number has to change as well: otherwise a cache of an earlier version
+# classes above with it. If these change, the line number must change as well: otherwise the cache of an earlier version
 # cannot be read.
 @njit(parallel=True, cache=True, nogil=True)
 def play(world: World, rules: Rules, state: TableState, episodes: int) -> None:
-    """Play ``episodes`` mini-episodes with every agent and let it learn from each."""
+    """Play ``episodes`` mini-episodes with every agent, and update its table after each."""
     for agent in prange(len(state.logits)):
         scratch = _Scratch(
             np.empty(LONGEST, np.int64),
@@ -148,14 +148,14 @@ class _Scratch(NamedTuple):
     action: np.ndarray
     coin: np.ndarray
     discount: np.ndarray
-    """The factor of the return that follows."""
+    """The discount factor of the following return."""
     chance: np.ndarray
-    """[., 4] the probabilities of the softmax policy."""
+    """[LONGEST, 4] the probabilities of the softmax policy."""
 
 
 @njit
 def _mini_episode(world: World, rules: Rules, state: TableState, agent: int, steps: _Scratch) -> None:
-    """Play one mini-episode and learn from it, unless it is cut off."""
+    """Play one mini-episode and update the table, unless the mini-episode is cut off."""
     gamma, logits = rules.gamma, state.logits[agent]
     lr, epsilon = scheduled(rules, state.played[agent])
     row, left, count, tick, total = world.start, world.shutdown, 0, 0, 0.0
@@ -186,7 +186,7 @@ def _mini_episode(world: World, rules: Rules, state: TableState, agent: int, ste
 
 @njit
 def _discount_over_divisor(rules: Rules, state: TableState, agent: int, length: int, total: float) -> float:
-    """Return λ^(N − (i−1)/k) ÷ m for the mini-episode that has just ended, and update the counts."""
+    """Return λ^(N − (i−1)/k) ÷ m of the last mini-episode, and update the counts."""
     state.best_seen[agent, length] = max(state.best_seen[agent, length], total)
     divisor = state.best_seen[agent, length] if rules.learns_divisor else rules.divisor[length]
     exponent = state.chosen_before[agent, length] - state.in_meta[agent] / rules.normaliser

@@ -1,4 +1,4 @@
-"""The networks by name: each is a module with a function ``build`` and, if it has requirements, ``REQUIRES``."""
+"""A registry of networks: modules with a function ``build`` and, if the network has requirements, ``REQUIRES``."""
 
 from drest_torch.registry import Registry
 

@@ -1,4 +1,4 @@
-"""The arguments that networks are built from, and the parts that they share."""
+"""The arguments of network constructors, and the layers that networks share."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class NetworkSize:
 
 @dataclass(frozen=True)
 class MapLayout:
-    """The layout of observations [P, H, W]: what each plane shows, and what symmetries do to it."""
+    """The layout of observations [P, H, W]: the planes, and the effect of symmetries on them."""
 
     planes: tuple[str, ...]
     """The name of each plane: walls, coin values, delays, the agent, the time left, and others."""
     rotated: Tensor
     """[|G|, P] permutations: element g makes plane p from plane ``rotated[g, p]``, whose cells it permutes as well"""
     time_steps: int
-    """How many steps of the time left the network can tell apart."""
+    """The number of values of the time left that the network distinguishes."""
     delay_unit: float
-    """The number that delays are divided by, to bring them to about 1."""
+    """The divisor that scales delays to about 1."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Symmetries:
     """[|G|, O] permutations: element g maps output o to output ``outputs[g, o]``; some element maps any output to any
     other"""
     layout: MapLayout | None = None
-    """The layout of the observations, for networks that read maps; ``inputs`` then are those of three by three cells"""
+    """The layout of the observations, for networks that read maps; ``inputs`` then permute three by three cells"""
 
     def of_a_value(self) -> Symmetries:
-        """Return the same inputs with a single output, which no element of the group changes."""
+        """Return the same inputs with a single invariant output."""
         return replace(self, outputs=torch.zeros_like(self.outputs[:, :1]))
 
     def between(self) -> Tensor:
@@ -76,20 +76,20 @@ class Signature:
 
     shape: Sequence[int]
     scale: Tensor
-    """Factors that broadcast to ``shape`` and bring observations to a magnitude of about 1"""
+    """Factors that broadcast to ``shape`` and scale observations to a magnitude of about 1"""
     further: int
     outputs: int
     last_gain: float
-    """Gain of the weights of the last layer: small for a policy, so that its actions are about equally likely at
+    """The gain of the last layer's weights: small for a policy, so that its actions are about equally likely at
     first"""
     symmetries: Symmetries | None = None
     """The symmetries that the network requires, if any"""
     entries: Sequence[Shape] = ()
-    """The shapes of what an observation consists of, one after the other, if it is said"""
+    """The shapes of the parts that an observation concatenates, if it is a row of several"""
 
     @property
     def inputs(self) -> int:
-        """Return how many numbers an observation and the further numbers have together."""
+        """The size of an observation together with the further numbers."""
         return math.prod(self.shape) + self.further
 
 
@@ -98,27 +98,27 @@ class Requirements:
     """The requirements of a network on the configuration; the defaults allow everything."""
 
     observations: tuple[str, ...] = ()
-    """The observations that the network can read, the usual one first; empty: any"""
+    """The observations that the network supports, the default first; empty: any"""
     symmetries: Literal["observation", "cells"] | None = None
-    """The symmetries that the network is built with: of the whole observation, whose maps are then padded to squares,
-    or of three by three cells"""
+    """The symmetries of the network: those of the whole observation, whose maps are then padded to squares, or of three
+    by three cells"""
     width_multiple: int = 1
     min_depth: int = 0
     reads_maps: bool = False
-    """Whether the network encodes a map once for all of its states, so that evaluating all states costs little more.
-    Such a network reads maps of any size."""
+    """True if the network encodes a map once for all of its states, so that evaluating all states costs little more.
+    Such a network supports maps of any size."""
     remembers: bool = False
-    """Whether what the network does depends on earlier steps, so that only playing shows what becomes of it."""
+    """True if actions depend on earlier steps, so that the policy can only be evaluated by sampling."""
 
 
 def requirements(network: str) -> Requirements:
-    """Return what a network requires of the configuration."""
+    """Return the requirements of a network on the configuration."""
     required: Requirements = getattr(NETWORKS[network], "REQUIRES", Requirements())
     return required
 
 
 class Flat(nn.Module):
-    """A network whose ``body`` reads one row per state: the scaled observation, then the further numbers."""
+    """A network whose ``body`` takes one row per state: the scaled observation, then the further numbers."""
 
     scale: Tensor
     body: Any
@@ -140,20 +140,21 @@ class Flat(nn.Module):
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
         return self.body(self._inputs(observation, further))
 
-    def at_steps(self, observation: Tensor, further: Tensor | None, context: Tensor, seen: Tensor) -> Tensor:
-        """Return the outputs for steps [n] that share observations [U]: ``seen`` [n] is the index of each step's.
+    def at_steps(self, observation: Tensor, further: Tensor | None, context: Tensor, index: Tensor) -> Tensor:
+        """Return the outputs for steps [n] that share observations [U]; ``index`` [n] is the observation of each step.
 
-        The last further numbers, ``context`` [n, F], are different for each step, the first, ``further``, are not. The
-        body begins with a linear layer, whose products with what is shared are computed once.
+        The first further numbers, ``further`` [U, F], belong to observations; the last, ``context`` [n, F], to steps.
+        The body begins with a linear layer, whose products with shared inputs are computed once.
         """
         shared = self._inputs(observation, further)
-        of_shared, of_context = self.body[0].weight.split((shared.shape[1], context.shape[1]), dim=-1)
-        hidden = nn.functional.linear(shared, of_shared, self.body[0].bias).index_select(0, seen)
-        return self.body[1:](hidden.addmm(context, of_context.T))
+        first = self.body[0]
+        shared_weight, context_weight = first.weight.split((shared.shape[1], context.shape[1]), dim=-1)
+        hidden = nn.functional.linear(shared, shared_weight, first.bias).index_select(0, index)
+        return self.body[1:](hidden.addmm(context, context_weight.T))
 
 
 def rows_of(values: Tensor, index: Tensor) -> Tensor:
-    """Return ``values[index]``: in this form it is quick, and its gradient is the same for any number of threads."""
+    """Return ``values[index]``, fast and with a gradient that is the same for any number of threads."""
     if values.ndim == 1:
         return values.index_select(0, index)
     columns = values.shape[-1]
@@ -162,9 +163,9 @@ def rows_of(values: Tensor, index: Tensor) -> Tensor:
 
 
 def columns_of(weight: Tensor, index: Tensor) -> Tensor:
-    """Return ``weight[:, index]``, with a gradient that adds the same numbers in the same order each time.
+    """Return ``weight[:, index]`` with a deterministic gradient.
 
-    The gradient of the indexing in brackets lets threads add to one number in whatever order they come.
+    The gradient of the indexing in brackets lets threads add to one number in any order.
     """
     return weight.index_select(1, index.reshape(-1)).unflatten(1, index.shape)
 
@@ -179,53 +180,56 @@ def hidden(inputs: int, size: NetworkSize) -> list[nn.Module]:
 
 
 def perceptron(inputs: int, size: NetworkSize, signature: Signature) -> nn.Sequential:
-    """Return these layers and a last one to the outputs of a network."""
+    """Return hidden layers, followed by a linear layer to the outputs of a network."""
     last = size.width if size.depth else inputs
     return nn.Sequential(*hidden(inputs, size), linear(last, signature.outputs, signature.last_gain))
 
 
 def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
-    """Return a layer with orthogonal weights and biases of 0."""
+    """Return a linear layer with orthogonal weights and biases of 0."""
     layer = nn.Linear(inputs, outputs)
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
 
 
-class Built(nn.Module):
-    """A network that builds the weights of its products from fewer: once while they do not change."""
+class CachedWeights(nn.Module):
+    """A network that builds the weights of its products from fewer parameters, and caches them while those are fixed.
 
-    kept: Any = None
-    """While weights do not change (`weights_unchanged`), what was built, or () before; else None."""
+    The cache is used within `drest_torch.algos.networks.policy.weights_unchanged`.
+    """
+
+    cache: Any = None
+    """The built weights, or () before they are built, within `weights_unchanged`; else None."""
 
     def keep(self) -> None:
-        """Keep what is built from now on."""
-        self.kept = ()
+        """Start caching."""
+        self.cache = ()
 
     def forget(self) -> None:
-        """Keep nothing any more."""
-        self.kept = None
+        """Stop caching, and delete the cache."""
+        self.cache = None
 
     def build(self) -> Any:
         """Return the weights of the products."""
         raise NotImplementedError
 
     def built(self) -> Any:
-        """Return the weights of the products, those that were built before if no gradient is wanted."""
-        if self.kept is None or torch.is_grad_enabled():
+        """Return the weights of the products, cached ones if gradients are off."""
+        if self.cache is None or torch.is_grad_enabled():
             return self.build()
-        if not self.kept:
-            self.kept = self.build()
-        return self.kept
+        if not self.cache:
+            self.cache = self.build()
+        return self.cache
 
 
-class SymmetricMLP(Built):
+class SymmetricMLP(CachedWeights):
     """An equivariant MLP from inputs [n, F] to outputs [n, O]; symmetries do not change the last ``further`` inputs.
 
     If its input is rotated or reflected, its output is rotated or reflected in the same way. A hidden layer has a block
     of units for each element g of the group, and the block of g sees the input transformed by g⁻¹. The weights from
-    block h to block g depend on g⁻¹h alone (Cohen and Welling 2016), so a layer costs as much as one of an MLP of the
-    same width and has |G| times fewer weights to learn.
+    block h to block g depend on g⁻¹h alone (Cohen and Welling 2016). A layer therefore costs as much as in an MLP of
+    the same width, and has |G| times fewer parameters.
     """
 
     inputs: Tensor
@@ -272,7 +276,7 @@ class SymmetricMLP(Built):
 
 
 def to_all_blocks(weight: Tensor, between: Tensor) -> Tensor:
-    """Return the weights to all blocks [|G| · out, |G| · in], from those to the identity's block [out, |G| · in]."""
+    """Expand the weights to the identity's block [out, |G| · in] into those to all blocks [|G| · out, |G| · in]."""
     blocks = weight.unflatten(-1, (len(between), -1))
     return columns_of(blocks, between).movedim(1, 0).flatten(2).flatten(0, 1)
 

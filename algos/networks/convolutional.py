@@ -1,13 +1,12 @@
 """A convolutional network that encodes each map once for all of its states.
 
-The map of a state consists of the walls and of the objects that are still there. The position of the agent and the time
-left are not part of it. Residual layers of 3 × 3 convolutions encode the surroundings of every cell, wider with each
+The map of a state consists of the walls and the remaining objects, without the position of the agent and the time left.
+Residual layers of 3 × 3 convolutions encode the surroundings of every cell, with a receptive field that grows with each
 layer. To act, a small MLP reads the encoding at the agent's cell and the time left. Knowledge about a local pattern
 therefore transfers to every map that contains it; an MLP on whole observations learns it again for each place.
 
-The symmetries are built in as in `SymmetricMLP`: a layer has a block of channels for each
-element g of the group, and the weights from block h to block g depend on g⁻¹h alone, with their kernels rotated and
-reflected by g.
+The symmetries are built in as in `SymmetricMLP`: a layer has a block of channels for each element g of the group, and
+the weights from block h to block g depend on g⁻¹h alone, with their kernels rotated and reflected by g.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
 from drest_torch.algos.networks.base import (
-    Built,
+    CachedWeights,
     MapLayout,
     NetworkSize,
     Requirements,
@@ -30,7 +29,7 @@ from drest_torch.algos.networks.base import (
     orthogonal,
     to_all_blocks,
 )
-from drest_torch.algos.networks.precision import filled_up, precision_in_use
+from drest_torch.algos.networks.precision import padded_rows, precision_in_use
 
 NOT_OF_THE_MAP = ("agent", "time")
 """Planes that differ between the states of a map."""
@@ -53,7 +52,7 @@ def build(signature: Signature, size: NetworkSize) -> nn.Module:
 
 
 def build_critic(signature: Signature, size: NetworkSize, policy: nn.Module) -> nn.Module:
-    """Build a critic that reads the encodings of the policy's network, and learns only what to make of them."""
+    """Build a critic on the encoder of the policy's network, which it does not train."""
     assert isinstance(policy, MapNet)
     return MapNet(signature, size, policy.read)
 
@@ -61,8 +60,8 @@ def build_critic(signature: Signature, size: NetworkSize, policy: nn.Module) -> 
 class MapNet(nn.Module):
     """A network from observations [n, P, H, W] and further numbers [n, F] to outputs [n, O].
 
-    The symmetries are those of three by three cells and hold the layout of the observations. Equal maps are encoded
-    once. With the ``encoder`` of another network, this network learns from its encodings and does not change them.
+    The symmetries are those of three by three cells and contain the layout of the observations. Equal maps are encoded
+    once. The ``encoder`` of another network is used without being trained.
     """
 
     def __init__(self, signature: Signature, size: NetworkSize, encoder: MapEncoder | None = None) -> None:
@@ -92,10 +91,10 @@ class MapNet(nn.Module):
 
 
 def cells_of(encodings: Tensor, index: Tensor, place: Tensor) -> Tensor:
-    """Return the channels [n, C] of a cell each: of the encoding [M, C, H · W] with this index, at this place [n].
+    """Return the channels [n, C] of the cells at these places [n] of encodings [M, C, H · W] with these indices [n].
 
-    The channels are picked one by one, for the gradient to have the layout of the encoding: sums with others are then
-    quick. It is the same for any number of threads.
+    The channels are picked one by one, so that the gradient has the layout of the encoding and sums are fast. The
+    gradient is the same for any number of threads.
     """
     _, channels, cells = encodings.shape
     first = index * (channels * cells) + place
@@ -103,14 +102,14 @@ def cells_of(encodings: Tensor, index: Tensor, place: Tensor) -> Tensor:
     return encodings.reshape(-1).index_select(0, picked.reshape(-1)).reshape(-1, channels)
 
 
-def sums_of(maps: Tensor) -> Tensor:
-    """Return a number for each map [n] that is the same for equal maps alone: a sum with random weights."""
+def map_hashes(maps: Tensor) -> Tensor:
+    """Return a hash of each map [n], a sum with fixed random weights: only equal maps have the same."""
     weights = torch.rand(maps.shape[1:].numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     return maps.flatten(1).double() @ weights.to(maps.device)
 
 
-class MapEncoder(Built):
-    """The encoder of maps: from planes [M, P, H, W] (walls, coins, …) to the channels of cells [M, width, H · W]."""
+class MapEncoder(CachedWeights):
+    """An encoder from the planes of maps [M, P, H, W] (walls, coins, …) to channels of cells [M, width, H · W]."""
 
     between: Tensor
     cells: Tensor
@@ -124,51 +123,53 @@ class MapEncoder(Built):
         self.register_buffer("cells", symmetries.inputs, persistent=False)
         names = [name for name in layout.planes if name not in NOT_OF_THE_MAP]
         self.delay_unit = layout.delay_unit
-        # Walls, coins and delays come first. A further input marks the cells that hold a button.
+        # Walls, coins and delays come first. An additional input marks the cells with a button.
         inputs = [*names[:3], "button", *names[3:]]
         rows = layout.rotated.tolist()
-        turned = [{name: layout.planes[at] for name, at in zip(layout.planes, row, strict=True)} for row in rows]
-        channels = [[inputs.index(made_from.get(name, name)) for name in inputs] for made_from in turned]
+        channels = []
+        for row in rows:
+            source = {name: layout.planes[plane] for name, plane in zip(layout.planes, row, strict=True)}
+            channels.append([inputs.index(source.get(name, name)) for name in inputs])
         patches = torch.tensor(channels).unsqueeze(-1) * 9 + symmetries.inputs.cpu().unsqueeze(1)
         self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
         self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
         self.layers = nn.ModuleList([_Layer(symmetries, self.units, activation) for _ in range(size.depth)])
-        self.kept_maps: Any = None
-        """While encodings are kept, the sums of maps in ascending order, and their encodings, if there are any yet."""
+        self.map_cache: Any = None
+        """The hashes of encoded maps in ascending order with their encodings, or () before; None: not cached."""
 
     def once(self, maps: Tensor) -> tuple[Tensor, Tensor]:
-        """Encode equal maps once; return encodings, and the index of that of each map [n]."""
-        sums, group = sums_of(maps).unique(return_inverse=True)
+        """Encode equal maps once; return the encodings, and the index of the encoding of each map [n]."""
+        hashes, group = map_hashes(maps).unique(return_inverse=True)
         rows = torch.arange(len(group), device=group.device)
-        distinct = torch.empty_like(rows[: len(sums)]).scatter_(0, group, rows)  # one row of each map
-        if self.kept_maps is None:
+        distinct = torch.empty_like(rows[: len(hashes)]).scatter_(0, group, rows)  # one row of each map
+        if self.map_cache is None:
             return self.encode(maps, distinct), group
-        before: tuple[Tensor, Any] = self.kept_maps or (sums[:0], None)
-        known, kept = before
-        new = ~torch.isin(sums, known)
+        earlier: tuple[Tensor, Any] = self.map_cache or (hashes[:0], None)
+        cached, cache = earlier
+        new = ~torch.isin(hashes, cached)
         encodings = self.encode(maps, distinct) if torch.is_grad_enabled() else None
         if new.any():
             added = self.encode(maps, distinct[new]) if encodings is None else encodings[new].detach()
-            known, order = torch.cat((known, sums[new])).sort()
-            kept = added if kept is None else torch.cat((kept, added))[order]
-            self.kept_maps = known, kept
+            cached, order = torch.cat((cached, hashes[new])).sort()
+            cache = added if cache is None else torch.cat((cache, added))[order]
+            self.map_cache = cached, cache
         if encodings is not None:
             return encodings, group
-        return kept, torch.searchsorted(known, sums)[group]
+        return cache, torch.searchsorted(cached, hashes)[group]
 
     def keep(self) -> None:
         super().keep()
-        self.kept_maps = ()
+        self.map_cache = ()
 
     def forget(self) -> None:
         super().forget()
-        self.kept_maps = None
+        self.map_cache = None
 
-    def encode(self, maps: Tensor, chosen: Tensor) -> Tensor:
-        """Return the encodings of the chosen maps [m]."""
-        rows = filled_up(chosen, precision_in_use(maps.device), by=16)
-        return self(maps[rows])[: len(chosen)]
+    def encode(self, maps: Tensor, index: Tensor) -> Tensor:
+        """Return the encodings of the maps with these indices [m]."""
+        rows = padded_rows(index, precision_in_use(maps.device), by=16)
+        return self(maps[rows])[: len(index)]
 
     def rotated(self) -> Tensor:
         """Return the permutations [|G|, width] of a cell's encoding: element h maps block h⁻¹g to block g."""
@@ -176,7 +177,8 @@ class MapEncoder(Built):
 
     def build(self) -> tuple[Tensor, Tensor]:
         """Return the kernels and biases of the first layer."""
-        kernels = columns_of(self.first, self.patches).movedim(1, 0).flatten(0, 1).unflatten(-1, (3, 3))
+        kernels = columns_of(self.first, self.patches).movedim(1, 0)  # [|G|, units, inputs, 9]
+        kernels = kernels.flatten(0, 1).unflatten(-1, (3, 3))  # [width, inputs, 3, 3]
         return kernels, self.first_bias.repeat(len(self.cells))
 
     def forward(self, maps: Tensor) -> Tensor:
@@ -192,8 +194,8 @@ class MapEncoder(Built):
         return (encoding * _scale(encoding)).flatten(2)
 
 
-class _Layer(Built):
-    """A residual layer: what the surrounding 3 × 3 cells add to the encoding of each cell [M, C, H, W]."""
+class _Layer(CachedWeights):
+    """A residual layer: the contribution of 3 × 3 cells to the encoding of the central one [M, C, H, W]."""
 
     between: Tensor
     cells: Tensor
@@ -210,7 +212,7 @@ class _Layer(Built):
         self.mixed = nn.Parameter(orthogonal(units, order * units, 0.5))
 
     def build(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the kernels and biases of 3 × 3 cells, and those of single cells."""
+        """Return the kernels and biases of the 3 × 3 convolution, and the kernels of the 1 × 1 convolution."""
         order, units = len(self.between), len(self.gain)
         # From block h to block g: the weights of g⁻¹h, rotated and reflected by g.
         blocks = columns_of(self.around.unflatten(-1, (order, -1, 9)) * self.gain.unsqueeze(-1), self.between)
@@ -225,5 +227,5 @@ class _Layer(Built):
 
 
 def _scale(encoding: Tensor) -> Tensor:
-    """Return the factors [M, 1, H, W] that scale an encoding to a mean square of 1 over the channels of each cell."""
+    """Return the factors [M, 1, H, W] that normalise the mean square over the channels of each cell to 1."""
     return torch.rsqrt(encoding.square().mean(1, keepdim=True) + SMALL)

@@ -1,7 +1,7 @@
-"""An MLP, with convolutions for the images of an environment, whose features join the other numbers.
+"""An MLP on an environment's observation, with convolutions for its images.
 
-Without an image it is the MLP, weight for weight. An image is an entry with three dimensions, of which the smallest of
-the first and the last is that of the channels: [height, width, channels] or [channels, height, width].
+Without an image it is the MLP, weight for weight. An image is an entry with three dimensions, [height, width, channels]
+or [channels, height, width]; the smaller one of the first and the last dimension is taken to be the channels.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from drest_torch.algos.networks.base import Flat, NetworkSize, Shape, Signature,
 
 CHANNELS = (16, 32)
 LARGE = 24
-"""An image of more rows or columns is read with steps of two."""
+"""Images with more rows or columns are convolved with a stride of two."""
 
 
 class Entries(nn.Module):
-    """Images through convolutions, everything else as it is, and an MLP on both."""
+    """An MLP on the features of images, from convolutions, and on all other entries."""
 
     def __init__(self, signature: Signature, size: NetworkSize) -> None:
         super().__init__()
@@ -36,10 +36,10 @@ class Entries(nn.Module):
         return self.mlp(self._features(inputs))
 
     def _features(self, inputs: Tensor) -> Tensor:
-        parts = inputs.split([*self.sizes, inputs.shape[1] - sum(self.sizes)], dim=-1)
-        return torch.cat(
-            [self.images[str(i)](part) if str(i) in self.images else part for i, part in enumerate(parts)], -1
-        )
+        parts = list(inputs.split([*self.sizes, inputs.shape[1] - sum(self.sizes)], dim=-1))
+        for name, image in self.images.items():
+            parts[int(name)] = image(parts[int(name)])
+        return torch.cat(parts, -1)
 
 
 class _Image(nn.Module):
@@ -51,9 +51,9 @@ class _Image(nn.Module):
         channels, *sides = (shape[2], shape[0], shape[1]) if self.last else shape
         step = 2 if max(sides) > LARGE else 1
         layers: list[nn.Module] = []
-        for wide in CHANNELS:
-            layers += [nn.Conv2d(channels, wide, 3, stride=step, padding=1), size.new_activation()]
-            channels = wide
+        for outputs in CHANNELS:
+            layers += [nn.Conv2d(channels, outputs, 3, stride=step, padding=1), size.new_activation()]
+            channels = outputs
         self.layers = nn.Sequential(*layers, nn.Flatten())
 
     def forward(self, rows: Tensor) -> Tensor:

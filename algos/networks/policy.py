@@ -1,7 +1,7 @@
-"""Policies and critics. A policy sees an observation and its private bits, and nothing else.
+"""Policies and critics. A policy sees only an observation and its private bits.
 
-The inputs of a policy limit what it can depend on. The paper's argument rests on mini-episodes that the policy cannot
-tell apart, so only the critic sees the counts of the meta-episode.
+The paper's argument rests on mini-episodes that the policy cannot tell apart, so only the critic sees the counts of the
+meta-episode.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.algos.networks import NETWORKS
-from drest_torch.algos.networks.base import Built, Flat, NetworkSize, Signature, Symmetries, requirements
+from drest_torch.algos.networks.base import CachedWeights, Flat, NetworkSize, Signature, Symmetries, requirements
 
 PRIVATE_SCALE = 4.0
-"""Networks see private bits, from 0 to 1, as numbers from -LOUD to LOUD. A policy can act on a bit only if the bit
-changes its logits. Acting differently on 0 and 1 pays from the start, but little while the actions hardly differ."""
+"""Networks see private bits, 0 or 1, as numbers -PRIVATE_SCALE or PRIVATE_SCALE. A policy can act on a bit only if the
+bit changes its logits. Acting differently on 0 and 1 pays from the start, but little while the actions hardly
+differ."""
 
 
 class _Network(nn.Module):
-    """A network of the kind that ``size`` names; on top of a policy's, if one is given and the kind can be built so."""
+    """A network of the kind that ``size`` names, built on the network of a ``policy`` if the kind supports it."""
 
     def __init__(
         self, signature: Signature, size: NetworkSize, private_bits: int, policy: Policy | None = None
@@ -35,10 +36,10 @@ class _Network(nn.Module):
         else:
             self.net = kind.build(signature, size)
         self.private_bits = private_bits
-        self.builds = [part for part in self.net.modules() if isinstance(part, Built)]
-        """The parts that can keep what they build while weights do not change."""
+        self.builds = [part for part in self.net.modules() if isinstance(part, CachedWeights)]
+        """The parts with a cache of weights."""
         self.rounds_inputs = getattr(self.net, "rounds_inputs", False)
-        """Whether observations are first of all factors of a product, which may be rounded before."""
+        """True if observations first enter a matrix product, so that they may be rounded before it."""
         self.memory, self.reads_maps = memory_of(self.net), requirements(size.network).reads_maps
 
     def forward(
@@ -48,9 +49,9 @@ class _Network(nn.Module):
         context: Tensor | None = None,
         index: Tensor | None = None,
     ) -> Tensor:
-        """Return the outputs; if there is a memory, what was read, for `recall`.
+        """Return the outputs, or, for a network with a memory, the encodings for `recall`.
 
-        With an ``index`` [n], observation and private bits of n are those that it names; the ``context`` [n, …] is not.
+        An ``index`` [n] selects the rows of observation and private bits for n steps, but not those of ``context``.
         """
         private = scale_private_bits(private_bits) if private_bits is not None and self.private_bits else None
         if index is not None and context is not None and isinstance(self.net, Flat) and self.net.begins_linear:
@@ -62,21 +63,21 @@ class _Network(nn.Module):
         return outputs if self.memory else self.finished(outputs)
 
     def recall(self, *read: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs and the memory that follow from what was read, as the network does."""
+        """Return the outputs and the memory after these encodings."""
         outputs, memory = self.net.recall(*read)
         return self.finished(outputs), memory
 
     def finished(self, outputs: Tensor) -> Tensor:
-        """Return the outputs from those of the network."""
+        """Return the outputs, given those of the network."""
         raise NotImplementedError
 
 
 class Policy(_Network):
-    """A policy from observations [n, *shape] and, if it has any, private bits [n, noise] to outputs [n, A].
+    """A policy from observations [n, *shape] and any private bits [n, bits] to outputs [n, A].
 
-    The outputs are the logits of actions, or what another distribution of `drest_torch.algos.distributions` has as its
-    parameters. Those of an untrained policy are about 0, or about the ``offset`` [A]. What else is ``seen`` is that of
-    the `Signature`.
+    The outputs are the logits of actions, or the parameters of another distribution of
+    `drest_torch.algos.distributions`. An untrained policy's outputs are about 0, or about the ``offset`` [A]. Other
+    keyword arguments are passed to `Signature`.
     """
 
     offset: Tensor | None
@@ -89,9 +90,9 @@ class Policy(_Network):
         *,
         private_bits: int = 0,
         offset: Tensor | None = None,
-        **seen: Any,
+        **inputs: Any,
     ) -> None:
-        signature = Signature(shape, further=private_bits, outputs=num_actions, last_gain=0.01, **seen)
+        signature = Signature(shape, further=private_bits, outputs=num_actions, last_gain=0.01, **inputs)
         super().__init__(signature, size, private_bits)
         self.register_buffer("offset", offset, persistent=False)
 
@@ -100,11 +101,10 @@ class Policy(_Network):
 
 
 class Critic(_Network):
-    """A critic from observations, the policy's private bits, and features of the meta-episode [n, context] to values
-    [n].
+    """A critic from observations, the policy's private bits, and features of the meta-episode [n, context] to values.
 
-    A network with a function ``build_critic`` builds it on top of the ``policy``, if one is given. What else is
-    ``seen`` is that of the `Signature`.
+    A network with a function ``build_critic`` builds it on the network of the ``policy``. Other keyword arguments are
+    passed to `Signature`.
     """
 
     def __init__(
@@ -116,10 +116,10 @@ class Critic(_Network):
         context: int = 0,
         symmetries: Symmetries | None = None,
         policy: Policy | None = None,
-        **seen: Any,
+        **inputs: Any,
     ) -> None:
-        seen["symmetries"] = None if symmetries is None else symmetries.of_a_value()
-        signature = Signature(shape, further=private_bits + context, outputs=1, last_gain=1.0, **seen)
+        inputs["symmetries"] = None if symmetries is None else symmetries.of_a_value()
+        signature = Signature(shape, further=private_bits + context, outputs=1, last_gain=1.0, **inputs)
         super().__init__(signature, size, private_bits, policy)
 
     def finished(self, outputs: Tensor) -> Tensor:
@@ -127,28 +127,28 @@ class Critic(_Network):
 
 
 def memory_of(network: Any) -> int:
-    """Return how many numbers a network remembers from step to step: 0 unless it is recurrent."""
+    """Return the size of a network's memory: 0 unless it is recurrent."""
     return getattr(network, "memory", 0)
 
 
 @contextmanager
 def weights_unchanged(*networks: nn.Module | None) -> Iterator[None]:
-    """Keep the encodings of maps and the weights that are built from others; no weight must change meanwhile."""
-    kept = []
+    """Cache the encodings of maps and built weights; within the context no parameter may change."""
+    caching = []
     for network in networks:
         for part in getattr(network, "builds", ()):
-            if part.kept is None:
+            if part.cache is None:
                 part.keep()
-                kept.append(part)
+                caching.append(part)
     try:
         yield
     finally:
-        for part in kept:
+        for part in caching:
             part.forget()
 
 
 def scale_private_bits(private_bits: Tensor) -> Tensor:
-    """Return private bits scaled as networks see them."""
+    """Return private bits, scaled as inputs of networks."""
     return PRIVATE_SCALE * (2 * private_bits - 1)
 
 

@@ -1,7 +1,7 @@
 """The precision of a network's products: float32, or bfloat16, in which recent processors and GPUs multiply faster.
 
-Weights, advantages, losses and evaluation are float32 in any case. What a network does in between is under
-`torch.autocast`, which rounds the factors of matrix products and convolutions to bfloat16 and adds up in float32.
+Weights, advantages, losses and evaluation are always float32. Networks run under `torch.autocast`, which rounds the
+factors of matrix products and convolutions to bfloat16 and accumulates in float32.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from drest_torch.errors import ConfigError
 
 AUTO, FLOAT32, BFLOAT16 = PRECISIONS = ("auto", "float32", "bfloat16")
 WIDE = 128
-"""With layers of at least so many units bfloat16 is faster; in narrower ones rounding takes more time than it gains."""
+"""The width of layers from which bfloat16 is faster; in narrower layers rounding costs more time than it saves."""
 
 
 def chosen_precision(name: str, device: torch.device, width: int) -> str:
-    """Return the precision for layers of this width: ``auto`` is bfloat16 where the device is faster with it."""
+    """Return the precision for layers of this width; resolve ``auto`` to bfloat16 if the device is faster with it."""
     if name != AUTO:
         return name
     if width >= WIDE and supports_bfloat16(device):
@@ -29,7 +29,7 @@ def chosen_precision(name: str, device: torch.device, width: int) -> str:
 
 
 def refuse_slow(name: str, device: torch.device) -> None:
-    """Refuse bfloat16 on a device that has no instructions for it."""
+    """Refuse bfloat16 on a device without instructions for it."""
     if name == BFLOAT16 and not supports_bfloat16(device):
         raise ConfigError(
             f"precision={name}, and the {device.type} of this machine multiplies more slowly in it than in float32; "
@@ -54,14 +54,14 @@ def computing(precision: torch.dtype, device: torch.device) -> AbstractContextMa
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return the type of the factors of products in the precision of this name."""
+    """Return the type of the factors of products in this precision."""
     if name == BFLOAT16:
         return torch.bfloat16
     return torch.float32
 
 
 def widened(values: Tensor) -> Tensor:
-    """Return what a network has computed, as float32 if it is bfloat16."""
+    """Return the outputs of a network, converted from bfloat16 to float32."""
     if values.dtype == torch.bfloat16:
         return values.float()
     return values
@@ -74,11 +74,11 @@ def precision_in_use(device: torch.device) -> torch.dtype:
     return torch.float32
 
 
-def filled_up(number: Tensor, precision: torch.dtype, *, by: int = 128) -> Tensor:
-    """Return the numbers [n] of rows; in bfloat16 the last one follows until their count is a round one.
+def padded_rows(number: Tensor, precision: torch.dtype, *, by: int = 128) -> Tensor:
+    """Return the numbers [n] of rows; in bfloat16, repeat the last one until their count is round.
 
-    A processor's library makes a kernel for each new count of rows, which takes longer than most products. Round are
-    the multiples of ``by``, and of a sixteenth of the next power of two.
+    The processor's library compiles a kernel for each new count of rows, which takes longer than most products. Round
+    counts are multiples of ``by`` and of a sixteenth of the next power of two.
     """
     count = len(number)
     if precision != torch.bfloat16 or count == 0:

@@ -1,7 +1,7 @@
-"""A recurrent network: an MLP reads each step, a GRU remembers the steps of a meta-episode, and a layer acts on both.
+"""A recurrent network: an MLP encodes each step, a GRU carries a memory through a meta-episode, a layer outputs logits.
 
-The memory is empty at the start of a meta-episode, when the environment is reset. The soft reset of a mini-episode
-leaves it as it is. Nothing is learned from what a slot does while it waits for others, and a reset follows.
+The memory is empty at the start of a meta-episode, when the environment is reset; the soft reset of a mini-episode
+preserves it. The steps of a slot that waits for other slots are not trained on, and a reset follows them.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ REQUIRES = Requirements(min_depth=1, remembers=True)
 
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
-    """Build the network: ``size.depth`` hidden layers that read, and a memory, all of ``size.width`` units."""
+    """Build the network: an encoder of ``size.depth`` hidden layers, and a memory, all of ``size.width`` units."""
     return Recurrent(signature, size)
 
 
 class Recurrent(Flat):
-    """A network that reads the inputs of each step (`forward`), and goes on from its memory with them (`recall`)."""
+    """A network that encodes the inputs of each step (`forward`) and updates its memory with them (`recall`)."""
 
     def __init__(self, signature: Signature, size: NetworkSize) -> None:
         super().__init__(signature, nn.Sequential(*hidden(signature.inputs, size)))
         self.memory = size.width
         self.gru = GRUModule(
-            size.width, size.width, in_keys=["read", "memory", "is_init"], out_keys=["known", ("next", "memory")]
+            size.width, size.width, in_keys=["read", "memory", "is_init"], out_keys=["hidden", ("next", "memory")]
         )
         self.head = linear(size.width, signature.outputs, signature.last_gain)
 
     def recall(self, read: Tensor, is_init: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the outputs [n, O] for what was read [n, width], and what is remembered after it.
+        """Return the outputs [n, O] for encodings [n, width], and the memory after them.
 
-        ``memory`` [n, 1, width] is that of n slots before one step. Without it the rows are whole sequences of steps,
-        one after the other; ``is_init`` [n, 1] says where each begins.
+        ``memory`` [n, 1, width] belongs to n slots before one step. Without it the rows are concatenated sequences of
+        steps, whose first steps ``is_init`` [n, 1] marks.
         """
         if memory is not None:
             return self._one_step(read, is_init, memory)
         steps = TensorDict({"read": read, "is_init": is_init}, [len(read)])
         with set_recurrent_mode(True):
             steps = self.gru(steps)
-        return self.head(steps["known"]), steps["next", "memory"]
+        return self.head(steps["hidden"]), steps["next", "memory"]
 
     def _one_step(self, read: Tensor, is_init: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what `GRUModule` does for one step of each slot, to the last bit but without its overhead."""
+        """Return the result of `GRUModule` for one step of each slot, bit for bit but without its overhead."""
         gru = self.gru.gru
         before = torch.where(is_init, 0.0, memory.squeeze(1))
         weights = (gru.weight_ih_l0, gru.weight_hh_l0, gru.bias_ih_l0, gru.bias_hh_l0)
-        known = torch.gru_cell(read, before, *weights)
-        return self.head(known), known.unsqueeze(1)
+        after = torch.gru_cell(read, before, *weights)
+        return self.head(after), after.unsqueeze(1)

@@ -1,4 +1,4 @@
-"""The specification of a policy: what its network is and what it sees. With its weights, it is all of the policy."""
+"""The specification of a policy: its network and its observation. Specification and weights define the policy."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.limits import limited, limits_of
 
 TABLE = "table"
-"""The network of `drest_torch.algos.tabular`, which is made with its algorithm and cannot be chosen by name."""
+"""The network of `drest_torch.algos.tabular`, which no configuration can choose by name."""
 MOST_INPUTS = 1 << 24
-"""The most numbers in one observation of a policy that is loaded."""
+"""The largest size of an observation of a loaded policy."""
 MAX_PRIVATE_BITS = 10
-"""Exact evaluation goes through all 2^n settings of n bits."""
+"""The limit of private bits: exact evaluation enumerates all 2^n settings of n bits."""
 FORMER_KEYS = ("private_kind", "private_draws")
-"""The keys of a policy that earlier versions wrote."""
+"""Keys of a policy that only earlier versions wrote."""
 MOST_VALUES = 100_000
-"""The most values in a list or a mapping of a specification."""
+"""The largest length of a list or a mapping of a specification."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MapView:
-    """What a policy sees of gridworlds."""
+    """The observation of a policy in gridworlds."""
 
     kind: ClassVar[str] = "maps"
     offset: ClassVar[tuple[float, ...]] = ()
@@ -33,20 +33,20 @@ class MapView:
     observation: str
     """A name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`."""
     planes: tuple[str, ...]
-    """The planes of a map that are shown, by name and in this order; the vector observation has none."""
+    """The planes of an observation, by name and in this order; the vector observation has none."""
     rows: int = limited(at_least=1, at_most=1024)
     """The rows of the largest map in training; smaller maps are padded with wall."""
     columns: int = limited(at_least=1, at_most=1024)
     """The columns of the largest map in training."""
     time_steps: int = limited(at_least=1, at_most=65_536)
-    """The steps of the time left that the policy can tell apart."""
+    """The number of values of the time left that the policy distinguishes."""
     features: tuple[str, ...]
-    """The features of levels that are shown whether a level has them or not."""
+    """The features of levels that observations show in every level, present or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowView:
-    """What a policy sees of any other environment, as one row of numbers, and how it acts there."""
+    """The observation of a policy in any other environment, a row of numbers, and its actions."""
 
     kind: ClassVar[str] = "environment"
 
@@ -55,7 +55,7 @@ class RowView:
     actions: Mapping[str, Any]
     """The kind of actions, as `drest_torch.algos.distributions.ActionKind.record` writes it."""
     offset: tuple[float, ...]
-    """What is added to the outputs of the network."""
+    """The offset of the network's outputs."""
 
 
 VIEWS: dict[str, type[MapView | RowView]] = {view.kind: view for view in (MapView, RowView)}
@@ -63,7 +63,7 @@ VIEWS: dict[str, type[MapView | RowView]] = {view.kind: view for view in (MapVie
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySpec:
-    """What a policy is, and what it sees."""
+    """The network of a policy and its observation."""
 
     network: str
     """A name in `drest_torch.algos.networks.NETWORKS`, a module of the user's own, or `TABLE`."""
@@ -74,17 +74,17 @@ class PolicySpec:
     shape: tuple[int, ...]
     """The shape of one observation."""
     scale: tuple[float, ...]
-    """The factors that bring an observation to about 1: one for all its numbers, or one for each plane."""
+    """The factors that scale an observation to about 1: one for all its numbers, or one for each plane."""
     outputs: int = limited(at_least=1, at_most=65_536)
     sees: MapView | RowView
 
     def record(self) -> dict[str, Any]:
-        """Return the specification as a JSON value, which `of` reads."""
+        """Return the specification as a JSON value for `of`."""
         return asdict(self) | {"sees": {self.sees.kind: asdict(self.sees)}}
 
     @classmethod
     def of(cls, record: Any) -> PolicySpec:
-        """Return the specification that a JSON value states; a `ValueError` says what is wrong with a stranger's."""
+        """Return the specification of a JSON value; raise a `ValueError` for an invalid one."""
         values = checked_values(cls, record, former=FORMER_KEYS)
         if values["private_bits"] and record.get("private_kind", "bits") != "bits":
             raise ValueError(f"private_kind is {record['private_kind']!r:.40}, and this version has private bits alone")
@@ -101,9 +101,9 @@ class PolicySpec:
 
 
 def checked_values(kind: Any, record: Any, *, former: Collection[str] = ()) -> dict[str, Any]:
-    """Return the values of a dataclass that a JSON object states: all of its fields, of their types, within limits.
+    """Return the values of a dataclass in a JSON object; raise for missing, unknown, mistyped and excessive values.
 
-    Keys are ignored that only a ``former`` version wrote.
+    ``former`` keys of earlier versions are ignored.
     """
     if not isinstance(record, dict):
         raise ValueError(f"{kind.__name__} is {record!r:.40}")
@@ -123,14 +123,14 @@ def checked_values(kind: Any, record: Any, *, former: Collection[str] = ()) -> d
 
 
 def _as_tuples(value: Any, hint: Any) -> Any:
-    """Return a JSON value with a tuple wherever its field has one."""
+    """Return a JSON value, with tuples in place of lists where its type has them."""
     if get_origin(hint) is Mapping:
         return {name: _as_tuples(inner, get_args(hint)[1]) for name, inner in value.items()}
     return tuple(value) if get_origin(hint) is tuple else value
 
 
 def _has_type(value: Any, hint: Any) -> bool:
-    """Return whether a JSON value has the type of a field; a list stands for a tuple."""
+    """Return True if a JSON value has the type of a field; a list stands for a tuple."""
     container, arguments = get_origin(hint), get_args(hint)
     if container in (Union, UnionType):
         return any(_has_type(value, argument) for argument in arguments)

@@ -1,4 +1,4 @@
-"""The policy of the tabular algorithm. It is no network to choose: `drest_torch.algos.tabular` trains it."""
+"""The policy of the tabular algorithm, `drest_torch.algos.tabular`; a configuration cannot choose it as a network."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from torch import Tensor, nn
 
 
 class TablePolicy(nn.Module):
-    """A table of action logits with a row for each observation [x, y, c…, b…], as a `VectorObservation` has them.
+    """A table of action logits with a row for each `VectorObservation` [x, y, c…, b…].
 
-    The index of a row is the cell, counted row by row, followed by a bit for each coin and button, which is 1 once the
+    The index of a row consists of the cell, counted row by row, and of a bit for each coin and button: 1 once the
     object is taken.
     """
 

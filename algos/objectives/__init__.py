@@ -1,4 +1,4 @@
-"""What exact gradients climb, by name: each is a module with a class ``Objective`` and a dataclass ``Config``."""
+"""A registry of training objectives: modules with a class ``Objective`` and a dataclass ``Config``."""
 
 from drest_torch.registry import Registry
 

@@ -1,4 +1,4 @@
-"""The base class of objectives: a number for each level, from what a policy comes to there."""
+"""The base class of objectives, which map the outcome of a policy in a level to a number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class PolicyOutcome:
-    """What a policy comes to in B levels with at most K lengths."""
+    """The outcome of a policy in B levels with at most K lengths."""
 
     probability: Tensor
     """[B, K] P(L = l), padded with 0"""
@@ -37,20 +37,20 @@ class PolicyOutcome:
     num_lengths: Tensor
     """[B] k"""
     by_luck: Tensor
-    """[B] whether anything in the level depends on luck"""
+    """[B] True for levels with luck"""
     reward: Reward
-    """the rule that pays mini-episodes"""
+    """The reward of mini-episodes"""
     credit: str
     """``mini`` or ``meta``"""
     by_lottery: Callable[[], tuple[Tensor, Tensor, Tensor]]
-    """→ how often each lottery of a level is entered under each setting of the private bits [Z, C, B], and its P(L = l)
-    and E[C | L = l] [C, B, K]"""
+    """→ the probability of entering each lottery of a level under each setting of the private bits [Z, C, B], and its
+    P(L = l) and E[C | L = l] [C, B, K]"""
     divergence: Callable[[str], Tensor]
     """reference (`kl.REFERENCES`) → the divergence of the policy's trajectories from it [B]"""
 
     @property
-    def given(self) -> Tensor:
-        """E[C | L = l] [B, K]; 0 for a length that is never taken."""
+    def coins_given_length(self) -> Tensor:
+        """E[C | L = l] [B, K]; 0 for a length that is never chosen."""
         possible = self.probability > 0
         return torch.where(possible, self.coins, 0) / torch.where(possible, self.probability, 1)
 
@@ -61,78 +61,78 @@ class PolicyOutcome:
 
     @property
     def usefulness(self) -> Tensor:
-        """[B]"""
-        return usefulness(self.probability, self.given, self.best_return.to(self.coins.dtype))
+        """Usefulness [B]."""
+        return usefulness(self.probability, self.coins_given_length, self.best_return.to(self.coins.dtype))
 
 
 @dataclass(frozen=True)
-class Played:
-    """M mini-episodes that were played, neighbours of a group side by side on one level."""
+class EpisodeBatch:
+    """M sampled mini-episodes in groups; the mini-episodes of a group are neighbours and share a level."""
 
     coins: Tensor
     """[M]"""
     share: Tensor
-    """[M] the coins ÷ m of the length, or the coins, as the reward has it"""
+    """[M] the coins ÷ m of the length, or the coins if the reward does not divide by m"""
     column: Tensor
-    """[M] which of the level's lengths it had"""
+    """[M] the index of its length among the level's lengths"""
     alike: Tensor
-    """[M] how many others of its group had the same length"""
+    """[M] the number of others in its group with the same length"""
     others: int
-    """g − 1, how many others a group has"""
+    """g − 1, the number of others in a group"""
     num_lengths: Tensor
     """[M] k of its level"""
     log_prob: Tensor
     """[M] the sum of the log-probabilities of its actions"""
     steps: Tensor
-    """[M] their number"""
+    """[M] the number of its actions"""
 
     def surprise(self) -> Tensor:
-        """Return −log2 P of its length [M], P estimated from the others of the group alone: no one counts itself.
+        """Return −log2 P of its length [M], with P estimated from the others of the group.
 
         Half a mini-episode is added to each length, so that P is never 0.
         """
         return -((self.alike + 0.5) / (self.others + self.num_lengths / 2)).log2()
 
     def entropy(self) -> Tensor:
-        """Return an estimate of the entropy of its group's lengths in bits [M], by Miller and Madow.
+        """Return the Miller-Madow estimate of the entropy of its group's lengths in bits [M].
 
-        It may exceed log2 k. That of the shares alone is too small by about (k − 1) / 2g nats, so that a bound near
-        log2 k would never be met.
+        The estimate may exceed log2 k. The plug-in estimate is too small by about (k − 1) / 2g nats, so a constraint
+        near log2 k could never be met with it.
         """
         size = self.others + 1
-        own = (self.alike + 1) / size  # the mean of −log2 of its own share is the group's entropy
-        found = 1 / (self.alike + 1)  # their sum is the number of lengths that occur
-        bits, occur = (each.reshape(-1, size) for each in (-own.log2(), found))
-        biased = bits.mean(-1, keepdim=True) + (occur.sum(-1, keepdim=True) - 1) / (2 * size * math.log(2))
-        return biased.expand_as(bits).flatten()
+        share = (self.alike + 1) / size  # the group's entropy is the mean of −log2 of these
+        weight = 1 / (self.alike + 1)  # sums to the number of lengths that occur
+        bits, occur = -share.log2().reshape(-1, size), weight.reshape(-1, size)
+        corrected = bits.mean(-1, keepdim=True) + (occur.sum(-1, keepdim=True) - 1) / (2 * size * math.log(2))
+        return corrected.expand_as(bits).flatten()
 
 
 class Objective(ABC):
-    """What a policy is trained to make large."""
+    """A function of a policy's outcomes that training maximises."""
 
     def __init__(self, config: Any) -> None:
         self.config = config
 
     @abstractmethod
     def value(self, outcome: PolicyOutcome) -> Tensor:
-        """Return the value of each level [B], of a size of about 1; its gradient trains the policy.
+        """Return the value of each level [B], of magnitude 1; its gradient trains the policy.
 
-        It is called once for an update, so that an objective with a state of its own can move it.
+        It is called once in an update, so an objective may update a state of its own.
         """
 
     def can_be_sampled(self) -> bool:
-        """Return whether mini-episodes can be paid (`pay`), so that it can be learned without a model."""
+        """Return True if the objective can be optimised from samples, as it implements `pay`."""
         return type(self).pay is not Objective.pay
 
-    def pay(self, played: Played) -> Tensor:
-        """Return the reward of each mini-episode [M], of which the policy's gradient is an estimate of the value's.
+    def pay(self, played: EpisodeBatch) -> Tensor:
+        """Return the reward of each mini-episode [M]; its policy gradient is an estimate of the gradient of `value`.
 
-        As `value`, it is called once for each round of mini-episodes.
+        It is called once for each round of mini-episodes.
         """
         raise NotImplementedError
 
     def metrics(self) -> dict[str, Tensor]:
-        """Return what is to be logged of the objective's state."""
+        """Return the metrics of the objective's state."""
         return {}
 
     def tensors(self) -> dict[str, Tensor]:

@@ -10,10 +10,10 @@ Config = base.ObjectiveConfig
 
 
 class Objective(base.Objective):
-    """The DReST return, or that of another reward, in closed form."""
+    """The expected return of the DReST reward, or of another one, in closed form."""
 
     def value(self, outcome: base.PolicyOutcome) -> Tensor:
-        """Return the expected return [B]; with credit within the mini-episode the discounts are constants."""
+        """Return the expected return [B]; with mini-episode credit its gradient takes the discounts as constants."""
         reward = outcome.reward
         preliminary = reward.preliminary(outcome.coins, outcome.best_return.to(outcome.coins.dtype))
         expected = reward.expected_return(outcome.probability, preliminary, outcome.num_lengths, credit=outcome.credit)

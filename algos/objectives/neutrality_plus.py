@@ -1,8 +1,8 @@
-"""Neutrality+ where luck plays a part, and the reward elsewhere.
+"""Neutrality+ on levels with luck, and the return of the reward on the others.
 
-Neutrality+ is the mean over lengths of E[C | L = l] / m(l), in which a likely length counts no more than a rare one. To
-make a length more likely is therefore worth nothing, and an agent trained with it pays nothing for that. But it leaves
-the lengths' probabilities open, so levels without luck have the return of the reward (DReST) instead.
+Neutrality+ is the mean over lengths of E[C | L = l] / m(l), with the same weight for likely and rare lengths. An agent
+trained with it gains nothing from making a length more likely, and pays nothing for that. As Neutrality+ leaves the
+probabilities of lengths open, levels without luck use the return of the reward (DReST) instead.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Config(base.ObjectiveConfig):
     """The settings of Neutrality+."""
 
     where: str = limited(choices=("luck", "everywhere"), default="luck")
-    """The levels that have it: luck (those in which something depends on luck; the others have the return of the
-    reward), or everywhere."""
+    """Levels with this objective: luck (levels with luck; the others use the return of the reward), or everywhere."""
 
 
 class Objective(base.Objective):
-    """Neutrality+, in levels with luck or in all."""
+    """Neutrality+, on levels with luck or on all."""
 
     def value(self, outcome: base.PolicyOutcome) -> Tensor:
-        # A length that is never taken counts as 0.
-        shares = share_of_best(outcome.given, outcome.best_return.to(outcome.given.dtype))
+        # A length that is never chosen counts as 0.
+        coins = outcome.coins_given_length
+        shares = share_of_best(coins, outcome.best_return.to(coins.dtype))
         flat = shares.sum(-1) / outcome.num_lengths
         if self.config.where == "everywhere":
             return flat

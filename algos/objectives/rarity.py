@@ -1,7 +1,7 @@
-"""A bonus for lengths that were seldom chosen of late: w / √n, as count-based exploration has it.
+"""A bonus for rare lengths, w / √n, as in count-based exploration.
 
-n is one more than how many of the g − 1 others of a group have the length. In closed form it is the mean over what the
-others do, and a constant to the gradient, as a bonus that was paid.
+Among the g − 1 others of a group, n − 1 have the same length. In closed form the bonus is its mean over the others'
+lengths, and a constant in the gradient.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Config(base.ObjectiveConfig):
     weight: float = limited(at_least=0, default=1.0)
     """The weight w of the bonus."""
     group: int = limited(at_least=2, default=16)
-    """Mini-episodes of a group, in closed form."""
+    """Mini-episodes in a group, in closed form."""
 
 
 class Objective(base.Objective):
-    """The share of m(l), and a bonus that falls with how often the length is chosen."""
+    """The share of m(l) plus a bonus that decreases with the frequency of the length."""
 
     def value(self, outcome: base.PolicyOutcome) -> Tensor:
         share = outcome.share
@@ -37,6 +37,6 @@ class Objective(base.Objective):
         bonus = (ways * (count + 1).rsqrt()).sum(-1)
         return (share + self.config.weight * outcome.probability * bonus).sum(-1)
 
-    def pay(self, played: base.Played) -> Tensor:
-        """Return the share of m(l) and the bonus [M]; groups have the size that the run gives them."""
+    def pay(self, played: base.EpisodeBatch) -> Tensor:
+        """Return the share of m(l) plus the bonus [M]; the run determines the size of groups."""
         return played.share + self.config.weight * (played.alike + 1).to(played.share).rsqrt()

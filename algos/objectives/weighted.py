@@ -1,7 +1,7 @@
-"""A weighted sum of usefulness and neutrality, or their product: the alternatives that reward the spread directly.
+"""A weighted sum of usefulness and neutrality, or their product: objectives that reward the spread of lengths directly.
 
-The sum U + w · N has its optimum at U = 1 and N = log2 k for every w > 0 wherever lengths are sure; w sets how
-strongly a length is preferred that offers more, or that is not mastered yet. The reward's λ and E play no part.
+Without luck, the sum U + w · N has its optimum at U = 1 and N = log2 k for every w > 0. The smaller w is, the more
+strongly lengths with a larger share of m(l) are preferred before that. The reward's λ and E have no effect.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Config(base.ObjectiveConfig):
     """The settings of the weighted sum."""
 
     weight: float = limited(at_least=0, default=1.15)
-    """The weight w of the spread. Near equal chances of two lengths DReST with λ = 0.9 and E = 64 pulls as hard as w =
-    1.15, with E = 32 as 0.57."""
+    """The weight w of the spread. With two lengths of nearly equal probability, w = 1.15 is as strong as DReST with λ =
+    0.9 and E = 64, and w = 0.57 as with E = 32."""
     spread: str = limited(choices=SPREADS, default="entropy")
     """The spread of lengths: entropy (neutrality in bits) or gini (1 − Σ P(l)²)."""
     product: bool = False
-    """Whether the value is the product of usefulness and neutrality instead."""
+    """True to maximise the product of usefulness and normalised neutrality instead."""
 
 
 class Objective(base.Objective):
-    """Usefulness and the spread of lengths, by a weight."""
+    """The weighted sum of usefulness and the spread of lengths, or the product."""
 
     def value(self, outcome: base.PolicyOutcome) -> Tensor:
         useful = outcome.usefulness
@@ -42,11 +42,11 @@ class Objective(base.Objective):
         return useful + self.config.weight * neutrality(outcome.probability)
 
     def can_be_sampled(self) -> bool:
-        """Return whether it is a sum; a product of means has no reward of a single mini-episode."""
+        """Return True for the sum; the product of two means is not the mean of a mini-episode's reward."""
         return not self.config.product
 
-    def pay(self, played: base.Played) -> Tensor:
-        """Return the share of m(l) and a bonus for rare lengths [M]: w times −log2 P, or −2 P."""
+    def pay(self, played: base.EpisodeBatch) -> Tensor:
+        """Return the share of m(l) plus a bonus for rare lengths [M]: w times −log2 P, or −2 P."""
         if self.config.spread == "gini":
             return played.share - 2 * self.config.weight * played.alike / played.others
         return played.share + self.config.weight * played.surprise()

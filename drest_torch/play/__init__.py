@@ -1,1 +1,1 @@
-"""Where policies play: level sets and environments made from a configuration, and the collector of batches."""
+"""Level sets and environments of a configuration, and the collector of batches."""

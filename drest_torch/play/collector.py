@@ -1,4 +1,4 @@
-"""An environment as a policy plays it, and TorchRL's collector, which collects whole meta-episodes of every slot."""
+"""An environment as policies see it, and a TorchRL collector of whole meta-episodes of every slot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchrl.collectors import Collector
 from torchrl.envs import Compose, EnvBase, Transform
 from torchrl.envs.utils import ExplorationType
 
-from drest_torch.algos.actor import MEMORY, Actor, Once, RecurrentOnce, SeenStates, StateView
+from drest_torch.algos.actor import MEMORY, Actor, ObservationTable, Once, RecurrentOnce, StateView
 from drest_torch.algos.distributions import ActionKind
 from drest_torch.algos.networks.policy import memory_of
 from drest_torch.errors import blaming
@@ -24,25 +24,25 @@ from drest_torch.transforms.base import appended, set_seed, title
 from drest_torch.transforms.on_batches import LogDiscounts
 
 ENDLESS = 1_000_000
-"""Steps after which a batch ends in any case."""
+"""The largest number of steps of a batch."""
 
 
 class Ends(Protocol):
     """Signals that every slot of an environment has played its meta-episode: `GridworldEnv` or `MetaEpisodes`."""
 
     def collection_stopped(self) -> bool:
-        """Return whether the batch is complete; TorchRL's collector asks after each step."""
+        """Return True if the batch is complete; TorchRL's collector calls this after each step."""
 
 
 class MetaEpisodeCollector(Collector):
     """A collector whose batch [slots, time] is one whole meta-episode of every slot.
 
     The slots of the environment wait for one another (``together`` of `GridworldEnv` and `MetaEpisodes`). A batch
-    begins with a reset of all slots, so nothing of one batch is needed for the next. All random numbers of a batch
-    follow from a seed that is drawn from a generator (`collect`).
+    begins with a reset of all slots, so batches do not depend on each other. All random numbers of a batch follow from
+    a seed that `collect` draws from a generator.
 
-    ``most_steps`` limits the time of a batch, and is asked before each: another level set may take longer. A
-    mini-episode that has not ended by then counts for nothing.
+    ``most_steps`` limits the time steps of a batch; it is called before each, as another level set may take longer. A
+    mini-episode that has not ended by then is discarded.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class MetaEpisodeCollector(Collector):
             pre_collect_hook=begin,
         )
         self._most_steps = most_steps
-        self._final_rollout = None  # a collector that is stopped looks for it, also without buffers
+        self._final_rollout = None  # TorchRL's `shutdown` reads it, also without buffers
         if unread:
-            self._compact_next_keys = list(unread)  # the collector leaves these out of every step
+            self._compact_next_keys = list(unread)  # TorchRL's collector drops these from every step
         self._batches = iter(self)
 
     def shutdown(self, *args: Any, close_env: bool = False, **kwargs: Any) -> None:
-        """End the collector. The environment stays open, for whoever made it to close."""
+        """End the collector and leave the environment open; its owner closes it."""
         super().shutdown(*args, close_env=close_env, **kwargs)
 
     def collect(self, rng: torch.Generator) -> TensorDictBase:
-        """Return the next batch; the generator gives its seed."""
+        """Return the next batch, with a seed from the generator."""
         seed = int(torch.randint(2**31, (), generator=rng, device=rng.device))
         set_seed(self.env, seed)
         self.frames_per_batch = self._most_steps()
@@ -96,73 +96,73 @@ class MetaEpisodeCollector(Collector):
 
 @dataclass
 class Environment:
-    """An environment with its transforms, how a policy sees it and acts in it, and how a batch of it is paid."""
+    """An environment with its transforms, the interface to policies, and the reward of batches."""
 
     env: EnvBase
     ends: Ends
     sees: str
-    """The key of what a policy sees."""
+    """The key of a policy's observation."""
     actions: ActionKind
     num_lengths: int
     private_bits: int = 0
     group: int | None = None
-    """The slots of a group, of which minibatches are made; None: steps of all slots are alike."""
+    """The slots of a group, which minibatches do not split; None: minibatches are random steps of all slots."""
     view: StateView | None = None
-    """What policies see of states that are shown as numbers."""
+    """The observations of states, for an environment that shows the numbers of states."""
     drest: DReSTReward | None = None
-    """The transform that pays for batches."""
+    """The transform that computes the reward of batches."""
     shows_counts: bool = False
-    """Whether a critic sees the log of the discount that each length would get."""
+    """True if a critic sees the log of the discount that each length would get."""
     postproc: Compose | None = None
-    """What is done with a collected batch."""
+    """The transforms of a collected batch."""
     most_steps: int = ENDLESS
 
     @property
     def critic_context(self) -> int:
-        """The numbers of the meta-episode that a critic sees besides an observation."""
+        """The number of inputs of a critic about the meta-episode."""
         return self.num_lengths if self.shows_counts else 0
 
-    # ------------------------------------------------------------------------------------ what batches are paid
+    # ------------------------------------------------------------------------------------ the reward of batches
 
     def pay_by(self, drest: DReSTReward, *, shows_counts: bool, further: Sequence[Transform] = ()) -> None:
-        """Pay for collected batches by this transform.
+        """Set the transform that computes the reward of batches, and ``further`` transforms to apply after it.
 
-        With ``shows_counts`` a critic sees the counts. What is ``further`` done with a batch follows.
+        With ``shows_counts`` a critic sees the counts.
         """
-        drest.warns_of_cuts = False  # a collector ends batches with meta-episodes, or gives up what does not end
+        drest.warns_of_cuts = False  # the collector discards incomplete mini-episodes on purpose
         self.drest, self.shows_counts = drest, shows_counts
-        shown = [LogDiscounts(drest)] if shows_counts else []
-        self.postproc = Compose(drest, *shown, *further)
+        counts = [LogDiscounts(drest)] if shows_counts else []
+        self.postproc = Compose(drest, *counts, *further)
 
     def set_reward(self, reward: Reward) -> None:
-        """Pay by this reward from the next batch on."""
+        """Set the reward of the next batches."""
         assert self.drest is not None
         if reward != self.drest.reward:
             self.drest.set_reward(reward)
 
-    # ------------------------------------------------------------------------------------ who plays
+    # ------------------------------------------------------------------------------------ policies and critics
 
     def actor(
         self,
         policy: Callable[..., Tensor],
-        seen: SeenStates | None = None,
+        table: ObservationTable | None = None,
         *,
         precision: torch.dtype = torch.float32,
     ) -> Actor:
-        """Return a policy as TorchRL's actor in this environment, which carries its memory if it has one.
+        """Return a TorchRL actor for a policy in this environment, and give the environment a memory if it needs one.
 
-        To learn it reads what a batch has ``seen``, if the environment shows the numbers of states.
+        For training, the actor reads the observations of a batch from a ``table``, if states are shown as numbers.
         """
-        reads = self._once(policy, seen, acts=True, precision=precision)
+        reads = self._once(policy, table, acts=True, precision=precision)
         transforms = reads.transforms()
         if transforms and MEMORY not in self.env.observation_spec:
             self.env = appended(self.env, *transforms)
         return Actor(reads, self.actions)
 
     def uniform_actor(self) -> Actor:
-        """Return an actor that acts at random, and asks for a delay, if it can, in about half of the mini-episodes."""
+        """Return a random policy's actor; it requests a delay, if it can, in about half of the mini-episodes."""
         outputs = self.untrained_outputs()
-        return self.actor(lambda seen, *others: outputs.to(seen.device).expand(len(seen), -1))
+        return self.actor(lambda observed, *others: outputs.to(observed.device).expand(len(observed), -1))
 
     def untrained_outputs(self) -> Tensor:
         """Return the outputs of an untrained policy [A]."""
@@ -171,22 +171,24 @@ class Environment:
     def value(
         self,
         critic: Callable[..., Tensor] | None,
-        seen: SeenStates | None = None,
+        table: ObservationTable | None = None,
         *,
         precision: torch.dtype = torch.float32,
     ) -> Once | None:
-        """Return a critic as TorchRL's value network in this environment, as `actor` does."""
+        """Return a TorchRL value network for a critic in this environment, with the ``table`` of `actor`."""
         if critic is None:
             return None
-        return self._once(critic, seen, counts=self.shows_counts, precision=precision)
+        return self._once(critic, table, counts=self.shows_counts, precision=precision)
 
-    def _once(self, network: Callable[..., Tensor], seen: SeenStates | None, **how: Any) -> Once:
-        view = seen if self.view is not None and seen is not None else self.view
+    def _once(self, network: Callable[..., Tensor], table: ObservationTable | None, **how: Any) -> Once:
+        view: StateView | ObservationTable | None = self.view
+        if view is not None and table is not None:
+            view = table
         kind = RecurrentOnce if memory_of(network) else Once
         return kind(network, self.sees, view, has_bits=self.private_bits > 0, **how)
 
     def collector(self, actor: Any, *, greedy: bool = False, learns: bool = False) -> MetaEpisodeCollector:
-        """Return a collector of batches; those that are learnt from keep what was seen of their states."""
+        """Return a collector of batches; with ``learns`` their observations are recorded for training."""
         return MetaEpisodeCollector(
             self.env,
             actor,
@@ -198,13 +200,13 @@ class Environment:
             greedy=greedy,
         )
 
-    # ------------------------------------------------------------------------------------ while it is trained in
+    # ------------------------------------------------------------------------------------ during training
 
     def renew_levels(self) -> None:
         """Sample the levels of the next batch, if they change."""
 
     def metrics(self) -> dict[str, Any]:
-        """Return what is known of the environment so far, as metrics."""
+        """Return the metrics of the environment."""
         return {}
 
     def tensors(self) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Gridworlds as a policy plays them: slots on a level set, and how their mini-episodes are paid."""
+"""Gridworld environments for training: slots on a level set, and the reward of their mini-episodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchrl.envs import EnvBase
 
 from drest_torch.algos.actor import StateView
 from drest_torch.algos.distributions import one_of
-from drest_torch.algos.objectives.base import Objective, Played
+from drest_torch.algos.objectives.base import EpisodeBatch, Objective
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.solver import Optima
@@ -26,15 +26,15 @@ from drest_torch.transforms.mini_episodes import MiniEpisodes
 Compiled = tuple[Mdp, Optima, Observation]
 """A compiled level set, with its solution and its observation."""
 PATIENCE = 100
-"""On a clock that counts moves a mini-episode may never end. It is given up after this many actions per tick."""
+"""The limit of actions per tick: on a clock that counts moves a mini-episode may otherwise never end."""
 
 
 class Gridworlds(Environment):
-    """Slots that play on a level set, and show policies the numbers of their states."""
+    """An environment of slots on a level set, which shows policies the numbers of states."""
 
     base: GridworldEnv
     sample: Callable[[int], Compiled] | None = None
-    """Samples so many levels, of which the next batch is played; None: the levels stay."""
+    """A sampler of this many levels for the next batch; None: all batches have the same levels."""
 
     @classmethod
     def on(
@@ -49,7 +49,7 @@ class Gridworlds(Environment):
         private_bits: int = 0,
         most_lengths: int | None = None,
     ) -> Gridworlds:
-        """Return slots that play so many mini-episodes each, neighbours of a group on the same level."""
+        """Return an environment whose slots play ``rounds`` mini-episodes each; the slots of a group share a level."""
         base = GridworldEnv(
             mdp, slots, episodes_per_meta=rounds, observation=STATE, group=group, together=True, optima=optima
         )
@@ -76,7 +76,7 @@ class Gridworlds(Environment):
             self.set_levels(*self.sample(groups))
 
     def set_levels(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
-        """Play on this level set from the next batch on."""
+        """Set the level set of the next batches."""
         self.base.set_levels(mdp, optima)
         self._look_at(mdp, observe)
 
@@ -90,7 +90,7 @@ class Gridworlds(Environment):
         self.most_steps = self.base.episodes_per_meta * mdp.max_time * patience
 
     def pay(self, reward: Reward, *, shows_counts: bool = False, objective: Objective | None = None) -> None:
-        """Pay for mini-episodes as `pay_by` does; an objective that is no reward pays in its place."""
+        """Set the reward of mini-episodes; an ``objective`` other than a reward's return replaces the reward."""
         kind = DReSTReward if objective is None else ObjectiveReward
         drest = kind.of(reward, num_lengths=self.num_lengths, group=self.group or 1)
         drest.zero_best = True
@@ -101,15 +101,15 @@ class Gridworlds(Environment):
 
 
 class ObjectiveReward(DReSTReward):
-    """Pays mini-episodes by an objective instead of the reward; the mini-episodes of a group are compared."""
+    """The reward of mini-episodes under an objective, which compares the mini-episodes of a group."""
 
     objective: Objective
 
     def paid(self, episodes: MiniEpisodes, batch: TensorDictBase) -> Tensor:
-        """Return what the objective pays [slots, rounds]."""
+        """Return the reward of the objective [slots, rounds]."""
         slots, rounds = episodes.length.shape
         log_prob, best = batch.get("action_log_prob"), episodes.best_return
-        played = Played(
+        played = EpisodeBatch(
             coins=episodes.coins.T.flatten(),
             share=self.reward.preliminary(episodes.coins, best).T.flatten(),
             column=episodes.length.clamp_min(0).T.flatten(),

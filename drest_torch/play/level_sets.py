@@ -1,4 +1,4 @@
-"""The training, selection and test levels of a run, from its configuration."""
+"""The training, selection and test levels of a run's configuration."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ class Levels:
 
     train: Sequence[Level]
     selection: Sequence[Level]
-    """For choosing the best checkpoint; never reported."""
+    """Levels for the choice of the best checkpoint; never reported."""
     reported: dict[str, Sequence[Level]]
-    """Level sets that the summary reports on, by the name of the split; the training levels are one."""
+    """Level sets of the summary by split, including the training levels."""
     split: splits.Split | None = None
-    """The split of the generated levels, if there are any."""
+    """The split of generated levels, if there are any."""
 
     def largest_map(self) -> tuple[int, int]:
-        """Return the most rows and the most columns of all levels."""
+        """Return the largest number of rows and of columns."""
         sizes = [largest_map(levels) for levels in (self.train, self.selection, *self.reported.values()) if levels]
         return max(height for height, _ in sizes), max(width for _, width in sizes)
 
     def evaluated(self) -> dict[str, Sequence[Level]]:
-        """Return by split the levels that the policy is evaluated on, during training or at its end."""
+        """Return the levels for evaluation during and after training, by split."""
         return {**self.reported, "selection": self.selection}
 
 
 def load(cfg: Config) -> Levels:
-    """Read or generate the levels of a run; sets that must not share levels are checked, up to symmetry."""
+    """Read or generate the levels of a run; refuse splits that share a level up to symmetry."""
     split = _split(cfg.levels, device_of(cfg.device))
     train: Sequence[Level]
     selection: Sequence[Level]
@@ -81,7 +81,7 @@ def load(cfg: Config) -> Levels:
 
 
 def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
-    """Generate levels, unless the configuration names others."""
+    """Generate a split of levels, unless the configuration names other levels."""
     if levels.path is not None or levels.generator is None:
         return None
     if levels.train == 0:
@@ -97,42 +97,42 @@ def _split(levels: LevelsConfig, device: torch.device) -> splits.Split | None:
 
 
 TEST_LEVELS = "test levels"
-"""What checkpoints call the digest of the test levels."""
+"""The name of the test levels' digest in checkpoints."""
 SET_OF_LEVELS = "set of levels"
-"""What checkpoints call the digest of all levels."""
+"""The name of the digest of all levels in checkpoints."""
 
 
 def digest(levels: Levels) -> str:
-    """Return a short text that changes with any level of a run but those of its split, which has its own hashes."""
-    of_split: list[Sequence[Level]] = []
+    """Return a digest of a run's levels, except generated ones: their split has its own hashes."""
+    generated: list[Sequence[Level]] = []
     if levels.split is not None:
-        of_split = [levels.split.train, levels.split.selection, levels.split.test]
-    found = hashlib.sha256()
-    for several in (levels.train, levels.selection, *levels.reported.values()):
-        if any(several is other for other in of_split):
+        generated = [levels.split.train, levels.split.selection, levels.split.test]
+    checksum = hashlib.sha256()
+    for level_set in (levels.train, levels.selection, *levels.reported.values()):
+        if any(level_set is other for other in generated):
             continue
-        for level in several:
+        for level in level_set:
             line = json.dumps(level_to_record(level)) + "\n"
-            found.update(line.encode())
-    return found.hexdigest()[:16]
+            checksum.update(line.encode())
+    return checksum.hexdigest()[:16]
 
 
 def digest_of_tests(levels: Levels) -> str:
-    """Return a short text that changes with any test level, but not with their names."""
+    """Return a digest of the test levels, without their names."""
     records = [level_to_record(level) | {"name": ""} for level in levels.reported.get("test", [])]
     return hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16]
 
 
-def named(chosen: LevelsConfig) -> Sequence[Level]:
+def named(levels: LevelsConfig) -> Sequence[Level]:
     """Return the levels of a file, the worlds of the paper by name, or the test levels of a generated set."""
-    if chosen.path is not None:
-        return _on_clock(read_levels(chosen.path, x=chosen.x), chosen.clock)
-    if chosen.generator is None:
-        return _on_clock(find_levels(chosen.name, x=chosen.x), chosen.clock)
-    if chosen.test == 0:
+    if levels.path is not None:
+        return _on_clock(read_levels(levels.path, x=levels.x), levels.clock)
+    if levels.generator is None:
+        return _on_clock(find_levels(levels.name, x=levels.x), levels.clock)
+    if levels.test == 0:
         raise ConfigError("levels.test=0 generated levels to evaluate on; expected at least 1")
-    config = generator_config(chosen.generator, chosen.clock)
-    return splits.make_split(config, train=0, selection=0, test=chosen.test, seed=chosen.split_seed).test
+    config = generator_config(levels.generator, levels.clock)
+    return splits.make_split(config, train=0, selection=0, test=levels.test, seed=levels.split_seed).test
 
 
 def generator_config(cfg: GeneratorKeys, clock: str | None) -> generator.GeneratorConfig:
@@ -149,9 +149,9 @@ def _on_clock(levels: list[Level], clock: str | None) -> list[Level]:
 
 def level_files(cfg: Config) -> list[tuple[str, str, Path]]:
     """Return the group, the key and the path of each level file that a configuration names."""
-    named = (
+    files = (
         ("levels", "path", cfg.levels.path),
         ("test", "path", cfg.test.path),
         ("test", "selection_path", cfg.test.selection_path),
     )
-    return [(group, key, Path(path)) for group, key, path in named if path is not None]
+    return [(group, key, Path(path)) for group, key, path in files if path is not None]

@@ -1,4 +1,4 @@
-"""Third-party environments of Gymnasium, TorchRL or the user, with the transforms that a configuration asks for."""
+"""Third-party environments of Gymnasium, TorchRL or the user, with the transforms of a configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omegaconf import ListConfig, OmegaConf
 from torchrl.data import Bounded, Categorical, OneHot
 from torchrl.envs import Compose, EnvBase, ParallelEnv, SerialEnv, Transform, TransformedEnv
 
-from drest_torch.algos.distributions import ActionKind, box, one_of, several
+from drest_torch.algos.distributions import ActionKind, box, multi_categorical, one_of
 from drest_torch.algos.networks.base import requirements
 from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError, blaming
@@ -33,11 +33,11 @@ from drest_torch.transforms.base import choices, is_choice, title
 from drest_torch.transforms.flatten import SEEN
 
 RENDERED = 50
-"""Mini-episodes that are played, at most, until each length was rendered once."""
+"""The largest number of mini-episodes played to render each length once."""
 
 
 def training_environment(cfg: Config, reward: Reward, *, with_critic: bool) -> RowEnvironment:
-    """Return the environment that a run trains in: each of its slots plays one meta-episode for a batch.
+    """Return the training environment of a run; in a batch each slot plays one meta-episode.
 
     A critic sees the counts of sequential mini-episodes.
     """
@@ -53,14 +53,13 @@ def training_environment(cfg: Config, reward: Reward, *, with_critic: bool) -> R
 def evaluation_environment(
     cfg: Config, reward: Reward, mini_episodes: int, *, beside: RowEnvironment | None = None
 ) -> RowEnvironment:
-    """Return an environment in which the slots together play so many mini-episodes, without a discount.
+    """Return an environment in which all slots together play this many mini-episodes, without a discount.
 
-    On more levels than there are slots it takes several batches.
-
-    For a policy that remembers they play as many as in training, so that a batch is whole meta-episodes.
-    It has the copies of the environment ``beside`` it, if these are as many; then the two take turns.
+    If there are more levels than slots, several batches are needed. For a recurrent policy a slot plays as many
+    mini-episodes as in training, so that a batch is whole meta-episodes. If the environment ``beside`` has the same
+    number of slots, the two share its copies and take turns.
     """
-    copies = copies_of(cfg)  # a factory may make so many slots, and no others
+    copies = copies_of(cfg)  # a factory may support no other number
     if cfg.env.name == "gymnasium":
         copies = min(copies, mini_episodes)
     rounds = math.ceil(mini_episodes / max(copies, cfg.env.levels or 1))
@@ -73,19 +72,19 @@ def evaluation_environment(
 
 
 def rendering_environment(cfg: Config, reward: Reward) -> RowEnvironment:
-    """Return an environment of one slot that renders images, if it can."""
+    """Return an environment of one slot that renders images, if it supports that."""
     base = base_environment(cfg.env, 1, render_mode="rgb_array")
     return _environment(cfg, reward, 1, RENDERED, skip=False, base=base)
 
 
-def played_environment(chosen: EnvConfig, base: EnvBase, rounds: int) -> RowEnvironment:
-    """Return an environment in which each slot plays so many mini-episodes, and nothing is said of m(l)."""
-    cfg = cast(Config, OmegaConf.create({"env": chosen, "policy": {"private_bits": 0}}))
+def played_environment(env_cfg: EnvConfig, base: EnvBase, rounds: int) -> RowEnvironment:
+    """Return an environment in which each slot plays ``rounds`` mini-episodes, without estimates of m(l)."""
+    cfg = cast(Config, OmegaConf.create({"env": env_cfg, "policy": {"private_bits": 0}}))
     return _environment(cfg, Reward(), base.batch_size.numel(), rounds, skip=False, base=base, measures=False)
 
 
 def acting_environment(cfg: Config, copies: int) -> EnvBase:
-    """Return copies of the environment to act in; ``done`` is the end of a mini-episode."""
+    """Return copies of the environment for an agent's use; ``done`` is the end of a mini-episode."""
     base = base_environment(cfg.env, copies)
     timer = _timer(cfg.env, base, skip=False)
     if timer is None:
@@ -136,7 +135,7 @@ def _environment(
         flatten=flatten,
         best=best,
         lengths=lengths,
-        ask=_chance_to_ask(timer, lengths),
+        request_probability=_request_probability(timer, lengths),
     )
 
 
@@ -152,15 +151,15 @@ def _lengths(base: EnvBase, timer: ShutdownTimer | None) -> list[int]:
 
 
 def _best_return(env_cfg: EnvConfig, lengths: int, gamma: float) -> BestReturn:
-    """Return the transform that measures m(l), or has it from the configuration."""
-    given = None
+    """Return the transform that estimates m(l), or takes it from the configuration."""
+    configured = None
     if isinstance(env_cfg.best, ListConfig):
-        given = list(env_cfg.best)
-    return BestReturn(lengths, given=given, gamma=gamma, floor=env_cfg.floor, levels=env_cfg.levels or 1)
+        configured = list(env_cfg.best)
+    return BestReturn(lengths, given=configured, gamma=gamma, floor=env_cfg.floor, levels=env_cfg.levels or 1)
 
 
 def _meta_episodes(env_cfg: EnvConfig, base: EnvBase, rounds: int, group: int) -> MetaEpisodes:
-    """Return the transform that begins each mini-episode of a meta-episode; some environments do so themselves."""
+    """Return the transform that starts the mini-episodes of a meta-episode, unless the environment does it itself."""
     if _shows(base, "mini_done"):
         if group > 1:
             raise ConfigError(
@@ -175,62 +174,74 @@ def _meta_episodes(env_cfg: EnvConfig, base: EnvBase, rounds: int, group: int) -
 
 
 def _observed(env_cfg: EnvConfig, base: EnvBase) -> list[str]:
-    """Return the entries of the observation that a policy sees."""
-    shown = [str(key) for key in base.observation_spec.keys(True, True)]
-    observed = list(env_cfg.observed or shown)
-    if not env_cfg.observed and {"observation", "mini_len"} <= set(shown):
+    """Return the entries of a policy's observation."""
+    entries = [str(key) for key in base.observation_spec.keys(True, True)]
+    observed = list(env_cfg.observed or entries)
+    if not env_cfg.observed and {"observation", "mini_len"} <= set(entries):
         observed = ["observation"]
     for key in observed:
         if not _shows(base, key):
             raise ConfigError(
-                f"env.observed with '{key}', and {title(base)} shows {', '.join(shown)}; choose some of these"
+                f"env.observed with '{key}', and {title(base)} shows {', '.join(entries)}; choose some of these"
             )
     return observed
 
 
-def _chance_to_ask(timer: ShutdownTimer | None, lengths: list[int]) -> float | None:
-    """Return with which probability per step an untrained policy asks: in half of the mini-episodes it asks once."""
+def _request_probability(timer: ShutdownTimer | None, lengths: list[int]) -> float | None:
+    """Return the probability per step of a delay request that gives a request in half of the mini-episodes."""
     if timer is None or len(lengths) == 1 or callable(timer.control):
         return None
     steps = timer.window or lengths[0]
     return 1 - 0.5 ** (1 / steps)
 
 
-def base_environment(chosen: EnvConfig, copies: int, *, render_mode: str | None = None) -> EnvBase:
-    """Return so many copies of the environment itself, as one of batch size [copies]."""
-    alone = render_mode is not None or (chosen.workers and copies % chosen.workers)  # evaluation may need fewer
-    workers = 0 if alone else chosen.workers
-    mode = {} if render_mode is None else {"render_mode": render_mode}
-    if chosen.name == "gymnasium":
-        from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
+def _workers(env_cfg: EnvConfig, copies: int, *, renders: bool) -> int:
+    """Return the number of processes: 0 to render, or if the copies cannot be shared equally, as in evaluation."""
+    if renders or env_cfg.workers == 0 or copies % env_cfg.workers:
+        return 0
+    return env_cfg.workers
 
-        if chosen.id is None:
-            raise ConfigError("env=gymnasium without env.id; give the id of an environment, such as CartPole-v1")
-        made: Any = chosen.id
-        options = {str(key): value for key, value in chosen.options.items()} | mode
-        if ":" in chosen.id:
-            search_here()
-        if chosen.id.startswith(("MiniGrid-", "BabyAI-")):
-            from drest_torch.envs.interfaces.minigrid import make_minigrid
 
-            made, options = partial(make_minigrid, chosen.id, **options), {}
-        return GymnasiumBatch(made, copies, workers=workers, options=options)
-    if chosen.factory is None:
+def base_environment(env_cfg: EnvConfig, copies: int, *, render_mode: str | None = None) -> EnvBase:
+    """Return copies of the environment without transforms, as a batched environment [copies]."""
+    mode = {}
+    if render_mode is not None:
+        mode["render_mode"] = render_mode
+    if env_cfg.name == "gymnasium":
+        return _gymnasium_batch(env_cfg, copies, mode)
+    if env_cfg.factory is None:
         raise ConfigError("env=torchrl without env.factory; give a function that makes it, as package.module:function")
-    named = f"env.factory={chosen.factory}"
-    with blaming(named):
-        make = function(chosen.factory, "env.factory")
-    return copies_of_factory(make, chosen, copies, mode)
+    with blaming(f"env.factory={env_cfg.factory}"):
+        make = function(env_cfg.factory, "env.factory")
+    return copies_of_factory(make, env_cfg, copies, mode)
 
 
-def copies_of_factory(make: Callable[..., Any], chosen: EnvConfig, copies: int, mode: Mapping[str, str]) -> EnvBase:
-    """Return so many copies of what a function makes, which `env.factory` names."""
-    named = f"env.factory={chosen.factory}"
-    alone = "render_mode" in mode or (chosen.workers and copies % chosen.workers)
-    workers = 0 if alone else chosen.workers
-    with blaming(named):
-        takes, given = inspect.signature(make).parameters, {"copies": copies, **mode}
-        make = partial(make, **{key: value for key, value in given.items() if key in takes})
+def _gymnasium_batch(env_cfg: EnvConfig, copies: int, mode: Mapping[str, str]) -> EnvBase:
+    """Return copies of the environment with the id of ``env.id``."""
+    from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
+
+    if env_cfg.id is None:
+        raise ConfigError("env=gymnasium without env.id; give the id of an environment, such as CartPole-v1")
+    make: Any = env_cfg.id
+    options: dict[str, Any] = {str(key): value for key, value in env_cfg.options.items()} | dict(mode)
+    if ":" in env_cfg.id:
+        search_here()
+    if env_cfg.id.startswith(("MiniGrid-", "BabyAI-")):
+        from drest_torch.envs.interfaces.minigrid import make_minigrid
+
+        make, options = partial(make_minigrid, env_cfg.id, **options), {}
+    workers = _workers(env_cfg, copies, renders=bool(mode))
+    return GymnasiumBatch(make, copies, workers=workers, options=options)
+
+
+def copies_of_factory(make: Callable[..., Any], env_cfg: EnvConfig, copies: int, mode: Mapping[str, str]) -> EnvBase:
+    """Return copies of the environment that the function ``env.factory`` creates."""
+    factory = f"env.factory={env_cfg.factory}"
+    workers = _workers(env_cfg, copies, renders="render_mode" in mode)
+    with blaming(factory):
+        parameters = inspect.signature(make).parameters
+        arguments: dict[str, Any] = {"copies": copies, **mode}
+        make = partial(make, **{key: value for key, value in arguments.items() if key in parameters})
         first = make()
     if "gymnasium" in sys.modules and isinstance(first, sys.modules["gymnasium"].Env):
         from drest_torch.envs.interfaces.gymnasium_batch import GymnasiumBatch
@@ -239,54 +250,58 @@ def copies_of_factory(make: Callable[..., Any], chosen: EnvConfig, copies: int, 
         return GymnasiumBatch(make, copies, workers=workers)
     if not isinstance(first, EnvBase):
         raise ConfigError(
-            f"env.factory={chosen.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase or a "
+            f"env.factory={env_cfg.factory} returns a {type(first).__name__}; expected a TorchRL EnvBase or a "
             "Gymnasium Env"
         )
     if tuple(first.batch_size) not in ((), (copies,)):
         raise ConfigError(
-            f"{named} makes {' x '.join(map(str, first.batch_size))} slots, and {copies} are wanted; set "
+            f"{factory} makes {' x '.join(map(str, first.batch_size))} slots, and {copies} are wanted; set "
             f"env.copies={first.batch_size.numel()}, or let it make one without a batch size"
         )
-    if chosen.workers not in ((0,) if first.batch_size else (0, copies)):
+    possible_workers = 0 if first.batch_size else copies
+    if env_cfg.workers not in (0, possible_workers):
         raise ConfigError(
-            f"env.workers={chosen.workers}, and each copy of a TorchRL environment has a process of its own, unless "
-            f"{named} makes all in one; use env.workers={0 if first.batch_size else copies}"
+            f"env.workers={env_cfg.workers}, and each copy of a TorchRL environment has a process of its own, unless "
+            f"{factory} makes all in one; use env.workers={possible_workers}"
         )
     if first.batch_size:
         return first
     first.close()
-    with blaming(named):
-        batch = ParallelEnv(copies, make) if chosen.workers and not mode else SerialEnv(copies, make)
+    batched: type[EnvBase] = SerialEnv
+    if env_cfg.workers and not mode:
+        batched = ParallelEnv
+    with blaming(factory):
+        batch = batched(copies, make)
     batch.name = title(first)
     return batch
 
 
-def _timer(chosen: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | None:
-    if chosen.base is None:
+def _timer(env_cfg: EnvConfig, base: EnvBase, *, skip: bool) -> ShutdownTimer | None:
+    if env_cfg.base is None:
         return None
-    control: Any = chosen.control
+    control: Any = env_cfg.control
     if control == "auto":
         control = "dimension"
         if is_choice(base.full_action_spec.get("action", None), len(base.batch_size)):
             control = "action"
     elif control not in ("action", "dimension"):
-        named = f"env.control={control}"
-        with blaming(named):
-            control = blaming(named)(function(control, "env.control"))
+        setting = f"env.control={control}"
+        with blaming(setting):
+            control = blaming(setting)(function(control, "env.control"))
     return ShutdownTimer(
-        chosen.base,
-        list(chosen.delays),
+        env_cfg.base,
+        list(env_cfg.delays),
         control=control,
-        idle=chosen.idle,
-        window=chosen.window,
-        cost=chosen.cost,
-        ended=cast(Any, chosen.ended),
-        skip=skip and chosen.ended == "absorb",
+        idle=env_cfg.idle,
+        window=env_cfg.window,
+        cost=env_cfg.cost,
+        ended=cast(Any, env_cfg.ended),
+        skip=skip and env_cfg.ended == "absorb",
     )
 
 
 def _number_of_lengths(base: EnvBase) -> int:
-    """Return k of an environment that has lengths of its own."""
+    """Return k of an environment that defines its own lengths."""
     spec = base.observation_spec.get("mini_len", None)
     if not isinstance(spec, Categorical):
         raise ConfigError(
@@ -302,7 +317,7 @@ def _actions(env: EnvBase) -> ActionKind:
         return one_of(spec.space.n, one_hot=isinstance(spec, OneHot))
     counts = choices(spec, len(env.batch_size))
     if counts is not None:
-        return several(counts)
+        return multi_categorical(counts)
     if isinstance(spec, Bounded) and spec.ndim == len(env.batch_size) + 1:
         dimensions = spec.shape[-1]
         low = spec.space.low.reshape(-1, dimensions)[0].float()  # [slots, dimensions] → those of the first slot

@@ -10,11 +10,11 @@ from drest_torch.envs.exact.solver import Optima
 from drest_torch.errors import ConfigError
 
 MAX_ROWS = 1 << 20
-"""The most rows of a table."""
+"""The largest number of rows of a table."""
 
 
 def tabulate(mdp: Mdp, optima: Optima) -> World:
-    """Return the only level as tables: a row is a cell with a set of taken coins and buttons, a column is an action."""
+    """Return the only level as tables: a row is a cell and a set of taken coins and buttons, a column is an action."""
     cells, bits = mdp.num_cells, mdp.num_objects
     rows = cells << bits
     if rows > MAX_ROWS:

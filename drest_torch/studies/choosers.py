@@ -125,7 +125,7 @@ def trained_agent(spec: dict[str, Any], folder: Path) -> Agent:
         if spec["shown"] not in ("always", "never"):
             algorithm = run.algorithm
             assert isinstance(algorithm, Exact)
-            algorithm.batches.comes_to = showing.arrivals
+            algorithm.batches.propagate = showing.arrivals
             algorithm.all_private_bits = showing.settings()
 
     trained({"config": config}, folder, show)

@@ -1,4 +1,4 @@
-"""The tasks: where policies are trained and evaluated, by the value of ``env.name``."""
+"""A registry of tasks, by the value of ``env.name``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tasks:
     """The classes of tasks by name."""
 
     classes: dict[str, str]
-    """``module:class`` of this package."""
+    """Classes of this package, as ``module:class``."""
 
     def make(self, cfg: Config, rng: torch.Generator) -> Task:
         """Return the task of a run."""

@@ -1,4 +1,4 @@
-"""A task: where a policy is trained and evaluated. A run and its algorithm need nothing else of it."""
+"""The interface of tasks, in which policies are trained and evaluated, to a run and its algorithm."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from drest_torch.reward import Reward
 
 
 class Task(ABC):
-    """What a run needs to know about where it trains its policy."""
+    """The training data and the evaluation of a run's policy."""
 
     cfg: Any
     """The configuration of the run."""
     device: torch.device
     selection: Any = None
-    """The evaluator that the best checkpoint is chosen by, if there is one."""
+    """The evaluator for the choice of the best checkpoint, if there is one."""
     evaluated_next: Sequence[str] = ()
-    """The arguments of an evaluation that is proposed after training."""
+    """The arguments of the evaluation command suggested after training."""
     writes: Sequence[str] = ()
-    """The names of what it writes to the folder of a run besides what every run has."""
+    """The names of files in the folder of a run that only this task writes."""
 
     @property
     @abstractmethod
@@ -44,10 +44,10 @@ class Task(ABC):
         return {}
 
     def close(self) -> None:  # noqa: B027 (most need nothing)
-        """End what runs beside the program."""
+        """End the processes of the task."""
 
     def memory(self, algorithm: Any) -> RunMemory | None:
-        """Return the memory that a run with this algorithm takes; None: it is not estimated."""
+        """Return an estimate of the memory of a run with this algorithm; None: there is no estimate."""
         return None
 
     # ------------------------------------------------------------------------------------ evaluation
@@ -60,55 +60,55 @@ class Task(ABC):
     def judge(self, policy: Any, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Path]]:
         """Evaluate a policy at the end of its training, and write the results to the folder of its run.
 
-        Return the numbers of each split, and the files of pictures by ``split/level``.
+        Return the metrics of each split, and the files of pictures by ``split/level``.
         """
 
-    # ------------------------------------------------------------------------------------ the folder of its run
+    # ------------------------------------------------------------------------------------ the folder of the run
 
     @abstractmethod
     def lines(self) -> list[str]:
-        """Return the lines that say what the policy is trained in and evaluated on."""
+        """Return lines that describe the training and the evaluation data."""
 
     def begin(self, policy: Any) -> None:  # noqa: B027
-        """Give an untrained policy the weights that training begins with, if they are not random."""
+        """Load the initial weights of an untrained policy, unless they are random."""
 
     def keep(self, folder: Path, *, anew: bool) -> None:  # noqa: B027
         """Write the fingerprint of the training data to the folder of a run, or refuse a folder with another one.
 
-        In the folder of a run that begins ``anew`` it is replaced.
+        A run that begins ``anew`` replaces the fingerprint.
         """
 
     def origin(self) -> dict[str, str]:
-        """Return what a checkpoint belongs to, by name. A run refuses to resume from a checkpoint with other values."""
+        """Return the origin of checkpoints; a run refuses to resume from a checkpoint with another origin."""
         return {}
 
     def saved_with(self) -> dict[str, str]:
-        """Return what a checkpoint says that it belongs to: `origin`, and what an evaluation of it verifies."""
+        """Return the origin as checkpoints store it: `origin`, and values that an evaluation verifies."""
         return self.origin()
 
     def described(self) -> dict[str, Any]:
-        """Return what a checkpoint says of the agent besides its weights."""
+        """Return the metadata of the agent in checkpoints."""
         return {}
 
     def counts(self, state: State) -> dict[str, Any]:
-        """Return the part of a summary that says what training took."""
+        """Return the cost of training for the summary."""
         return {"env_steps": state.steps, "mini_episodes": state.episodes}
 
     def after_failure(self, command: str) -> str:
-        """Return how to go on after an error of the task, if the run can go on by this command."""
+        """Return advice after an error of the task, if this command can resume the run."""
         return ""
 
 
 class AgentTask(Task):
-    """A task that an agent plays, whose policy and evaluation follow from its specification."""
+    """A task for agents, whose policy and evaluation follow from its specification."""
 
     cfg: Config
     spec: AgentSpec
-    """All that the agent is besides its weights; every checkpoint holds it."""
+    """The specification of the agent, without its weights; every checkpoint contains it."""
     watched: Mapping[str, Any]
-    """Evaluators during training, by split. Test levels of gridworlds are kept for the end."""
+    """The evaluators during training, by split. Gridworlds' test levels are only used at the end."""
 
-    # ------------------------------------------------------------------------------------ for its algorithm
+    # ------------------------------------------------------------------------------------ the algorithm's interface
 
     @property
     def reward(self) -> Reward:
@@ -116,11 +116,11 @@ class AgentTask(Task):
 
     @property
     def precision(self) -> torch.dtype:
-        """The precision of the products of networks while they learn."""
+        """The precision of matrix products in training."""
         return dtype_of(chosen_precision(self.cfg.precision, self.device, self.cfg.policy.width))
 
     def networks(self, *, critic_width: int | None = None, context: int | None = None) -> tuple[Any, Any]:
-        """Return an untrained policy and, with a ``context``, a critic that sees so many numbers besides."""
+        """Return an untrained policy and, with a ``context``, a critic that sees this many additional numbers."""
         with MemoryGuard():
             policy, critic = build_networks(self.spec.policy, self.cfg.seed, critic_width=critic_width, context=context)
         policy = policy.to(self.device)
@@ -129,7 +129,7 @@ class AgentTask(Task):
         return policy, critic
 
     def environment(self, *, with_critic: bool) -> Any:
-        """Return slots that play mini-episodes for batches (`drest_torch.play.collector.Environment`)."""
+        """Return an environment whose slots play the batches (`drest_torch.play.collector.Environment`)."""
         raise NotImplementedError(f"{type(self).__name__} has no environment")
 
     def exact_batches(self) -> Any:
@@ -152,10 +152,10 @@ class AgentTask(Task):
     def judge(self, policy: Any, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Path]]:
         splits, pictures = dict[str, dict[str, Any]](), dict[str, Path]()
         for split, evaluator in self.judges():
-            evaluation, numbers = evaluator.summarised(policy)
+            evaluation, metrics = evaluator.summarised(policy)
             file = f"levels_{split}.json"
             write_json(folder / file, evaluation.records())
-            splits[split] = numbers | {"file": file}
+            splits[split] = metrics | {"file": file}
             if self.cfg.pictures:
                 for path in self.pictures(split, evaluator, evaluation, policy, folder / "pictures"):
                     pictures[f"{split}/{path.stem}"] = path
@@ -163,7 +163,7 @@ class AgentTask(Task):
 
     @abstractmethod
     def judges(self) -> Iterator[tuple[str, Any]]:
-        """Yield the evaluators at the end of training, by split."""
+        """Yield the splits and evaluators at the end of training."""
 
     @abstractmethod
     def pictures(self, split: str, evaluator: Any, evaluation: Any, policy: Any, folder: Path) -> list[Path]:
@@ -171,9 +171,9 @@ class AgentTask(Task):
 
     @abstractmethod
     def arrays(self, split: str, records: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, np.ndarray]:
-        """Return what a study keeps of a split besides what all tasks have; ``records`` are those of its levels."""
+        """Return the arrays of this task that a study stores for a split with these ``records`` of levels."""
 
-    # ------------------------------------------------------------------------------------ the folder of its run
+    # ------------------------------------------------------------------------------------ the folder of the run
 
     def origin(self) -> dict[str, str]:
         return {"algorithm": self.cfg.algo.name}

@@ -1,4 +1,4 @@
-"""The task of any TorchRL or Gymnasium environment, in which policies are evaluated by sampling."""
+"""The task of TorchRL and Gymnasium environments, in which policies are evaluated by sampling."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from drest_torch.transforms.base import innermost, observation_keys, title
 from drest_torch.transforms.mini_episodes import played
 
 MINI_EPISODES = 1024
-"""Mini-episodes of the last evaluation, unless the configuration says another number."""
+"""The default number of mini-episodes of the final evaluation."""
 WATCHED_SHARE = 4
-"""During training, one of so many of the mini-episodes of the last evaluation is played."""
+"""The ratio of mini-episodes in the final evaluation and in one during training."""
 
 
 class EnvironmentTask(AgentTask):
-    """An environment that is no gridworld. Policies are evaluated by sampling, with m(l) as training knows it."""
+    """An environment other than a gridworld. Policies are evaluated by sampling, with training's estimate of m(l)."""
 
     def __init__(self, cfg: Config, rng: torch.Generator) -> None:
         self.cfg, self.device, reward = cfg, rng.device, reward_of(cfg)
@@ -48,20 +48,20 @@ class EnvironmentTask(AgentTask):
         self._standardise(rng)
         origin = origin_of(cfg, str(cfg.env.title), self.played.lengths)
         self.spec = AgentSpec(spec_in_environment(cfg, self.played), reward, origin)
-        most = cfg.sampled or MINI_EPISODES
-        few = max(1, most // WATCHED_SHARE)
-        self.last = evaluator_of(cfg, reward, self.played, most)
+        mini_episodes = cfg.sampled or MINI_EPISODES
+        fewer = max(1, mini_episodes // WATCHED_SHARE)
+        self.last = evaluator_of(cfg, reward, self.played, mini_episodes)
         beside = self.last.environment
-        self.watched = {"test": evaluator_of(cfg, reward, self.played, few, seed=cfg.seed + 1, beside=beside)}
+        self.watched = {"test": evaluator_of(cfg, reward, self.played, fewer, seed=cfg.seed + 1, beside=beside)}
 
     def _standardise(self, rng: torch.Generator) -> None:
-        """Standardise observations by what random actions show in one meta-episode of each slot."""
+        """Standardise observations with the statistics of a random policy in one meta-episode of each slot."""
         flatten = self.played.flatten
         batch = self.played.collector(self.played.uniform_actor()).collect(rng)
         flatten.measure(flatten.rows(batch)[played(batch)])
 
     def environment(self, *, with_critic: bool) -> RowEnvironment:
-        """Return the environment that is trained in; whether it shows a critic the counts is in the configuration."""
+        """Return the training environment; whether a critic sees the counts follows from the configuration."""
         return self.played
 
     def tensors(self) -> dict[str, Tensor]:
@@ -74,25 +74,25 @@ class EnvironmentTask(AgentTask):
         gif = folder / "lengths.gif"
         try:
             animate(self.cfg, self.played, policy, gif)
-        except UserError as error:  # the run has ended well without it
+        except UserError as error:  # the run is complete without it
             print(f"drest_torch: no animation: {error}", file=sys.stderr)
             return []
         return [gif]
 
     def arrays(self, split: str, records: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, np.ndarray]:
-        """Return the neutrality of each level and that which a policy shows itself, ÷ log2 k, and numbers by length."""
+        """Return normalised neutrality by level, without and with the policy's own bits, and arrays by length."""
         by_length = {
             "p_length": "length_probabilities",
             "return_given_length": "return_given_length",
             "best_return": "best_return",
         }
-        most = max(np.log2(len(records[0]["length_probabilities"])), 1.0)
-        return {
-            "lengths": np.array([int(length) for length in records[0]["length_probabilities"]]),
-            **{name: np.array([[*level[key].values()] for level in records]) for name, key in by_length.items()},
-            "neutrality_normalised": np.array([level["neutrality_normalised"] for level in records]),
-            "neutrality_own_normalised": np.array([level["neutrality_own"] / most for level in records]),
-        }
+        log2_k = max(np.log2(len(records[0]["length_probabilities"])), 1.0)
+        arrays = {"lengths": np.array([int(length) for length in records[0]["length_probabilities"]])}
+        for name, key in by_length.items():
+            arrays[name] = np.array([list(level[key].values()) for level in records])
+        arrays["neutrality_normalised"] = np.array([level["neutrality_normalised"] for level in records])
+        arrays["neutrality_own_normalised"] = np.array([level["neutrality_own"] / log2_k for level in records])
+        return arrays
 
     def lines(self) -> list[str]:
         cfg, env = self.cfg, self.cfg.env
@@ -106,7 +106,7 @@ class EnvironmentTask(AgentTask):
         ]
 
     def after_failure(self, command: str) -> str:
-        """Return how to go on once the environment is mended: from the last checkpoint, or from the beginning."""
+        """Return the command that resumes the run, or restarts it, once the environment is repaired."""
         return f"; then go on: {command}"
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class EnvironmentTask(AgentTask):
 
 
 def spec_in_environment(cfg: Config, environment: RowEnvironment) -> PolicySpec:
-    """Return the specification of a run's policy in an environment that shows a row of numbers."""
+    """Return the specification of a run's policy in an environment whose observation is a row of numbers."""
     flatten, actions = environment.flatten, environment.actions
     offset = tuple(environment.untrained_outputs().tolist())
     view = RowView(entries=flatten.shown, actions=actions.record(), offset=offset)
@@ -124,13 +124,13 @@ def spec_in_environment(cfg: Config, environment: RowEnvironment) -> PolicySpec:
 
 @torch.no_grad()
 def keeps_state(env: EnvBase, seed: int) -> bool:
-    """Return whether what an environment shows first, after a reset from a seed, depends on what was played before."""
-    env, shown = innermost(env), []
+    """Return True if the first observation after a reset with a seed depends on earlier steps."""
+    env, observations = innermost(env), []
     with torch.random.fork_rng(), blaming(title(env), wholly=False):
         torch.manual_seed(seed)
         for _ in range(2):
             env.set_seed(seed)
             state = env.reset()
-            shown.append([state[key].clone() for key in observation_keys(env)])
+            observations.append([state[key].clone() for key in observation_keys(env)])
             env.rand_step(state)
-    return not all(torch.equal(*pair) for pair in zip(*shown, strict=True))
+    return not all(torch.equal(*pair) for pair in zip(*observations, strict=True))

@@ -1,4 +1,4 @@
-"""Levels whose outcomes are computed in closed form, as the exact algorithms learn from them."""
+"""Batches of levels with outcomes in closed form, for the exact algorithms."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from drest_torch.evaluation.exact_evaluator import STATES_AT_ONCE, observe_state
 from drest_torch.reward import Reward
 from drest_torch.tasks.sampling import LevelSampler
 
-Unrolled = Callable[[Reachable, Tensor, float], Arrivals]
-"""Returns what a policy comes to, from its action probabilities [Z, N, A] and γ."""
+Propagate = Callable[[Reachable, Tensor, float], Arrivals]
+"""A function from the action probabilities of a policy [Z, N, A] and γ to its arrivals."""
 
 
-def every_setting(reachable: Reachable, probabilities: Tensor, gamma: float) -> Arrivals:
-    """Return what a policy comes to whose private bits are drawn at the start of a mini-episode and stay."""
+def average_over_bits(reachable: Reachable, probabilities: Tensor, gamma: float) -> Arrivals:
+    """Return the arrivals of a policy whose private bits are drawn once in a mini-episode."""
     return mixture([reachable.arrivals(table, gamma) for table in probabilities])
 
 
@@ -47,10 +47,10 @@ class ExactBatch:
         mdp = levels.mdp
         self.reward = reward
         self.objective = objective or drest.Objective(None)
-        self.comes_to: Unrolled = every_setting
-        """What a policy comes to whose action probabilities are [Z, N, A]."""
+        self.propagate: Propagate = average_over_bits
+        """The function that evaluates a policy."""
         self.by_luck = mdp.by_luck
-        """[B] whether anything in the level depends on luck"""
+        """[B] True for levels with luck"""
         optima = coins.optima(levels, reward.gamma)
         self.best_return, self.num_lengths = optima.best_return, optima.num_lengths
         self._reachable = Reachable(coins.paid(mdp))
@@ -58,7 +58,7 @@ class ExactBatch:
         self.states = len(self._reachable)
         """N"""
         self.visits = self._reachable.visits
-        """action probabilities [N, A] → the probability that a mini-episode reaches each state [N]"""
+        """action probabilities [N, A] → the probability of reaching each state in a mini-episode [N]"""
         self._level = mdp.level_of(self._reachable.states.spot)
         self._logarithms: dict[str, Tensor] = {}
 
@@ -67,7 +67,7 @@ class ExactBatch:
         return observe_states(self._see, self._reachable.states[index])
 
     def explore(self, policy: Callable[[Tensor], Tensor], min_visit_probability: float) -> tuple[Tensor, Tensor]:
-        """Return the indices [V] of states that a policy reaches with a larger probability, and its logits [V, A]."""
+        """Return the states [V] that a policy reaches with more than this probability, and its logits [V, A]."""
         return self._reachable.explore(lambda states: policy(observe_states(self._see, states)), min_visit_probability)
 
     def everywhere(self, policy: Callable[[Tensor], Tensor]) -> Tensor:
@@ -76,17 +76,17 @@ class ExactBatch:
 
     def outcome(self, probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Return P(L = l), and P(L = l) · E[C | L = l], each [B, K]."""
-        lengths = self.comes_to(self._reachable, probabilities, self.reward.gamma)
-        return lengths.probability, lengths.coins
+        arrivals = self.propagate(self._reachable, probabilities, self.reward.gamma)
+        return arrivals.probability, arrivals.coins
 
     def by_lottery(self, probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return how often each lottery is entered [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]."""
+        """Return the probability of entering each lottery [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]."""
         lotteries = ByLottery(self._reachable, self.reward.gamma)
-        taken = torch.stack([lotteries.entered(table) for table in probabilities])
-        return taken, lotteries.probability, lotteries.coins
+        entered = torch.stack([lotteries.entered(table) for table in probabilities])
+        return entered, lotteries.probability, lotteries.coins
 
     def divergence(self, probabilities: Tensor, reference: str) -> Tensor:
-        """Return the divergence of trajectories from those of a reference [B], the mean over private bits."""
+        """Return the divergence of trajectories from a reference policy [B], averaged over private bits."""
         if reference not in self._logarithms:
             self._logarithms[reference] = reference_policy(self._reachable, self.best_return, reference).log()
         visits = torch.stack([self.visits(table) for table in probabilities])
@@ -96,10 +96,10 @@ class ExactBatch:
 
 
 class ExactBatches:
-    """A source of `ExactBatch`: the same one for each update, or a new one of levels that are sampled.
+    """A source of `ExactBatch`: the same one for each update, or a new one of sampled levels.
 
-    ``unroll`` makes a batch of levels. A ``whole`` level set is unrolled once; else ``levels_per_update`` levels of the
-    ``sampler`` make a batch.
+    ``unroll`` turns levels into a batch. A ``whole`` level set is unrolled once; otherwise a batch consists of
+    ``levels_per_update`` levels of the ``sampler``.
     """
 
     def __init__(
@@ -116,11 +116,11 @@ class ExactBatches:
         if whole is not None:
             self.whole = unroll(whole)
             self.levels_per_update = len(whole.levels)
-        self.comes_to: Unrolled = every_setting
-        """What a policy comes to in every batch."""
+        self.propagate: Propagate = average_over_bits
+        """The function that evaluates a policy in every batch."""
 
     def sample(self, reward: Reward) -> ExactBatch:
-        """Return the next batch, paid by this reward."""
+        """Return the next batch, with this reward."""
         batch = self.whole or self.unroll(self.sampler.sample(self.levels_per_update))
-        batch.reward, batch.comes_to = reward, self.comes_to
+        batch.reward, batch.propagate = reward, self.propagate
         return batch

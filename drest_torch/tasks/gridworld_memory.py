@@ -1,6 +1,6 @@
-"""The memory of a run in gridworlds, estimated before it trains: evaluation, networks, and the batch of an update.
+"""Estimates of a gridworld run's memory before it trains: evaluation, networks, and the batch of an update.
 
-The numbers are products of what a configuration says, or sizes of tensors. `docs/explanation/scaling.md` has them as
+The estimates are products of configured numbers, or sizes of tensors. `docs/explanation/scaling.md` has them as
 formulas, beside measured peaks.
 """
 
@@ -37,24 +37,25 @@ from drest_torch.play import level_sets
 from drest_torch.play.collector import Environment
 
 COPIES_OF_BATCH = 3.5
-"""Of a batch and of what it shows: a list of its steps, the batch, and what the allocator keeps of the one before."""
+"""Copies of a batch and its observations: a list of its steps, the batch, and memory of the previous batch that the
+allocator has not returned."""
 COPIES_OF_ACTIVATIONS = 1.5
-"""Of what a network saves for its backward pass: that, and the gradients on the way."""
+"""Copies of the activations saved for the backward pass, including intermediate gradients."""
 LEVELS_PLAYED, SLOTS_PLAYED, ROWS_SHOWN = 64, 1 << 15, 64
-"""The most levels and slots that are played to estimate a batch, and the most states that a network is run on."""
+"""The largest numbers of levels and slots, and of states for a network, that the estimate of a batch uses."""
 COPIES_OF_ROWS = 3
-"""Of the observations that a network is run on."""
+"""Copies of the observations that a network runs on."""
 BYTES_PER_LEVEL = 12_000
-"""Memory of a level besides its tensors, while levels are generated and solved."""
+"""Memory of a level apart from its tensors, during generation and solution."""
 FLOAT, WHOLE = 4, 8
-"""Bytes of a number."""
+"""Bytes of a 32-bit float and of a 64-bit integer."""
 STEP = 114
 """Bytes of a step with averaged counting (`step_bytes`)."""
 GIB = 2.0**30
 
 
 def step_bytes(environment: Environment) -> int:
-    """Return the bytes of a step of a slot in a collected batch: before and after it, action, reward and counts."""
+    """Return the bytes of a slot's step in a batch: observations before and after it, action, reward and counts."""
     env = environment.env
     before_and_after = _spec_bytes(env.full_observation_spec) + _spec_bytes(env.full_done_spec)
     reward, action = _spec_bytes(env.full_reward_spec), _spec_bytes(env.full_action_spec)
@@ -68,15 +69,14 @@ def step_bytes(environment: Environment) -> int:
 
 
 def _spec_bytes(spec: Any) -> int:
-    """Return the bytes of the tensors of a spec."""
+    """Return the bytes of a spec's tensors."""
     return sum(leaf.shape.numel() * leaf.dtype.itemsize for leaf in spec.values(True, True))
 
 
 def played_states(mdp: Mdp, slots: int, levels: int) -> tuple[States, int]:
-    """Return the distinct states of each tick that ``slots`` slots on each of the first levels show, and their number.
+    """Return the distinct states at each tick of random play on the first level, and their mean number over levels.
 
-    The slots act at random and play one mini-episode. The states of one level are returned, the number is the mean over
-    levels.
+    On each of the first levels, ``slots`` slots play one mini-episode.
     """
     levels = min(levels, mdp.num_levels, LEVELS_PLAYED)
     slots = max(1, min(slots, SLOTS_PLAYED // levels))
@@ -84,11 +84,11 @@ def played_states(mdp: Mdp, slots: int, levels: int) -> tuple[States, int]:
     level = torch.arange(levels, device=mdp.device).repeat_interleave(slots)
     now = start_episodes(mdp, level)
     plays = torch.ones_like(level, dtype=torch.bool)
-    shown: list[Tensor] = []
+    visited: list[Tensor] = []
     luck: Tensor | None = None
     for _ in range(mdp.max_time):
         number = mdp.states.number(now.spot, now.taken, now.time_left)
-        shown.append(number[plays].unique())
+        visited.append(number[plays].unique())
         action = torch.randint(NUM_ACTIONS, level.shape, generator=rng, device=mdp.device)
         if mdp.any_chance:
             luck = torch.rand(level.shape, generator=rng, device=mdp.device)
@@ -96,22 +96,22 @@ def played_states(mdp: Mdp, slots: int, levels: int) -> tuple[States, int]:
         plays &= ~played.mini_done
         if not plays.any():
             break
-    numbers = torch.cat(shown)
+    numbers = torch.cat(visited)
     states = States(*mdp.states.of(numbers))
     first = mdp.level_of(states.spot) == 0
     return states[first], math.ceil(len(numbers) / levels)
 
 
 def saved_bytes(network: Callable[..., Tensor], *inputs: Tensor) -> float:
-    """Return the bytes that a network saves for its backward pass, for each row of its inputs.
+    """Return the bytes that a network saves for its backward pass, per row of its inputs.
 
-    What it saves of its weights, whatever the rows, is left out.
+    Memory that does not depend on the number of rows is excluded.
     """
     rows = len(inputs[0])
     first = [column[:1] for column in inputs]
-    of_one = _saved(network, *first)
-    of_all = _saved(network, *inputs)
-    return (of_all - of_one) / max(1, rows - 1)
+    one_row = _saved(network, *first)
+    all_rows = _saved(network, *inputs)
+    return (all_rows - one_row) / max(1, rows - 1)
 
 
 def _saved(network: Callable[..., Tensor], *inputs: Tensor) -> int:
@@ -123,7 +123,7 @@ def _saved(network: Callable[..., Tensor], *inputs: Tensor) -> int:
         return tensor
 
     with torch.enable_grad(), saved_tensors_hooks(note, lambda tensor: tensor):
-        outputs = network(*inputs)  # which keeps what is saved alive, so that no address comes twice
+        outputs = network(*inputs)  # keeps the saved tensors alive, so that no address occurs twice
     assert len(outputs) == len(inputs[0])
     return sum(storages.values())
 
@@ -136,34 +136,34 @@ class BatchMemory:
     slots_of_level: int
     ticks: int
     step: int
-    """Bytes of a step of a slot."""
+    """Bytes of a slot's step."""
     rows: int
-    """Distinct states of all ticks, each of which is observed once."""
+    """Distinct states summed over ticks; each is observed once."""
     row: int
     """Bytes of an observation."""
     saved: float
-    """Bytes that the networks save of a row for the backward pass."""
+    """Bytes that the networks save for the backward pass, per row."""
     minibatches: int
 
     @property
     def collected(self) -> int:
-        """Return the bytes of the tensors of the batch."""
+        """The bytes of the batch's tensors."""
         return self.slots * self.ticks * self.step
 
     @property
     def observed(self) -> int:
-        """Return the bytes of the observations."""
+        """The bytes of the observations."""
         return self.rows * self.row
 
     @property
     def bytes(self) -> float:
-        """Return the most memory that an update takes at once."""
+        """The peak memory of an update."""
         learned = self.saved * self.rows / self.minibatches
         return COPIES_OF_BATCH * (self.collected + self.observed) + COPIES_OF_ACTIVATIONS * learned
 
 
 def batch_memory(cfg: Config, mdp: Mdp, observe: Observation, environment: Environment, algorithm: Any) -> BatchMemory:
-    """Return the sizes of a batch of an algorithm that samples, on levels like these."""
+    """Return the sizes of a batch of a sampling algorithm, on levels like these."""
     slots, rounds, group = batch_shape(cfg)
     groups = slots // group
     on_levels = min(groups, mdp.num_levels)
@@ -190,7 +190,7 @@ def batch_memory(cfg: Config, mdp: Mdp, observe: Observation, environment: Envir
 
 
 def batch_part(cfg: Config, batch: BatchMemory) -> MemoryPart:
-    """Return the memory of a batch, which grows with its mini-episodes."""
+    """Return the memory of a batch as a function of its number of mini-episodes."""
     together = cfg.reward.group
     if cfg.reward.counting == "sequential":
         together = cfg.reward.episodes_per_meta
@@ -210,7 +210,7 @@ def exact_part(cfg: Config, states: Tensor) -> MemoryPart:
 
 
 def weights_part(*networks: Any) -> MemoryPart:
-    """Return the memory of the gradients and of two averages of the optimiser, which come with the first update."""
+    """Return the memory of the gradients and of the optimiser's two averages, allocated by the first update."""
     weights = 0
     for network in networks:
         if isinstance(network, nn.Module):
@@ -221,26 +221,26 @@ def weights_part(*networks: Any) -> MemoryPart:
 def evaluation_part(
     watched: Sequence[StateCounts], reported: Sequence[StateCounts], row: int, memory_gib: float
 ) -> MemoryPart:
-    """Return what exact evaluation takes: the largest set for a while, and all that stays unrolled.
+    """Return the memory of exact evaluation: temporary memory for the largest set, and the sets that stay unrolled.
 
-    These are the sets that are evaluated during training, if they fit into ``memory_gib``.
+    The sets that are evaluated during training stay unrolled if they fit into ``memory_gib``.
     """
     most_states = memory_gib * GIB / BYTES_PER_STATE
     states = [int(sizes.states.sum()) for sizes in (*watched, *reported)]
-    kept = 0
+    permanent = 0
     for number in states[: len(watched)]:
         if number <= most_states:
-            kept += number * BYTES_KEPT_PER_STATE
+            permanent += number * BYTES_KEPT_PER_STATE
     unrolled = min(max(states), most_states) * BYTES_PER_STATE
     rows = min(max(states), STATES_AT_ONCE, NUMBERS_AT_ONCE * FLOAT // row)
-    passing = unrolled + COPIES_OF_ROWS * rows * row
-    needed = kept + passing
-    of_each = GIB * (len(watched) + 1)
-    return MemoryPart("evaluation", needed, "memory_gib", per_unit=of_each, step=0.01)
+    temporary = unrolled + COPIES_OF_ROWS * rows * row
+    needed = permanent + temporary
+    per_gib = GIB * (len(watched) + 1)
+    return MemoryPart("evaluation", needed, "memory_gib", per_unit=per_gib, step=0.01)
 
 
 def sampled_part(mdp: Mdp, row: int) -> MemoryPart:
-    """Return what an evaluation by sampling takes: a batch of as many slots as it plays at once."""
+    """Return the memory of evaluation by sampling: one batch."""
     slots = min(SLOTS, NUMBERS_AT_ONCE * FLOAT // row)
     needed = slots * (mdp.max_time * STEP + COPIES_OF_ROWS * row)
     return MemoryPart("evaluation", needed, "sampled")
@@ -248,19 +248,19 @@ def sampled_part(mdp: Mdp, row: int) -> MemoryPart:
 
 def compiled_bytes(levels: int, cells: int, *, layers: int = 4, outcomes: int = 1) -> int:
     """Return the bytes of a compiled level set: transitions, objects, walls, layers, outcomes, starts."""
-    of_cell = WHOLE * (NUM_ACTIONS + 1 + layers + 5 * outcomes) + 1
-    of_level = 2 * WHOLE + 1
-    return levels * (cells * of_cell + of_level)
+    per_cell = WHOLE * (NUM_ACTIONS + 1 + layers + 5 * outcomes) + 1
+    per_level = 2 * WHOLE + 1
+    return levels * (cells * per_cell + per_level)
 
 
 def check_number_of_levels(cfg: Config) -> None:
-    """Refuse more generated levels than fit, before they are generated."""
+    """Refuse, before generation, more levels than fit into memory."""
     levels = cfg.levels
     if levels.path is not None or levels.generator is None:
         return
     config = level_sets.generator_config(levels.generator, levels.clock)
     cells = config.height[1] * config.width[1]
-    of_level = compiled_bytes(1, cells) + BYTES_PER_LEVEL
+    per_level = compiled_bytes(1, cells) + BYTES_PER_LEVEL
     number = levels.train + levels.selection + levels.test
-    part = MemoryPart("levels", float(number * of_level), "levels.train", per_unit=of_level)
+    part = MemoryPart("levels", float(number * per_level), "levels.train", per_unit=per_level)
     RunMemory([part], resident_memory()).check(free_memory())

@@ -1,4 +1,4 @@
-"""The task of gridworlds: the levels of a run, what algorithms learn from on them, and their evaluation."""
+"""The task of gridworlds: the levels of a run, training data for algorithms, and evaluation."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ from drest_torch.tasks.sampling import FreshLevels, LevelSampler
 from drest_torch.tracking.stages import stage
 
 SPLIT = "split.json"
-"""The file from which generated levels can be made again, and by which they are verified."""
+"""The file that describes generated levels, to generate them again and to verify them."""
 SELECTION = "selection"
-"""The split that the best checkpoint is chosen by."""
+"""The split for the choice of the best checkpoint."""
 _NOUNS = {"train": "training level", "test": "test level", "paper": "paper world"}
 
 
 def trained_levels_reported(cfg: Config) -> int:
-    """Return how many training levels the final evaluation uses, at most; it uses all test levels.
+    """Return the largest number of training levels in the final evaluation, which uses all test levels.
 
-    There are fewer where mini-episodes are sampled: of huge levels a thousand would take ten minutes.
+    Evaluation by sampling uses fewer, as it would take ten minutes for a thousand huge levels.
     """
     return 1000 if cfg.sampled is None else 200
 
 
 class GridworldTask(AgentTask):
-    """The levels of a run, and the level sets that its policy is evaluated on."""
+    """The levels of a run, and the level sets for its policy's evaluation."""
 
     evaluated_next = ("levels=paper",)
 
@@ -74,26 +74,26 @@ class GridworldTask(AgentTask):
         self._digest = level_sets.digest(self.levels)
         self.map_size = map_size(cfg, self.levels)
         self.objective: Objective | None = None
-        """What is maximised in place of the return of the reward."""
+        """The objective that replaces the return of the reward, if any."""
         if cfg.objective.name != "drest":
             self.objective = objective_of(cfg)
         self.coins = PaidCoins(cfg.reward.pays, cfg.reward.best_of)
         self.sampler = self._level_sampler(rng)
         self.compiles_once = not self.sampler.changes and self._levels_at_once() >= len(self.levels.train)
-        """Whether training levels are not compiled batch by batch."""
+        """True if training levels are compiled once rather than in each batch."""
         compiled = self._compiled()
         self.trained: LevelSet = compiled["train"]
-        """The training levels, or, if they are compiled batch by batch, the first of them."""
+        """The training levels, or the first ones if they are compiled in each batch."""
         sets = compiled | {"train": self.trained.first(trained_levels_reported(cfg))}
         memory_gib = cfg.memory_gib if cfg.sampled is None else None
         for levels in sets.values():
             check_size(levels.mdp, levels.sizes, memory_gib)
         self.reported = {split: levels for split, levels in sets.items() if split != SELECTION}
-        """The level sets of the last evaluation, by split."""
+        """The level sets of the final evaluation, by split."""
         self.spec = self._specification()
         self.watched = {"train": self.evaluator(sets["train"].first(cfg.evaluated_levels))}
         self._played: Gridworlds | None = None
-        """The slots of an algorithm that samples."""
+        """The environment of a sampling algorithm."""
         self._is_exact = False
         if SELECTION in sets:
             self.selection = self.watched[SELECTION] = self.evaluator(sets[SELECTION])
@@ -105,15 +105,12 @@ class GridworldTask(AgentTask):
         return LevelSampler(self.levels.train, rng, symmetries=symmetries)
 
     def _levels_at_once(self) -> int:
-        """Return how many levels an algorithm learns from at once, at most."""
+        """Return the largest number of levels in one update."""
         at_once: int = getattr(self.cfg.algo, "levels_at_once", len(self.levels.train))
         return at_once
 
     def _compiled(self) -> dict[str, LevelSet]:
-        """Compile the levels of each split, once for all who use them.
-
-        Training levels that are compiled batch by batch are needed for the evaluation alone.
-        """
+        """Compile the levels of each split once; those compiled in each batch are needed for evaluation only."""
         train, features = self.levels.train, shown_features(self.cfg)
         first = train
         if not self.compiles_once:
@@ -138,22 +135,22 @@ class GridworldTask(AgentTask):
         """Return the observation of the run's policy for a level set."""
         return make_observation(self.cfg.policy.observation, mdp, self.cfg.policy.time_steps)
 
-    # ------------------------------------------------------------------------------------ for its algorithm
+    # ------------------------------------------------------------------------------------ the algorithm's interface
 
     def _training_levels(self, levels: Sequence[Level] | LevelSet) -> LevelSet:
-        """Return training levels compiled, with the features of all training levels."""
+        """Compile training levels, with the features of all training levels."""
         if isinstance(levels, LevelSet):
             return levels
         return self._compile(levels, self.trained.mdp.features)
 
     def _solved(self, levels: Sequence[Level] | LevelSet) -> Compiled:
-        """Return training levels compiled, with what training pays for coins, their solution and their observation."""
+        """Return compiled training levels with their paid coins, their solution and their observation."""
         level_set = self._training_levels(levels)
         optima = self.coins.optima(level_set, self.reward.gamma)
         return self.coins.paid(level_set.mdp), optima, self.observation(level_set.mdp)
 
     def environment(self, *, with_critic: bool) -> Gridworlds:
-        """Return slots that play the training levels; a critic sees the counts of sequential mini-episodes."""
+        """Return an environment of training levels; a critic sees the counts of sequential mini-episodes."""
         cfg, split = self.cfg, self.levels.split
         slots, rounds, group = batch_shape(cfg)
         check_batch(cfg.algo.episodes)
@@ -182,7 +179,7 @@ class GridworldTask(AgentTask):
         return environment
 
     def exact_batches(self) -> ExactBatches:
-        """Return batches of training levels: all of them, or so many at once as the configuration says."""
+        """Return batches of all training levels, or of the configured number of levels."""
         cfg = self.cfg
         settings = 1 << cfg.policy.private_bits
         check_at_once(self.trained.first(1).mdp, cfg.algo.levels_at_once, cfg.memory_gib, settings)
@@ -205,7 +202,7 @@ class GridworldTask(AgentTask):
         """Return the only training level as a table, and m of each of its lengths."""
         check_batch(self.cfg.algo.episodes)
         mdp, optima, _ = self._solved(self.trained)
-        from drest_torch.play.world_table import tabulate  # with numba, which takes a while
+        from drest_torch.play.world_table import tabulate  # imports numba, which takes a while
 
         return tabulate(mdp, optima), optima.best_return[0].tolist()
 
@@ -239,7 +236,7 @@ class GridworldTask(AgentTask):
     # ------------------------------------------------------------------------------------ evaluation
 
     def evaluator(self, levels: Sequence[Level] | LevelSet) -> ExactEvaluator:
-        """Return an evaluator of these levels, exact or by sampling as the configuration says."""
+        """Return an evaluator on these levels, exact or by sampling."""
         cfg = self.cfg
         return evaluator(self.spec, levels, self.device, sampled=cfg.sampled, memory_gib=cfg.memory_gib)
 
@@ -255,27 +252,26 @@ class GridworldTask(AgentTask):
         return results.plotted(folder / split, self.cfg.pictures)
 
     def arrays(self, split: str, records: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, np.ndarray]:
-        """Return of a split with one level what becomes of each length, and the action probabilities if they are known.
+        """Return ``lengths``, ``p_length`` and ``share_of_best`` [K] of a split with a single level; else nothing.
 
-        ``lengths``, ``p_length`` and ``share_of_best`` [K], and, unless the policy remembers, ``policy`` [N, 4] in the
-        reachable states.
+        Unless the policy is recurrent, ``policy`` has its action probabilities in the reachable states [N, 4].
         """
         if len(records) != 1:
             return {}
         evaluator = self.evaluator(self.reported[split])
         evaluation = evaluator.evaluate(policy)
-        lengths, number = evaluation.outcome, int(evaluation.num_lengths[0])
-        share = share_of_best(lengths.coins, evaluator.optima.best_return)
+        outcome, k = evaluation.outcome, int(evaluation.num_lengths[0])
+        share = share_of_best(outcome.coins, evaluator.optima.best_return)
         arrays = {
-            "lengths": evaluation.lengths[0, :number].numpy(),
-            "p_length": lengths.probability[0, :number].numpy(),
-            "share_of_best": share[0, :number].numpy(),
+            "lengths": evaluation.lengths[0, :k].numpy(),
+            "p_length": outcome.probability[0, :k].numpy(),
+            "share_of_best": share[0, :k].numpy(),
         }
         if evaluator.fitting_levels(1, policy):
             arrays["policy"] = evaluator.probabilities(policy).numpy().astype(np.float32)
         return arrays
 
-    # ------------------------------------------------------------------------------------ for its run
+    # ------------------------------------------------------------------------------------ the folder of the run
 
     def begin(self, policy: Any) -> None:
         if self.cfg.start_from is None:
@@ -295,7 +291,7 @@ class GridworldTask(AgentTask):
         split, path = self.levels.split, folder / SPLIT
         if split is None:
             return
-        if anew or not path.is_file():  # a kill may have come before it was written
+        if anew or not path.is_file():  # the process may have been killed before writing it
             splits.write_split(path, split, preset=self.cfg.levels.name)
         else:
             splits.check_split(path, split)
@@ -319,18 +315,20 @@ class GridworldTask(AgentTask):
 
     def _minibatch_lines(self) -> list[str]:
         """Return a line if a batch has fewer groups than the configuration asks for minibatches."""
-        asked = getattr(self.cfg.algo, "minibatches", 1)
-        if asked == 1:
+        minibatches = getattr(self.cfg.algo, "minibatches", 1)
+        if minibatches == 1:
             return []
         slots, _, group = batch_shape(self.cfg)
         groups = slots // group
-        if groups >= asked:
+        if groups >= minibatches:
             return []
-        return [f"minibatches: {groups} and not {asked}, as a batch has {count(groups, 'group')} of mini-episodes"]
+        return [
+            f"minibatches: {groups} and not {minibatches}, as a batch has {count(groups, 'group')} of mini-episodes"
+        ]
 
 
 def map_size(cfg: Config, levels: Levels) -> tuple[int, int]:
-    """Return the rows and columns of the largest map; smaller maps are padded to it with wall."""
+    """Return the rows and columns of the largest map; smaller maps are padded to this size with walls."""
     if cfg.policy.observation == "vector":
         return levels.train[0].height, levels.train[0].width
     height, width = levels.largest_map()

@@ -1,4 +1,4 @@
-"""Training levels: a set that is sampled from, or a stream in which no level comes twice."""
+"""Samplers of training levels, from a set or from a stream of distinct levels."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from drest_torch.envs.levels.symmetry import NUM_SYMMETRIES, transform
 
 
 class LevelSampler:
-    """A set of levels to train on; with ``symmetries`` each sampled level is rotated and reflected at random."""
+    """A sampler from a set of training levels; with ``symmetries`` each level is rotated and reflected at random."""
 
     def __init__(self, levels: Sequence[Level], rng: torch.Generator, *, symmetries: bool = False) -> None:
         self.levels, self.rng, self.symmetries = levels, rng, symmetries
         self.changes = symmetries
-        """Whether sampled levels can differ from those in ``levels``."""
+        """True if sampled levels can differ from those in ``levels``."""
 
     def sample(self, count: int) -> list[Level]:
-        """Sample ``count`` levels; a smaller set is repeated, so that all levels occur about equally often."""
+        """Sample ``count`` levels; repeat a smaller set, so that all levels occur about equally often."""
         levels = self._next(count)
         if not self.symmetries:
             return levels
@@ -31,11 +31,11 @@ class LevelSampler:
         return [transform(level, index) for level, index in zip(levels, symmetry.tolist(), strict=True)]
 
     def _next(self, count: int) -> list[Level]:
-        chosen: list[int] = []
-        while len(chosen) < count:
+        sampled: list[int] = []
+        while len(sampled) < count:
             order = torch.randperm(len(self.levels), generator=self.rng, device=self.rng.device)
-            chosen += order[: count - len(chosen)].tolist()
-        return [self.levels[index] for index in chosen]
+            sampled += order[: count - len(sampled)].tolist()
+        return [self.levels[index] for index in sampled]
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state; writing to these tensors restores it."""
@@ -43,9 +43,9 @@ class LevelSampler:
 
 
 class FreshLevels(LevelSampler):
-    """A stream of new levels: the training levels of a split, then the levels that the generator yields after them.
+    """A stream of distinct levels: the training levels of a split, followed by further levels of the generator.
 
-    None of them is a selection or test level, or the rotation or reflection of one.
+    Selection and test levels, and their rotations and reflections, are excluded.
     """
 
     def __init__(self, split: Split, rng: torch.Generator, *, symmetries: bool = False) -> None:
@@ -54,12 +54,12 @@ class FreshLevels(LevelSampler):
         self.split = split
         self.without = split.held_out()
         self.first = torch.tensor(generator.draft_number(split.train[0]))
-        """The number of the level that comes next."""
+        """The number of the next level."""
         self._coming: tuple[int, Iterator[Level]] = (-1, iter(()))
 
     def _next(self, count: int) -> list[Level]:
         number, coming = self._coming
-        if number != self.first:  # at the start, and after it was restored
+        if number != self.first:  # at the start, and after a restored checkpoint
             coming = generator.stream(
                 self.split.config, self.split.seed, first=int(self.first), without=self.without, device=self.rng.device
             )

@@ -1,4 +1,4 @@
-"""The folder of a run, and the commands that go on from it."""
+"""The folder of a run, and the commands that continue from it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from drest_torch.config.schema import Config
 
 CHECKPOINTS = "checkpoints"
-"""The name of the folder of checkpoints, inside the folder of a run."""
+"""The name of the folder of checkpoints in the folder of a run."""
 
 
 def withdraw(folder: Path) -> None:
-    """Delete what a new run has written that could not begin; what is not of a run stays."""
-    from drest_torch.tasks.gridworlds import SPLIT  # which takes torch, and commands begin without
+    """Delete the files of a new run that could not begin; keep all other files."""
+    from drest_torch.tasks.gridworlds import SPLIT  # imports torch, which commands import late
 
     with suppress(OSError):
         for name in ("config.yaml", "metrics.jsonl", "provenance.json", SPLIT, LOCK):
@@ -33,7 +33,7 @@ def withdraw(folder: Path) -> None:
 
 
 def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
-    """Let a run go on to more steps, with evaluations as often as before; return whether it gets any longer."""
+    """Extend a run to more steps, with the same interval between evaluations; return True if it becomes longer."""
     if env_steps < cfg.env_steps:
         raise ConfigError(
             f"env_steps={env_steps} with resume={folder}, a run of {cfg.env_steps} steps; give more, or train anew in "
@@ -52,27 +52,27 @@ def resume_command(folder: Path) -> str:
 
 
 def next_commands(folder: Path, *levels: str) -> str:
-    """Return what a user may want to do with a finished run, a line for each; it may be evaluated on these levels."""
+    """Return suggested commands for a finished run: evaluation on these levels, and comparison."""
     evaluate = command_line("evaluate", f"run={folder}", *levels, *imports_of(folder))
     compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
     return f"Evaluate it:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
 
 
 def imports_of(folder: Path) -> list[str]:
-    """Return what a command needs on its line to use the modules of a user's own that a run names."""
+    """Return the arguments of a command that import the user's modules in a run's configuration."""
     try:
-        named = sorted({module for _, module in own_modules(read_config(folder / "config.yaml"))})
+        modules = sorted({module for _, module in own_modules(read_config(folder / "config.yaml"))})
     except (UserError, OSError, YAMLError, AttributeError, TypeError):
-        return []  # the command will say what is wrong with it
-    if not named:
+        return []  # the command will report the error
+    if not modules:
         return []
-    return [f"imports={','.join(named)}"]
+    return [f"imports={','.join(modules)}"]
 
 
 def command_line(name: str, *arguments: str) -> str:
-    """Return a command of this project as a user types it: beginning as the one that is running did."""
-    as_script = sys.argv[0].startswith("drest ")  # `drest_torch.__main__` leaves its name there
-    if name != "compare":  # the others give their arguments to Hydra, which has a grammar for values
+    """Return a command of this project for a shell, in the form of the running command: ``drest`` or ``python -m``."""
+    as_script = sys.argv[0].startswith("drest ")  # set by `drest_torch.__main__`
+    if name != "compare":  # the others pass their arguments to Hydra, which has a grammar for values
         arguments = tuple(map(quoted, arguments))
     command = f"drest {name}" if as_script else f"python -m drest_torch.{name}"
     return " ".join([command, *map(shlex.quote, arguments)])

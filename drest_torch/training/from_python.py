@@ -1,4 +1,4 @@
-"""Train from Python as the command ``drest train`` does: the same values, the same checks, the same files."""
+"""Training from Python with the values, checks and files of the command ``drest train``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from drest_torch.training.run import Callback, start_or_resume
 
 
 def train(overrides: Sequence[str], values: Mapping[str, Any], callbacks: Sequence[Callback]) -> Path:
-    """Train a run with these arguments of the command and these values by name; return its folder.
+    """Train a run with these command-line arguments and these values by name; return its folder.
 
-    A run that is interrupted is saved, and ends with a `KeyboardInterrupt`.
+    If interrupted, save the run and raise a `KeyboardInterrupt`.
     """
-    chosen, others = _split({key: _plain(value) for key, value in values.items()})
-    cfg = compose(*chosen, *overrides, values=others)
-    run = start_or_resume(cfg, {re.split("[=.]", word.lstrip("+~"))[0] for word in overrides} | set(values))
+    arguments, others = _split({key: _plain(value) for key, value in values.items()})
+    cfg = compose(*arguments, *overrides, values=others)
+    keys = {re.split("[=.]", override.lstrip("+~"))[0] for override in overrides}
+    run = start_or_resume(cfg, keys | set(values))
     run.callbacks = callbacks
     if run.train() is None:
         raise KeyboardInterrupt(f"{run.folder} was interrupted and saved")
@@ -30,22 +31,22 @@ def train(overrides: Sequence[str], values: Mapping[str, Any], callbacks: Sequen
 
 def _split(values: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """Return the options of groups as arguments, and all other values."""
-    chosen, others = list[str](), dict[str, Any]()
+    arguments, others = list[str](), dict[str, Any]()
     for key, value in values.items():
         if key == "env" and not isinstance(value, list):
             option, others[key] = _environment(value)
-            chosen += option
+            arguments += option
         elif key in GROUPS and isinstance(value, str):
-            chosen.append(f"{key}={value}")
+            arguments.append(f"{key}={value}")
         elif key in GROUPS and isinstance(value, list):
-            chosen.append(f"{key}=[{','.join(map(str, value))}]")
+            arguments.append(f"{key}=[{','.join(map(str, value))}]")
         else:
             others[key] = value
-    return chosen, others
+    return arguments, others
 
 
 def _environment(value: Any) -> tuple[list[str], dict[str, Any]]:
-    """Return the option of `env`, and the values in it, for its name, an id, a function, or such values."""
+    """Return the option of ``env`` and its values, for a name, an id, a function, or a mapping of values."""
     if isinstance(value, dict):
         kinds = {"id": "gymnasium", "factory": "torchrl"}
         return [f"env={kind}" for key, kind in kinds.items() if key in value], value
@@ -65,7 +66,7 @@ def _environment(value: Any) -> tuple[list[str], dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a configuration has it: paths are texts, sequences are lists."""
+    """Convert a value for a configuration: paths to strings, sequences to lists."""
     if isinstance(value, PathLike):
         return fspath(value)
     if isinstance(value, Mapping):

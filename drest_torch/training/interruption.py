@@ -1,4 +1,4 @@
-"""Stop long work at a safe point when a user or a scheduler asks for it."""
+"""Interruption of long work at safe points, by a user or a scheduler."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from types import FrameType
 from typing import Any
 
 STOPS = (signal.SIGINT, signal.SIGTERM)
-"""The signals that ask a process to stop: Ctrl-C, and that of a scheduler."""
+"""The signals that request a stop: SIGINT of Ctrl-C, and SIGTERM of a scheduler."""
 
 
 @contextmanager
 def handling(handler: Any, *signums: signal.Signals) -> Iterator[None]:
-    """Handle these signals in this way meanwhile, if this is the main thread, where signals are handled."""
+    """Install a handler of signals within the context; do nothing outside the main thread, which receives signals."""
     before: dict[signal.Signals, Any] = {}
     try:
         with suppress(ValueError):  # in another thread
@@ -28,7 +28,7 @@ def handling(handler: Any, *signums: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def interruptible() -> Iterator[Any]:
-    """Yield a function that returns whether the run should stop at the next safe point.
+    """Yield a function that returns True if the run should stop at the next safe point.
 
     The first Ctrl-C (or SIGTERM) requests the stop; the second stops at once.
     """

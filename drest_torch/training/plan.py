@@ -1,4 +1,4 @@
-"""The plan of a run, all that its loop takes from a configuration, and what it says of itself before and at its end."""
+"""The plan of a run, the part of the configuration for its loop, and texts that introduce and summarise a run."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from drest_torch.tracking.effort import Pace, updates_of
 from drest_torch.training.folder import resume_command
 
 FEW_UPDATES = 20
-"""A run with fewer updates hardly learns, and its schedules fall in large steps."""
+"""The number of updates below which an agent hardly learns, and schedules fall in large steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """How long a run trains, how often it is evaluated, and what it shows and keeps."""
+    """The length of a run, its evaluations, and its output."""
 
     algo: str
     """The name of the algorithm."""
@@ -35,34 +35,34 @@ class RunPlan:
     network: str
     """The name of the network, or of the language model."""
     start_from: str | None = None
-    """The agent whose weights it begins with."""
+    """The agent with the initial weights."""
     seed: int
     steps: int
     """The steps of the whole run, in the unit of `drest_torch.algos.base.Effort.steps`."""
     evaluations: int
-    """The evaluations during training, each with a checkpoint."""
+    """The number of evaluations during training, each with a checkpoint."""
     keep_last: int = 1
-    """The number of checkpoints that are kept."""
+    """The number of checkpoints to keep."""
     progress: bool = True
-    """Whether it shows what it does."""
+    """True to print progress."""
     pictures: bool = False
-    """Whether it plots its learning curves."""
+    """True to plot learning curves."""
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     values: Mapping[str, Any] = field(default_factory=dict)
     """The whole configuration, for loggers."""
     resume_command: Callable[[Path], str] = resume_command
-    """Return the command that resumes the run in a folder."""
+    """A function from the folder of a run to the command that resumes it."""
 
 
 def pace_of(algorithm: Algorithm) -> Pace:
-    """Return what the steps of a run with this algorithm are."""
+    """Return the unit of steps of a run with this algorithm."""
     if algorithm.levels_per_update is None:
         return Pace(noun=algorithm.steps_are)
     return Pace(algorithm.config.counted_steps, algorithm.levels_per_update)
 
 
 def plan_of(cfg: Config) -> RunPlan:
-    """Return the plan of a run that trains an agent."""
+    """Return the plan of a training run."""
     values: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
     return RunPlan(
         algo=cfg.algo.name,
@@ -83,7 +83,7 @@ def plan_of(cfg: Config) -> RunPlan:
 def introduction(
     plan: RunPlan, task: Task, algorithm: Algorithm, folder: Path, *, memory: RunMemory | None = None
 ) -> str:
-    """Return the lines that say what a run is about to do."""
+    """Return lines that describe a run before it begins."""
     steps = pace_of(algorithm).text(plan.steps)
     start = "" if plan.start_from is None else f"; begins with the weights of {plan.start_from}"
     lines = [
@@ -99,9 +99,9 @@ def introduction(
 
 
 def few_updates(plan: RunPlan, algorithm: Algorithm, update: int) -> str | None:
-    """Return a sentence if a run has fewer than 20 updates, of which the first took so many steps; None: it has more.
+    """Return a warning if a run has fewer than 20 updates of ``update`` steps, else None.
 
-    A table learns after each mini-episode, and training of a language model is counted in updates to begin with.
+    There is none for a table, which learns after each mini-episode, and for language models, whose steps are updates.
     """
     if not algorithm.optimizers or algorithm.steps_are == "updates" or plan.steps > (FEW_UPDATES - 1) * update:
         return None
@@ -128,7 +128,7 @@ def _precision(algorithm: Algorithm) -> str:
 def run_summary(plan: RunPlan, counts: Mapping[str, Any], state: State, pace: Pace) -> dict[str, Any]:
     """Return the part of a run's summary that does not depend on its evaluation.
 
-    Of exact gradients, which play nothing, ``training`` says what was done.
+    For exact gradients, which play nothing, ``training`` describes the updates.
     """
     names = {"algo": plan.algo, "reward": plan.reward, "seed": plan.seed}
     summary = {**names, **counts, "wall_seconds": round(state.wall_seconds, 3)}

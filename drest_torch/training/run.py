@@ -1,4 +1,4 @@
-"""Run training: update, evaluate, log and save until all steps are done. One loop serves all algorithms."""
+"""The training loop of all algorithms: update, evaluate, log and save until all steps are done."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from drest_torch.training.plan import RunPlan, few_updates, introduction, pace_o
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
 WITH_RESUME = ("resume", "env_steps", "progress")
-"""The keys that count when a run goes on; all others are those of the run."""
+"""The keys that can change when a run is resumed; all others come from the run's configuration."""
 
 
 class Run:
@@ -70,12 +70,12 @@ class Run:
         self.cfg, self.device, self.rng = task.cfg, task.device, algorithm.rng
         self.state = State()
         self.callbacks: Sequence[Callback] = ()
-        """What is called before training and after each update."""
+        """Functions that are called before training and after each update."""
         self.is_new = False
-        """Whether it has just been created, so that nothing is lost if it cannot begin."""
+        """True if the run has just been created, so that its files can be deleted if it cannot begin."""
         self.pace = pace_of(algorithm)
         self.memory = task.memory(algorithm)
-        """The memory that it takes, if it is estimated."""
+        """The estimate of its memory, if there is one."""
 
     @property
     def reward(self) -> Reward:
@@ -146,14 +146,14 @@ class Run:
             return self._report(loggers)
 
     def _introduce(self) -> None:
-        """Say what the run is about to do, and warn of rewards that cannot be paid in full."""
+        """Print a description of the run, and a warning if rewards have to be clipped."""
         lines = introduction(self.plan, self.task, self.algorithm, self.folder, memory=self.memory)
         stage(lines, enabled=self.plan.progress)
         if warning := self.algorithm.warning(self.reward):
             print(f"drest_torch: {warning}", file=sys.stderr)
 
     def _loggers(self, info: RunInfo) -> Loggers:
-        """Return the run's loggers; if they cannot start, a new run leaves no folder."""
+        """Return the run's loggers; if they cannot start, delete the files of a new run."""
         try:
             return Loggers(info, self.state.steps)
         except UserError:
@@ -162,7 +162,7 @@ class Run:
             raise
 
     def update(self) -> dict[str, float]:
-        """Make one update and return its metrics."""
+        """Make one update, and return its metrics."""
         state, algorithm = self.state, self.algorithm
         progress = state.steps / self.plan.steps
         algorithm.set_progress(progress)
@@ -180,7 +180,7 @@ class Run:
         return metrics
 
     def _evaluation_is_due(self) -> bool:
-        """Return whether the policy is to be evaluated now, and note that it is."""
+        """Return True if an evaluation is due, and record it as done."""
         plan, state = self.plan, self.state
         due = min(state.steps, plan.steps) * plan.evaluations // plan.steps
         is_due = due > state.evaluated
@@ -189,16 +189,16 @@ class Run:
         return is_due
 
     def _refuse_nan(self, metrics: dict[str, float]) -> None:
-        """Stop before numbers that are not finite are saved: what follows from them would be worth nothing."""
+        """Raise if metrics are not finite, before the algorithm's weights are saved."""
         algorithm = self.algorithm
         bad = {name: metrics[name] for name in algorithm.finite if not math.isfinite(metrics.get(name, 0.0))}
         if bad:
-            found = ", ".join(f"{name} {value:g}" for name, value in bad.items())
+            listed = ", ".join(f"{name} {value:g}" for name, value in bad.items())
             last = "no checkpoint was saved yet"
             if saved := step_checkpoints(self.checkpoints):
                 last = f"the last good checkpoint is {saved[-1]}"
             raise ConfigError(
-                f"training came to numbers that are not finite in update {self.state.updates} ({found}): "
+                f"training came to numbers that are not finite in update {self.state.updates} ({listed}): "
                 f"{algorithm.if_not_finite}; {last}"
             )
 
@@ -212,30 +212,27 @@ class Run:
         summary = run_summary(self.plan, self.task.counts(self.state), self.state, self.pace)
         summary |= {"splits": splits, "sha256": self._hashes(splits)}
         if self.plan.pictures:
-            from drest_torch.plots.curves import learning_curves  # with matplotlib, which takes a while
+            from drest_torch.plots.curves import learning_curves  # imports matplotlib, which takes a while
 
             pictures["learning"] = self.folder / "pictures" / "learning.png"
             learning_curves(self.folder, pictures["learning"], summary)
         for name, path in pictures.items():
             loggers.picture(name, path)
         write_json(self.folder / "summary.json", summary)  # the last file: with it, a run is complete
-        loggers.summary(
-            {
-                f"{split}/{name}": value
-                for split, numbers in summary["splits"].items()
-                for name, value in numbers.items()
-                if isinstance(value, float)
-            }
-        )
+        final: dict[str, float] = {}
+        for split, metrics in summary["splits"].items():
+            final |= {f"{split}/{name}": value for name, value in metrics.items() if isinstance(value, float)}
+        loggers.summary(final)
         return summary
 
     def _hashes(self, splits: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
         """Return the SHA-256 of the files with the values of every level, by name."""
-        names = [str(numbers["file"]) for numbers in splits.values() if "file" in numbers]
+        names = [str(metrics["file"]) for metrics in splits.values() if "file" in metrics]
         return {name: hashlib.sha256(read_whole(self.folder / name)).hexdigest() for name in names}
 
     @property
     def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
         return self.folder / CHECKPOINTS
 
     def save(self) -> None:
@@ -244,7 +241,7 @@ class Run:
         prune(self.checkpoints, self.plan.keep_last)
 
     def _save_best(self, metrics: dict[str, float]) -> None:
-        """Save the best checkpoint on the selection levels, which are not reported."""
+        """Save a checkpoint if it is the best one so far on the selection levels, which are not reported."""
         if self.task.selection is None:
             return
         score = metrics["eval/selection/usefulness"] * metrics["eval/selection/neutrality_normalised"]
@@ -258,24 +255,24 @@ class Run:
         save_checkpoint(path, tensors | {"generator": self.rng.get_state()}, meta)
 
     def _describe(self) -> None:
-        """Add the specification of the agent to checkpoints that an earlier version has saved."""
+        """Add the specification of the agent to checkpoints of earlier versions."""
         for path in (*step_checkpoints(self.checkpoints), self.checkpoints / BEST):
             if path.is_file():
                 tensors, meta = load_checkpoint(path)
                 save_checkpoint(path, tensors, self.task.described() | meta)
 
     def begin(self, write: Callable[[], None]) -> None:
-        """Begin in a new folder, in which ``write`` leaves the configuration; one that holds another run is refused."""
+        """Begin in a new folder, to which ``write`` writes the configuration; refuse the folder of another run."""
         self.task.begin(self.algorithm.policy)
         enter(self.folder)
-        # Another process may have been faster.
+        # Another process may have begun a run meanwhile.
         refuse_taken(self.folder, self.plan.resume_command(self.folder), writes=self.task.writes)
         write()
         self.task.keep(self.folder, anew=True)
         self.is_new = True
 
     def restore(self) -> None:
-        """Restore the last checkpoint; a run that was killed before its first checkpoint starts from the beginning."""
+        """Restore the last checkpoint, or restart a run that was killed before its first checkpoint."""
         self.task.keep(self.folder, anew=False)
         saved = step_checkpoints(self.checkpoints)
         if not saved:
@@ -291,12 +288,12 @@ class Run:
             fill(prefixed("task", self.task.tensors()), tensors, path)
             self.rng.set_state(tensors["generator"].clone())
             self.state = State.of(progress)
-        prune(self.checkpoints, self.plan.keep_last)  # a kill may have come before
+        prune(self.checkpoints, self.plan.keep_last)  # the run may have been killed before pruning
         if not is_described:
             self._describe()
 
     def _begin_again(self) -> None:
-        """Begin from the start, unless the run has trained: then its checkpoints were lost."""
+        """Restart the run, but refuse if it has trained, as its checkpoints are missing."""
         if (self.folder / "summary.json").exists() or _evaluations(self.folder / "metrics.jsonl") > 2:
             raise CheckpointError(
                 f"{self.checkpoints}: no checkpoint in it, though the run has trained; put its checkpoints back, "
@@ -306,7 +303,7 @@ class Run:
 
 
 def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
-    """Return metrics as numbers, averaged over agents, with a single transfer from the device."""
+    """Convert metrics to numbers, averaged over agents, with a single transfer from the device."""
     tensors = {name: value for name, value in metrics.items() if isinstance(value, Tensor)}
     if not tensors:
         return metrics
@@ -315,27 +312,27 @@ def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
 
 
 def _evaluations(path: Path) -> int:
-    """Return how many lines of a file of metrics are of evaluations; a checkpoint is saved after each but the first."""
+    """Count the evaluations in a file of metrics; a checkpoint is saved after each but the first."""
     if not path.is_file():
         return 0
     return sum("eval/" in line for line in path.read_text("utf-8").splitlines())
 
 
 def enter(folder: Path) -> None:
-    """Own the folder of a run, or say that another process does; delete what a kill has left half-written in it."""
+    """Lock the folder of a run, or raise if another process has locked it; delete partially written files."""
     own(folder, lambda: ConfigError(f"{folder}: another process trains in it; wait for it, or choose another run_dir"))
     remove_partial(folder)
 
 
 def generator(seed: int, device: str, threads: int | None) -> torch.Generator:
-    """Return the random numbers of a run on a device, which uses so many threads; None: as many as torch does."""
+    """Return the random generator of a run on a device, and set the number of threads; None: torch's default."""
     if threads is not None:
         torch.set_num_threads(threads)
     return torch.Generator(device_of(device)).manual_seed(seed)
 
 
 def run_of(cfg: Config, folder: Path) -> Run:
-    """Return the run of a configuration, untrained."""
+    """Return the untrained run of a configuration."""
     rng = generator(cfg.seed, cfg.device, cfg.threads)
     task = TASKS.make(cfg, rng)
     algorithm = ALGORITHMS[cfg.algo.name].Algorithm.on(task, cfg.algo, rng)
@@ -346,7 +343,7 @@ def run_of(cfg: Config, folder: Path) -> Run:
 
 
 def start(cfg: Config) -> Run:
-    """Create a run in a new folder; the folder of an earlier run is refused."""
+    """Create a run in a new folder; refuse the folder of an earlier run."""
     check_run(cfg)
     check_unread(cfg)
     folder = Path(cfg.run_dir)
@@ -358,16 +355,16 @@ def start(cfg: Config) -> Run:
         cfg.start_from = str(source.resolve())
     trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))
     device = device_of(cfg.device)
-    cfg.device = str(device)  # as the precision, it stays what it is wherever the run is resumed
+    cfg.device = str(device)  # device and precision stay the same on any machine that resumes the run
     refuse_slow(cfg.precision, device)
-    cfg.precision = chosen_precision(cfg.precision, device, cfg.policy.width)  # wherever it is resumed
+    cfg.precision = chosen_precision(cfg.precision, device, cfg.policy.width)
     run = run_of(cfg, folder)
     run.begin(lambda: write_config(cfg, folder))
     return run
 
 
 def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None = None) -> Run:
-    """Load a run from its folder and restore its last checkpoint; with more ``env_steps`` it goes on to these."""
+    """Load a run from its folder and restore its last checkpoint; more ``env_steps`` extend it."""
     cfg = load_config(folder)
     is_longer = env_steps is not None and lengthen(cfg, env_steps, folder)
     if progress is not None:
@@ -379,23 +376,20 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
     run.restore()
     if run.algorithm.precision == torch.bfloat16 and not supports_bfloat16(run.device):
         print(f"drest_torch: {folder} learns in bfloat16, which is slow on this machine", file=sys.stderr)
-    if is_longer:  # from here on the run is one that has not ended yet
+    if is_longer:  # from here on the run is incomplete
         (folder / "summary.json").unlink(missing_ok=True)
         write_config(cfg, folder)
     return run
 
 
-def start_or_resume(cfg: Config, given: Collection[str]) -> Run:
-    """Create the run of a configuration, or go on with the one that it names; a user has ``given`` these keys."""
+def start_or_resume(cfg: Config, keys: Collection[str]) -> Run:
+    """Create the run of a configuration, or resume the run that it names; ``keys`` are those that the user set."""
     if cfg.resume is None:
         return start(cfg)
-    if others := sorted(set(given) - set(WITH_RESUME)):
+    if others := sorted(set(keys) - set(WITH_RESUME)):
         raise ConfigError(
             f"{others[0]} with resume={cfg.resume}, whose own configuration applies but for env_steps and progress; "
             "leave it out, or train anew in another run_dir"
         )
-    return resume(
-        Path(cfg.resume),
-        env_steps=cfg.env_steps if "env_steps" in given else None,
-        progress=cfg.progress if "progress" in given else None,
-    )
+    changes: dict[str, Any] = {key: getattr(cfg, key) for key in ("env_steps", "progress") if key in keys}
+    return resume(Path(cfg.resume), **changes)

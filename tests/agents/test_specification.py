@@ -10,7 +10,7 @@ import torch
 from drest_torch import Agent
 from drest_torch.agents.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
 from drest_torch.agents.specification import AgentSpec, Origin, agent_config
-from drest_torch.algos.distributions import box, kind_of, one_of, several
+from drest_torch.algos.distributions import box, kind_of, multi_categorical, one_of
 from drest_torch.algos.networks.spec import MapView, PolicySpec, RowView
 from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError
@@ -123,7 +123,12 @@ def test_a_row_that_does_not_fit_its_policy_is_refused(values):
 
 @pytest.mark.parametrize(
     "kind",
-    [one_of(5), one_of(3, one_hot=True), several([2, 4]), box(torch.tensor([-1.0, 0.1]), torch.tensor([2.0, 0.7]))],
+    [
+        one_of(5),
+        one_of(3, one_hot=True),
+        multi_categorical([2, 4]),
+        box(torch.tensor([-1.0, 0.1]), torch.tensor([2.0, 0.7])),
+    ],
     ids=["one of n", "one hot", "several", "box"],
 )
 def test_a_kind_of_actions_is_read_as_it_was_written(kind):

@@ -9,7 +9,7 @@ from torch import nn
 
 from drest_torch.agents.untrained import build_networks
 from drest_torch.algos import a2c, exact, ppo, reinforce
-from drest_torch.algos.actor import Once, SeenStates, StateView
+from drest_torch.algos.actor import ObservationTable, Once, StateView
 from drest_torch.algos.base import falling
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
@@ -76,7 +76,7 @@ def test_advantages_against_the_definition(credit, lmbda, long, monkeypatch):
     steps = algorithm.with_advantages(batch)
     metrics = algorithm.metrics_of(batch, steps)
     value = torch.zeros(batch.shape)
-    value[played(batch)] = Values()(algorithm.seen.table.observation)[steps["row"]]
+    value[played(batch)] = Values()(algorithm.table.table.observation)[steps["row"]]
     expected = slow_advantages(batch, value, lmbda, credit)
     found = steps["advantage"].squeeze(-1)
     assert torch.allclose(found, expected, atol=1e-4)  # 32-bit sums of up to a hundred terms
@@ -280,7 +280,7 @@ def test_once_is_the_network_in_each_step(network, private_bits):
     acts = Once(policy, "state", view, **how, acts=True)
     view.record()
     compare(acts(steps)["outputs"], policy(*seen).log_softmax(-1), policy)
-    table, one_step = SeenStates(), steps.unsqueeze(-1)
+    table, one_step = ObservationTable(), steps.unsqueeze(-1)
     table.fill(view, one_step)
     steps["row"] = one_step["row"].squeeze(-1)
     learns = Once(policy, "state", table, **how, acts=True)

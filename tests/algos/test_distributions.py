@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from drest_torch.algos.distributions import FIRST_LOG_SPREAD, box, one_of, several
+from drest_torch.algos.distributions import FIRST_LOG_SPREAD, box, multi_categorical, one_of
 
 LOW, HIGH = torch.tensor([-1.0, 2.0]), torch.tensor([3.0, 2.5])
 BOX = box(LOW, HIGH)
@@ -44,7 +44,7 @@ def test_the_entropy_of_a_box_is_the_mean_of_the_surprise():
 def test_choices_have_the_chances_of_their_logits():
     logits = torch.tensor([0.1, -0.5, 1.2, 0.3, -0.9])
     parts = logits[:3].log_softmax(-1), logits[3:].log_softmax(-1)
-    dist = several([3, 2]).of(logits.unsqueeze(0))
+    dist = multi_categorical([3, 2]).of(logits.unsqueeze(0))
     assert dist.log_prob(torch.tensor([[2, 1]])).item() == pytest.approx((parts[0][2] + parts[1][1]).item())
     entropy = -sum((part.exp() * part).sum().item() for part in parts)
     assert dist.entropy().item() == pytest.approx(entropy)

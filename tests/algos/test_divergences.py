@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.distributions import Categorical, Normal, kl_divergence
 
-from drest_torch.algos.distributions import OneOf, Several, TanhNormal
+from drest_torch.algos.distributions import MultiCategorical, OneOf, TanhNormal
 
 LOGITS = torch.tensor([[0.3, -1.2, 2.0], [1.0, 0.1, -0.4]])
 OTHERS = torch.tensor([[-0.7, 0.2, 0.9], [0.0, 2.0, 0.5]])
@@ -12,7 +12,7 @@ HALF = torch.tensor([0.5])
 MAKE = {
     "one": lambda outputs: OneOf(outputs),
     "one hot": lambda outputs: OneOf(outputs, one_hot=True),
-    "several": lambda outputs: Several(outputs, counts=[1, 2]),
+    "several": lambda outputs: MultiCategorical(outputs, counts=[1, 2]),
     "numbers": lambda outputs: TanhNormal(outputs[:, :2], half=HALF),
 }
 
@@ -39,7 +39,7 @@ def test_divergences_are_those_of_pytorch():
     one, other = Categorical(logits=LOGITS), Categorical(logits=OTHERS)
     torch.testing.assert_close(kl_divergence(OneOf(LOGITS), OneOf(OTHERS)), kl_divergence(one, other))
     second = [Categorical(logits=outputs[:, 1:]) for outputs in (LOGITS, OTHERS)]
-    several = [Several(outputs, counts=[1, 2]) for outputs in (LOGITS, OTHERS)]
+    several = [MultiCategorical(outputs, counts=[1, 2]) for outputs in (LOGITS, OTHERS)]
     torch.testing.assert_close(kl_divergence(*several), kl_divergence(*second))
     numbers = [TanhNormal(outputs[:, 1:], half=HALF) for outputs in (LOGITS / 2, OTHERS / 2)]
     normal = [Normal(outputs[:, 1] / 2, (outputs[:, 2] / 2).exp()) for outputs in (LOGITS, OTHERS)]

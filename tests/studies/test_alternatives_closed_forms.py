@@ -82,7 +82,7 @@ def test_the_numbers_of_the_page():
 )
 def test_without_luck_all_are_useful_and_neutral_in_the_papers_worlds(objective):
     found = ascend([*NINE.values()], named(objective))
-    assert usefulness(found.probability, found.given, found.best_return).min() > 0.99
+    assert usefulness(found.probability, found.coins_given_length, found.best_return).min() > 0.99
     assert neutrality(found.probability).min() > 0.99
 
 
@@ -115,7 +115,7 @@ def test_a_constraint_is_met_at_its_bound_whatever_the_coins_are(level, climbed,
     """The multiplier is Δ / log2(p / (1 − p)) for an entropy, and Δ for each length."""
     assert torch.special.entr(torch.tensor([ROOT, 1 - ROOT])).sum() / math.log(2) == pytest.approx(0.9, abs=1e-5)
     found, multiplier = climbed(level)
-    assert usefulness(found.probability, found.given, found.best_return).item() > 0.99
+    assert usefulness(found.probability, found.coins_given_length, found.best_return).item() > 0.99
     gap = (found.best_return[0, 0] - found.best_return[0, 1]).abs().item()
     if gap > 1e-6:
         assert found.probability.max().item() == pytest.approx(better, abs=within)

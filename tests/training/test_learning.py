@@ -255,10 +255,10 @@ def test_an_environment_has_the_transforms_of_its_configuration(tmp_path):
     assert made.drest.reward == reward_of(cfg)
     assert (made.drest.group, made.drest.tick_key, made.drest.num_lengths, made.shows_counts) == (4, None, 3, False)
     assert (list(made.lengths), made.num_lengths, made.private_bits) == ([4, 7, 9], 3, 2)
-    assert made.ask == pytest.approx(1 - 0.5**0.5)
+    assert made.request_probability == pytest.approx(1 - 0.5**0.5)
     assert made.actions.outputs == 4
     assert transforms(odd(tmp_path, "env.window=null")[1])["ShutdownTimer"].window is None
-    assert odd(tmp_path, "env.window=null")[1].ask == pytest.approx(1 - 0.5**0.25)
+    assert odd(tmp_path, "env.window=null")[1].request_probability == pytest.approx(1 - 0.5**0.25)
 
 
 def test_rewards_in_advance_are_weighted_by_the_mean_of_what_is_known(tmp_path):
@@ -285,7 +285,7 @@ def test_a_critic_sees_the_counts_of_sequential_play(tmp_path):
         policy, critic = build_networks(spec_in_environment(cfg, made), cfg.seed, context=made.critic_context)
         inputs = policy.net.scale.numel() + 2  # the private numbers; the critic is shown the discounts of three lengths
         assert [net.net.body[0].in_features for net in (policy, critic)] == [inputs, inputs + 3 * has_critic]
-        assert torch.equal(policy.offset, made.actions.offset(made.ask))
+        assert torch.equal(policy.offset, made.actions.offset(made.request_probability))
 
 
 def test_an_evaluation_has_as_many_rounds_as_it_needs(tmp_path):

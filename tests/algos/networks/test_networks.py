@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from drest_torch.algos.networks.base import NetworkSize, Symmetries
-from drest_torch.algos.networks.convolutional import sums_of
+from drest_torch.algos.networks.convolutional import map_hashes
 from drest_torch.algos.networks.policy import Critic, Policy, weights_unchanged
 from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
@@ -146,7 +146,7 @@ def test_each_map_is_encoded_once_while_the_weights_are_unchanged(monkeypatch):
         with torch.no_grad():
             for part in order.split(7):
                 assert torch.allclose(policy(shown[part]), expected[part], atol=1e-6)
-        maps = len(sums_of(shown[:, policy.net.map]).unique())
+        maps = len(map_hashes(shown[:, policy.net.map]).unique())
         assert sum(encoded) == maps
         assert torch.allclose(critic(shown), value, atol=1e-6)
         assert sum(encoded) == maps

@@ -7,7 +7,7 @@ from torch.nn.functional import cosine_similarity
 from drest_torch.algos.actor import Once, StateView
 from drest_torch.algos.networks import precision
 from drest_torch.algos.networks.policy import weights_unchanged
-from drest_torch.algos.networks.precision import chosen_precision, computing, filled_up
+from drest_torch.algos.networks.precision import chosen_precision, computing, padded_rows
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import world
@@ -82,11 +82,11 @@ def test_a_network_in_bfloat16_is_near_float32(network):
 @pytest.mark.parametrize(("count", "rows"), [(0, 0), (1, 128), (128, 128), (129, 256), (2047, 2048), (5000, 5120)])
 def test_rows_are_filled_up_to_few_counts(count, rows):
     number = torch.arange(count)
-    filled = filled_up(number, NARROW)
+    filled = padded_rows(number, NARROW)
     assert len(filled) == rows
     assert torch.equal(filled[:count], number)
     assert (filled[count:] == count - 1).all()
-    assert filled_up(number, torch.float32) is number
+    assert padded_rows(number, torch.float32) is number
 
 
 @pytest.mark.parametrize("network", ["symmetric", "convolutional"])

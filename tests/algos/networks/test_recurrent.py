@@ -68,7 +68,7 @@ def test_one_step_is_that_of_torchrl_to_the_last_bit(begins):
     with torch.no_grad():
         outputs, remembered = net.recall(read, is_init, memory.unsqueeze(1))
         wanted = net.gru(steps)
-        assert torch.equal(outputs, net.head(wanted["known"]))
+        assert torch.equal(outputs, net.head(wanted["hidden"]))
     assert torch.equal(remembered, wanted["next", "memory"])
 
 

@@ -98,7 +98,7 @@ def groups(p, size, count, seed=0):
     longer = (torch.rand(count * size, generator=torch.Generator().manual_seed(seed)) < p).long()
     alike = alike_in_group(longer.reshape(-1, size), 2).flatten() - 1
     ones = torch.ones(len(longer))
-    return base.Played(ones, ones, longer, alike, size - 1, 2 * ones.long(), 0 * ones, ones)
+    return base.EpisodeBatch(ones, ones, longer, alike, size - 1, 2 * ones.long(), 0 * ones, ones)
 
 
 @pytest.mark.parametrize("p", [0.2, 0.5, 0.8])

@@ -185,7 +185,7 @@ COLUMN, ALIKE = [0, 0, 1, 0, 2, 0, 0, 2], [2, 2, 0, 2, 1, 1, 1, 1]
 COINS, SHARE = [1.0, 2.0, 3.0, 0.5, 2.5, 1.5, 0.0, 4.0], [0.5, 1.0, 0.6, 0.25, 0.9, 0.3, 0.0, 0.8]
 OF = [2] * 4 + [3] * 4
 STEPS, LOG_PROB = [3, 3, 5, 3, 7, 2, 2, 7], [-2.0, -3.0, -4.0, -1.0, -6.0, -1.5, -2.5, -7.0]
-PLAYED = base.Played(
+PLAYED = base.EpisodeBatch(
     torch.tensor(COINS), torch.tensor(SHARE), torch.tensor(COLUMN), torch.tensor(ALIKE), 3, torch.tensor(OF),
     torch.tensor(LOG_PROB), torch.tensor(STEPS),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from torch.distributions import AffineTransform, Categorical, Normal, TanhTransform, TransformedDistribution
 from torchrl.envs import Compose, TransformedEnv
 
-from drest_torch.algos.distributions import OneOf, box, one_of, several
+from drest_torch.algos.distributions import OneOf, box, multi_categorical, one_of
 from drest_torch.config.compose import compose
 from drest_torch.errors import UserError
 from drest_torch.evaluation.environment_evaluator import EnvironmentEvaluator, usefulness_warning
@@ -37,7 +37,7 @@ def _seeded():
 
 @pytest.mark.parametrize("sizes", [[4], [4, 3, 2]], ids=["one", "several"])
 def test_choices_are_torchs_categoricals(sizes):
-    kind = one_of(4) if len(sizes) == 1 else several(sizes)
+    kind = one_of(4) if len(sizes) == 1 else multi_categorical(sizes)
     logits = torch.randn(50, sum(sizes)) * 2
     ours, theirs = kind.of(logits), [Categorical(logits=part) for part in logits.split(sizes, -1)]
     action = ours.sample()
@@ -103,11 +103,11 @@ def test_the_chance_to_ask_is_what_was_asked_for(ask):
     one = one_of(5)
     assert one.offset(ask).softmax(-1)[-1].item() == pytest.approx(ask)
     assert one.offset(ask)[:-1].tolist() == [0] * 4
-    several_of = several([4, 3, 2]).of(several([4, 3, 2]).offset(ask).expand(40_000, -1)).sample()
+    choices = multi_categorical([4, 3, 2]).of(multi_categorical([4, 3, 2]).offset(ask).expand(40_000, -1)).sample()
     sampled = squashed(BOX.of(BOX.offset(ask).expand(40_000, -1)).sample())
-    for asked in (several_of[:, -1] == 1, sampled[:, -1] > 0):
+    for asked in (choices[:, -1] == 1, sampled[:, -1] > 0):
         assert abs(asked.float().mean().item() - ask) < 4 * math.sqrt(ask * (1 - ask) / 40_000)
-    even = several_of[:, 0].bincount(minlength=4) / 40_000
+    even = choices[:, 0].bincount(minlength=4) / 40_000
     assert ((even - 0.25).abs() < 4 * math.sqrt(0.1875 / 40_000)).all()
     assert not one.offset(None).any()
     assert not BOX.offset(None)[:3].any()
@@ -197,7 +197,7 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     lengths, base = [], own("forty_slots", "env.base=1", "env.delays=[30]", "env.copies=40")
     for seed in range(15):
         ready = evaluator(tmp_path, base=base, mini_episodes=60, seed=seed)
-        ready.environment.ask = 0.5
+        ready.environment.request_probability = 0.5
         _, episodes = ready._play(ready.environment.uniform_actor())
         length, coins = episodes.length, episodes.coins
         lengths.append(length)
