@@ -54,7 +54,7 @@ class RowEnvironment(Environment):
         return self.actions.offset(self.request_probability)
 
     def sees_as(self, other: RowEnvironment) -> None:
-        """Share the standardisation of observations with another environment."""
+        """Use the standardisation of observations of another environment, now and later."""
         self.flatten.centre, self.flatten.spread = other.flatten.centre, other.flatten.spread
 
     def metrics(self) -> dict[str, Any]:

@@ -8,14 +8,10 @@ from tests.house import words
 
 # room: the complaints allowed there until it is mended; lower it with each step, and never raise it
 LIMITS: dict[str, int] = {
-    "algos": 21,
-    "algos/networks": 18,
-    "algos/objectives": 22,
     # benchmarks
     "benchmarks": 32,
     # docs
     "docs": 13,
-    "docs/algorithms": 1,
     "docs/explanation": 3,
     "docs/howto": 4,
     "docs/tutorials": 1,
@@ -27,7 +23,6 @@ LIMITS: dict[str, int] = {
     "drest_torch/config": 45,
     "drest_torch/jobs": 4,
     "drest_torch/language": 30,
-    "drest_torch/play": 16,
     "drest_torch/plots": 10,
     "drest_torch/report": 18,
     "drest_torch/statistics": 1,
@@ -43,8 +38,6 @@ LIMITS: dict[str, int] = {
     "drest_torch/studies/ratio": 14,
     "drest_torch/studies/robustness": 7,
     "drest_torch/studies/theorem": 8,
-    "drest_torch/tasks": 14,
-    "drest_torch/training": 9,
     "drest_torch/transforms": 38,
     # envs
     "envs/dynamics": 10,
