@@ -16,7 +16,7 @@ from drest_torch.transforms.mini_episodes import played
 
 TITLE = "Collection with a policy"
 TARGET = 2.0
-"""Times the forward passes."""
+"""The largest ratio to the forward passes."""
 OURS, PASSES, PEAK = "our collector", "forward passes", "largest matrix product"
 COUNTINGS = ((), ("reward.counting=sequential", "reward.episodes_per_meta=2"))
 
@@ -38,11 +38,11 @@ def run(bench: Bench) -> None:
 
 
 def compare(bench: Bench, run: Run) -> None:
-    """Add the table of one counting."""
+    """Add the table of a counting."""
     algorithm, size = run.algorithm, run.cfg.policy
     policy = algorithm.policy
     batch = algorithm.collector.collect(run.rng)
-    # The inputs of the network if each step had its own, tick by tick.
+    # The inputs of the network tick by tick, without sharing between slots.
     ticks = zip(batch.get(STATE).T, played(batch).T, strict=True)
     inputs = [algorithm.view.observe(state[now]) for state, now in ticks if now.any()]
     number = sum(len(observations) for observations in inputs)

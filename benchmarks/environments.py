@@ -14,11 +14,11 @@ from drest_torch.training.run import run_of
 
 TITLE = "Third-party environments"
 TARGET = 1.0
-"""How many times as fast as Stable-Baselines3."""
+"""The smallest speed relative to Stable-Baselines3."""
 OURS, SB3 = "drest train env=cartpole", "SB3, our wrappers"
 COPIES, WRAPPED = "GymnasiumBatch", "GymWrapper of make_vec"
 MEAN_LENGTH = 150
-"""Steps of a mini-episode of an untrained policy, which asks for a delay in half of them."""
+"""Mean steps of a mini-episode with an untrained policy, which asks for a delay in half of them."""
 
 
 def stepping(env: Any) -> Work:
@@ -34,7 +34,7 @@ def stepping(env: Any) -> Work:
 
 
 def wrapped(copies: int) -> Any:
-    """Return copies of CartPole in TorchRL's wrapper; they have no seeds of levels, and none may wait after its end."""
+    """Return copies of CartPole in TorchRL's wrapper, without level seeds and without waiting after the end."""
     import gymnasium
     from torchrl.envs import GymWrapper
 
@@ -48,7 +48,7 @@ def ours(folder: Path, *words: str) -> Work:
     run = run_of(compose("env=cartpole", "logger=none", "progress=false", f"run_dir={folder}", *words), folder)
 
     def work() -> float:
-        # Ours leaves out the steps after a fall, which change nothing. Stable-Baselines3 plays them: all are counted.
+        # Ours skips the steps after a fall, which change nothing. Stable-Baselines3 plays them, so all are counted.
         before = run.state.episodes
         run.update()
         return (run.state.episodes - before) * MEAN_LENGTH

@@ -18,15 +18,15 @@ from drest_torch.reward import Reward
 TITLE = "Exact evaluation"
 OURS, ALONE, SAMPLED = "exact evaluation", "forward passes alone", "sampling"
 TARGET = 2.0
-"""Times the forward passes."""
+"""The largest ratio to the forward passes."""
 AT_ONCE = 8_192
-"""Inputs of a forward pass, which fit into a processor's caches."""
+"""Inputs of a forward pass, which fit into the caches of a processor."""
 PRECISION, GROUP = 0.01, 16
 REWARD = Reward(lam=0.9, gamma=0.95, episodes_per_meta=64, counting="averaged")
 
 
 def sampling(evaluator: ExactEvaluator, policy: Policy) -> tuple[Work, int]:
-    """Return work that samples one batch, and the mini-episodes a level that a standard error of ``PRECISION`` needs.
+    """Return work that samples a batch, and the mini-episodes a level for a standard error of ``PRECISION``.
 
     The work is counted as its share of these mini-episodes, at P(L = l) = 1/2.
     """

@@ -1,9 +1,9 @@
-"""The largest map, level set, batch and number of lengths whose runs stay below a limit of memory, as runs estimate it.
+"""The largest map, level set, batch and number of lengths for a limit of memory, by the estimates of runs.
 
     python -m benchmarks.fitting 4              in GiB; two minutes
 
-Each row grows one number of the default command; all others stay. Runs are started to ask for their estimates, and none
-is trained. Where memory grows in proportion, the largest size follows from the estimates of two others.
+Each row increases one number of the default command. Runs are started for their estimates, but not trained. Where
+memory is linear in the size, the largest size is extrapolated from the estimates of two others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ print(start(compose(*sys.argv[1:])).memory.peak)
 
 
 def across(side: int) -> list[str]:
-    """Return the arguments of maps of this side, and of mini-episodes that last as long as to cross them."""
+    """Return the arguments for maps of this side, and mini-episodes as long as the way across them."""
     generator = {"height": side, "width": side, "shutdown": f"[{side},{side}]", "delay": f"[{side},{side}]"}
     words = [f"levels.generator.{key}={value}" for key, value in generator.items()]
     return [*FEW, *words, f"policy.time_steps={2 * side}"]
@@ -40,7 +40,7 @@ def lengths(power: int, folder: Path) -> list[str]:
 
 
 def estimated(words: Sequence[str]) -> float:
-    """Return the bytes of a run at its peak as it estimates them, infinity if it is refused."""
+    """Return the peak memory in bytes that a run estimates; infinity if it is refused."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", PEAK, *words, *QUIET, f"run_dir={folder}/run"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -51,7 +51,7 @@ def estimated(words: Sequence[str]) -> float:
 
 
 def largest(values: Sequence[int], words: Callable[[int], list[str]], limit: float) -> int:
-    """Return the largest of the values, in their order, that stays below a limit; the first is taken to."""
+    """Return the largest of increasing values that stays below a limit; the first is assumed to."""
     fits, above = 0, len(values)
     while above - fits > 1:
         middle = (fits + above) // 2
@@ -70,7 +70,7 @@ def in_proportion(sizes: tuple[int, int], words: Callable[[int], list[str]], lim
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of largest sizes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("gib", type=float)
     limit = parser.parse_args().gib * GIB

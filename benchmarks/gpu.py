@@ -30,7 +30,7 @@ from drest_torch.config.compose import compose
 from drest_torch.training.run import Run, run_of
 
 TITLE = "On a GPU"
-KEPT = Path(__file__).with_name("gpu.json")
+FIGURES = Path(__file__).with_name("gpu.json")
 SLOTS, GROUP = (1_024, 8_192, 65_536), 128
 SAMPLED = {"default command": ("algo=ppo",), "convolutional PPO": ("algo=ppo", "policy=convolutional")}
 EXACT = {"exact gradients": ("algo=generalist",)}
@@ -40,7 +40,7 @@ PLAIN = (
 )
 STAGES = ("collecting", "advantages", "forward", "backward", "optimiser")
 WARM_UP, SECONDS = 2, 5.0
-"""Updates before the measurement, and the seconds that it takes at least."""
+"""Updates before the measurement, and its shortest duration."""
 HOW_TO = """Measure on a machine that has torch, numba and numpy, and no network:
 
     pip wheel --no-deps -c constraints.txt --wheel-dir .whl -r benchmarks/gpu.txt   # here, with its version of Python
@@ -51,7 +51,7 @@ and put the file into benchmarks/gpu.json. On a processor, `--quick` shows that 
 
 
 class Stopwatch:
-    """The seconds of stages. A stage inside another counts for itself alone."""
+    """The seconds of stages. The time of an inner stage does not count for the outer one."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -61,7 +61,7 @@ class Stopwatch:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the time within for this stage."""
+        """Count the time of a block for this stage."""
         self._charge()
         self._open.append(name)
         try:
@@ -71,7 +71,7 @@ class Stopwatch:
             self._open.pop()
 
     def _charge(self) -> None:
-        """Give the time since the last change to the innermost stage."""
+        """Add the time since the last change to the innermost stage."""
         synchronise(self.device)
         now = time.perf_counter()
         if self._open:
@@ -79,7 +79,7 @@ class Stopwatch:
         self._since = now
 
     def timed(self, stack: ExitStack, owner: Any, name: str, stage: str) -> None:
-        """Count the calls of a function for a stage, until the stack is left."""
+        """Count the calls of a function for a stage until the stack is closed."""
         function: Callable[..., Any] = getattr(owner, name)
 
         def call(*arguments: Any, **keywords: Any) -> Any:
@@ -91,7 +91,7 @@ class Stopwatch:
 
 @dataclass
 class Row:
-    """The measurement of one run of one size."""
+    """The measurement of a run of some size."""
 
     run: str
     slots: int
@@ -100,7 +100,7 @@ class Row:
     """Environment steps, or rows of the network, a second."""
     update_seconds: float
     peak_gib: float
-    """Memory of the GPU at its peak; 0 on a processor."""
+    """The peak memory of the GPU; 0 on a processor."""
     shares: dict[str, float] = field(default_factory=dict)
     """The share of each stage in the time of an update."""
 
@@ -112,7 +112,7 @@ def synchronise(device: torch.device) -> None:
 
 
 def work_of(run: Run) -> int:
-    """Return what a run has done so far: environment steps, or rows of the network if it plays nothing."""
+    """Return the work of a run so far: environment steps, or rows of the network for exact gradients."""
     state = run.state
     return state.forward_rows + state.backward_rows or state.steps
 
@@ -185,7 +185,7 @@ def whole(device: str) -> dict[str, float]:
 
 
 def section(measured: dict[str, Any]) -> list[str]:
-    """Return the blocks of the page for what was measured."""
+    """Return the measurements as blocks of the page."""
     head = ["run", "slots", "a second", "s an update", "peak, GiB", *STAGES]
     lines = [head, ["---"] * len(head)]
     for row in measured["rows"]:
@@ -206,7 +206,7 @@ def section(measured: dict[str, Any]) -> list[str]:
 def measure_all(
     sizes: Sequence[int], group: int, device: str, out: Path | None, *, quick: bool, of_commit: str | None = None
 ) -> dict[str, Any]:
-    """Measure each run; write the file after each, so that nothing is lost when time is up."""
+    """Measure each run, and write the file after each, so that an interruption loses little."""
     from benchmarks.run import commit, machine
 
     name = torch.cuda.get_device_name() if device == "cuda" else "no GPU"
@@ -220,18 +220,18 @@ def measure_all(
 
 
 def write(out: Path | None, measured: dict[str, Any]) -> None:
-    """Write the figures, and the section of the page beside them."""
+    """Write the figures, and the section of the page in a file beside them."""
     if out is not None:
         out.write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
         out.with_suffix(".md").write_text("\n\n".join([f"## {TITLE}", *section(measured)]) + "\n", "utf-8")
 
 
 def run(bench: Bench) -> None:
-    """Add the section of the page: the figures in the repository, or of a quick run on this processor."""
+    """Add the section of the page with the stored figures, or with those of a quick run on this processor."""
     if bench.quick:
         bench.blocks += section(measure_all((16,), 8, "cpu", None, quick=True))
     else:
-        bench.blocks += section(json.loads(KEPT.read_text("utf-8")))
+        bench.blocks += section(json.loads(FIGURES.read_text("utf-8")))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -239,20 +239,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu", description=HOW_TO, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=KEPT, help="the file of the figures; the section is beside it")
+    parser.add_argument("--out", type=Path, default=FIGURES, help="the file of the figures; the section is beside it")
     parser.add_argument("--whole", action="store_true", help="also run the default command from start to end")
     parser.add_argument("--commit", help="the name of the commit, for a copy of the repository without its history")
     parser.add_argument("--quick", action="store_true", help="a smoke test on a processor")
-    given = parser.parse_args(arguments)
-    if given.quick:
-        measure_all((16,), 8, "cpu", given.out, quick=True)
+    options = parser.parse_args(arguments)
+    if options.quick:
+        measure_all((16,), 8, "cpu", options.out, quick=True)
         return
     if not torch.cuda.is_available():
         parser.error("torch finds no GPU here; --quick is a smoke test on a processor")
-    measured = measure_all(SLOTS, GROUP, "cuda", given.out, quick=False, of_commit=given.commit)
-    if given.whole:
+    measured = measure_all(SLOTS, GROUP, "cuda", options.out, quick=False, of_commit=options.commit)
+    if options.whole:
         measured["whole"] = whole("cuda")
-        write(given.out, measured)
+        write(options.out, measured)
 
 
 if __name__ == "__main__":

@@ -38,14 +38,14 @@ BASE = (
     *("logger=none", "progress=false", "pictures=0", "threads=1"),
 )
 SHUTDOWN, SIDE, WORLDS = 8, 6, 4
-"""Of the levels with many lengths: their shutdown, rows and columns, and number."""
+"""Shutdown, side and number of the levels with many lengths."""
 UPDATES, EVALUATIONS, MOST_SECONDS = 4, 2, 1.0
-"""Repeats, which end earlier once they have taken so long."""
+"""Repeats of updates and evaluations, which end after this many seconds."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one size costs."""
+    """The cost of a size."""
 
     axis: str
     size: int
@@ -54,12 +54,12 @@ class Cost:
     evaluation_s: float
     memory_mib: float
     estimate_mib: float
-    """What the run said before it trained."""
+    """The estimate of the run before training."""
 
 
 @dataclass(frozen=True)
 class Theory:
-    """How a cost grows: a constant and a multiple of ``grows`` of the size."""
+    """A theoretical cost: a constant plus a multiple of ``grows`` of the size."""
 
     formula: str
     grows: Callable[[float], float]
@@ -67,13 +67,13 @@ class Theory:
 
 @dataclass(frozen=True)
 class Axis:
-    """A number that grows while all others stay."""
+    """A number that grows while all others are constant."""
 
     title: str
     unit: str
     sizes: Sequence[int]
     words: Callable[[int, Path], list[str]]
-    """The arguments of a run of this size, which may write files to a folder."""
+    """The function from a size to the arguments of its run, which may write files to a folder."""
     theory: dict[str, Theory]
 
 
@@ -85,7 +85,7 @@ def linear(name: str) -> Theory:
 
 
 def _map(side: int, folder: Path) -> list[str]:
-    """Maps of this side, on which mini-episodes last as long as it takes to cross them."""
+    """Return the arguments for maps of this side, and mini-episodes as long as the way across them."""
     generator = {"height": side, "width": side, "shutdown": f"[{side},{side}]", "delay": f"[{side},{side}]"}
     generator |= {"coins": "[2,2]", "wall_share": "[0.1,0.1]"}
     few = ["levels.train=32", "levels.selection=4", "levels.test=4", "evaluated_levels=4", "algo.episodes=1024"]
@@ -97,8 +97,9 @@ def _map(side: int, folder: Path) -> list[str]:
 
 
 def _lengths(count: int, folder: Path) -> list[str]:
-    """Levels whose buttons have delays of 1, 2, 4, … and so make this many lengths."""
-    path, rng = folder / "levels.jsonl", random.Random(0)
+    """Write levels with this many lengths (delays of 1, 2, 4, …), and return the arguments for them."""
+    path = folder / "levels.jsonl"
+    rng = random.Random(0)
     levels = []
     for index in range(WORLDS):
         cells = ["."] * SIDE**2
@@ -177,8 +178,7 @@ MEASURES = {"startup_s": "start-up", "update_s": "update", "evaluation_s": "exac
 
 
 def measured(axis: str, size: int) -> Cost:
-    """Measure one size in this process, which must have done nothing else."""
-
+    """Measure a size in this process, which must be a new one."""
     from drest_torch.algos.policy_gradient import SampledAlgorithm  # noqa: F401
     from drest_torch.config.compose import compose
     from drest_torch.evaluation.memory_guard import peak_memory
@@ -206,12 +206,12 @@ def measured(axis: str, size: int) -> Cost:
 
 
 def _short(value: float) -> float:
-    """Return a number with the four digits that are stored."""
+    """Return a number rounded to four digits for storage."""
     return float(f"{value:.4g}")
 
 
 def _least(work: Callable[[], Any], repeats: int) -> float:
-    """Return the processor seconds of the fastest call, after one that warms up."""
+    """Return the processor seconds of the fastest call, after a warm-up call."""
     work()
     seconds: list[float] = []
     while len(seconds) < repeats and sum(seconds) < MOST_SECONDS:
@@ -263,7 +263,7 @@ def read(path: Path = ROWS) -> list[Cost]:
 
 
 def fitted(theory: Theory, sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
-    """Return the constant and the factor, at least 0 both, that fit the values best in proportion."""
+    """Return the non-negative constant and factor with the smallest squared relative errors."""
     grown = np.array([theory.grows(size) for size in sizes])
     columns = np.stack((np.ones(len(grown)), grown), 1) / np.array(values)[:, None]
     ones = np.ones(len(grown))
@@ -278,13 +278,13 @@ def fitted(theory: Theory, sizes: Sequence[float], values: Sequence[float]) -> t
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Return the power of the size that fits the largest three sizes."""
+    """Return the exponent of the size, fitted to the largest three sizes."""
     slope, _ = np.polyfit(np.log(sizes[-3:]), np.log(values[-3:]), 1)
     return round(float(slope), 2) + 0.0  # no "-0.00"
 
 
 def curve(axis: Axis, measure: str, costs: Sequence[Cost]) -> list[float]:
-    """Return what theory says of these sizes: the estimate of memory, or a time with its fitted constants."""
+    """Return the theoretical costs of sizes: the estimate of memory, or times with fitted constants."""
     if measure == "memory_mib":
         return [cost.estimate_mib for cost in costs]
     theory, sizes = axis.theory[measure], [cost.size for cost in costs]
@@ -303,8 +303,8 @@ def report(name: str, costs: Sequence[Cost]) -> list[str]:
     for measure, words in (MEASURES | {"memory_mib": "memory"}).items():
         formula = "estimate of the run" if measure == "memory_mib" else axis.theory[measure].formula
         expected = exponent(sizes, curve(axis, measure, costs))
-        found = exponent(sizes, [getattr(cost, measure) for cost in costs])
-        exponents.append(f"| {words} | {formula} | {expected:.2f} | {found:.2f} |")
+        slope = exponent(sizes, [getattr(cost, measure) for cost in costs])
+        exponents.append(f"| {words} | {formula} | {expected:.2f} | {slope:.2f} |")
     rows = ["| size | start-up, s | update, s | evaluation, s | memory, MiB | estimated, MiB |", "| --- " * 6 + "|"]
     rows += ["| " + " | ".join(_cells(cost)) + " |" for cost in costs]
     return [f"### {axis.title}", *_pictures(name, axis), "\n".join(exponents), "\n".join(rows)]
@@ -330,7 +330,7 @@ def draw(costs: Sequence[Cost], folder: Path = IMAGES) -> None:
     from drest_torch.plots.style import write_figure
     from drest_torch.report.themes import DARK, LIGHT
 
-    os.environ["SOURCE_DATE_EPOCH"] = "0"  # the same rows are the same files
+    os.environ["SOURCE_DATE_EPOCH"] = "0"  # the same rows give the same files
     text = {"svg.fonttype": "none", "svg.hashsalt": "growing"}
     for style, ending in ((LIGHT, ""), (DARK, "-dark")):
         with matplotlib.style.context(style.matplotlib() | text, after_reset=True):
@@ -361,16 +361,16 @@ def plot(figure: Any, name: str, costs: Sequence[Cost], style: Any) -> None:
 
 
 def main() -> None:
-    """Measure one point, or draw the stored rows."""
+    """Measure a point, or draw the stored rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--point", nargs=2, metavar=("AXIS", "SIZE"), help=f"one of {', '.join(AXES)}, and a size")
     chosen.add_argument("--draw", action="store_true")
-    given = parser.parse_args()
-    if given.draw:
+    options = parser.parse_args()
+    if options.draw:
         draw(read())
         return
-    axis, size = given.point
+    axis, size = options.point
     print(json.dumps(vars(measured(axis, int(size)))))
 
 

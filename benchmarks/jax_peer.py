@@ -1,4 +1,4 @@
-"""The JAX peer as a process of its own, which makes an update whenever it is asked to."""
+"""The JAX peer in a separate process, which makes updates on request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def settings_of(plan: Plan, *, inputs: int, cores: int) -> jax_ppo.Settings:
 
 
 class JaxPPO:
-    """PPO in JAX, in a process of this Python; a context manager, at whose end the process ends."""
+    """PPO in JAX in a process of this Python; a context manager that ends the process."""
 
     def __init__(self, python: str, settings: jax_ppo.Settings) -> None:
         command = [python, str(Path(jax_ppo.__file__).resolve()), json.dumps(asdict(settings))]

@@ -24,9 +24,9 @@ class Settings:
 
     envs: int
     steps: int
-    """Steps of each environment for an update."""
+    """Steps of each environment in an update."""
     inputs: int
-    """Numbers of an observation; the environment's own are padded with zeros."""
+    """The size of observations; those of the environment are padded with zeros."""
     width: int
     depth: int
     epochs: int
@@ -39,7 +39,7 @@ class Settings:
     gae_lambda: float
     max_grad_norm: float
     precision: str
-    """Of the networks' products: float32 or bfloat16. Weights, advantages and losses are float32."""
+    """The precision of matrix products: float32 or bfloat16. Weights, advantages and losses are float32."""
     cores: int
 
 

@@ -1,4 +1,4 @@
-"""What the machine allows: the peak of its matrix products."""
+"""The limits of the machine: the peak speed of its matrix products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.measuring import GIGAFLOPS, Bench, Work
 from benchmarks.pipelines import precisions
 from drest_torch.algos.networks.precision import FLOAT32
 
-TITLE = "What the machine allows"
+TITLE = "Limits of the machine"
 
 
 def product(size: int, precision: str = FLOAT32) -> Work:

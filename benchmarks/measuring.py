@@ -1,4 +1,4 @@
-"""Time implementations round-robin, and keep the figures as tables beside their baselines."""
+"""Round-robin timing of implementations, and tables of the figures beside their baselines."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from dataclasses import dataclass
 
 REPEATS = 10
 LEAST_SECONDS = 0.05
-"""Work that takes less is called several times in a repeat, so that clocks and the ends of meta-episodes even out."""
+"""Shorter work is called repeatedly, so that the resolution of clocks and the ends of meta-episodes average out."""
 COLUMNS = ("measurement", "unit", "median (slowest)", "repeats", "first call, s", "baselines", "limit", "target")
 
 Work = Callable[[], float]
-"""A function that does some work and returns how much: steps, levels, or just 1."""
+"""A function that does some work and returns its amount: steps, levels, or 1."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit of a figure, and its value for an amount of work and the seconds that it took."""
+    """The unit of a figure, with the function from an amount of work and its seconds to the figure."""
 
     name: str
     value: Callable[[float, float], float]
     more_is_better: bool
 
     def worst(self, values: Sequence[float]) -> float:
-        """Return the worst of some figures."""
+        """Return the worst of several figures."""
         return min(values) if self.more_is_better else max(values)
 
     def judged(self, value: float | None, target: float | None) -> str:
-        """Return the target with whether a value, if there is one, reaches it; nothing without a target."""
+        """Return the target, marked as reached or missed by a value; an empty text without a target."""
         if target is None:
             return ""
         if self.more_is_better:
@@ -57,19 +57,19 @@ GIGAFLOPS = rate("GFLOP/s", 1e9)
 
 @dataclass(frozen=True)
 class Times:
-    """The work of an implementation, repeat by repeat, and the seconds of its very first call."""
+    """The amounts of work and seconds of an implementation in each repeat, and the seconds of its first call."""
 
     amounts: list[float]
     seconds: list[float]
     first: float
 
     def times(self, factor: float) -> Times:
-        """Return the same work counted in smaller parts: this many in each."""
+        """Return the same work with its amounts multiplied by a factor."""
         amounts = [amount * factor for amount in self.amounts]
         return Times(amounts, self.seconds, self.first)
 
     def over(self, other: Times) -> Times:
-        """Return the seconds for an amount of work as a multiple of the other's, repeat by repeat."""
+        """Return the ratios to the seconds of another implementation for the same work, repeat by repeat."""
         return Times(other.values(SECONDS), self.values(SECONDS), 0.0)
 
     def values(self, unit: Unit) -> list[float]:
@@ -78,7 +78,7 @@ class Times:
 
 
 class Bench:
-    """The measurements of one part, which are printed as they come and kept as tables of a page."""
+    """The measurements of a part, which are printed at once and collected as tables of a page."""
 
     def __init__(
         self, *, quick: bool = False, jax: str | None = None, clock: Callable[[], float] = time.perf_counter
@@ -95,7 +95,7 @@ class Bench:
     # ------------------------------------------------------------------------------------- measuring
 
     def measure(self, works: Mapping[str, Work]) -> dict[str, Times]:
-        """Call each work once, then all in turn, so that background load affects all of them equally."""
+        """Time the works in turn after a first call of each, so that background load affects all of them equally."""
         first = {name: self._timed(work, 1)[1] for name, work in works.items()}
         calls = {name: self._calls(work, first[name]) for name, work in works.items()}
         repeats: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
@@ -109,7 +109,7 @@ class Bench:
         return times
 
     def _calls(self, work: Work, first: float) -> int:
-        """Return how often to call a work in a repeat; a first call that is much longer than a repeat suffices."""
+        """Return the number of calls in a repeat, from the first call if that was much longer than a repeat."""
         if self.quick or first > 20 * LEAST_SECONDS:
             return 1
         _, seconds = self._timed(work, 1)
@@ -124,7 +124,7 @@ class Bench:
     # ------------------------------------------------------------------------------------- reporting
 
     def table(self, title: str, text: str = "") -> None:
-        """Begin a table, in which the next rows stand."""
+        """Begin a table for the next rows."""
         head = _line(COLUMNS) + "\n" + _line(["---"] * len(COLUMNS))
         self.blocks += [f"### {title}", *filter(None, [text]), head]
         print(f"\n{title}", flush=True)
@@ -137,7 +137,7 @@ class Bench:
         baselines: Sequence[str] = (),
         limit: str | None = None,
     ) -> None:
-        """Add a row for each implementation; those that are neither baseline nor limit show these beside them."""
+        """Add a row for each implementation; all but baselines and limits are compared with these."""
         medians = {name: statistics.median(of_name.values(unit)) for name, of_name in times.items()}
         beside = "; ".join(f"{number(medians[name])} {name}" for name in baselines if name in medians)
         for name, of_name in times.items():
@@ -152,11 +152,11 @@ class Bench:
     def figure(
         self, name: str, unit: Unit, times: Times, *, target: float | None = None, baselines: str = "", limit: str = ""
     ) -> None:
-        """Add a row of what was timed."""
+        """Add a row of timings."""
         self.numbers(name, unit, times.values(unit), target=target, first=times.first, baselines=baselines, limit=limit)
 
     def ratio(self, times: Mapping[str, Times], name: str, baseline: str, *, target: float | None = None) -> None:
-        """Add a row that says how many times as fast as a baseline something is; none if the baseline is missing."""
+        """Add a row with the speed relative to a baseline; none if the baseline is missing."""
         if baseline in times:
             self.figure(f"{name} ÷ {baseline}", FASTER, times[baseline].over(times[name]), target=target)
 
@@ -171,7 +171,7 @@ class Bench:
         baselines: str = "",
         limit: str = "",
     ) -> None:
-        """Add a row of figures, one for each repeat or seed. The worst of them has to reach the target."""
+        """Add a row of figures, one for each repeat or seed. The worst figure has to reach the target."""
         worst = unit.worst(values)
         median = number(statistics.median(values))
         if len(values) > 1:
@@ -182,12 +182,12 @@ class Bench:
         self.row(name, unit.name, median, str(len(values)), first_call, baselines, limit, unit.judged(worst, target))
 
     def missing(self, name: str, unit: Unit, reason: str, *, target: float | None = None) -> None:
-        """Add a row without a figure, and the reason."""
+        """Add a row with the reason for a missing figure."""
         self.row(name, unit.name, reason, "", "", "", "", unit.judged(None, target))
 
     @contextmanager
     def optional(self, names: Sequence[str], unit: Unit) -> Iterator[None]:
-        """Make baselines whose package may not be installed: then their rows say so, and the benchmark goes on."""
+        """Continue without baselines whose package is not installed, with a note in their rows."""
         try:
             yield
         except ModuleNotFoundError as error:
@@ -202,7 +202,7 @@ class Bench:
 
 
 def number(value: float) -> str:
-    """Return a number with three digits, or with its thousands in groups."""
+    """Return a number with three digits, or with separators of thousands."""
     if value == 0:
         return "0"
     if abs(value) >= 1_000:
@@ -211,7 +211,7 @@ def number(value: float) -> str:
 
 
 def once(work: Callable[[], object]) -> Work:
-    """Return work that is counted as 1, whatever it returns."""
+    """Return work that counts as 1."""
 
     def run() -> float:
         work()

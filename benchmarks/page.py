@@ -1,4 +1,4 @@
-"""The page of all parts, with the last measurement of each and the targets that were missed."""
+"""The page of all parts, with their last measurements and the missed targets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ INTRODUCTION = """# Benchmarks
 
 <!-- written by python -m benchmarks.run; not to be edited by hand -->
 
-How fast the parts of the project are, beside baselines and the machine's own limits. The implementations of a table are
+Speed of the parts of the project, compared with baselines and the limits of the machine. Implementations in a table are
 timed round-robin, so that background load affects all of them equally. A figure is the median of the repeats, with the
-slowest in brackets. A target is a ratio, and the slowest repeat has to reach it. The first call is apart: it includes
-compilation and warm-up. Baselines and limits are medians in the unit of their row."""
+slowest in brackets. A target is a ratio, and the slowest repeat has to reach it. The first call, which includes
+compilation and warm-up, is listed separately. Baselines and limits are medians in the unit of their row."""
 MARK = "<!-- part {} -->\n\n"
 
 
@@ -23,14 +23,14 @@ def parts_of(page: str) -> dict[str, str]:
 
 
 def page_of(parts: Mapping[str, str]) -> str:
-    """Return the page with these parts, in their order."""
+    """Return a page with these parts in order."""
     missed = [f"- {name}, {line}" for name, text in parts.items() for line in missed_in(text)]
     head = ["## Missed targets\n\n" + "\n".join(missed)] if missed else []
     return "\n\n".join([INTRODUCTION, *head, *(MARK.format(name) + text for name, text in parts.items())]) + "\n"
 
 
 def missed_in(text: str) -> list[str]:
-    """Return a line for each target that a part missed."""
+    """Return a line for each missed target of a part."""
     lines, title = [], ""
     for line in text.splitlines():
         if line.startswith("### "):

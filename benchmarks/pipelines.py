@@ -1,4 +1,4 @@
-"""Complete training by this project and with TorchRL's own parts, with the same networks and values."""
+"""Complete training by this project and with the components of TorchRL, with the same networks and settings."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ AS_OTHERS = {
     "ppo": ("reward.group=16", "algo.episodes=4096", "algo.minibatches=8", "algo.epochs=3"),
     "a2c": ("algo.minibatches=1",),  # the A2C of Stable-Baselines3 has no minibatches
 }
-"""Batches that suit other libraries. The default batches are larger: many slots on few levels cost little here."""
+"""Batches that suit other libraries. Our defaults are larger, because many slots on few levels cost little."""
 PLAIN = (
     *("policy=mlp", "policy.observation=centred", "algo.muon_lr=null", "algo.critic_width=null"),
     *("levels.selection=0", "levels.test=1", "test.paper=false", "logger=none", "progress=false", "run_dir=unused"),
 )
-"""A network and an optimiser that other libraries have, and no evaluation."""
+"""A network and an optimiser that other libraries have, without evaluation."""
 
 
 def precisions() -> tuple[str, ...]:
-    """Return the precisions that can be compared on this processor."""
+    """Return the precisions that this processor supports."""
     if supports_bfloat16(torch.device("cpu")):
         return FLOAT32, BFLOAT16
     return (FLOAT32,)
 
 
 def our_run(bench: Bench, algo: str, *words: str, precision: str = FLOAT32) -> Run:
-    """Return a run on random levels, which writes nothing before it trains."""
+    """Return a run on random levels, which writes no files before training."""
     levels = f"levels.train={bench.size(2_000, 20)}"
     batch = list(AS_OTHERS[algo])
     if bench.quick:
@@ -64,9 +64,9 @@ def our_run(bench: Bench, algo: str, *words: str, precision: str = FLOAT32) -> R
 
 @contextmanager
 def critics_without_counts() -> Iterator[None]:
-    """Make runs whose critic sees the observation alone, as the critics of other libraries do.
+    """Start runs whose critic only sees the observation, like the critics of other libraries.
 
-    With sequential counting the critic of a run also sees how often each length was chosen, in other runs it does not.
+    With sequential counting the critic of a run usually also sees how often each length was chosen.
     """
     environment = GridworldTask.environment
 
@@ -78,7 +78,7 @@ def critics_without_counts() -> Iterator[None]:
 
 
 def updates(run: Run) -> Work:
-    """Return work that makes one update of a run, and is counted in environment steps."""
+    """Return work that makes an update of a run, counted in environment steps."""
 
     def work() -> float:
         before = run.state.steps
@@ -90,12 +90,12 @@ def updates(run: Run) -> Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """How other libraries train with the values of a run."""
+    """The training of other libraries with the settings of a run."""
 
     cfg: Any
     envs: int
     steps: int
-    """Steps of each environment for one update."""
+    """Steps of each environment in an update."""
     precision: str = FLOAT32
 
     @property
@@ -113,7 +113,7 @@ class Plan:
 
 
 class Autocast(nn.Module):
-    """A network that computes in a precision. Its outputs are float32, unless another network follows it."""
+    """A network that computes in a precision. Its outputs are float32 unless another network follows."""
 
     def __init__(self, network: nn.Module, precision: str, *, is_last: bool = True) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Autocast(nn.Module):
 
 
 class TorchRL:
-    """TorchRL's own parts on our environment: Collector, DReSTReward, GAE, a loss module, Adam."""
+    """TorchRL's components on our environment: Collector, DReSTReward, GAE, a loss module, Adam."""
 
     def __init__(self, levels: Sequence[Level], plan: Plan) -> None:
         self.plan, self.algo, reward = plan, plan.cfg.algo, reward_of(plan.cfg)
@@ -160,7 +160,7 @@ class TorchRL:
         self.optimizer = torch.optim.Adam(self.loss.parameters(), lr=self.algo.lr, eps=ADAM_EPSILON)
 
     def update(self) -> float:
-        """Learn from one batch; return its environment steps."""
+        """Learn from a batch; return its environment steps."""
         with torch.no_grad():
             batch = self.gae(next(self.batches)).reshape(-1)
         if self.algo.normalise_advantage:

@@ -1,13 +1,12 @@
-"""Compare how fast this checkout and another one train.
+"""Compare the training speed of this checkout and another one.
 
     python -m benchmarks.road --against ../old
     python -m benchmarks.road --against ../old --here precision=float32 precision=bfloat16 --runs "algo=ppo"
 
-Each training is the whole command in a process of its own. In every repetition each variant trains once, in turn, and
-the next repetition goes through them backwards. Three figures are printed: the seconds of the whole command, from the
-start of the process to its end; the seconds that its processors worked, which other programs disturb less; and the
-steps per second between the first update and the last. A ratio above 1 means that this checkout is faster; it is the
-ratio of the medians.
+Each training is the whole command in a new process. In a repetition each variant trains once; the next repetition
+reverses the order. Three figures are printed: the wall-clock seconds of the whole command; its processor seconds, which
+other programs disturb less; and the steps per second between the first update and the last. A ratio of medians above 1
+means that this checkout is faster.
 """
 
 from __future__ import annotations
@@ -27,30 +26,30 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[1]
 RUNS = ("algo=ppo", "algo=ppo policy=convolutional", "algo=ppo policy=mlp policy.width=512")
 FURTHER_RUNS = ("algo=a2c", "env=cartpole")
-WANTED = {
+TARGETS = {
     (RUNS[0], "precision=float32"): 1.05,
     (RUNS[0], "precision=bfloat16"): 1.25,
     (RUNS[1], "precision=bfloat16"): 1.7,
     (RUNS[2], "precision=bfloat16"): 1.7,
 }
-"""The ratio of the whole commands that a run with further words is to reach against commit adec9930."""
+"""The target for the ratio of whole commands against commit adec9930, by run and further arguments."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a training was."""
+    """The speed of a training run."""
 
     seconds: float
-    """Seconds of the whole command."""
+    """Wall-clock seconds of the whole command."""
     processor_seconds: float
-    """Seconds that processors worked for it."""
+    """Processor seconds of the whole command."""
     steps: float
     """Steps per second between the first update and the last."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A checkout, and the words that its command has besides those of the run."""
+    """A checkout, and further arguments of its command."""
 
     checkout: Path
     words: str = ""
@@ -62,7 +61,7 @@ class Variant:
 
 
 def train(words: Sequence[str], *, count: int = 1, checkout: Path = HERE, **variables: str) -> list[Speed]:
-    """Run a training ``count`` times at once, with these environment variables; return the speed of each."""
+    """Run ``count`` trainings at the same time, with these environment variables; return their speeds."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), **variables}
     command = [sys.executable, "-m", "drest_torch.train", *words, "logger=none", "progress=false"]
     with tempfile.TemporaryDirectory() as name:
@@ -92,7 +91,7 @@ def steps_per_second(metrics: Path) -> float:
 
 
 def compare(run: str, variants: Sequence[Variant], steps: int, repetitions: int) -> list[list[Speed]]:
-    """Return the speeds of each variant of a run, which train in turn."""
+    """Train the variants of a run in turn; return the speeds of each."""
     speeds: list[list[Speed]] = [[] for _ in variants]
     order = list(range(len(variants)))
     for _ in range(repetitions):
@@ -111,7 +110,7 @@ def median(speeds: Sequence[Speed]) -> Speed:
 
 
 def report(run: str, variants: Sequence[Variant], medians: Sequence[Speed], *, has_baseline: bool) -> None:
-    """Print the medians of each variant; the last one is the baseline, if there is any."""
+    """Print the medians of each variant; with ``has_baseline`` the last variant is the baseline."""
     print(run, flush=True)
     for variant, speed in zip(variants, medians, strict=True):
         line = f"  {variant.title:28} {speed.seconds:8.1f} s {speed.processor_seconds:8.1f} s of processors"
@@ -122,15 +121,15 @@ def report(run: str, variants: Sequence[Variant], medians: Sequence[Speed], *, h
             line += f"   whole command {ratio:.2f} ×"
             line += f", its processors {baseline.processor_seconds / speed.processor_seconds:.2f} ×"
             line += f", training {speed.steps / baseline.steps:.2f} ×"
-            wanted = WANTED.get((run, variant.words))
-            if wanted is not None:
-                reached = "reached" if ratio >= wanted else "missed"
-                line += f"   wanted ≥ {wanted} ×: {reached}"
+            target = TARGETS.get((run, variant.words))
+            if target is not None:
+                reached = "reached" if ratio >= target else "missed"
+                line += f"   target ≥ {target} ×: {reached}"
         print(line, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the medians of all variants of each run, and how much faster this checkout is."""
+    """Print the medians of all variants of each run, and the speed-up of this checkout."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.road", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -140,13 +139,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     further = ", ".join(f"'{run}'" for run in FURTHER_RUNS)
     parser.add_argument("--runs", nargs="+", default=RUNS, help=f"runs, one string each; also of interest: {further}")
-    given = parser.parse_args(arguments)
-    variants = [Variant(HERE, words) for words in given.here]
-    if given.against:
-        variants.append(Variant(given.against.resolve()))
-    for run in given.runs:
-        speeds = compare(run, variants, given.steps, given.repetitions)
-        report(run, variants, [median(of_variant) for of_variant in speeds], has_baseline=bool(given.against))
+    options = parser.parse_args(arguments)
+    variants = [Variant(HERE, words) for words in options.here]
+    if options.against:
+        variants.append(Variant(options.against.resolve()))
+    for run in options.runs:
+        speeds = compare(run, variants, options.steps, options.repetitions)
+        report(run, variants, [median(of_variant) for of_variant in speeds], has_baseline=bool(options.against))
 
 
 if __name__ == "__main__":

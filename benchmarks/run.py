@@ -1,12 +1,12 @@
 """Measure speed and write `docs/benchmarks.md`. A target that is missed makes the command fail.
 
     python -m benchmarks.run                            all parts (a quarter of an hour on two cores)
-    python -m benchmarks.run --only stepping updating   some parts; the others stay as they were
+    python -m benchmarks.run --only stepping updating   some parts; the others stay unchanged
     python -m benchmarks.run --jax jax-venv/bin/python  with the JAX peer (see benchmarks/training.py)
     python -m benchmarks.run --quick                    a smoke test of a minute, whose figures mean nothing
 
-The page is written after each part, so that a part that was measured is not lost when the command is stopped. It is
-made from a commit: with uncommitted changes the command needs --uncommitted, and then the page says so.
+The page is written after each part, so that stopping the command loses no measured part. It is made from a commit: with
+uncommitted changes the command needs --uncommitted, and the page says so.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ PARTS = (
 )
 """The modules of this package with a ``TITLE`` and a function ``run`` of a `Bench`, in the order of the page."""
 PACKAGES = ("torch", "torchrl", "tensordict", "numpy", "numba", "gymnasium", "stable-baselines3")
-KEPT, KEPT_QUICK = Path("docs/benchmarks.md"), Path("runs/benchmarks_quick.md")
+PAGE, QUICK_PAGE = Path("docs/benchmarks.md"), Path("runs/benchmarks_quick.md")
 WRITTEN = ("benchmarks/growing.csv", "docs/images/growing-")
-"""How the names of files begin that a part writes besides its section."""
+"""Beginnings of the names of files that a part writes besides its section."""
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -82,8 +82,8 @@ def _git(*words: str) -> str:
     return done.stdout.strip()
 
 
-def uncommitted(page: Path = KEPT) -> list[str]:
-    """Return the tracked files that differ from the commit, other than what measuring writes."""
+def uncommitted(page: Path = PAGE) -> list[str]:
+    """Return the tracked files that differ from the commit, except the outputs of benchmarks."""
     changed = _git("diff", "--name-only", "HEAD").splitlines()
     return [name for name in changed if (ROOT / name) != (ROOT / page).resolve() and not name.startswith(WRITTEN)]
 
@@ -111,22 +111,22 @@ def measured(part: str, options: argparse.Namespace) -> str:
     return "\n\n".join([*blocks, *bench.blocks])
 
 
-def arguments(given: list[str] | None) -> argparse.Namespace:
+def arguments(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="a smoke test: tiny sizes and two repeats")
     parser.add_argument("--uncommitted", action="store_true", help="measure in spite of uncommitted changes")
     parser.add_argument("--jax", metavar="PYTHON", default=os.environ.get("JAX_PYTHON"), help="a Python that has JAX")
-    parser.add_argument("--page", type=Path, metavar="FILE", help=f"default {KEPT}; with --quick {KEPT_QUICK}")
-    return parser.parse_args(given)
+    parser.add_argument("--page", type=Path, metavar="FILE", help=f"default {PAGE}; with --quick {QUICK_PAGE}")
+    return parser.parse_args(words)
 
 
-def main(given: list[str] | None = None) -> int:
-    """Measure; return 1 if a target was missed."""
-    options = arguments(given)
+def main(words: list[str] | None = None) -> int:
+    """Measure the selected parts; return 1 if a target was missed."""
+    options = arguments(words)
     if not (options.quick or options.uncommitted) and (changed := uncommitted()):
         raise SystemExit(f"{changed[0]} has uncommitted changes; commit them, or measure with --uncommitted")
-    path = options.page or (KEPT_QUICK if options.quick else KEPT)
+    path = options.page or (QUICK_PAGE if options.quick else PAGE)
     parts = parts_of(path.read_text(encoding="utf-8")) if path.is_file() else {}
     chosen = [part for part in PARTS if part in (options.only or PARTS)]
     missed: list[str] = []

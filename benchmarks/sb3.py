@@ -1,4 +1,4 @@
-"""Stable-Baselines3 with the networks and values of a run, on our gridworlds as one vector environment."""
+"""Stable-Baselines3 with the networks and settings of a run, on our gridworlds as a vector environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from drest_torch.reward import Reward
 
 
 class GridworldVecEnv(VecEnv):
-    """Slots with the DReST reward, as a vector environment of Stable-Baselines3 that steps as one tensor."""
+    """Slots with the DReST reward, as a vector environment of Stable-Baselines3 that steps all slots at once."""
 
     def __init__(self, levels: Sequence[Level], num_envs: int, reward: Reward) -> None:
         mdp = compile_levels(levels)
@@ -44,7 +44,7 @@ class GridworldVecEnv(VecEnv):
         return self._observation()
 
     def _begin(self, here: torch.Tensor) -> None:
-        """Begin the next mini-episode in these environments, and a new meta-episode where the last is complete."""
+        """Begin the next mini-episode of these environments, and a new meta-episode if the last is complete."""
         slots = self.slots
         new = here & ((slots.metas == 0) | (self.counts.sum(-1) >= self.reward.episodes_per_meta))
         level = torch.where(new, slots.sample_levels(), slots.now.level)
@@ -119,6 +119,6 @@ class StableBaselines:
         self.steps = plan.envs * plan.steps
 
     def update(self) -> float:
-        """Learn from one batch; return its environment steps."""
+        """Learn from a batch; return its environment steps."""
         self.model.learn(self.steps, reset_num_timesteps=False, log_interval=None)
         return self.steps

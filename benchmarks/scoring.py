@@ -17,9 +17,9 @@ TITLE = "Time to a score"
 USEFULNESS, NEUTRALITY = 0.742, 0.769
 """The best scores of the paper's follow-up on its test levels, after 100 million steps and 8 to 27 hours."""
 THEIR_STEPS = 40e6
-"""Environment steps from which on the follow-up's agents have about this score, on levels of their own."""
+"""Environment steps after which the follow-up's agents have about this score, on their own levels."""
 TARGET = 20.0
-"""How many times fewer environment steps an agent is to take."""
+"""The smallest ratio of the follow-up's environment steps to ours."""
 EVALUATIONS = 60
 MILLION = Unit("million", lambda amount, seconds: amount, more_is_better=False)
 TIMES_FEWER = Unit("× fewer", lambda amount, seconds: amount, more_is_better=True)
@@ -31,7 +31,7 @@ RUNS = {
     "algo=generalist policy=convolutional reward.episodes_at_start=null env_steps=300000": 3,
     "algo=generalist reward.episodes_at_start=null env_steps=1000000": 1,
 }
-"""Trainings on ``levels=followup_like``, each with its number of seeds; schedules run over ``env_steps``."""
+"""Training runs on ``levels=followup_like`` with their numbers of seeds; schedules run over ``env_steps``."""
 TEXT = (
     f"Until U ≥ {USEFULNESS} and N ≥ {NEUTRALITY} at once and for good: in all later ones of {EVALUATIONS} exact "
     "evaluations over the run; γ = 1. The seconds include the generation of levels and the evaluations. The "
@@ -42,7 +42,7 @@ TEXT = (
 
 
 def train(bench: Bench, overrides: str, seed: int, folder: Path) -> dict[str, float] | None:
-    """Train to the end, because a score may be lost again; return what it took to keep it, or None."""
+    """Train to the end, because a score may be lost again; return the effort until it was kept, or None."""
     began = bench.clock()
     kept_since: dict[str, float] | None = None
     words = ["logger=none", "progress=false", "pictures=0", "test.paper=false", "evaluated_levels=500"]
@@ -79,7 +79,7 @@ def run(bench: Bench) -> None:
 
 
 def report(bench: Bench, efforts: list[dict[str, float]], seeds: int) -> None:
-    """Add the rows of a training, or one that says how many seeds kept the score."""
+    """Add the rows of a training run, or a row with the number of seeds that kept the score."""
     if len(efforts) < seeds:
         reason = f"{len(efforts)} of {seeds} seeds kept the score"
         bench.missing(FEWER, TIMES_FEWER, reason, target=TARGET)

@@ -13,12 +13,12 @@ from tests.helpers.simulator import searched_optima
 
 TITLE = "Solving"
 OURS, GENERATE, SEARCH = "compile and solve", "generate", "search in plain Python"
-WANTED = 50.0
-"""How many times as fast as the search compiling and solving is to be."""
+TARGET = 50.0
+"""The smallest speed relative to the search."""
 
 
 def searching(levels: Sequence[Level], total: int) -> Work:
-    """Return a search of some of the levels in plain Python, which is counted as their share of all."""
+    """Return a search of some levels in plain Python, counted as their share of all levels."""
 
     def work() -> float:
         for level in levels:
@@ -43,4 +43,4 @@ def run(bench: Bench) -> None:
     }
     times = bench.measure(works)
     bench.compare(times, SECONDS, baselines=[GENERATE, SEARCH])
-    bench.ratio(times, OURS, SEARCH, target=WANTED)
+    bench.ratio(times, OURS, SEARCH, target=TARGET)

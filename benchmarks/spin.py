@@ -1,7 +1,7 @@
-"""Measure two trainings that share their cores, for several times that OpenMP's threads wait actively.
+"""Measure two training runs that share their cores, for several durations of active waiting of OpenMP's threads.
 
-A thread that waits for others keeps its core busy for a while, which takes time from the other training.
-``python -m benchmarks.spin`` prints the steps per second of one training alone and of two together, for each setting.
+A waiting thread keeps its core busy for a while, which takes time from the other run. ``python -m benchmarks.spin``
+prints the steps per second of a single run and of two simultaneous runs for each setting.
 """
 
 from benchmarks.road import train
@@ -11,5 +11,6 @@ WORDS = ("algo=ppo", "pictures=0", "evaluations=4", "test.paper=false", "threads
 
 if __name__ == "__main__":
     for name, spin in SETTINGS.items():
-        one, two = (sum(speed.steps for speed in train(WORDS, count=count, GOMP_SPINCOUNT=spin)) for count in (1, 2))
-        print(f"{name:22} one {one:8,.0f}   two together {two:8,.0f} steps/s", flush=True)
+        single, double = (train(WORDS, count=count, GOMP_SPINCOUNT=spin) for count in (1, 2))
+        alone, together = (sum(speed.steps for speed in speeds) for speeds in (single, double))
+        print(f"{name:22} one {alone:8,.0f}   two together {together:8,.0f} steps/s", flush=True)

@@ -1,4 +1,4 @@
-"""How long the commands take to start, each in a process of its own on one thread."""
+"""The time until the commands have started, each in a new process with one thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.measuring import SECONDS, Bench, once
 
 TITLE = "Start-up"
 TORCHRL = "import gc; gc.disable(); import torch, torchrl.envs, torchrl.modules, torchrl.collectors, torchrl.objectives"
-"""What a run cannot do without, imported as the commands import it: without a search for garbage."""
+"""The imports that every run needs, made like those of the commands: without garbage collection."""
 FIRST_UPDATE = """
 import os
 from drest_torch import train
@@ -25,7 +25,7 @@ with train.importing():
 Run.update = lambda run: os._exit(0)
 train.main()
 """
-"""A run that ends where its first update begins."""
+"""A run that ends before its first update."""
 BASELINES = {"`import torch`": ["-c", "import torch"], "`import torchrl` and its parts": ["-c", TORCHRL]}
 COMMANDS = {
     "`from drest_torch import usefulness`": ["-c", "from drest_torch import usefulness"],
@@ -51,8 +51,8 @@ def run(bench: Bench) -> None:
 
 
 def in_process(folder: Path, words: Sequence[str]) -> None:
-    """Run Python on one thread; runs lie in a folder."""
-    one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    """Run Python with one thread in a folder."""
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | one | {"PYTHONPATH": paths}
+    environment = os.environ | threads | {"PYTHONPATH": paths}
     subprocess.run([sys.executable, *words], cwd=folder, env=environment, capture_output=True, check=True)

@@ -22,11 +22,11 @@ REWARD = Reward(lam=0.9, gamma=1.0, episodes_per_meta=64)
 FUNCTION, TORCHRL = "tensor function", "TorchRL + DReST"
 GATHERS, PYTHON = "look-ups alone", "plain Python, one environment"
 TARGETS = {1_024: 3.0, 4_096: 6.0, 16_384: 12.0, 65_536: 20.0}
-"""How many times as fast as plain Python an environment of TorchRL is to be, by its slots."""
+"""The smallest speed of a TorchRL environment relative to plain Python, by slots."""
 
 
 def gathers(mdp: Mdp, slots: int) -> tuple[Work, int]:
-    """Return the look-ups of a step alone, in tables of the same size and type, and the bytes that they move a slot."""
+    """Return the look-ups of a step in tables of the same size and type, and the bytes that they move a slot."""
     observations = torch.zeros(mdp.num_cells << mdp.num_objects, *make_observation("vector", mdp).shape)
     tables = [mdp.goto, mdp.found, mdp.delay, mdp.coin.float(), observations]
     pairs = [(table, torch.randint(len(table), (slots,))) for table in tables]
@@ -42,7 +42,7 @@ def gathers(mdp: Mdp, slots: int) -> tuple[Work, int]:
 
 
 def tensor_steps(mdp: Mdp, slots: int) -> Work:
-    """Return steps of the function of tensors: sample actions, play, observe."""
+    """Return steps of the tensor function: sample actions, play, observe."""
     observe = make_observation("vector", mdp)
     mdp = mdp.to(dtype=torch.float32)
     now = start_episodes(mdp, torch.arange(slots) % mdp.num_levels)
@@ -57,7 +57,7 @@ def tensor_steps(mdp: Mdp, slots: int) -> Work:
 
 
 def torchrl_steps(mdp: Mdp, slots: int) -> Work:
-    """Return steps of TorchRL with the DReST transform; slots begin at random places of their meta-episodes."""
+    """Return steps of TorchRL with the DReST transform, from random places in meta-episodes."""
     base = GridworldEnv(mdp, slots, episodes_per_meta=REWARD.episodes_per_meta, observation="vector")
     env = TransformedEnv(base, DReSTReward(REWARD.lam, num_lengths=base.optima.lengths.shape[1]))
     td = env.reset()
@@ -75,7 +75,7 @@ def torchrl_steps(mdp: Mdp, slots: int) -> Work:
 
 
 def python_steps(level: Level, count: int = 500) -> Work:
-    """Return steps of the rules in plain Python: one environment with an interface as that of Gym."""
+    """Return steps of the rules in plain Python: a single environment with an interface like that of Gym."""
     rng, state = random.Random(0), Simulator(level)
 
     def work() -> float:

@@ -22,7 +22,7 @@ from drest_torch.reward import Reward
 
 TITLE = "Training tables"
 TARGET = 100.0
-"""How many times as fast as without the compiler."""
+"""The smallest speed relative to code without the compiler."""
 OURS, PLAIN = "compiled, all agents at once", "the same code without the compiler"
 AGENTS, EPISODES = 20, 131_072
 FIGURE_3 = Schedule(lr=0.25, lr_end=0.01, epsilon=0.5, epsilon_end=0.001, decay_episodes=65536, random_episodes=0)
@@ -31,7 +31,7 @@ THOUSAND_EPISODES = rate("thousand mini-episodes/s", 1e3)
 
 
 def train_tables(agents: int, episodes: int) -> float:
-    """Train half of the agents with the default reward, half with DReST; return the mini-episodes of all."""
+    """Train half of the agents with the default reward and half with DReST; return the mini-episodes of all."""
     mdp = compile_levels([world("example").with_clock("moves")])
     optima = solve(mdp, 0.95)
     tables = tabulate(mdp, optima)
@@ -43,7 +43,7 @@ def train_tables(agents: int, episodes: int) -> float:
 
 
 def not_compiled(repeats: int, episodes: int) -> Times:
-    """Train one agent without numba's compiler, in a process of its own; return its times."""
+    """Train an agent without numba's compiler in a new process; return its times."""
     program = (
         "import json, time\nfrom benchmarks.tables import train_tables\ntrain_tables(1, 10)\nseconds = []\n"
         f"for _ in range({repeats}):\n    began = time.perf_counter()\n    train_tables(1, {episodes})\n"

@@ -20,14 +20,14 @@ from drest_torch.algos.networks.precision import FLOAT32
 
 TITLE = "Complete training"
 TARGET = 3.0
-"""How many times as fast as other libraries training in float32 is to be."""
+"""The smallest speed in float32 relative to other libraries."""
 SB3 = "SB3, our vector environment"
 AVERAGED, SEQUENTIAL = "ours, averaged counting", "ours, sequential counting"
 WITH_COUNTS = "ours, sequential counting, the critic sees counts"
 TORCHRL = "TorchRL's collector, GAE and losses"
 JAX = "JAX, XLand-MiniGrid"
 ROUND_TO = 8
-"""The steps of an environment are a multiple of this, so that minibatches come out even."""
+"""The divisor of the steps of an environment, so that minibatches have equal sizes."""
 
 
 def run(bench: Bench) -> None:
@@ -37,7 +37,7 @@ def run(bench: Bench) -> None:
 
 
 def compare(bench: Bench, algo: str, precision: str) -> None:
-    """Add a table of one algorithm in one precision."""
+    """Add a table of an algorithm in a precision."""
     with_counts = our_run(bench, algo, "reward.counting=sequential", precision=precision)
     with critics_without_counts():
         sequential = our_run(bench, algo, "reward.counting=sequential", precision=precision)

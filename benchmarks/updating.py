@@ -15,7 +15,7 @@ from drest_torch.algos.networks.precision import FLOAT32
 
 TITLE = "An update of PPO"
 TARGET = 1.25
-"""Times the bare matrix products, in float32. In bfloat16 the products take less of an update."""
+"""The largest ratio to the bare matrix products in float32. In bfloat16 they are a smaller share of an update."""
 OURS, BARE, PEAK = "our update", "bare matrix products", "largest matrix product"
 Product = tuple[int, int, int]
 """The rows, the inner size and the columns of a matrix product."""
@@ -23,10 +23,10 @@ Product = tuple[int, int, int]
 
 @contextmanager
 def recorded(*networks: nn.Module) -> Iterator[list[Product]]:
-    """Record the matrix products of some networks and of their gradients.
+    """Record the matrix products of networks and of their gradients.
 
-    A layer of a [n, i] input has the product with its weights [n, i] · [i, o]. With gradients it also has that of its
-    weights' gradient [o, n] · [n, i] and, but for the first layer, that of its input's gradient [n, o] · [o, i].
+    A layer multiplies its input [n, i] with its weights: [n, i] · [i, o]. The gradient of the weights is a product
+    [o, n] · [n, i]. Except in the first layer, the gradient of the input is a product [n, o] · [o, i].
     """
     products: list[Product] = []
 
@@ -55,7 +55,7 @@ def operations(products: list[Product]) -> float:
 
 
 def alone(products: list[Product], precision: str) -> Work:
-    """Return these matrix products, one after the other."""
+    """Return work that makes these matrix products one after the other."""
     largest = max(max(rows * inner, inner * columns, rows * columns) for rows, inner, columns in products)
     store = torch.randn(3, largest).to(getattr(torch, precision))
 

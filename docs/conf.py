@@ -1,6 +1,6 @@
 """Build the documentation: make docs, or python -m sphinx docs build/docs. Nothing is fetched from the network.
 
-The pages of studies are drawn first, from their rows in ``docs/results``, into the folder ``docs/studies``.
+The pages of studies are generated first, from their rows in ``docs/results``, into the folder ``docs/studies``.
 """
 
 import re
@@ -28,7 +28,7 @@ extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ex
 exclude_patterns = ["images", "tutorials/my_study", "**/.ipynb_checkpoints"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
-html_math_renderer = "mathml"  # which browsers show by themselves: MathJax would be fetched from the network
+html_math_renderer = "mathml"  # browsers render it; MathJax would be fetched from the network
 myst_heading_anchors = 4
 nb_execution_mode = "off"  # notebooks are executed by the tests, and keep their outputs
 
@@ -57,15 +57,15 @@ def escape(app: Any, what: str, name: str, value: Any, options: Any, lines: list
         if line.startswith((">>>", "    ")):
             continue
         outside = re.compile(r"(`+[^`]*`+)|([|*])(?!\s)")
-        lines[index] = outside.sub(lambda found: found[1] or f"\\{found[2]}", line)
+        lines[index] = outside.sub(lambda match: match[1] or f"\\{match[2]}", line)
 
 
-# Sphinx would take what stands before a colon in the docstring of an attribute for its type.
+# Sphinx would read the text before a colon in the docstring of an attribute as its type.
 GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
 
 
 def write_formula(writer: Any, node: Any) -> None:
-    """Write a formula as MathML, inline or on a line of its own."""
+    """Write a formula as MathML, inline or as a block."""
     is_block = node.tagname == "math_block"
     formula = tex2mathml(node.astext(), as_block=is_block)
     writer.body.append(f'<div class="math">{formula}</div>' if is_block else formula)

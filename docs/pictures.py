@@ -1,7 +1,7 @@
-"""Make the pictures of the README and of the pages in docs/images: python docs/pictures.py, or with the names of pages.
+"""Make the pictures of the README and of pages in docs/images: python docs/pictures.py [PAGE…].
 
-The README shows two tabular agents on the paper's running example, on the clock that counts moves, on which the default
-agents of seeds 0, 1 and 2 all delay shutdown. The pictures of a page are what its own commands leave. All of them take
+The README shows two tabular agents on the paper's running example, with the clock that counts moves, for which the
+default agents of seeds 0, 1 and 2 all delay shutdown. The pictures of a page are made by its commands. All pages take
 half an hour.
 """
 
@@ -29,7 +29,7 @@ from tests.helpers.documents import ROOT, blocks
 
 IMAGES = Path(__file__).resolve().parent / "images"
 ANIMATED = parse_level("shutdown: 3\nC1 .  C3 .  #\n.  A  .  .  .\n#  .  B3 .  C5", name="mine")
-"""The level that the README begins with."""
+"""The first level of the README."""
 REWARDS = {"default": "Default reward", "drest": "DReST reward"}
 DARK = BoardStyle("#1d2430", "#596273", "#6b7486", "#3a4353", "#f0f3f6", "#6e7681")
 BACKGROUND = {LIGHT: "white", DARK: "#0d1117"}  # of GitHub's pages
@@ -39,7 +39,7 @@ WIDTH = 900  # the largest width of a picture, in pixels
 
 
 def caption(long: float) -> str:
-    """Return in words what an agent does that chooses the long length with this probability."""
+    """Describe an agent that chooses the long length with this probability."""
     if long > 0.99:
         return "always delays its shutdown"
     if long < 0.01:
@@ -92,7 +92,7 @@ def readme() -> None:
 
 
 def notebook() -> None:
-    """Run the notebook of the tutorials from top to bottom, and store what it shows; a test compares the numbers."""
+    """Run the notebook of the tutorials and store its outputs, whose numbers a test compares."""
     import nbformat
     from nbclient import NotebookClient  # of the extra `docs`
 
@@ -100,15 +100,15 @@ def notebook() -> None:
     pages = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(pages, timeout=600, resources={"metadata": {"path": folder}}, record_timing=False).execute()
-    pages.metadata["language_info"] = {"name": "python"}  # not the version that happens to be here
-    for output in (each for cell in pages.cells for each in cell.get("outputs", [])):
+    pages.metadata["language_info"] = {"name": "python"}  # without the version of this machine
+    for output in (output for cell in pages.cells for output in cell.get("outputs", [])):
         if "text/html" in output.get("data", {}):
-            output["data"].pop("image/png", None)  # which is within it
+            output["data"].pop("image/png", None)  # it is part of the HTML
     nbformat.write(pages, path)
 
 
 def follow(page: str) -> None:
-    """Run the commands of a page in an empty folder, and keep the pictures that they leave."""
+    """Run the commands of a page in an empty folder, and copy their pictures."""
     begins, pictures = PAGES[page].values()
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as name:
@@ -127,7 +127,7 @@ def follow(page: str) -> None:
 
 
 def keep(path: Path, image: Path) -> None:
-    """Copy a picture; one that does not move is made small."""
+    """Copy a picture, and reduce its size unless it is animated."""
     shutil.copy(path, image)
     if image.suffix != ".gif":
         small = Image.open(image).convert("RGB")
@@ -136,9 +136,13 @@ def keep(path: Path, image: Path) -> None:
 
 
 def main() -> None:
-    own = {"README": readme, "notebook": notebook}
-    for name in sys.argv[1:] or [*own, *PAGES]:
-        own[name]() if name in own else follow(name)
+    """Make the pictures of the named pages, or of all."""
+    special = {"README": readme, "notebook": notebook}
+    for name in sys.argv[1:] or [*special, *PAGES]:
+        if name in special:
+            special[name]()
+        else:
+            follow(name)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What every test needs."""
+"""Options, limits and fixtures of all tests."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-# Before torch is loaded: threads that wait for each other sleep, and leave their core to other tests.
+# Set before torch is loaded: threads that wait for each other sleep, and leave their core to other tests.
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 import hypothesis
@@ -20,9 +20,9 @@ import pytest_timeout
 from tests.helpers.commands import Done
 
 SLOW_SECONDS = 1800
-"""The timeout of a slow test; that of the others stands in pyproject.toml."""
+"""The timeout of a slow test; pyproject.toml has that of others."""
 IN_A_TURN = 3
-"""The studies of which a submission runs the quick version."""
+"""The number of studies whose quick version a submission runs."""
 EXPECTED_SKIPS = re.compile(
     "not installed|needs the extra|could not import|needs gymnasium|neither chromium|CUDA device|no bash|"
     "not a git checkout"
@@ -30,7 +30,7 @@ EXPECTED_SKIPS = re.compile(
 """Reasons for which a test may be skipped; any other fails the session."""
 
 
-# The same examples each time, few of them, and no file that remembers which failed.
+# Few examples, the same each time, without a database of failures.
 hypothesis.settings.register_profile(
     "tests",
     derandomize=True,
@@ -40,7 +40,7 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture],
 )
 hypothesis.settings.load_profile("tests")
-# To see that a fault is noticed, it need not be made small.
+# Examples need no shrinking where only the failure counts.
 hypothesis.settings.register_profile("mutants", phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate])
 
 
@@ -50,13 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """A process that a script starts in the background ignores Ctrl-C, and so would all that the tests start."""
+    """Restore Ctrl-C: a process in the background of a script ignores it, and so would its child processes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test that is mostly slow, the first case runs with the fast tests."""
+    """Mark all but the first case of mostly slow tests as slow; with ``--turn``, select the tests of a submission."""
     begun = set()
     for item in items:
         if item.get_closest_marker("mostly_slow"):
@@ -69,25 +69,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--turn"):
         studies = [item for item in items if item.get_closest_marker("in_turn")]
         command = ["git", "rev-list", "--count", "HEAD"]
-        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-        first = IN_A_TURN * int(found.stdout or 0)  # by the commits, if this is a checkout
-        kept = {studies[(first + index) % len(studies)] for index in range(IN_A_TURN)} if studies else set()
-        kept |= {item for item in items if item.get_closest_marker("every_turn")}
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = [item for item in items if item in kept]
+        commits = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        first = IN_A_TURN * int(commits.stdout or 0)  # nothing is printed outside a checkout
+        selected = {studies[(first + index) % len(studies)] for index in range(IN_A_TURN)} if studies else set()
+        selected |= {item for item in items if item.get_closest_marker("every_turn")}
+        config.hook.pytest_deselected(items=[item for item in items if item not in selected])
+        items[:] = [item for item in items if item in selected]
 
 
 AGAIN = 5.0
-"""Seconds until a test is stopped again: an exception is lost where it is raised inside a callback of the collector."""
+"""Seconds until a test is stopped again: an exception in a callback of the garbage collector is lost."""
 
 
 class Stuck(BaseException):
-    """A test takes too long. It is no failure that Hypothesis catches: it would try the example again, without end."""
+    """The timeout of a test; no `Exception`, because Hypothesis would catch that and repeat the example without end."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """Stop a test that takes too long; on other platforms and threads, pytest-timeout does."""
+    """Stop a test that takes too long; pytest-timeout does so on other platforms and threads."""
     if settings.method != "signal" or threading.current_thread() is not threading.main_thread():
         return None
 
@@ -107,14 +107,14 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Let a test that was stopped come to its end."""
+    """Cancel the timer of a test that was stopped."""
     if call.excinfo is not None and call.excinfo.errisinstance(Stuck):
         item.cancel_timeout()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path):
-    """Run a command, given by its function, in this process and in a folder of its own."""
+    """Return a function that runs the main function of a command in this process and an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def run(main, *arguments):

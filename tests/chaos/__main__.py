@@ -1,4 +1,4 @@
-"""Attack runs, files and commands, and print what came of it: ``python -m tests.chaos --share 0.1``."""
+"""Attack runs, files and commands, and print the outcomes: ``python -m tests.chaos --share 0.1``."""
 
 import argparse
 import json
@@ -20,56 +20,56 @@ TRAINING = partial(overrides.attack, "train", overrides.IN_OTHERS, overrides.ENV
 EVALUATION = partial(overrides.attack, "evaluate", overrides.EXAMPLE, overrides.EVALUATED)
 PARTS = {
     "runs of every algorithm, killed up to three times at random and resumed": (100, kills.at_random),
-    "runs killed before a file operation, each in turn, and resumed": (300, kills.crash_points),
+    "runs killed before each of their file operations, and resumed": (300, kills.crash_points),
     "mutated level files, read": (10_000, mutations.reader),
     "mutated level files, given to show, train and evaluate": (300, mutations.commands),
     "runs with a mutated file, resumed, evaluated and compared": (300, mutations.runs),
-    "runs whose checkpoints say something else of their agent, used": (200, mutations.specifications),
-    "outputs that name inputs": (300, outputs.name_inputs),
+    "runs whose checkpoints have another specification of the agent, used": (200, mutations.specifications),
+    "outputs whose names are those of inputs": (300, outputs.name_inputs),
     "runs with links that lead out of their folder, resumed": (60, outputs.links),
-    "runs with changed test levels, evaluated on their own": (60, outputs.own_levels),
-    "stored runs that name a stranger's code, given to whatever reads a run": (260, strangers.attacks),
+    "runs with changed test levels, evaluated with levels=own": (60, outputs.own_levels),
+    "stored runs that name foreign code, read by every command": (260, strangers.attacks),
     "training with random values": (1000, overrides.training),
     "training in other environments with random values": (60, TRAINING),
     "evaluation with random values": (200, EVALUATION),
     "language models: random values": (300, language.values),
-    "language models: prompts with other bytes or values": (300, language.prompts),
-    "language models: runs with another configuration": (200, language.configurations),
-    "language models: runs with another checkpoint": (150, language.checkpoints),
+    "language models: mutated prompts": (300, language.prompts),
+    "language models: runs with a mutated configuration": (200, language.configurations),
+    "language models: runs with a mutated checkpoint": (150, language.checkpoints),
     "language models: damaged models": (200, language.models),
     "malformed arguments of every command": (600, overrides.malformed),
     "training on a full disk, then resumed with room": (30, surroundings.full_disk),
-    "runs with a permission taken away, as a user who is not root": (60, surroundings.permissions),
-    "training while the clock goes backwards": (10, surroundings.clock),
+    "runs with a missing permission, as a user other than root": (60, surroundings.permissions),
+    "training while the clock runs backwards": (10, surroundings.clock),
     "training with little memory and networks of any width": (60, surroundings.memory),
-    "W&B online, where something else answers for its server": (10, surroundings.network),
+    "W&B online, with a wrong answer of the server": (10, surroundings.network),
     "shells without HOME, output, input or a locale": (30, surroundings.shells),
 }
-"""How often each part is tried in the whole campaign, and what yields what came of each try."""
+"""The parts of the campaign: the number of tries, and a function that yields the outcome of each try."""
 
 
 def run(what: str, seed: int, share: float) -> dict[str, Any]:
-    """Run a part of the campaign; return what was tried, how often, and what came of it."""
+    """Run a part of the campaign; return its number of tries and its outcomes."""
     began = time.monotonic()
     count, attack = PARTS[what]
-    found = Counter(attack(random.Random(f"{seed} {what}"), max(1, round(count * share))))
+    outcomes = Counter(attack(random.Random(f"{seed} {what}"), max(1, round(count * share))))
     return {
         "what": what,
-        "tried": sum(found.values()),
-        "found": {kind: found[kind] for kind in GOOD if found[kind]},
-        "broken": sorted(kind for kind in found if kind not in GOOD),
+        "tried": sum(outcomes.values()),
+        "outcomes": {kind: outcomes[kind] for kind in GOOD if outcomes[kind]},
+        "broken": sorted(kind for kind in outcomes if kind not in GOOD),
         "seconds": round(time.monotonic() - began),
     }
 
 
 def main() -> int:
-    """Run the parts in as many processes as are asked for; return 1 if anything broke."""
+    """Run the parts in parallel processes; return 1 if anything broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="share of the whole campaign (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="parts whose name has these words in it")
+    parser.add_argument("--only", default="", help="parts whose name contains this text")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--out", type=Path, help="a JSON file for what came of it")
+    parser.add_argument("--out", type=Path, help="a JSON file for the outcomes")
     args = parser.parse_args()
     forked.warm()
     rows = []
@@ -77,8 +77,8 @@ def main() -> int:
         chosen = [what for what in PARTS if args.only in what]
         for row in pool.imap(partial(run, seed=args.seed, share=args.share), chosen):
             rows.append(row)
-            said = f"{row['seconds']:5} s  {row['what']}: {row['tried']} {row['found']}"
-            print(said, *row["broken"], sep="\n    ", flush=True)
+            line = f"{row['seconds']:5} s  {row['what']}: {row['tried']} {row['outcomes']}"
+            print(line, *row["broken"], sep="\n    ", flush=True)
     if args.out is not None:
         record = {"seed": args.seed, "share": args.share, "rows": rows}
         args.out.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Run a command many times a second: in forked children of a process that has imported everything once."""
+"""Fast runs of commands, in forked children of a process that has imported everything once."""
 
 import importlib
 import os
@@ -34,21 +34,21 @@ IMPORTED = (
     ),
 )
 SECONDS = 20.0
-"""What takes longer counts as a hang."""
+"""Seconds after which a command counts as hanging."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a command."""
+    """The outcome of a command."""
 
     status: int
-    """The exit status; that of a signal is negative, and a hang has that of the alarm that ended it."""
+    """The exit status; negative for a signal, and that of SIGALRM for a hang."""
     out: str
     err: str
 
     @property
     def kind(self) -> str:
-        """Name the outcome: ``done``, ``refused`` (one sentence and status 2), or what must not be."""
+        """The kind of outcome: ``done``, ``refused`` (one sentence and status 2), or a failure."""
         if self.status == -signal.SIGALRM:
             return "hang"
         if "Traceback (most recent call last)" in self.err:
@@ -60,7 +60,7 @@ class Outcome:
         return "refused" if self.status == 2 and "drest" in self.err else f"status {self.status}"
 
     def verdict(self, what: str) -> str:
-        """Return the kind of a good outcome, and else also what the command was called with and its last words."""
+        """Return the kind of a good outcome; of a failure, a description with the last line of the error."""
         if "\x1b[31m" in self.out + self.err:
             return f"{what}: a terminal's escape sequence was printed"
         lines = self.err.strip().splitlines()
@@ -72,8 +72,8 @@ class Outcome:
 
 
 def warm() -> None:
-    """Import everything that children need, and leave torch one thread: its pool does not survive a fork."""
-    os.environ["NUMBA_THREADING_LAYER"] = "workqueue"  # OpenMP's own threads do not survive it either
+    """Import everything that children need, and limit torch to one thread: its pool does not survive a fork."""
+    os.environ["NUMBA_THREADING_LAYER"] = "workqueue"  # threads of OpenMP do not survive it either
     import torch
 
     torch.set_num_threads(1)
@@ -82,14 +82,14 @@ def warm() -> None:
 
 
 def folders(count: int) -> Iterator[Path]:
-    """Yield so many empty folders, one after the other."""
+    """Yield this number of empty folders, one after the other."""
     for _ in range(count):
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder)
 
 
 def forked(act: Callable[[], int], *, folder: Path, seconds: float = SECONDS) -> Outcome:
-    """Call a function in a child process, in a working directory, and return what came of it."""
+    """Call a function in a child process, in a working directory, and return the outcome."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -106,7 +106,7 @@ def forked(act: Callable[[], int], *, folder: Path, seconds: float = SECONDS) ->
 
 
 def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:
-    """Run in the child, and end it without the parent's own ends."""
+    """Call a function in the child, and exit without the exit handlers of the parent."""
     status = 1
     try:
         os.setsid()
@@ -121,7 +121,7 @@ def _child(act: Callable[[], int], folder: Path, out: int, err: int) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        with suppress(OSError):  # a disk that is full
+        with suppress(OSError):  # a full disk
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(status & 255)

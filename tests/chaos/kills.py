@@ -1,4 +1,4 @@
-"""Kill runs, resume them, and compare what they leave with runs that nobody killed."""
+"""Kill runs, resume them, and compare their files with those of uninterrupted runs."""
 
 import json
 import os
@@ -45,14 +45,14 @@ RUNS: dict[str, tuple[str, ...]] = {
 
 
 def words(name: str) -> tuple[str, ...]:
-    """Return the arguments of one of the runs; its folder is ``run`` in the working directory."""
+    """Return the arguments of a run in the folder ``run`` of the working directory."""
     return (*RUNS[name], *TINY, "run_dir=run")
 
 
 def train(cfg: Any, before: Callable[[], None] = lambda: None) -> int:
-    """Start the run in the working directory, or resume it where it has begun.
+    """Start the run in the working directory, or resume it.
 
-    Its pictures are blank: to draw them takes longer than all the rest.
+    Its pictures are blank, because drawing them takes longer than everything else.
     """
     from matplotlib.figure import Figure
 
@@ -67,27 +67,33 @@ def train(cfg: Any, before: Callable[[], None] = lambda: None) -> int:
 
 @dataclass(frozen=True)
 class Whole:
-    """A run that nobody killed."""
+    """A run that was not interrupted."""
 
     cfg: Any
-    left: dict[str, Any]
+    files: dict[str, Any]
     """The contents of its files."""
     seconds: float
     operations: int
-    """on files"""
+    """The number of file operations."""
 
     def compared(self, what: str, folder: Path) -> str:
-        """Say whether another run has left what this one has."""
-        left = contents(folder / "run")
-        found = [
-            f"{name}: {'missing' if name not in left else 'extra' if name not in self.left else 'other'}"
-            for name in sorted(self.left.keys() | left.keys())
-            if self.left.get(name) != left.get(name)
-        ]
-        return f"{what}: differs: {found}" if found else "same"
+        """Return ``same`` if another run has the same files, else the differences."""
+        files = contents(folder / "run")
+        names = sorted(self.files.keys() | files.keys())
+        differences = [f"{name}: {self._state(name, files)}" for name in names]
+        differences = [line for line in differences if not line.endswith(": same")]
+        return f"{what}: differs: {differences}" if differences else "same"
+
+    def _state(self, name: str, files: dict[str, Any]) -> str:
+        """Return the state of a file of another run: same, missing, extra or different."""
+        if name not in files:
+            return "missing"
+        if name not in self.files:
+            return "extra"
+        return "same" if self.files[name] == files[name] else "different"
 
     def ended(self, what: str, folder: Path) -> str:
-        """Let a run end that was stopped in some way, and say whether it has left what this one has."""
+        """Finish a run that was stopped, and compare its files with those of this one."""
         outcome = forked(partial(train, self.cfg), folder=folder, seconds=120)
         if outcome.status != 0:
             return f"{what}: {outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"
@@ -95,7 +101,7 @@ class Whole:
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """Return what each file of a run says, by its path, without what a clock or the number of sessions says."""
+    """Return the contents of the files of a run by path, without times and the number of sessions."""
     files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
     return {str(name): _content(path) for name, path in files.items() if not {".lock", "wandb"} & set(name.parts)}
 
@@ -105,7 +111,7 @@ def _content(path: Path) -> Any:
         tensors, meta = load_checkpoint(path)
         return save(tensors), _timeless(json.dumps(meta))
     if path.name == "provenance.json":
-        return isinstance(json.loads(path.read_text()), list)  # with an entry for each session
+        return isinstance(json.loads(path.read_text()), list)  # an entry for each session
     if path.name == "metrics.csv":
         return [line for line in path.read_text().splitlines() if ",time/" not in line]
     if path.suffix == ".json":
@@ -121,7 +127,7 @@ def _timeless(text: str) -> Any:
 
 
 def uninterrupted(name: str) -> Whole:
-    """Let one of the runs end by itself."""
+    """Finish a run without interruption."""
     cfg = compose(*words(name))
 
     def counted() -> int:
@@ -140,7 +146,7 @@ def uninterrupted(name: str) -> Whole:
 
 
 def at_random(rng: random.Random, tries: int) -> Iterator[str]:
-    """Kill each run up to three times at random moments, then let it end; ``tries`` runs in all."""
+    """Kill each run up to three times at random moments, then finish it; ``tries`` runs in total."""
     for index, name in enumerate(list(RUNS)[:tries]):
         whole = uninterrupted(name)
         for folder in folders(len(range(index, tries, len(RUNS)))):
@@ -150,7 +156,7 @@ def at_random(rng: random.Random, tries: int) -> Iterator[str]:
 
 
 def crash_points(rng: random.Random, most: int) -> Iterator[str]:
-    """Kill two runs at each of their file operations, at most so many of them, chosen at random."""
+    """Kill two runs at a random sample of their file operations."""
     for name in ("ppo", "generated levels"):
         whole = uninterrupted(name)
         share = min(whole.operations, max(1, most // 2))
@@ -163,20 +169,20 @@ def crash_points(rng: random.Random, most: int) -> Iterator[str]:
 
 
 def _kill_at(point: int, torn: bool, numbers: Iterator[int]) -> None:
-    """Kill this process before its file operation of this number, after half a line where one is to be appended."""
+    """Kill this process before the file operation with this number; if ``torn``, after half of an appended line."""
 
-    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if _writes(event, arguments) and next(numbers) == point:
             if torn and event == "open" and arguments[1] == "a":
                 with open(arguments[0], "a") as file:
                     file.write('{"step": 100, "train/ret')
             os.kill(os.getpid(), signal.SIGKILL)
 
-    sys.addaudithook(heard)
+    sys.addaudithook(hook)
 
 
 def _writes(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Return whether an event of Python's audit changes a file of the run."""
+    """Return whether an audit event of Python changes a file of the run."""
     if event not in ("open", "os.rename", "os.remove", "os.mkdir"):
         return False
     if event == "open" and not (isinstance(arguments[1], str) and set(arguments[1]) & set("wxa")):

@@ -1,4 +1,4 @@
-"""Damage the prompts, runs and models of `drest language`, and give its commands random values."""
+"""Attacks on `drest language`: damaged prompts, runs and models, and random values."""
 
 import hashlib
 import json
@@ -29,10 +29,10 @@ SHORT = {
     **{"episodes_per_meta": "2", "evaluations": "1", "progress": "false", "run_dir": "new"},
 }
 FEW = ("scenarios=2", "suite=post,main")
-RUN, MADE, PROMPTS = "run", "made", "prompts.jsonl"
-"""A finished run, a folder of transformers, and prompts that both can read."""
+RUN, MODEL, PROMPTS = "run", "made", "prompts.jsonl"
+"""A finished run, a model of transformers, and prompts that both can read."""
 SLOW = {"updates", "warm_up", "scenarios", "selection", "threads", "prompts", "at_once", "episodes_per_meta", "samples"}
-"""Keys whose large values take their time."""
+"""Keys whose large values take long."""
 LARGE = ("99999999999999999999", "1e9", "99999")
 
 
@@ -40,7 +40,7 @@ def language(*words: str, folder: Path) -> Outcome:
     return drest("language", *words, folder=folder, seconds=60)
 
 
-def given(**values: str) -> list[str]:
+def arguments(**values: str) -> list[str]:
     return [f"{key}={value}" for key, value in values.items()]
 
 
@@ -50,9 +50,9 @@ def places(count: int) -> Iterator[Path]:
     for name in IMPORTED:
         import_module(name)
     for base in folders(1):
-        made = language("train", *given(**SHORT | {"run_dir": RUN}), folder=base)
-        assert made.status == 0, made.err
-        shutil.copytree(base / RUN / "model", base / MADE)
+        outcome = language("train", *arguments(**SHORT | {"run_dir": RUN}), folder=base)
+        assert outcome.status == 0, outcome.err
+        shutil.copytree(base / RUN / "model", base / MODEL)
         assert language("tasks", "brief=true", f"out={PROMPTS}", *FEW, folder=base).status == 0
         for here in folders(count):
             shutil.copytree(base, here, dirs_exist_ok=True)
@@ -60,7 +60,7 @@ def places(count: int) -> Iterator[Path]:
 
 
 def verdict(outcome: Outcome, here: Path, what: str, before: dict[str, str]) -> str:
-    """Say what came of a command, which may have changed nothing that it reads, and left nothing half-written."""
+    """Return the verdict on a command, which must not change its inputs or leave partial files."""
     after = hashes(here)
     lost = [name for name, value in before.items() if after.get(name) != value]
     half = [name for name in after if ".partial" in name]
@@ -70,13 +70,13 @@ def verdict(outcome: Outcome, here: Path, what: str, before: dict[str, str]) -> 
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Return a hash of each file of what commands read, and of what no write has ended."""
+    """Return a hash of each file in a folder, also of partial files."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def read_only(here: Path) -> dict[str, str]:
-    """Return the hashes of what no command may change: a run that goes on may change its own files."""
+    """Return the hashes of files that no command may change; a resumed run may change its folder."""
     return {name: value for name, value in hashes(here).items() if not name.startswith(f"{RUN}/")}
 
 
@@ -84,9 +84,9 @@ def read_only(here: Path) -> dict[str, str]:
 
 
 def values(rng: random.Random, count: int) -> Iterator[str]:
-    """Give a command one to three random values."""
+    """Run a command with one to three random values."""
     usual = asdict(LanguageConfig())
-    paths = (RUN, f"{RUN}/config.yaml", f"{RUN}/model", MADE, PROMPTS, f"{MADE}/config.json", ".", "a.json", "a.svg")
+    paths = (RUN, f"{RUN}/config.yaml", f"{RUN}/model", MODEL, PROMPTS, f"{MODEL}/config.json", ".", "a.json", "a.svg")
     evaluated = (
         "model",
         "suite",
@@ -112,7 +112,7 @@ def values(rng: random.Random, count: int) -> Iterator[str]:
             chosen[key] = "3" if key in SLOW and drawn in LARGE else drawn
         before = read_only(here) | {name: value for name, value in hashes(here).items() if name.startswith(f"{RUN}/")}
         yield verdict(
-            language(name, *given(**chosen), folder=here),
+            language(name, *arguments(**chosen), folder=here),
             here,
             f"{name} {set(chosen.items()) - set(base.items())}",
             before,
@@ -129,22 +129,22 @@ STRANGE: tuple[Any, ...] = (
 
 
 def prompts(rng: random.Random, count: int) -> Iterator[str]:
-    """Read prompts of which bytes, or values, are others."""
+    """Read prompts with mutated bytes or values."""
     for here in places(count):
         path = here / PROMPTS
         path.write_bytes(rng.choice((_other_bytes, _other_values))(path.read_bytes(), rng))
-        model = rng.choice(("small", RUN, MADE))
+        model = rng.choice(("small", RUN, MODEL))
         words = rng.choice(
             (
                 ["evaluate", f"model={model}", f"tasks={PROMPTS}", "out=a.json", "picture=a.svg"],
                 ["evaluate", f"model={model}", f"tasks={PROMPTS}", "reads=lines", "samples=3"],
                 [
                     "train",
-                    *given(**SHORT),
+                    *arguments(**SHORT),
                     f"tasks={PROMPTS}",
                     f"reward={rng.choice(('drest', 'default', 'supports'))}",
                 ],
-                ["train", *given(**SHORT), f"tasks={PROMPTS}", "method=rloo", "warm_up=0"],
+                ["train", *arguments(**SHORT), f"tasks={PROMPTS}", "method=rloo", "warm_up=0"],
                 ["tasks", f"tasks={PROMPTS}", "out=new.jsonl"],
             )
         )
@@ -179,7 +179,7 @@ ON_RUNS = (
 
 
 def configurations(rng: random.Random, count: int) -> Iterator[str]:
-    """Resume or evaluate a run whose configuration has other bytes or values."""
+    """Resume or evaluate a run with mutated bytes or values in its configuration."""
     for here in places(count):
         path = here / RUN / "config.yaml"
         if rng.random() < 0.5:
@@ -187,7 +187,7 @@ def configurations(rng: random.Random, count: int) -> Iterator[str]:
         else:
             loaded = yaml.safe_load(path.read_text())
             key = rng.choice(sorted(loaded["language"]))
-            drawn = rng.choice([*VALUES, "99999", None, [], {}, -1, 0, 1e300, float("nan"), "small", MADE, "a/b"])
+            drawn = rng.choice([*VALUES, "99999", None, [], {}, -1, 0, 1e300, float("nan"), "small", MODEL, "a/b"])
             loaded["language"][key] = 3 if key in SLOW and drawn in LARGE else drawn
             path.write_text(yaml.safe_dump(loaded))
         words, before = rng.choice(ON_RUNS), read_only(here)
@@ -199,7 +199,7 @@ def _name(tensors: dict[str, torch.Tensor], rng: random.Random) -> str:
 
 
 def _dropped(tensors: dict[str, torch.Tensor], meta: dict[str, Any], rng: random.Random) -> None:
-    # Muon remembers one thing of a weight, and begins anew where it has nothing, as for a weight that had no gradient.
+    # Muon has one state per weight and starts again without it, as for a weight that had no gradient.
     del tensors[rng.choice([name for name in sorted(tensors) if "muon" not in name])]
 
 
@@ -238,7 +238,7 @@ DAMAGE: dict[str, Callable[[dict[str, torch.Tensor], dict[str, Any], random.Rand
 
 
 def damage(run: Path, kind: str, rng: random.Random) -> None:
-    """Write another checkpoint with a checksum of its own."""
+    """Damage the checkpoint of a run, with a valid checksum."""
     (path,) = step_checkpoints(run / "checkpoints")
     tensors, meta = load_checkpoint(path)
     DAMAGE[kind](tensors, meta, rng)
@@ -246,7 +246,7 @@ def damage(run: Path, kind: str, rng: random.Random) -> None:
 
 
 def checkpoints(rng: random.Random, count: int) -> Iterator[str]:
-    """Resume or evaluate a run whose checkpoint has other bytes or tensors: it is refused where it is read."""
+    """Resume or evaluate a run with a damaged checkpoint, which must be refused if it is read."""
     for here in places(count):
         kind, words = rng.choice([*DAMAGE, "bytes"]), rng.choice(ON_RUNS)
         (path,) = step_checkpoints(here / RUN / "checkpoints")
@@ -295,7 +295,7 @@ def _template(model: Path, rng: random.Random) -> None:
 
 def _json(name: str, model: Path, rng: random.Random) -> None:
     loaded = json.loads((model / name).read_text())
-    inner = rng.choice([loaded, *(each for each in loaded.values() if isinstance(each, dict) and each)])
+    inner = rng.choice([loaded, *(value for value in loaded.values() if isinstance(value, dict) and value)])
     key = rng.choice(sorted(inner))
     inner[key] = rng.choice((None, -1, 0, 3, 1.5, "x", "", [], {}, True, 10**9, "evil/model", inner[key]))
     (model / name).write_text(json.dumps(loaded))
@@ -327,11 +327,11 @@ def models(rng: random.Random, count: int) -> Iterator[str]:
     """Evaluate or train a damaged model."""
     for here in places(count):
         kind = rng.choice(sorted(OF_MODELS))
-        OF_MODELS[kind](here / MADE, rng)
+        OF_MODELS[kind](here / MODEL, rng)
         words = rng.choice(
             (
-                ["evaluate", f"model={MADE}", *FEW],
-                ["train", *given(**SHORT), f"model={MADE}", *rng.choice(([], ["lora=2"]))],
+                ["evaluate", f"model={MODEL}", *FEW],
+                ["train", *arguments(**SHORT), f"model={MODEL}", *rng.choice(([], ["lora=2"]))],
             )
         )
         before = read_only(here)

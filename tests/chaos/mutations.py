@@ -1,4 +1,4 @@
-"""Mutate level files and the files of runs, and read them with every command."""
+"""Mutated level files and files of runs, read by every command."""
 
 import json
 import random
@@ -25,7 +25,7 @@ TEXTS = (
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """Return a file with a few changes: bytes flipped, cut, doubled or swapped, and tokens of the format put in."""
+    """Return a file with a few changes: bytes replaced, cut or doubled, and tokens of the format inserted."""
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         place, other = sorted(rng.randrange(len(data) + 1) for _ in range(2))
         text = rng.choice(TEXTS).encode()
@@ -49,17 +49,17 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 def _sources() -> list[tuple[str, bytes]]:
-    """Return level files to mutate, by their endings."""
+    """Return level files to mutate, each with its ending."""
     levels = [world(name, x=3.0 if name == "lopsided" else None) for name in LEVELS]
     lottery = "shutdown: 5\nlottery a: 1/2 C1 +0 | 1/2 C4 +2\n\n. La A B2\n# D> . C2\n"
     records = "".join(json.dumps(level_to_record(level)) + "\n" for level in levels)
     return [(".txt", text.encode()) for text in (*map(format_level, levels), lottery)] + [(".jsonl", records.encode())]
 
 
-def read_all(rng: random.Random, count: int, kept: Path) -> Iterator[str]:
+def read_all(rng: random.Random, count: int, folder: Path) -> Iterator[str]:
     sources = _sources()
     for index in range(count):
-        path = _mutated_file(rng, sources, kept / str(index))
+        path = _mutated_file(rng, sources, folder / str(index))
         try:
             yield _read(path)
         except Exception as error:
@@ -67,7 +67,7 @@ def read_all(rng: random.Random, count: int, kept: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> str:
-    """Read a level file. What is accepted must be solvable, and the same after writing and reading."""
+    """Read a level file. Accepted levels must be solvable, and the same after writing and reading."""
     try:
         levels = read_levels(path)
     except LevelError as error:
@@ -127,7 +127,7 @@ COMMANDS = (
 
 
 def copies(count: int) -> Iterator[Path]:
-    """Yield folders one after the other, each with a copy, ``run``, of one finished run."""
+    """Yield folders one after the other, each with a copy ``run`` of the same finished run."""
     for base in folders(1):
         assert drest("train", *words("generated levels"), folder=base, seconds=120).status == 0
         for here in folders(count):
@@ -156,7 +156,7 @@ VALUES = (
     {},
     {"a": 1},
 )
-"""Values that no specification has in most of its places."""
+"""Values that are invalid in most places of a specification."""
 USES = (
     ("evaluate", "run=run", "levels=example", "memory_gib=0.5"),
     ("evaluate", "run=run", "levels=paper", "greedy=true", "memory_gib=0.5"),
@@ -167,7 +167,7 @@ USES = (
 
 
 def specifications(rng: random.Random, count: int) -> Iterator[str]:
-    """Change what the checkpoints of a finished run say of its agent, with a right checksum, and use them."""
+    """Use a finished run after changing the specification in its checkpoints, with a valid checksum."""
     for here in copies(count):
         changed = ""
         for path in (here / "run" / "checkpoints").iterdir():
@@ -179,7 +179,7 @@ def specifications(rng: random.Random, count: int) -> Iterator[str]:
 
 
 def _change_one(record: dict[str, Any], rng: random.Random) -> str:
-    """Give one place of nested values another value, or none, and return what was done."""
+    """Change or delete one of the nested values, and return a description."""
     name = rng.choice(list(record))
     if isinstance(record[name], dict) and record[name] and rng.random() < 0.9:
         return f"{name}.{_change_one(record[name], rng)}"
@@ -191,7 +191,7 @@ def _change_one(record: dict[str, Any], rng: random.Random) -> str:
 
 
 def runs(rng: random.Random, count: int) -> Iterator[str]:
-    """Mutate one file of a finished run, and resume, evaluate or compare it; nothing outside it may change."""
+    """Resume, evaluate or compare a run with a mutated file; no file outside it may change."""
     for here in copies(count):
         name, command = rng.choice(NAMES), rng.choice(COMMANDS)
         path = here / "run" / name
@@ -199,11 +199,11 @@ def runs(rng: random.Random, count: int) -> Iterator[str]:
             path = min(path.glob("step*"))
         was = path.read_bytes()
         path.write_bytes(mutated(was, rng))
-        kept = here / "kept"
-        kept.write_text("mine")
+        outside = here / "kept"
+        outside.write_text("mine")
         outcome = drest(*command, folder=here)
         reads_it = name == "checkpoints" and command[0] != "compare" and path.exists() and path.read_bytes() != was
-        if kept.read_text() != "mine":
+        if outside.read_text() != "mine":
             yield f"{name}: a file outside the run was changed"
         elif outcome.kind == "done" and reads_it:
             yield f"a damaged checkpoint was used: {command}"

@@ -1,4 +1,4 @@
-"""Point outputs at inputs, put links in the place of a run's folders, and change test levels."""
+"""Attacks on files: outputs with the names of inputs, links in runs, and changed test levels."""
 
 import hashlib
 import json
@@ -37,18 +37,18 @@ COMMANDS = (
     ("language", "tasks", "scenarios=2", "out={}"),
     ("language", "tasks", "tasks=tasks.jsonl", "out={}"),
 )
-"""Every command with each key that says where it writes."""
+"""Every command with each key for an output."""
 ENDINGS = ("", ".json", ".md", ".jsonl", ".png", ".gif", ".svg")
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Return a digest of every file in a folder, by its path; no link to a folder is followed."""
+    """Return a digest of every file in a folder by path; links to folders are not followed."""
     files = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
     return {str(name): hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
 
 
 def lost(before: dict[str, str], folder: Path) -> list[str]:
-    """Return which files are gone, or have another content."""
+    """Return the files that are missing or changed."""
     after = contents(folder)
     return [name for name, digest in before.items() if after.get(name) != digest and not name.endswith(".lock")]
 
@@ -58,10 +58,10 @@ def inputs(folder: Path) -> None:
     (folder / "mine.txt").write_text(format_level(world("example")))
     write_levels(folder / "set.jsonl", [world("example"), world("last_moment")])
     assert drest("train", *words("generated levels"), folder=folder, seconds=120).status == 0
-    made = drest("language", "train", *LANGUAGE, "run_dir=language", folder=folder, seconds=120)
-    assert made.status == 0, made.err
-    made = drest("language", "tasks", "scenarios=2", "out=tasks.jsonl", folder=folder, seconds=120)
-    assert made.status == 0, made.err
+    outcome = drest("language", "train", *LANGUAGE, "run_dir=language", folder=folder, seconds=120)
+    assert outcome.status == 0, outcome.err
+    outcome = drest("language", "tasks", "scenarios=2", "out=tasks.jsonl", folder=folder, seconds=120)
+    assert outcome.status == 0, outcome.err
 
 
 def copies(count: int) -> Iterator[Path]:
@@ -73,9 +73,9 @@ def copies(count: int) -> Iterator[Path]:
 
 
 def name_inputs(rng: random.Random, count: int) -> Iterator[str]:
-    """Call each command with an output that is an input, lies in one or becomes one: all inputs and runs stay.
+    """Call commands with an output that is an input, or lies in one: all inputs and runs must stay.
 
-    A file that the command does not read, and that is of no run, is replaced by the output of its name.
+    A file that is no input and belongs to no run may be replaced.
     """
     for here in copies(count):
         (here / "link").symlink_to("run")
@@ -103,7 +103,7 @@ LINKED = (
 
 
 def links(rng: random.Random, count: int) -> Iterator[str]:
-    """Put a link to a copy elsewhere in the place of a part of a run, and go on with it: the copy stays as it is."""
+    """Replace a part of a run by a link to a copy, and resume the run: the copy must stay unchanged."""
     for here in copies(count):
         path = here / rng.choice(LINKED)
         path.parent.mkdir(exist_ok=True)
@@ -129,12 +129,12 @@ def links(rng: random.Random, count: int) -> Iterator[str]:
 
 
 def own_levels(rng: random.Random, count: int) -> Iterator[str]:
-    """Change the test levels of a run, and evaluate it on its own: other levels are never called its own."""
+    """Change the test levels of a run and evaluate it with levels=own: changed levels must be refused."""
     for base in folders(1):
         levels = [world(name) for name in ("last_moment", "equal_value")]
         write_levels(base / "test.jsonl", levels)
-        made = drest("train", *QUICK, "levels=example", "test.path=test.jsonl", folder=base, seconds=120)
-        assert made.status == 0, made.err
+        trained = drest("train", *QUICK, "levels=example", "test.path=test.jsonl", folder=base, seconds=120)
+        assert trained.status == 0, trained.err
         was = (base / "test.jsonl").read_bytes()
         for _ in range(count):
             (base / "test.jsonl").write_bytes(mutated(was, rng))

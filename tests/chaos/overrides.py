@@ -1,4 +1,4 @@
-"""Give commands random values of their keys."""
+"""Commands with random values and malformed arguments."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from drest_torch.training import run
 from tests.chaos.forked import drest, folders
 
 Choices = Mapping[str, str | Sequence[str]]
-"""Values by their keys; of several, one at random."""
+"""Values by key; one of a sequence is chosen at random."""
 
 VALUES = (
     *("-1", "0", "1", "2", "3", "7", "0.5", "1.5", "-0.1", "1e-9", "1e9", "1e400", "inf", "-inf", "nan"),
@@ -28,7 +28,7 @@ SHORT = {
     **{"run_dir": "run", "env_steps": "300", "evaluations": "1", "pictures": "0", "policy.width": "8"},
     **{"policy.depth": "1", "progress": "false", "logger": "none", "memory_gib": "0.2"},
 }
-"""What keeps a run short."""
+"""Values that keep a run short."""
 IN_GRIDWORLDS: Choices = {
     **{"levels.train": "3", "levels.test": "2", "levels.selection": "1", "test.paper": "false"},
     "algo": ("ppo", "ppo", "ppo", "a2c", "reinforce", "exact", "generalist", "tabular"),
@@ -45,7 +45,7 @@ SLOW = (
     *("env_steps", "levels.train", "levels.test", "levels.selection", "levels.fresh", "threads", "resume"),
     *("env.id", "env.factory"),
 )
-"""Keys whose large values are asked for by whoever sets them, and take their time."""
+"""Keys whose large values are legitimate and take long."""
 
 IN_OTHERS = SHORT | {
     **{"env": "torchrl", "env.factory": "tests.helpers.counting:forty_slots", "env.copies": "40", "env.base": "3"},
@@ -82,13 +82,13 @@ EVALUATED: Choices = {
 
 
 def training(rng: random.Random, count: int) -> Iterator[str]:
-    known = flattened(OmegaConf.to_container(compose("levels=generated", "algo=ppo")))
-    near = {key: _near(value) for key, value in known.items() if key not in SLOW and not key.startswith("env.")}
+    defaults = flattened(OmegaConf.to_container(compose("levels=generated", "algo=ppo")))
+    near = {key: _near(value) for key, value in defaults.items() if key not in SLOW and not key.startswith("env.")}
     return attack("train", SHORT | IN_GRIDWORLDS, {**GROUPS, **near}, rng, count)
 
 
 def _near(value: Any) -> Sequence[str]:
-    """Return values of which half are like this one: with any others a run is mostly refused."""
+    """Return values of which half are similar to this one, because a run is mostly refused with the others."""
     if type(value) in (int, float):
         alike = [str(type(value)(value * factor)) for factor in (0, 0.5, 1, 2, 4)]
     else:
@@ -97,11 +97,11 @@ def _near(value: Any) -> Sequence[str]:
 
 
 def attack(command: str, base: Choices, drawn: Choices, rng: random.Random, count: int) -> Iterator[str]:
-    """Give a command one to three random values: it ends well, or is refused in one sentence."""
+    """Run a command with one to three random values: it succeeds, or is refused in one sentence."""
     for folder in folders(count):
         keys = rng.sample(sorted(drawn), rng.choice((1, 1, 2, 3)))
-        given = {**base, **{key: drawn[key] for key in keys}}
-        chosen = {key: value if isinstance(value, str) else rng.choice(value) for key, value in given.items()}
+        options = {**base, **{key: drawn[key] for key in keys}}
+        chosen = {key: value if isinstance(value, str) else rng.choice(value) for key, value in options.items()}
         if chosen.get("algo") in ("exact", "generalist"):
             chosen["env_steps"] = "8192"
         words = [f"{key}={value}" for key, value in chosen.items()]
@@ -196,11 +196,11 @@ KEYS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "language tasks": (("suite", "scenarios", "seed"), ("scenarios=2", "out=tasks.jsonl")),
     "hub": ((), ()),
 }
-"""The commands, each with some of its keys and with what keeps it short."""
+"""The commands, each with some of its keys and with arguments that keep it short."""
 
 
 def malformed(rng: random.Random, count: int) -> Iterator[str]:
-    """Give each command an argument that is not as it should be: one sentence, and no usage."""
+    """Run each command with a malformed argument: it prints one sentence, and no usage."""
     for folder in folders(count):
         (folder / "fails.py").write_text("1 / 0\n")
         (folder / "leaves.py").write_text("raise SystemExit(3)\n")
@@ -213,19 +213,19 @@ def malformed(rng: random.Random, count: int) -> Iterator[str]:
             argument = _misspelled(rng.choice(keys), rng) + "=1"
         words = rng.sample([*short, argument], len(short) + 1)
         outcome = drest(*command.split(), *words, folder=folder, before=_without_runs)
-        said = ascii(f"{command} {argument:.200}")
+        what = ascii(f"{command} {argument:.200}")
         is_one = outcome.kind != "refused" or len(outcome.err.strip().splitlines()) == 1
-        yield outcome.verdict(said) if is_one else f"{said}: {outcome.err!a:.200}"
+        yield outcome.verdict(what) if is_one else f"{what}: {outcome.err!a:.200}"
 
 
 def _misspelled(key: str, rng: random.Random) -> str:
-    """Leave out a character, put one in, or turn a part round."""
+    """Return a key with a character removed or inserted, or reversed."""
     place = rng.randrange(len(key))
     return rng.choice((key[:place] + key[place + 1 :], key[:place] + rng.choice("xé_. ") + key[place:], key[::-1]))
 
 
 def _without_runs() -> None:
-    """Let no study begin its runs, nor a training, and ask no hub: what is tried is how the arguments are read."""
+    """Disable runs, training and the hub, so that only the arguments are tested."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     runner.__dict__["_run"] = lambda *_: []
     run.__dict__["start_or_resume"] = lambda *_: sys.exit(0)

@@ -1,4 +1,4 @@
-"""Let the configuration of a stored run name code, in each key that can, and give it to each command that reads it."""
+"""Stored runs whose configuration names foreign code, for every such key and every command that reads a run."""
 
 import random
 import shutil
@@ -17,7 +17,7 @@ from tests.chaos.kills import QUICK
 from tests.chaos.mutations import copies
 
 MARK = "executed"
-"""The file that the stranger's code writes."""
+"""The file that the foreign code writes."""
 CODE = f"""open({MARK!r}, "w").close()
 class Anything:
     def __getattr__(self, name): return self
@@ -25,7 +25,7 @@ class Anything:
 Algorithm = Config = Logger = Objective = build = make = rule = control = REQUIREMENTS = Anything()
 """
 GROUPS = ("algorithms", "networks", "objectives", "loggers")
-"""Entry points, which a folder of a package announces."""
+"""Groups of entry points, which the metadata of a package declares."""
 OF_RUNS: tuple[dict[str, Any], ...] = (
     {"algo.name": "evil_code"},
     {"algo.name": "evil_plugin"},
@@ -42,7 +42,7 @@ OF_RUNS: tuple[dict[str, Any], ...] = (
     {"env": "gymnasium", "env.id": "evil_code:Odd-v0"},
     {"env": "cartpole", "env.control": "evil_code:control"},
 )
-"""Every key of a training run that names code, in each of the ways in which it can; ``env`` is what the run plays."""
+"""Every key of a training run that can name code, in each possible form; ``env`` is the environment of the run."""
 
 
 OF_LANGUAGE: tuple[dict[str, Any], ...] = (
@@ -67,7 +67,7 @@ def _trained() -> int:
 
 
 def _downloaded() -> int:
-    """Load an agent of the Hub; the download is a folder that is there."""
+    """Load an agent from the Hub; the download is replaced by the local folder."""
     from drest_torch import hub
     from drest_torch.agent import Agent
 
@@ -84,7 +84,7 @@ def _language_study() -> int:
 
 
 def _sentence(act: Callable[[], int]) -> int:
-    """Call a function of Python's interface; what it refuses is a sentence, as a command prints it."""
+    """Call a function of the Python interface; an error becomes a sentence, as in a command."""
     from drest_torch.commands.cli import one_sentence
 
     with one_sentence():
@@ -119,20 +119,20 @@ READERS: dict[str, Callable[[Path], Outcome]] = {
         }.items()
     },
 }
-"""What reads a stored run. A command that reads another kind of run is given this one, too."""
+"""All readers of stored runs. A command for another kind of run reads this one, too."""
 SPECIFIED = {
     "policy.network": ("policy", "network"),
     "reward.rule": ("reward", "rule"),
     "reward.count": ("reward", "count"),
 }
-"""The keys that a checkpoint says as well: the places of their values in the specification of its agent."""
+"""Keys that are also in the specification of a checkpoint, with the places of their values."""
 JUDGES = {"evaluate run=run levels=paper", "evaluate run=run checkpoint=best animation=a.gif", "Agent.load"}
 JUDGES |= {"Agent.from_pretrained", next(reader for reader in READERS if "start_from=run" in reader)}
-"""What reads the checkpoints of a run and not its configuration."""
+"""Readers of the checkpoints of a run that do not read its configuration."""
 
 
 def attacks(rng: random.Random, count: int) -> Iterator[str]:
-    """Try each key with each reader, in any order: no code may run, and nothing of the run may be used."""
+    """Try each key with each reader in random order: no foreign code may run, and the run may not be used."""
     of_all = [(values, reader) for values in (*OF_RUNS, *OF_LANGUAGE) for reader in READERS]
     for here, (values, reader) in zip(copies(min(count, len(of_all))), rng.sample(of_all, len(of_all)), strict=False):
         rewrite(here / "run", values)
@@ -141,7 +141,7 @@ def attacks(rng: random.Random, count: int) -> Iterator[str]:
         is_unread = reader in JUDGES and not values.keys() & SPECIFIED.keys()
         what = f"{reader}, {values}"
         if (here / MARK).exists():
-            yield f"{what}: the code of a stranger was run"
+            yield f"{what}: foreign code was run"
         elif outcome.kind == "done" and not reader.startswith("compare") and not is_unread:
             yield f"{what}: the run was used"
         else:
@@ -149,9 +149,9 @@ def attacks(rng: random.Random, count: int) -> Iterator[str]:
 
 
 def rewrite(run: Path, values: dict[str, Any]) -> None:
-    """Change values of a stored configuration by their keys, and of the checkpoints that say them, too.
+    """Change values of a stored configuration by key, also in the checkpoints that contain them.
 
-    Where another kind of run has them, it takes the place of the run.
+    If the keys belong to another kind of run, the run is replaced by one of that kind.
     """
     path, others = run / "config.yaml", dict(values)
     cfg = OmegaConf.load(path)
@@ -161,8 +161,8 @@ def rewrite(run: Path, values: dict[str, Any]) -> None:
         cfg = OmegaConf.create({"language": asdict(LanguageConfig(model="nowhere", progress=False))})
     elif played := others.pop("env", None):
         named = [f"{key}={value}" for key, value in others.items()]
-        given = compose(f"env={played}", *named, "logger=none", "progress=false", "pictures=0", f"run_dir={run}")
-        cfg = OmegaConf.create(OmegaConf.to_container(given, resolve=True))
+        config = compose(f"env={played}", *named, "logger=none", "progress=false", "pictures=0", f"run_dir={run}")
+        cfg = OmegaConf.create(OmegaConf.to_container(config, resolve=True))
         shutil.rmtree(run / "checkpoints")
     for key, value in others.items():
         OmegaConf.update(cfg, key, value, merge=False)
@@ -175,23 +175,23 @@ def rewrite(run: Path, values: dict[str, Any]) -> None:
 
 
 def plant(folder: Path) -> None:
-    """Put a stranger's code where Python may find it: modules, a package, and what announces plugins."""
+    """Write foreign code where Python may find it: modules, a package, and metadata with entry points."""
     for name in ("evil_code", "evil_plugin", "evil_package/__init__", "evil_package/evil_code", "hydra_plugins/evil"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / f"{name}.py").write_text(CODE)
-    (announced := folder / "evil-1.dist-info").mkdir()
-    (announced / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
+    (metadata := folder / "evil-1.dist-info").mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1\n")
     points = "".join(f"[drest_torch.{group}]\nevil_plugin = evil_plugin\n" for group in GROUPS)
-    (announced / "entry_points.txt").write_text(points)
+    (metadata / "entry_points.txt").write_text(points)
 
 
 def is_run_unchecked(here: Path, values: dict[str, Any]) -> bool:
-    """Return whether the code is run where nobody looks whom it belongs to: if not, an attack shows nothing."""
+    """Return whether the foreign code runs without the check of its origin; otherwise the attack is no test."""
     from drest_torch.config import stored
 
     rewrite(here / "run", values)
     plant(here)
     words = ["language"] if any(key.startswith("language.") for key in values) else []
-    # In the child alone.
+    # Only in the child process.
     drest(*words, "train", "resume=run", folder=here, before=lambda: setattr(stored, "own_modules", lambda _: ()))
     return (here / MARK).exists()

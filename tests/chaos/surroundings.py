@@ -1,4 +1,4 @@
-"""Run commands where a disk is full, a folder is not ours, the clock is wrong or names are strange."""
+"""Commands in adverse conditions: a full disk, missing permissions, a wrong clock, little memory, strange shells."""
 
 import os
 import random
@@ -27,10 +27,10 @@ def _limit(what: int, most: int) -> None:
 
 
 def full_disk(rng: random.Random, count: int) -> Iterator[str]:
-    """Train where no file can have more than so many bytes, then resume where it can: nothing is lost."""
+    """Train with a limit on the size of files, then resume without it: nothing may be lost."""
     whole = uninterrupted("ppo")
     for folder in folders(count):
-        most = rng.choice((60, 100, 1000, rng.randrange(60, 20_000)))  # what is said fits, too
+        most = rng.choice((60, 100, 1000, rng.randrange(60, 20_000)))  # messages fit, too
         first = drest("train", *words("ppo"), folder=folder, before=partial(_limit, resource.RLIMIT_FSIZE, most))
         verdict = first.verdict(f"at most {most} bytes")
         left = whole.ended(f"at most {most} bytes", folder) if verdict == "refused" else "same"
@@ -38,7 +38,7 @@ def full_disk(rng: random.Random, count: int) -> Iterator[str]:
 
 
 def permissions(rng: random.Random, count: int) -> Iterator[str]:
-    """Take a permission from a path of a run, and resume, evaluate or compare it as a user who is not root."""
+    """Resume, evaluate or compare a run without a permission on one of its paths, as a user other than root."""
     for here in copies(count) if os.getuid() == 0 else ():
         for path in (here, *here.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
@@ -55,7 +55,7 @@ def _as_nobody() -> None:
 
 
 def clock(rng: random.Random, count: int) -> Iterator[str]:
-    """Train while the clock goes backwards: the run is as it would be."""
+    """Train while the clock runs backwards: the results must be the same."""
     whole = uninterrupted("ppo")
     for folder in folders(count):
         step = rng.choice((0.001, 1.0, 3600.0))
@@ -116,7 +116,7 @@ ANSWERS: dict[str, bytes | None] = {
 
 
 def network(rng: random.Random, count: int) -> Iterator[str]:
-    """Train with W&B online where something else answers for its server: a sentence, and no run has begun."""
+    """Train with W&B online and a wrong answer of its server: an error in one sentence before the run begins."""
     online = (WORLD, "logger=wandb", "logger.mode=online")
     first = rng.randrange(len(ANSWERS))
     for index, folder in enumerate(folders(count)):
@@ -130,7 +130,7 @@ def network(rng: random.Random, count: int) -> Iterator[str]:
 
 @contextmanager
 def _server(answer: bytes | None) -> Iterator[str]:
-    """Yield the address of a server that gives this answer to everything; None: it never does."""
+    """Yield the address of a server with this answer to every request; None: no answer."""
 
     class Handler(BaseRequestHandler):
         def handle(self) -> None:
@@ -149,7 +149,7 @@ def _server(answer: bytes | None) -> Iterator[str]:
 
 
 def memory(rng: random.Random, count: int) -> Iterator[str]:
-    """Train a network that may be too large with so little memory: it is trained, or a sentence says why not."""
+    """Train a network that may be too large for the memory: training succeeds, or is refused in one sentence."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     for folder in folders(count):
         room, width = rng.randrange(100, 4000), rng.choice((64, 512, 2048, 65536, 10**7))

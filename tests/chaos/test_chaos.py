@@ -1,4 +1,4 @@
-"""The campaign of `tests/chaos` in its small form, and that it tells what is broken."""
+"""The campaign of `tests/chaos` in a small form, and its detection of failures."""
 
 import os
 import random
@@ -16,13 +16,13 @@ from tests.chaos.mutations import copies, read_all
 
 
 def test_mutated_levels_are_read_or_refused(tmp_path: Path) -> None:
-    found = Counter(read_all(random.Random(0), 60, tmp_path))
-    assert found["refused"] > 10
-    assert found["accepted"] > 5
-    assert sum(found[kind] for kind in campaign.GOOD) == 60
+    outcomes = Counter(read_all(random.Random(0), 60, tmp_path))
+    assert outcomes["refused"] > 10
+    assert outcomes["accepted"] > 5
+    assert sum(outcomes[kind] for kind in campaign.GOOD) == 60
 
 
-def test_what_must_not_be_is_told(tmp_path: Path) -> None:
+def test_kinds_of_failure_are_distinguished(tmp_path: Path) -> None:
     acts = {
         "hang": lambda: time.sleep(60),
         "crash": lambda: os.kill(os.getpid(), signal.SIGTERM),
@@ -30,13 +30,12 @@ def test_what_must_not_be_is_told(tmp_path: Path) -> None:
         "status 1": lambda: sys.exit(1),
         "done": lambda: 0,
     }
-    found = [forked.forked(act, folder=tmp_path, seconds=1).kind for act in acts.values()]
-    assert found == list(acts)
+    kinds = [forked.forked(act, folder=tmp_path, seconds=1).kind for act in acts.values()]
+    assert kinds == list(acts)
 
 
 @pytest.mark.slow
-def test_each_attack_of_a_stranger_would_run_code() -> None:
-    """Where nobody looks whom the code belongs to."""
+def test_foreign_code_would_run_without_the_check() -> None:
     forked.warm()
     attacks = (*strangers.OF_RUNS, *strangers.OF_LANGUAGE)
     places = zip(attacks, copies(len(attacks)), strict=True)
@@ -45,7 +44,7 @@ def test_each_attack_of_a_stranger_would_run_code() -> None:
 
 @pytest.mark.slow
 def test_the_campaign_in_its_small_form(capfd: pytest.CaptureFixture[str]) -> None:
-    """Single processes, so that what pytest has imported is shared with them."""
+    """The parts run in this process, so that they share the imports of pytest."""
     forked.warm()
     rows = [campaign.run(what, seed=1, share=0.01) for what in campaign.PARTS]
     assert [row["broken"] for row in rows] == [[] for _ in rows]

@@ -1,4 +1,4 @@
-"""The page on architecture names functions that exist, in the order in which they are entered."""
+"""The page on architecture names existing functions, in the order of their calls."""
 
 import importlib
 import json
@@ -18,7 +18,7 @@ NAMES = (
 
 
 def rows(title):
-    """Return the module and the function of each row of a section."""
+    """Return the module and function of each row of a section."""
     section = PAGE.read_text("utf-8").split(f"## {title}\n")[1].split("\n## ")[0]
     return re.findall(r"^\| `([\w.]+)` \| `([\w.]+)` \|", section, re.MULTILINE)
 
@@ -32,14 +32,14 @@ def test_functions_of_the_page_exist(title):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("walk", WALKS)
-def test_functions_of_the_page_are_entered_in_its_order(walk):
+def test_functions_of_the_page_are_called_in_its_order(walk):
     printed = python("-c", NAMES.format(walk)).splitlines()[-1]
     entered = [tuple(name) for name in json.loads(printed)]
     places = [entered.index(row) for row in rows(WALKS[walk])]
     assert places == sorted(places)
 
 
-def test_rooms_of_the_picture_are_the_tree():
+def test_rooms_of_the_picture_are_folders():
     readme = (ROOT / "README.md").read_text("utf-8")
     rooms = set(re.findall(r"drest_torch/\w+/|^(?:algos|envs)/", readme + PAGE.read_text("utf-8"), re.MULTILINE))
     assert len(rooms) > 6

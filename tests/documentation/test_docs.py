@@ -1,4 +1,4 @@
-"""What the documentation says is run: its examples, its figures, its notebook and the readme's code."""
+"""The documentation is executed: its examples, figures and notebook, and the code of the README."""
 
 import ast
 import importlib.util
@@ -24,20 +24,21 @@ from drest_torch.studies.catalogue import study_schemas
 from drest_torch.studies.study_rows import read_rows
 from tests.helpers.documents import PAGES, ROOT, Block, blocks, commands, follow, load, script
 
-own = script("tutorials/environment", "worker.py")
+worker = script("tutorials/environment", "worker.py")
 
 # ---------------------------------------------------------------------------------------- docs/pictures.py
 
 
-def test_the_captions_of_the_picture_follow_from_the_numbers():
-    always, never, chance, often = map(load("pictures").caption, (0.999, 0.001, 0.47, 0.7))
-    assert (always, never) == ("always delays its shutdown", "never delays its shutdown")
-    assert (chance, often) == ("leaves its shutdown to chance", "delays its shutdown 70% of the time")
+def test_captions_of_the_picture_describe_its_probabilities():
+    caption = load("pictures").caption
+    assert caption(0.999) == "always delays its shutdown"
+    assert caption(0.001) == "never delays its shutdown"
+    assert caption(0.47) == "leaves its shutdown to chance"
+    assert caption(0.7) == "delays its shutdown 70% of the time"
 
 
 @pytest.mark.parametrize("page", load("pictures").PAGES)
-def test_the_pictures_of_a_page_are_what_its_commands_leave(page):
-    """The page prints each command that makes one, and shows each picture."""
+def test_a_page_prints_the_commands_of_its_pictures(page):
     begins, pictures = load("pictures").PAGES[page].values()
     lines = [line for block in blocks(ROOT / "docs" / f"{page}.md") for line in block.text.splitlines()]
     assert all(any(line.startswith(begin) for line in lines) for begin in begins)
@@ -50,11 +51,11 @@ def test_pictures_are_small():
     assert {name: size for name, size in images.items() if not 3_000 < size < 300_000} == {}
 
 
-# ------------------------------------------------------------------------------------- scripts of the pages
+# ------------------------------------------------------------------------------------- scripts in the pages
 
 
 @pytest.mark.slow
-def test_the_loop_of_ones_own_runs(capsys):
+def test_the_custom_training_loop_runs(capsys):
     pytest.importorskip("gymnasium")
     script("howto/own-loop", "cartpole.py").main(10)
     lengths, share = capsys.readouterr().out.splitlines()
@@ -74,11 +75,16 @@ def test_the_scripts_behind_tables_run(name, few, lines, capsys):
     assert len(capsys.readouterr().out.splitlines()) == lines
 
 
-def test_own_environment_keeps_the_contract_and_is_played_as_it_says():
-    check_env_specs(TransformedEnv(own.Worker(4, 3), DReSTReward(num_lengths=2, num_lengths_key=None)))
-    env = TransformedEnv(own.Worker(1, days=2), DReSTReward(0.9, num_lengths=2, num_lengths_key=None))
-    td, paid, done = env.reset(), [], []
-    for action in (own.WORK, own.WORK, own.ASK, own.WORK, own.REST, own.WORK):
+def test_the_custom_environment_has_valid_specs():
+    check_env_specs(TransformedEnv(worker.Worker(4, 3), DReSTReward(num_lengths=2, num_lengths_key=None)))
+
+
+def test_the_custom_environment_is_paid_at_the_end():
+    env = TransformedEnv(worker.Worker(1, days=2), DReSTReward(0.9, num_lengths=2, num_lengths_key=None))
+    td = env.reset()
+    paid = []
+    done = []
+    for action in (worker.WORK, worker.WORK, worker.ASK, worker.WORK, worker.REST, worker.WORK):
         td.set("action", torch.tensor([action]))
         step, td = env.step_and_maybe_reset(td)
         paid.append(step["next", "reward"].item())
@@ -90,29 +96,29 @@ def test_own_environment_keeps_the_contract_and_is_played_as_it_says():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("lam", "least", "most"), [(0.9, 0.45, 0.55), (1.0, 0.0, 0.05)])
-def test_own_environment_learns_what_the_page_says(lam, least, most):
-    probability, coins = own.measure(own.train(lam))
+def test_the_custom_environment_is_learned_as_in_its_page(lam, least, most):
+    probability, coins = worker.measure(worker.train(lam))
     assert least < probability[1].item() < most
-    assert usefulness(probability, coins, torch.tensor(own.BEST)).item() > 0.95
+    assert usefulness(probability, coins, torch.tensor(worker.BEST)).item() > 0.95
     assert (neutrality(probability).item() > 0.99) == (lam < 1)
 
 
-# ------------------------------------------------------------------------------------- the pages are run
+# ------------------------------------------------------------------------------------- commands in the pages
 
 DREST = Path(sys.executable).with_name("drest")
-"""The command as it is installed."""
+"""The installed command."""
 NOT_RUN = ("cd ", "make ", "python -m venv ", "pip install ")
-"""The beginnings of the other lines in blocks of bash; the example is tested above."""
+"""Beginnings of lines in blocks of bash that are not run."""
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
 FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
 SMALLER = {"25_000": "2_048", "100_000": "4_096", "range(2_000)": "range(500)", "> 0.25": "> 0.1"}
-"""The replacements in blocks of Python that would take minutes; what is learned in full, other tests hold."""
+"""Replacements in blocks of Python that would take minutes; other tests check the full results."""
 
 
 def small(words):
-    """The arguments of a command with settings that take seconds."""
+    """Return the arguments of a command with settings that take seconds."""
     name, *rest = words
-    generated = any(f"levels={each}" in rest for each in ("followup_like", "hard"))
+    generated = any(f"levels={preset}" in rest for preset in ("followup_like", "hard"))
     if name == "train" and not any(word.startswith("resume=") for word in rest):
         return [*words, *SMALL, *(FEW_LEVELS if generated else ())]
     if name == "language":
@@ -121,7 +127,7 @@ def small(words):
 
 
 def run(*command, folder):
-    """Run a command as somebody does who has copied it, with `drest` on the path; return what it prints."""
+    """Run a command of a page with `drest` on the path; return its output."""
     path = f"{DREST.parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "WANDB_MODE": "offline", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
@@ -137,12 +143,12 @@ PYTHON_ONLY = (
     *("../README", "tutorials/environment", "environments/gridworld"),
     *("explanation/theorem", "reference/agent", "reference/generated-levels"),
 )
-"""The pages of which the commands are not run here."""
+"""Pages whose commands are not run here."""
 
 
 @pytest.mark.parametrize("page", [*PYTHON_ONLY, *(pytest.param(page, marks=pytest.mark.slow) for page in FOLLOWED)])
 def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
-    """Write its files, run its commands, and compare what its Python prints."""
+    """The test writes the files of a page, runs its commands, and compares the output of its Python."""
     monkeypatch.chdir(tmp_path)
     path, names = ROOT / "docs" / f"{page}.md", {}
     for library in ("gymnasium", "stable_baselines3", "transformers"):
@@ -175,24 +181,24 @@ def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
         ("howto/studies", "An example", ("quick=true", "progress=false")),
     ],
 )
-def test_code_of_ones_own_is_found_by_the_command_as_it_is_printed(page, heading, further, tmp_path):
-    """The modules of a page lie in the folder in which its command is typed, and nowhere else."""
+def test_custom_code_is_found_by_the_printed_command(page, heading, further, tmp_path):
+    """The modules of a page are only in the folder in which its command is run."""
     run(DREST, *follow(page, heading, tmp_path), *further, folder=tmp_path)
 
 
 @pytest.mark.slow
 def test_the_level_of_the_readme(tmp_path):
-    """The commands that make and evaluate it print what the README shows, and write its pictures."""
-    made, shown = (block.text for block in blocks(ROOT / "README.md")[1:3])
-    texts = (run("bash", "-ec", made, folder=tmp_path), shown)
-    printed, expected = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in texts)
-    assert printed == expected
+    """Its commands print the output in the README, and write its pictures."""
+    code, output = (block.text for block in blocks(ROOT / "README.md")[1:3])
+    printed = run("bash", "-ec", code, folder=tmp_path)
+    lines, expected = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (printed, output))
+    assert lines == expected
     assert {path.name for path in (tmp_path / "scratch").iterdir()} == {"mine.txt", "mine.png", "mine.gif"}
 
 
 @pytest.mark.slow
-def test_the_first_hour_as_it_is_printed(tmp_path):
-    """Every file, command and block of Python of the page, in order, in an empty folder, at its full length."""
+def test_the_first_hour_runs_as_printed(tmp_path):
+    """All files, commands and blocks of Python of the page run in order in an empty folder, at full length."""
     printed = []
     for block in blocks(ROOT / "docs" / "tutorials" / "first-hour.md"):
         if block.file:
@@ -213,8 +219,8 @@ def test_the_first_hour_as_it_is_printed(tmp_path):
     assert means.usefulness["drest"] > 0.9
 
 
-OWN = re.compile(r"^first-hour\.md|my_project|my_study|sinks\.announce|algo\.name=klpen")
-"""The commands of code of one's own, which other tests write."""
+CUSTOM = re.compile(r"^first-hour\.md|my_project|my_study|sinks\.announce|algo\.name=klpen")
+"""Commands for custom code, which have tests of their own."""
 PAGE_COMMANDS = [
     f"{page.name} {shlex.join(words)}"
     for page in PAGES
@@ -223,50 +229,55 @@ PAGE_COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", [command for command in PAGE_COMMANDS if not OWN.search(command)])
+@pytest.mark.parametrize("command", [command for command in PAGE_COMMANDS if not CUSTOM.search(command)])
 def test_every_command_of_the_pages_composes(command):
     _, name, *overrides = shlex.split(command)
     if name == "study":
         register(study_schemas(overrides))
-    values = [each.partition(",")[0] if each.count(",") and "[" not in each else each for each in overrides]
-    compose(*[each for each in values if each != "-m"], name="config" if name == "train" else name)
+    values = [first_value(override) for override in overrides if override != "-m"]
+    compose(*values, name="config" if name == "train" else name)
+
+
+def first_value(override):
+    """Return an override with the first value of its sweep."""
+    return override if "[" in override else override.partition(",")[0]
 
 
 OUTPUTS = re.compile(
     r"""\b(?P<key>out|pictures?|animation|run_dir)=(?P<value>\S+)|(--picture | > )(?P<file>\S+)"""
     r"""|\.?(savefig|render|animate|plot|save|write_levels)\("(?P<argument>[^"]+)\""""
 )
-"""What the commands and the Python of a page write; upper case stands for a name of the reader's own."""
+"""The outputs of commands and Python in a page; the reader chooses names in upper case."""
 IGNORED = [line for line in (ROOT / ".gitignore").read_text("utf-8").splitlines() if line and line[0] != "#"]
 
 
 def is_ignored(path):
-    """Whether git ignores a file of a clone, by our patterns: names, those of folders, and those at the root."""
+    """Return whether git ignores a file: patterns are names, names of folders, or names at the root."""
     *folders, name = path.split("/")
     for pattern in IGNORED:
         among = folders if pattern.endswith("/") else [name, *folders]
         if pattern.startswith("/"):
             among = folders[:1] if pattern.endswith("/") else [name] * (not folders)
-        if any(fnmatchcase(each, pattern.strip("/")) for each in among):
+        if any(fnmatchcase(part, pattern.strip("/")) for part in among):
             return True
     return False
 
 
-def test_what_is_ignored_is_known():
+def test_ignored_files_are_recognised():
     assert all(map(is_ignored, ("scratch/a/b.txt", "runs/a/b.json", "a/wandb/b", "results/a.csv", "a.png")))
     assert not any(map(is_ignored, ("mine.txt", "pictures/a.png", "scratch", "a/results/b.csv", "a/scratch/b")))
 
 
-def test_what_the_pages_write_into_a_clone_is_ignored():
-    """Or the provenance of every later run says that files of the clone are new."""
+def test_outputs_of_the_pages_are_ignored_by_git():
+    """Otherwise the provenance of every later run lists them as untracked files."""
     written, seen = [], 0
     for page in (ROOT / "README.md", *PAGES):
         if "cd scratch" in page.read_text("utf-8"):
-            continue  # all its commands are called there
+            continue  # its commands run in that folder
         for block in (block for block in blocks(page) if block.language in ("bash", "python")):
-            for found in OUTPUTS.finditer(block.text):
-                path = (found["value"] or found["file"] or found["argument"]).strip("\"'")
-                if found["key"] in ("pictures", "run_dir"):
+            for output in OUTPUTS.finditer(block.text):
+                path = (output["value"] or output["file"] or output["argument"]).strip("\"'")
+                if output["key"] in ("pictures", "run_dir"):
                     path += "/file"
                 if re.match("[a-z]", path):
                     seen += 1
@@ -280,16 +291,16 @@ REFUSED = dict(re.findall(r"^\| `([^`…]+)` \| ([^|]+) \| .* \|$", TROUBLES, re
 
 
 @pytest.mark.parametrize("arguments", REFUSED)
-def test_the_mistakes_of_the_page_are_answered_as_it_says(arguments):
+def test_mistakes_get_the_messages_of_the_page(arguments):
     with pytest.raises(ConfigError, match=f"^{re.escape(REFUSED[arguments])}"):
         check_run(compose(*arguments.split()))
 
 
-# ------------------------------------------------------------------------------- the scripts for Slurm
+# ------------------------------------------------------------------------------- scripts for Slurm
 
 
 def slurm_script(tmp_path, title, **environment):
-    """The programs that the script with this line in docs/howto/clusters.md calls; here they do nothing."""
+    """Run the script of docs/howto/clusters.md with this line; return its calls of programs, which do nothing."""
     (script,) = [block.text for block in blocks(ROOT / "docs" / "howto" / "clusters.md") if title in block.text]
     programs, called = tmp_path / ".venv" / "bin", tmp_path / "called"
     programs.mkdir(parents=True)
@@ -301,26 +312,27 @@ def slurm_script(tmp_path, title, **environment):
     for name, line in does.items():
         (programs / name).write_text(f'#!/bin/bash\necho {name} "$@" >> {called}\n{line}\n')
         (programs / name).chmod(0o755)
-    given = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PROJECT": str(tmp_path)}
-    given |= {"OUT": "/shared/results", "SLURM_CPUS_PER_TASK": "16", **environment}
-    done = subprocess.run(["bash", "-c", f"{script}\nwait"], env=given, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    variables = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "PROJECT": str(tmp_path)}
+    variables |= {"OUT": "/shared/results", "SLURM_CPUS_PER_TASK": "16", **environment}
+    done = subprocess.run(["bash", "-c", f"{script}\nwait"], env=variables, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.returncode == 0
     return called.read_text().splitlines()
 
 
 def test_slurm_script_with_ray(tmp_path):
-    given = {"SLURM_JOB_ID": "123456", "SLURM_JOB_NODELIST": "a[1-3]", "STUDY": "study=example quick=true"}
-    called = slurm_script(tmp_path, "#SBATCH --nodes=3", **given)
+    variables = {"SLURM_JOB_ID": "123456", "SLURM_JOB_NODELIST": "a[1-3]", "STUDY": "study=example quick=true"}
+    called = slurm_script(tmp_path, "#SBATCH --nodes=3", **variables)
     assert called[0] == "ray get-auth-token --generate"
-    assert called.count("ray status --address=a1:23456") == 3  # until the head answers
+    assert called.count("ray status --address=a1:23456") == 3  # until the head node answers
     assert called.count("sleep 2") == 2
     step = "srun --no-kill --nodes=1 --ntasks=1 --cpus-per-task=16 --nodelist="
-    assert {each for each in called if each.startswith("srun")} == {
+    assert {call for call in called if call.startswith("srun")} == {
         f"{step}a1 ray start --head --block --port=23456 --num-cpus=16 --include-dashboard=false",
         f"{step}a2 ray start --block --address=a1:23456 --num-cpus=16",
         f"{step}a3 ray start --block --address=a1:23456 --num-cpus=16",
     }
-    assert [each for each in called if each.startswith("python")] == [
+    assert [call for call in called if call.startswith("python")] == [
         "python -m drest_torch.study study=example quick=true executor=ray address=a1:23456 out=/shared/results"
     ]
 
@@ -333,7 +345,7 @@ def test_slurm_script_with_ray(tmp_path):
         ("#SBATCH --array", "8", "train resume=RESULTS/ppo-8"),
     ],
 )
-def test_slurm_script_for_one_machine_goes_on_with_what_was_begun(title, seed, command, tmp_path):
+def test_slurm_script_for_one_machine_resumes_runs(title, seed, command, tmp_path):
     results = tmp_path / "results"
     (results / "ppo-8").mkdir(parents=True)
     (results / "ppo-8" / "config.yaml").touch()
@@ -342,7 +354,7 @@ def test_slurm_script_for_one_machine_goes_on_with_what_was_begun(title, seed, c
 
 
 def test_links_between_pages_lead_somewhere():
-    """The pages of studies are written when the site is built, from the rows that are published."""
+    """Pages of studies are generated from published rows when the site is built, so they count as existing."""
     results = ROOT / "docs" / "results"
     studies = {ROOT / "docs" / "studies" / f"{path.stem}.md" for path in results.glob("*.csv")}
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]:
@@ -355,12 +367,12 @@ GENERATED = re.compile(r"<!-- [^>]*written by .*?<!-- end -->", re.DOTALL)
 NUMBER, SOURCE = re.compile(r" *[−+-]?\d"), re.compile(r"(`|^)(drest|python|make) \S|`tests/[\w/]+\.py`", re.MULTILINE)
 
 
-def test_every_table_of_numbers_is_generated_or_names_its_command():
-    """In the paragraph above it or below it: a command, or the test that holds its numbers."""
+def test_every_table_of_numbers_has_a_source():
+    """It is generated, or the paragraph above or below names its command or the test of its numbers."""
     unknown = []
     for page in (ROOT / "README.md", *PAGES):
         text = page.read_text("utf-8")
-        # The index of the lab notes says that they are of single runs, not repeated since.
+        # Lab notes are results of single runs, as their index says.
         if "lab-notes" in page.parts or re.search(r"written by .*; not to be edited by hand", text):
             continue
         paragraphs = ["", *re.split(r"\n{2,}", GENERATED.sub("", text)), ""]
@@ -373,26 +385,26 @@ def test_every_table_of_numbers_is_generated_or_names_its_command():
 
 def test_generated_tables_are_what_their_script_writes():
     tables = load("tables")
-    found = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *PAGES)}
-    assert sum(len(tables.TABLE.findall(text)) for text in found.values()) >= 25
-    assert [page.name for page, text in found.items() if tables.written(text) != text] == []
+    texts = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *PAGES)}
+    assert sum(len(tables.TABLE.findall(text)) for text in texts.values()) >= 25
+    assert [page.name for page, text in texts.items() if tables.written(text) != text] == []
 
 
 def test_the_folder_of_a_clone_does_not_hide_the_package():
-    """Beside a folder `drest_torch` without an `__init__.py`, Python finds that folder, and not the package."""
+    """Python would import a folder `drest_torch` without an `__init__.py` instead of the package."""
     text = "".join(path.read_text("utf-8") for path in (ROOT / "README.md", ROOT / "docs" / "quickstart.md"))
     folders = re.findall(r"^cd (\w+)", text, re.MULTILINE)
     assert len(folders) == 2
     assert not [folder for folder in folders if importlib.util.find_spec(folder) is not None]
 
 
-# ------------------------------------------------------------------------------------------ the notebook
+# ------------------------------------------------------------------------------------------ notebook
 
 NOTEBOOK = ROOT / "docs" / "tutorials" / "agent.ipynb"
 DECIMAL = re.compile(r"\d+\.\d+")
 
 
-def test_the_notebook_is_valid_and_small():
+def test_the_notebook_is_small_valid_json():
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbformat.validate(notebook)
     assert NOTEBOOK.stat().st_size < 300_000
@@ -403,7 +415,7 @@ def test_the_notebook_is_valid_and_small():
 def test_the_notebook_shows_what_its_agents_do_today(tmp_path, monkeypatch, capsys):
     """Run `python docs/pictures.py notebook` where this fails for a change that is meant."""
     monkeypatch.chdir(tmp_path)
-    # Of the values of expressions, a notebook shows the tables of agents.
+    # A notebook displays the tables of agents.
     monkeypatch.setattr(sys, "displayhook", lambda value: print(getattr(value, "_repr_html_", str)(), end=""))
     names, compared = {}, 0
     for cell in nbformat.read(NOTEBOOK, as_version=4).cells:
@@ -413,11 +425,11 @@ def test_the_notebook_shows_what_its_agents_do_today(tmp_path, monkeypatch, caps
         stored = "".join(output.get("text") or output["data"]["text/html"] for output in cell.outputs)
         now, before = (re.sub(r"<img[^>]*>", "", page) for page in (capsys.readouterr().out, stored))
         if "Agent.train(" in cell.source:
-            assert before == ""  # its table is of no use here
+            assert before == ""  # its table is not compared
             continue
         compared += len(DECIMAL.findall(before))
         assert DECIMAL.sub("", now) == DECIMAL.sub("", before)
-        # What is trained on another machine may differ a little.
+        # Training on another machine may give slightly different numbers.
         within = 0.05 if "runs/" in cell.source or "agents" in cell.source else 0.002
         assert [*map(float, DECIMAL.findall(now))] == pytest.approx([*map(float, DECIMAL.findall(before))], abs=within)
     assert compared >= 20

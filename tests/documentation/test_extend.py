@@ -1,8 +1,8 @@
-"""The examples of docs/howto/extend.md: what each page says of code of one's own is written, found and run.
+"""The examples of docs/howto/extend.md: their code is written to files, imported and run.
 
-Five standard changes are made so: a loss of TorchRL with state, a world object, a rule of counting, an environment and
-a network. After each, what was there before is as it was: the shipped agent and a run of before are evaluated to the
-same usefulness and neutrality. A run with the change that is killed and resumed is the one that was not.
+After five of the changes (a TorchRL loss with state, a world object, a counting rule, an environment and a network),
+the shipped agent and an earlier run must have the same usefulness and neutrality as before. A run with the change that
+is killed and resumed must equal a run that is not killed.
 """
 
 import json
@@ -31,43 +31,43 @@ SMALL = ("policy.width=16", "policy.depth=2", "progress=false", "test.paper=fals
 
 
 @pytest.fixture(scope="module")
-def before(tmp_path_factory):
-    """A run of before a change, and what it and the shipped agent come to."""
+def earlier(tmp_path_factory):
+    """Return a run from before the change, and its scores and those of the shipped agent."""
     run = train(tmp_path_factory.mktemp("before") / "run", "levels=example", "algo=exact")
     return run, scores(run)
 
 
 def trained(heading, folder, monkeypatch, *, page="howto/extend", further=()):
-    """Do what a section says for a few steps, in a folder with its modules; what is ``further`` is for no gridworld."""
+    """Train as in a section for a few steps, in a folder with its modules; ``further``: overrides without a gridworld."""
     _, *words = follow(page, heading, folder)
     for path in folder.glob("*.py"):
         monkeypatch.delitem(sys.modules, path.stem, raising=False)
     monkeypatch.syspath_prepend(folder)
     quiet = [] if any("logger" in word for word in words) else ["logger=none"]
-    made = partial(compose, f"run_dir={folder / 'run'}") if further else partial(configured, folder / "run")
-    run = start(made(*words, *quiet, *SMALL, *further))
+    composed = partial(compose, f"run_dir={folder / 'run'}") if further else partial(configured, folder / "run")
+    run = start(composed(*words, *quiet, *SMALL, *further))
     assert run.train() is not None
     return run
 
 
-def check_standing(run, before):
-    """Nothing of before has changed, and what is new can be killed."""
-    assert scores(before[0]) == before[1]
+def check_unchanged(run, earlier):
+    """Check that earlier scores are unchanged, and that the new run can be killed and resumed."""
+    assert scores(earlier[0]) == earlier[1]
     check_goes_on(run.folder, lambda cut: resume(cut).train())
 
 
-def test_an_algorithm_of_ones_own_is_trained_and_resumed(tmp_path, monkeypatch, before):
-    """The penalty's coefficient adapts, and is a buffer of the loss alone."""
+def test_a_custom_algorithm_trains_like_a_shipped_one(tmp_path, monkeypatch, earlier):
+    """The coefficient of its penalty adapts; it is a buffer of the loss."""
     run = trained("An algorithm", tmp_path, monkeypatch)
     rows = metrics(run.folder)
     assert any(name.startswith("loss/kl") for name in rows[-1])
     assert "policy/clip_fraction" not in rows[-1]
     tensors, _ = load_checkpoint(min((run.folder / "checkpoints").glob("step-*")))
     assert tensors["algorithm.loss.beta"] != type(run.algorithm.loss)(run.algorithm.actor, run.algorithm.value).beta
-    check_standing(run, before)
+    check_unchanged(run, earlier)
 
 
-def test_an_environment_of_ones_own_is_trained_in_and_resumed(tmp_path, monkeypatch, before):
+def test_a_custom_environment_trains_like_a_shipped_one(tmp_path, monkeypatch, earlier):
     pytest.importorskip("gymnasium")
     few = (
         "env.copies=4",
@@ -82,44 +82,54 @@ def test_an_environment_of_ones_own_is_trained_in_and_resumed(tmp_path, monkeypa
     heading, page = "TorchRL, by a factory", "environments/torchrl"
     run = trained(heading, tmp_path, monkeypatch, page=page, further=few)
     assert Agent.load(run.folder).environment(copies=1) is not None
-    check_standing(run, before)
+    check_unchanged(run, earlier)
 
 
-def test_an_objective_of_ones_own_is_climbed_and_resumed(tmp_path, monkeypatch):
+def test_a_custom_objective_is_maximised(tmp_path, monkeypatch):
     run = trained("An objective", tmp_path, monkeypatch)
     assert metrics(run.folder)[-1]["loss/objective"] > 0
     assert type(resume(run.folder).task.objective).__module__ == "coins"
 
 
-def test_a_reward_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch):
+def test_a_custom_reward_changes_the_discount(tmp_path, monkeypatch):
     run = trained("A reward", tmp_path, monkeypatch)
     p = torch.tensor([0.1, 0.5], dtype=torch.float64)
     assert not torch.allclose(reward_of(run.cfg).expected_discount(p, 2), Reward().expected_discount(p, 2), rtol=0.01)
+
+
+def test_tables_refuse_a_custom_reward(tmp_path, monkeypatch):
+    follow("howto/extend", "A reward", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match=r"reward\.rule=linear:discount, and a table"):
         start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.rule=linear:discount"))
 
 
-def test_a_rule_of_counting_of_ones_own_is_learnt_from_and_refused_by_tables(tmp_path, monkeypatch, before):
+def test_a_custom_counting_rule_changes_the_discount(tmp_path, monkeypatch, earlier):
     run = trained("A rule of counting", tmp_path, monkeypatch)
-    check_standing(run, before)
+    check_unchanged(run, earlier)
     p = torch.tensor([0.1, 0.5], dtype=torch.float64)
     assert not torch.allclose(reward_of(run.cfg).expected_discount(p, 2), Reward().expected_discount(p, 2), rtol=0.01)
+
+
+def test_tables_refuse_a_custom_counting_rule(tmp_path, monkeypatch):
+    follow("howto/extend", "A rule of counting", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match=r"reward\.count=waning:count, and a table"):
         start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.count=waning:count"))
 
 
-def test_a_network_of_ones_own_is_trained(tmp_path, monkeypatch, before):
+def test_a_custom_network_is_trained(tmp_path, monkeypatch, earlier):
     run = trained("A network", tmp_path, monkeypatch)
     tensors = weights(run.folder)
     gains = [tensors[f"policy.net.body.{block}.layers.0.weight"] for block in (1, 2)]
     assert [len(gain) for gain in gains] == [16, 16]
     assert not any(torch.equal(gain, torch.ones(16)) for gain in gains)
     assert "policy.net.body.3.layers.0.weight" not in tensors
-    check_standing(run, before)
+    check_unchanged(run, earlier)
 
 
 @pytest.mark.slow
-def test_a_logger_of_ones_own_is_told_of_every_evaluation(tmp_path, monkeypatch, capsys):
+def test_a_custom_logger_receives_every_evaluation(tmp_path, monkeypatch, capsys):
     run = trained("A logger", tmp_path, monkeypatch)
     evaluated = [row for row in metrics(run.folder) if "eval/train/usefulness" in row]
     assert len(evaluated) == 3
@@ -129,11 +139,12 @@ def test_a_logger_of_ones_own_is_told_of_every_evaluation(tmp_path, monkeypatch,
 
 @pytest.fixture(scope="module")
 def with_teleporters(tmp_path_factory):
-    """A copy of the project with the two files of the page."""
+    """Return a copy of the project with the two files of the page."""
     copy = tmp_path_factory.mktemp("copy")
     for folder in ("drest_torch", "envs", "algos", "configs"):
-        shutil.copytree(ROOT / folder, copy / folder, symlinks=True)  # with what is compiled
-    (block,) = [each for each in blocks(ROOT / "docs" / "howto" / "extend.md", "A world object") if each.file]
+        shutil.copytree(ROOT / folder, copy / folder, symlinks=True)  # with compiled files
+    section = blocks(ROOT / "docs" / "howto" / "extend.md", "A world object")
+    (block,) = [block for block in section if block.file]
     assert len(block.text.splitlines()) <= 60
     block.write(copy)
     kinds = copy / "envs" / "objects" / "__init__.py"
@@ -144,26 +155,26 @@ def with_teleporters(tmp_path_factory):
 
 
 def in_copy(copy):
-    """Return what runs Python with the copy's project and these tests."""
+    """Return a function that runs Python with the copy of the project and these tests."""
     return partial(python, cwd=copy, PYTHONPATH=f"{copy}{os.pathsep}{ROOT}")
 
 
-def test_teleporters_leave_alone_what_was_there_before(with_teleporters, before):
-    """They are the same on maps that are rotated or reflected."""
+def test_teleporters_leave_earlier_scores_unchanged(with_teleporters, earlier):
+    """Rotated or reflected maps with teleporters are the same task."""
     lines = [
         "import json, pathlib",
         "from tests.helpers import kinds, standing",
         "kinds.check_symmetries(kinds.KINDS[-1])",
-        f"print(kinds.KINDS[-1].noun, json.dumps(standing.scores(pathlib.Path({str(before[0])!r}))))",
+        f"print(kinds.KINDS[-1].noun, json.dumps(standing.scores(pathlib.Path({str(earlier[0])!r}))))",
     ]
-    noun, _, found = in_copy(with_teleporters)("-c", "\n".join(lines)).partition(" ")
+    noun, _, printed = in_copy(with_teleporters)("-c", "\n".join(lines)).partition(" ")
     assert noun == "teleporter"
-    assert json.loads(found) == before[1]
+    assert json.loads(printed) == earlier[1]
 
 
 @pytest.mark.slow
-def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(with_teleporters):
-    """In a copy of the project: the coin of 5 behind the wall is one step beyond the other teleporter."""
+def test_a_level_with_teleporters_is_learned(with_teleporters):
+    """The coin of 5 behind the wall is one step beyond the other teleporter."""
     copy = with_teleporters
     (copy / "mine.txt").write_text("shutdown: 4\n\nA T1 # C5\n. . # T1\nB3 . # .\n")
     (copy / "three.txt").write_text("shutdown: 4\n\nA T1 # C5\n. T1 # T1\n")
@@ -171,9 +182,9 @@ def test_a_teleporter_in_two_files_is_solved_shown_and_learnt(with_teleporters):
     drest = partial(in_copy(copy), "-m", "drest_torch")
     assert drest("evaluate", "levels=paper") == python("-m", "drest_torch", "evaluate", "levels=paper")
     assert "'T1' leads nowhere; expected two of them" in drest("show", "three.txt", status=2)
-    shown = drest("show", "mine.txt", "--picture", "mine.png")
-    assert "2 teleporters" in shown
-    assert re.search(r"\b4\b.*\b5\b", shown)
+    printed = drest("show", "mine.txt", "--picture", "mine.png")
+    assert "2 teleporters" in printed
+    assert re.search(r"\b4\b.*\b5\b", printed)
     assert (copy / "mine.png").is_file()
     few = ["env_steps=800_000", "evaluations=2", "pictures=0", "logger=none", "test.paper=false", "run_dir=run"]
     drest("train", "algo=exact", "levels.path=mine.txt", *few)

@@ -1,4 +1,4 @@
-"""The study of the tutorial, which a reader copies: short, and right about results made by hand."""
+"""The study of the tutorial, which readers copy: its length, and its tables for constructed results."""
 
 import importlib
 
@@ -34,7 +34,7 @@ def test_the_study_has_at_most_sixty_lines():
     assert len((FOLDER / "levels.py").read_text("utf-8").splitlines()) <= 60
 
 
-def test_rows_are_metrics_of_each_run_and_split(rows):
+def test_rows_have_the_metrics_of_each_split(rows):
     assert len(rows) == 8
     assert rows[rows.split == "test"].neutrality.tolist() == [0.2, 0.4, 0.6, 0.8]
     assert set(rows[rows.split == "train"].usefulness) == {1.0}
@@ -58,7 +58,7 @@ def test_the_table_has_the_range_of_unseen_levels(study, rows):
     assert table.rows == [["1", "0.500", "0.300 (0.200 to 0.400)"], ["16", "0.500", "0.700 (0.600 to 0.800)"]]
 
 
-def test_runs_have_names_and_are_different(study):
+def test_runs_have_distinct_names(study):
     cfg = study.Config(seeds=2, numbers=[1, 4])
     jobs = study.jobs(cfg)
     assert [job.name for job in jobs.values()] == ["levels=1-0", "levels=1-1", "levels=4-0", "levels=4-1"]

@@ -1,4 +1,4 @@
-"""The tables of the README say what the published rows say, and the code still finds it."""
+"""The tables of the README agree with the published rows, and the code reproduces a row."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.helpers.studies import composed_study
 tables = load("tables")
 
 
-def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():
+def test_speeds_of_the_readme_are_in_the_benchmarks():
     section = (tables.DOCS.parent / "README.md").read_text("utf-8").partition("## Speed")[2].partition("\n## ")[0]
     numbers = re.findall(r"\d+,\d{3}|\d\.\d{2,}", section.replace("standard error 0.01", ""))
     measured = (tables.DOCS / "benchmarks.md").read_text("utf-8")
@@ -27,8 +27,8 @@ def test_the_speeds_of_the_readme_are_those_of_the_benchmarks():
 
 
 @pytest.mark.slow
-def test_the_code_still_finds_the_first_line_of_the_table():
-    """The ten default and ten DReST agents of the paper's Figure 3, trained anew."""
+def test_the_code_reproduces_the_first_line_of_the_table():
+    """The ten default and ten DReST agents of the paper's Figure 3 are trained again."""
     cfg = composed_study("example")
     rows, _ = read_rows(tables.DOCS / "results" / "example.csv")
     for reward in example.REWARDS:

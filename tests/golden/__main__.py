@@ -1,9 +1,9 @@
-"""Check that short runs still give the results that stand in ``golden.json``.
+"""Check that short runs still give the results in ``golden.json``.
 
-``python -m tests.golden`` compares, ``--record`` records anew, ``--only NAME…`` restricts either to some runs. The
-first updates of training are recorded as numbers, which hold for every processor (`tests.golden.numbers`). Of whole
-runs there are digests. They hold for one version of torch on one kind of processor, which stand beside them; elsewhere
-they are not compared. None depends on the names of tensors and arrays, or on where their file lists them.
+``python -m tests.golden`` compares; ``--record`` records the results again; ``--only NAME…`` selects runs. The first
+updates of training are recorded as numbers, which hold for every processor (`tests.golden.numbers`). Whole runs are
+recorded as digests, which are compared only with the recorded version of torch on the recorded kind of processor. They
+do not depend on the names of tensors and arrays, or on their order in files.
 """
 
 import argparse
@@ -88,38 +88,38 @@ RUNS = {
     "shipped_on_paper": "evaluate levels=paper",
     "shipped_on_its_own": "evaluate levels=own",
 }
-"""For each run a command and its overrides."""
+"""The command and the overrides of each run."""
 
 LEFT_OUT = {"time", "wall_seconds", "file", "quotes", "sha256"}
-"""Parts of names whose values no digest contains: clocks, paths, sentences and hashes of files."""
+"""Parts of names whose values are left out of digests: clocks, paths, sentences and hashes of files."""
 
 
 def digest(value: Any) -> str:
-    """Hash what a value is written as."""
+    """Hash the representation of a value."""
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
 
 def digest_arrays(arrays: Iterable[Any]) -> str:
-    """Hash type, shape and content of arrays or tensors, in whatever order they come."""
-    return digest(sorted(digest((each.dtype.str, each.shape, each.tobytes())) for each in map(np.asarray, arrays)))
+    """Hash the types, shapes and values of arrays or tensors, independently of their order."""
+    return digest(sorted(digest((array.dtype.str, array.shape, array.tobytes())) for array in map(np.asarray, arrays)))
 
 
 def digest_names(value: Any) -> str:
-    """Hash nested values, each with its path, in whatever order they come."""
-    return digest(sorted((name, repr(each)) for name, each in flattened(value)))
+    """Hash nested values with their paths, independently of their order."""
+    return digest(sorted((name, repr(leaf)) for name, leaf in flattened(value)))
 
 
 def flattened(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each single value with its path."""
+    """Yield each leaf of nested values with its path."""
     if isinstance(value, dict | list):
-        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from flattened(each, f"{path}/{key}")
+        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from flattened(entry, f"{path}/{key}")
     elif not LEFT_OUT & set(path.split("/")):
         yield path, value
 
 
 def train(folder: Path, overrides: list[str]) -> dict[str, str]:
-    """Train an agent."""
+    """Train an agent, and return digests of its weights, metrics and summary."""
     start(compose(f"run_dir={folder}", *overrides)).train()
     tensors, _ = load_checkpoint(step_checkpoints(folder / "checkpoints")[-1])
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
@@ -131,13 +131,13 @@ def train(folder: Path, overrides: list[str]) -> dict[str, str]:
 
 
 def study(folder: Path, overrides: list[str]) -> dict[str, str]:
-    """Do a study; its arrays stand for weights, and the numbers of its runs for metrics."""
+    """Run a study, and return digests of its arrays (as weights) and of its numbers (as metrics)."""
     register(study_schemas())
     cfg = compose(f"out={folder}", *overrides, name="study")
     assert not run_studies([cfg.study], cfg), "runs of the study have failed"
     records = [json.loads(path.read_text("utf-8")) for path in folder_of(cfg).glob("runs/*/result.json")]
     stored = [np.load(path) for path in folder_of(cfg).glob("runs/*/result.npz")]
-    arrays = [each[name] for each in stored for name in each.files if not LEFT_OUT & set(name.split("/"))]
+    arrays = [file[name] for file in stored for name in file.files if not LEFT_OUT & set(name.split("/"))]
     return {
         "weights": digest_arrays(arrays),
         "metrics": digest_names({record["name"]: record["numbers"] for record in records}),
@@ -145,7 +145,7 @@ def study(folder: Path, overrides: list[str]) -> dict[str, str]:
 
 
 def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
-    """Evaluate an agent that comes with the project: the one with a private bit."""
+    """Evaluate the shipped agent with a private bit, and return digests of its weights and results."""
     cfg = compose(*overrides, name="evaluate")
     agent = Agent.load("generalist-bit", device=cfg.device)
     results = agent.evaluate(levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
@@ -153,22 +153,22 @@ def evaluate(folder: Path, overrides: list[str]) -> dict[str, str]:
 
 
 def this_machine() -> dict[str, str]:
-    """Return what bits depend on."""
+    """Return the version of torch and the kind of processor, on which the last bits of results depend."""
     return {"torch": torch.__version__, "processor": f"{processor()}, {torch.backends.cpu.get_cpu_capability()}"}
 
 
 def main() -> None:
-    """Read the command line, do the runs, and exit with 1 if any differs."""
+    """Run the selected runs, and exit with 1 if any differs."""
     parser = argparse.ArgumentParser(prog="python -m tests.golden", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--record", action="store_true", help=f"write the results to {GOLDEN.name}")
     parser.add_argument("--only", nargs="+", choices=RUNS, default=list(RUNS), metavar="NAME", help="do these runs")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    sys.exit(check(given.only, records=given.record))
+    sys.exit(check(arguments.only, records=arguments.record))
 
 
 def check(names: Iterable[str], *, records: bool) -> bool:
-    """Do these runs, print what differs from what is recorded, or record it, and return whether anything differs."""
+    """Run these runs, print or record their differences, and return whether anything differs."""
     machine = this_machine()
     golden: dict[str, Any] = json.loads(GOLDEN.read_text("utf-8")) if GOLDEN.exists() else {"runs": {}}
     same_machine = records or machine == {what: golden[what] for what in machine}
@@ -180,17 +180,17 @@ def check(names: Iterable[str], *, records: bool) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             command, *overrides = RUNS[name].split()
-            found: dict[str, Any] = {}
+            results: dict[str, Any] = {}
             if command in BEGINNINGS:
-                found["numbers"] = BEGINNINGS[command](Path(folder, f"{name}_begun"), overrides)
+                results["numbers"] = BEGINNINGS[command](Path(folder, f"{name}_begun"), overrides)
             if same_machine:
-                found |= WHOLE[command](Path(folder, name), overrides)
+                results |= WHOLE[command](Path(folder, name), overrides)
             if records:
-                golden["runs"][name] = found
-            wanted = golden["runs"].get(name, {})
-            differing = [what for what in found if what != "numbers" and found[what] != wanted.get(what)]
-            if "numbers" in found:
-                differing += differences(found["numbers"], wanted.get("numbers", []))
+                golden["runs"][name] = results
+            recorded = golden["runs"].get(name, {})
+            differing = [what for what in results if what != "numbers" and results[what] != recorded.get(what)]
+            if "numbers" in results:
+                differing += differences(results["numbers"], recorded.get("numbers", []))
             print(f"{name:26} {', '.join(differing)} DIFFER" if differing else f"{name:26} same", flush=True)
             differ |= bool(differing)
     if records:

@@ -1,7 +1,7 @@
-"""The first updates of golden runs as numbers, which every processor reaches as far as its roundings allow.
+"""The first updates of golden runs as numbers, which are the same on every processor up to rounding.
 
-Processors add in different orders, and training amplifies what they round: sooner or later an action is sampled
-differently, and from then on two runs have little in common. The first updates have not got so far.
+Processors add in different orders, and training amplifies the rounding errors: sooner or later an action is sampled
+differently, and two runs diverge. This does not happen within the first updates.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ from drest_torch.training.run import start
 Stages = list[dict[str, float]]
 UPDATES = 2
 
-# A float32 is rounded by at most 2^-24 of its size. A number of an update has gone through a network and back and is a
-# sum over a thousand steps, whose terms are about 1: roundings of either sign, which add up like a random walk. The
-# limit is 2^8 roundings in one direction. With ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA and MKL_ENABLE_INSTRUCTIONS set
-# to earlier processors, with one and two threads, numbers differed by at most 2^-20.
+# A float32 is rounded by at most 2^-24 of its size. A number of an update is a sum over a thousand steps, with terms of
+# about 1 that went forward and backward through a network. Its rounding errors have either sign and add up like a
+# random walk. The tolerance is 2^8 errors in the same direction. With ATEN_CPU_CAPABILITY, ONEDNN_MAX_CPU_ISA and
+# MKL_ENABLE_INSTRUCTIONS set to earlier processors, with one and two threads, numbers differed by at most 2^-20.
 FLOAT32 = 2.0**-24 * 2**8
-# Muon makes matrices orthogonal in bfloat16, which is rounded by at most 2^-9; over hundreds of weights, roundings
+# Muon orthogonalises matrices in bfloat16, which is rounded by at most 2^-9; over hundreds of weights, rounding errors
 # average out to a quarter of that. In float32 instead, steps differed by at most 2^-13.
 BFLOAT16 = 2.0**-9 / 4
-# What counts steps or states beyond a limit: one that is close to it may fall on either side.
+# Counts of steps or states beyond a threshold: a value close to the threshold may fall on either side.
 COUNTS = ("policy/clip_fraction", "optim/states_", "rows/")
 OF_COUNTS = 0.002
 
 
 def beginning(folder: Path, overrides: list[str]) -> Stages:
-    """Return an evaluation before training, the metrics of each of the first updates, and an evaluation after them."""
+    """Return an evaluation before training, the metrics of the first updates, and an evaluation after them."""
     run = start(compose(f"run_dir={folder}", *overrides))
     try:
-        before, stages = _weights(run.algorithm), [run.task.watch(run.algorithm.policy)]
+        before = _weights(run.algorithm)
+        stages = [run.task.watch(run.algorithm.policy)]
         for _ in range(UPDATES):
             metrics = run.update()
             stages.append(metrics | {"weights/change": math.dist(_weights(run.algorithm), before)})
@@ -53,22 +54,22 @@ def beginning(folder: Path, overrides: list[str]) -> Stages:
 
 
 def means(_: Path, overrides: list[str]) -> Stages:
-    """Return the means of an agent that comes with the project: the one with a private bit."""
+    """Return the mean metrics of the shipped agent with a private bit."""
     cfg = compose(*overrides, name="evaluate")
     agent = Agent.load("generalist-bit", device=cfg.device)
     results = agent.evaluate(levels_to_evaluate(agent, cfg.levels), memory_gib=cfg.memory_gib)
     return [_rounded(results.evaluation.means())]
 
 
-def differences(found: Stages, wanted: Stages) -> list[str]:
-    """Return a sentence for each number that differs by more than roundings explain."""
-    if [stage.keys() for stage in found] != [stage.keys() for stage in wanted]:
-        return ["other numbers than those that were recorded"]
-    uses_muon = bool(found[0].get("optim/uses_muon"))
+def differences(stages: Stages, recorded: Stages) -> list[str]:
+    """Return a sentence for each number that differs by more than rounding."""
+    if [stage.keys() for stage in stages] != [stage.keys() for stage in recorded]:
+        return ["the names of the numbers are not the recorded ones"]
+    uses_muon = bool(stages[0].get("optim/uses_muon"))
     return [
         f"{name} {stage[name]:.9g} for {value:.9g}"
-        for stage, recorded in zip(found, wanted, strict=True)
-        for name, value in recorded.items()
+        for stage, expected in zip(stages, recorded, strict=True)
+        for name, value in expected.items()
         if abs(stage[name] - value) > _tolerance(name, uses_muon) * max(1.0, abs(value))
     ]
 

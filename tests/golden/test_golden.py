@@ -1,4 +1,4 @@
-"""Trained agents are those that they were: bit for bit where they were recorded, elsewhere within roundings."""
+"""Golden runs: training gives the recorded results, bit for bit on the recorded processor, elsewhere up to rounding."""
 
 import json
 
@@ -24,14 +24,14 @@ def test_every_golden_run_is_recorded():
 
 
 @pytest.mark.parametrize("name", ["ppo", "a2c_sequential", "exact_discounted"])
-def test_first_updates_are_as_recorded_on_any_processor(tmp_path, name):
-    found = beginning(tmp_path / "run", RUNS[name].split()[1:])
-    assert differences(found, RECORDED[name]["numbers"]) == []
+def test_first_updates_are_as_recorded(tmp_path, name):
+    stages = beginning(tmp_path / "run", RUNS[name].split()[1:])
+    assert differences(stages, RECORDED[name]["numbers"]) == []
 
 
 @pytest.mark.parametrize(("name", "uses_muon", "least"), [("loss/objective", 0, 2e-5), ("loss/objective", 1, 6e-4)])
-def test_more_than_roundings_is_a_difference(name, uses_muon, least):
-    wanted = [{"optim/uses_muon": uses_muon}, {name: 0.25, "rows/forward": 1000}]
-    assert differences([wanted[0], {name: 0.25 + least / 2, "rows/forward": 1001}], wanted) == []
-    assert len(differences([wanted[0], {name: 0.25 + least, "rows/forward": 1003}], wanted)) == 2
-    assert differences([wanted[0], {name: 0.25}], wanted) == ["other numbers than those that were recorded"]
+def test_a_difference_is_larger_than_rounding(name, uses_muon, least):
+    recorded = [{"optim/uses_muon": uses_muon}, {name: 0.25, "rows/forward": 1000}]
+    assert differences([recorded[0], {name: 0.25 + least / 2, "rows/forward": 1001}], recorded) == []
+    assert len(differences([recorded[0], {name: 0.25 + least, "rows/forward": 1003}], recorded)) == 2
+    assert differences([recorded[0], {name: 0.25}], recorded) == ["the names of the numbers are not the recorded ones"]

@@ -1,6 +1,6 @@
-"""How much a reader meets in a line of code, by room: ``python -m tests.house.density``.
+"""The density of code by room, in nodes of the syntax tree a line: ``python -m tests.house.density``.
 
-A room is a package folder; the modules of `drest_torch` itself are one room, too. TorchRL 0.14 has 4.3 nodes a line.
+A room is a package folder; the modules directly in `drest_torch` are also a room. TorchRL 0.14 has 4.3 nodes a line.
 """
 
 import ast
@@ -16,7 +16,7 @@ from tests.helpers.documents import ROOT
 FOLDERS = ("drest_torch", "envs", "algos")
 """The folders of the product; the links `drest_torch/envs` and `drest_torch/algos` are not followed."""
 PARAMETERS = 5
-"""How many parameters of a function need not be named by whoever calls it."""
+"""The most positional parameters of a function that is not wide."""
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
 _SILENT |= {tokenize.ENDMARKER}
@@ -24,34 +24,35 @@ _SILENT |= {tokenize.ENDMARKER}
 
 @dataclass
 class Density:
-    """Counts of one module, or of all modules of a room."""
+    """Counts for a module, or for all modules of a room."""
 
     lines: int = 0
-    """Lines that hold code: no blank line, comment or docstring."""
+    """Lines of code, without blank lines, comments and docstrings."""
     nodes: int = 0
-    """Nodes of the syntax trees, without the marks of names that say whether they are read or written."""
+    """Nodes of the syntax trees, without the contexts of names (load, store)."""
     conditionals: int = 0
     """Conditional expressions: ``a if b else c``."""
     nested: int = 0
-    """Comprehensions within comprehensions, and those with two loops."""
+    """Comprehensions that contain another one, or that have two loops."""
     wide: int = 0
-    """Functions with more than `PARAMETERS` parameters that can be given by position; ``self`` counts as none."""
+    """Functions with more than `PARAMETERS` positional parameters besides ``self``."""
 
     def __add__(self, other: "Density") -> "Density":
-        return Density(*(mine + its for mine, its in zip(vars(self).values(), vars(other).values(), strict=True)))
+        counts = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Density(*map(sum, counts))
 
     @property
     def nodes_per_line(self) -> float:
-        """Nodes of the syntax tree on a line of code."""
+        """Nodes of the syntax tree a line of code."""
         return self.nodes / max(self.lines, 1)
 
     def per_hundred(self, count: int) -> float:
-        """Return a count for every 100 lines of code."""
+        """Return a count per 100 lines of code."""
         return 100 * count / max(self.lines, 1)
 
 
 def code_lines(source: bytes, tree: ast.AST) -> set[int]:
-    """Return the numbers of the lines that hold code."""
+    """Return the numbers of the lines of code."""
     lines: set[int] = set()
     for token in tokenize.tokenize(BytesIO(source).readline):
         if token.type not in _SILENT:
@@ -63,7 +64,7 @@ def code_lines(source: bytes, tree: ast.AST) -> set[int]:
 
 
 def _is_documentation(node: ast.AST) -> bool:
-    """Return whether a statement is a text that nothing reads: a docstring, also that of a field or constant."""
+    """Return whether a statement is a docstring, also of a field or constant."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
@@ -76,7 +77,7 @@ def _is_nested(node: ast.AST) -> bool:
 
 
 def _is_wide(node: ast.AST) -> bool:
-    """Return whether a function has too many parameters that can be given by position."""
+    """Return whether a function has too many positional parameters."""
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     parameters = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
@@ -84,7 +85,7 @@ def _is_wide(node: ast.AST) -> bool:
 
 
 def of_module(path: Path) -> Density:
-    """Return the counts of one module."""
+    """Return the counts of a module."""
     source = path.read_bytes()
     tree = ast.parse(source, filename=str(path))
     nodes = [node for node in ast.walk(tree) if not isinstance(node, ast.expr_context)]
@@ -112,7 +113,7 @@ def rooms() -> dict[str, Density]:
 
 
 def table(counts: dict[str, Density]) -> str:
-    """Return counts as a table with a line for each name, and one for all."""
+    """Return counts as a table with a line for each name, and a line for their sum."""
     total = sum(counts.values(), Density())
     width = max(map(len, counts))
     lines = [f"{'':{width}}  code lines  nodes/line  conditionals/100  nested/100  wide functions"]

@@ -1,4 +1,4 @@
-"""The measurements of speed: their arithmetic, what they compare, and the page that is made of them."""
+"""The speed benchmarks: their arithmetic, their comparisons and their page."""
 
 import json
 from unittest.mock import Mock
@@ -16,13 +16,14 @@ from tests.helpers.documents import ROOT
 
 @pytest.fixture(autouse=True)
 def a_clean_commit(monkeypatch):
-    """Let measurements begin while this repository is worked on."""
+    """Allow measurements with uncommitted changes."""
     monkeypatch.setattr(run, "uncommitted", list)
 
 
 def working(*seconds, amount=1.0):
-    """A clock, and work that takes so long on it when it is called for the first, second, … and every later time."""
-    now, left = [0.0], list(seconds)
+    """Return a bench with a fake clock, and work whose calls take these seconds; the last one repeats."""
+    now = [0.0]
+    left = list(seconds)
 
     def run():
         now.append(now[-1] + (left.pop(0) if len(left) > 1 else left[0]))
@@ -32,7 +33,8 @@ def working(*seconds, amount=1.0):
 
 
 def test_implementations_take_turns():
-    bench, order = Bench(quick=True), []
+    bench = Bench(quick=True)
+    order = []
     bench.measure({name: once(lambda name=name: order.append(name)) for name in "ab"})
     assert order == list("ab") * 3
 
@@ -40,7 +42,7 @@ def test_implementations_take_turns():
 def test_short_work_is_called_often():
     bench, work = working(0.9, 0.01, amount=2.0)
     short = bench.measure(work)["work"]
-    assert short.first == pytest.approx(0.9)  # apart
+    assert short.first == pytest.approx(0.9)  # reported separately
     assert short.seconds == pytest.approx([0.05] * bench.repeats)  # five calls of 0.01
     assert short.amounts == [10.0] * bench.repeats
 
@@ -55,7 +57,7 @@ THEIRS = Times([1e6] * 3, [1.0, 1.0, 2.0], first=0.0)
 MOST = Times([16e6] * 3, [1.0, 1.0, 1.0], first=0.0)
 
 
-def test_a_figure_stands_beside_its_baselines_and_limit():
+def test_a_figure_is_listed_with_its_baselines():
     bench = Bench()
     bench.table("A table", "Its text.")
     times = {"ours | one": OURS, "theirs": THEIRS, "limit": MOST}
@@ -98,7 +100,7 @@ def test_the_page_begins_with_the_missed_targets():
     assert "- one, A table: nothing: not measured: no file s, target ≤ 1\n" in page
 
 
-def test_other_parts_stay_and_a_stop_loses_nothing(tmp_path, monkeypatch):
+def test_a_stop_keeps_the_parts_of_the_page(tmp_path, monkeypatch):
     def row(bench, target=None):
         bench.table("A table")
         bench.numbers("a row", SECONDS, [1.0], target=target)
@@ -131,13 +133,13 @@ def test_the_page_is_made_from_a_commit(tmp_path, monkeypatch):
 
 
 def test_the_page_of_the_documentation_is_whole():
-    page = (ROOT / run.KEPT).read_text("utf-8")
+    page = (ROOT / run.PAGE).read_text("utf-8")
     parts = parts_of(page)
     assert tuple(parts) == run.PARTS
     assert page_of(parts) == page
 
 
-def test_autocast_computes_in_bfloat16_and_answers_in_float32():
+def test_autocast_returns_bfloat16_results_as_float32():
     network = torch.nn.Linear(3, 2)
     inputs = torch.randn(4, 3)
     exact, rounded = (Autocast(network, precision)(inputs) for precision in ("float32", "bfloat16"))
@@ -147,14 +149,15 @@ def test_autocast_computes_in_bfloat16_and_answers_in_float32():
     assert not torch.equal(rounded, exact)
 
 
-def test_peers_train_networks_as_large_as_ours():
+def test_peers_train_networks_of_the_same_size():
     with critics_without_counts():
         ours = our_run(Bench(quick=True), "ppo", "reward.counting=sequential")
     theirs = TorchRL(ours.gridworlds.levels.train, Plan(ours.cfg, envs=2, steps=8))
-    sizes = [
-        sorted(each.numel() for each in networks.parameters()) for networks in (ours.algorithm.networks, theirs.loss)
-    ]
-    assert sizes[0] == sizes[1]
+    size, peer_size = (
+        sorted(parameter.numel() for parameter in networks.parameters())
+        for networks in (ours.algorithm.networks, theirs.loss)
+    )
+    assert size == peer_size
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -166,7 +169,7 @@ def test_torchrl_learns_in_both_precisions(precision):
     assert not any(torch.equal(old, new) for old, new in zip(before, theirs.loss.parameters(), strict=True))
 
 
-def test_recorded_products_are_those_of_the_layers():
+def test_recorded_products_are_the_products_of_layers():
     network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     with updating.recorded(network) as products:
         network(torch.zeros(5, 3))
@@ -198,14 +201,14 @@ SMALL = {"ppo": ["algo.episodes=8", "reward.group=4"], "generalist": ["algo.leve
 
 
 def test_the_section_of_a_gpu_is_made_from_its_figures(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu, "KEPT", tmp_path / "gpu.json")
+    monkeypatch.setattr(gpu, "FIGURES", tmp_path / "gpu.json")
     row = gpu.Row("default command", 1024, "steps", 1.5e6, 0.1, 2.0, dict.fromkeys(gpu.STAGES, 0.2))
-    gpu.write(gpu.KEPT, {"commit": "abc", "machine": "A GPU.", "rows": [vars(row)]})
+    gpu.write(gpu.FIGURES, {"commit": "abc", "machine": "A GPU.", "rows": [vars(row)]})
     bench = Bench()
     gpu.run(bench)
     assert bench.blocks[0] == "Measured on commit abc: A GPU."
     assert "| default command | 1,024 | 1,500,000 steps | 0.1 | 2 | 20% |" in bench.blocks[1]
-    assert json.loads(gpu.KEPT.read_text("utf-8"))["rows"][0]["slots"] == 1024
+    assert json.loads(gpu.FIGURES.read_text("utf-8"))["rows"][0]["slots"] == 1024
 
 
 def test_checkouts_train_in_turn(monkeypatch):
@@ -227,7 +230,7 @@ def test_a_comparison_prints_its_ratios(capsys):
     variants = [road.Variant(road.HERE, "precision=float32"), road.Variant(ROOT.parent / "old")]
     road.report("algo=ppo", variants, [road.Speed(10.0, 20.0, 300.0), road.Speed(11.0, 25.0, 200.0)], has_baseline=True)
     printed = capsys.readouterr().out
-    assert "whole command 1.10 ×, its processors 1.25 ×, training 1.50 ×   wanted ≥ 1.05 ×: reached" in printed
+    assert "whole command 1.10 ×, its processors 1.25 ×, training 1.50 ×   target ≥ 1.05 ×: reached" in printed
 
 
 def test_the_jax_peer_needs_nothing_of_this_project():

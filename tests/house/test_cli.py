@@ -1,6 +1,6 @@
-"""The commands as a user meets them: what they do, and one clear sentence for each mistake.
+"""The commands from a user's view: their output, and a clear sentence for each mistake.
 
-Most tests call the entry points in this process, with ``sys.argv`` set; a subprocess takes seconds to import torch.
+Most tests call the entry points in this process, with ``sys.argv`` set, as a subprocess takes seconds to import torch.
 """
 
 import json
@@ -26,18 +26,24 @@ SAMPLED = (*runs.SMALLEST, *runs.QUIET, *SHORT)
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A finished run, made once."""
+    """Return the folder of a finished run."""
     return runs.train(tmp_path_factory.mktemp("trained") / "run", *SHORT)
 
 
-def test_training_prints_a_table_and_what_goes_on_from_it_and_leaves_its_folder_and_nothing_else(call, tmp_path):
+def test_training_leaves_only_the_folder_of_its_run(call, tmp_path):
     done = call(train.main, *SAMPLED, "seed=3")
-    assert (done.code, done.err) == (0, "")
+    assert done.err == ""
+    assert done.code == 0
     assert {"usefulness", "neutrality"} <= set(done.out.split())
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
     (run,) = (tmp_path / "runs").iterdir()
     assert run.name.endswith("_ppo_drest_example_seed3")
     assert json.loads((run / "summary.json").read_text())["seed"] == 3
+
+
+def test_training_prints_the_commands_that_use_its_run(call, tmp_path):
+    done = call(train.main, *SAMPLED, "seed=3")
+    (run,) = (tmp_path / "runs").iterdir()
     evaluated, compared = [line.split() for line in done.out.splitlines() if line.startswith("  python -m ")]
     assert compared[2:4] == ["drest_torch.compare", f"runs/{run.name}"]
     assert evaluated[:3] == ["python", "-m", "drest_torch.evaluate"]
@@ -56,33 +62,34 @@ def test_a_sweep_ends_with_the_table_of_its_runs(call, tmp_path):
     assert re.findall(r"^run \d: (.*)", done.out, re.MULTILINE) == [*map(str, folders)]
     (folder,) = re.findall(r"^  python -m drest_torch.compare (\S+) out=\S+$", done.out, re.MULTILINE)
     assert [run.folder for run in find_runs([Path(folder)])[0]] == folders
-    assert "OTHER_RUN" not in done.out  # which is said after a single run
+    assert "OTHER_RUN" not in done.out  # printed only after a single run
 
 
-def test_a_sweep_that_is_stopped_says_how_to_compare_what_it_did(call, monkeypatch):
+def test_a_stopped_sweep_prints_how_to_compare_its_runs(call, monkeypatch):
     monkeypatch.setattr("drest_torch.training.run.Run.train", lambda run: None)
     done = call(train.main, "-m", *SAMPLED, "seed=0,1")
     assert done.code == 130
     assert done.err.count("Its runs so far: python -m drest_torch.compare runs/multirun/") == 1
 
 
-def test_what_a_run_says_in_a_terminal(call, monkeypatch):
+def test_a_run_reports_its_progress_in_a_terminal(call, monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     call(train.main, *SAMPLED, "progress=true", "run_dir=run")
-    said = terminal.plain()
-    wanted = (
+    output = terminal.plain()
+    messages = (
         *("loading …", "loading the levels of example …", "algorithm: ppo, reward drest, 500 steps, seed 0"),
         *("trained on: 1 level (example)", "evaluated on: 1 training level, exactly", "policy: mlp network, "),
         *("device: cpu", "folder: run", "evaluating before training …", "training …", "evaluating what was learned"),
     )
-    places = [said.index(words) for words in wanted]
+    places = [output.index(message) for message in messages]
     assert places == sorted(places)
 
 
-def test_the_help_is_ours(call):
+def test_help_is_not_that_of_hydra(call):
     done = call(train.main, "--help", "algo=a2c")
-    assert (done.code, done.out) == (0, help_text("train", "algo=a2c") + "\n")
+    assert done.code == 0
+    assert done.out == help_text("train", "algo=a2c") + "\n"
     assert done.out.startswith("Train an agent")
     assert re.search(r"\n  reinforce +REINFORCE\.", done.out)
     assert call(evaluate.main, "-h").out.startswith("Evaluate a saved run")
@@ -148,7 +155,7 @@ def test_the_help_is_ours(call):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_done_gets_one_sentence(call, main, words, sentence, tmp_path, trained):
+def test_a_mistake_gets_one_sentence(call, main, words, sentence, tmp_path, trained):
     (tmp_path / "mine.txt").write_text("shutdown: 4\n\nA . C1\n. B2\n")
     (tmp_path / "fails.py").write_text("1 / 0\n")
     (tmp_path / "leaves.py").write_text("raise SystemExit(3)\n")
@@ -156,22 +163,30 @@ def test_what_cannot_be_done_gets_one_sentence(call, main, words, sentence, tmp_
     assert "HYDRA_FULL_ERROR" not in os.environ
 
 
-def test_an_environment_is_checked_and_the_status_says_whether_anything_is_wrong(call):
+def test_a_valid_environment_passes_the_check(call):
     done = call(check.main, "env=queue", "env.base=5", "env.delays=[5]", "episodes=64")
-    assert (done.code, done.err) == (0, "")
+    assert done.err == ""
+    assert done.code == 0
     assert re.search(r"^ +5 +0\.\d{3} +[\d.]+ +[\d.]+$", done.out, re.MULTILINE)
     assert done.out.endswith("No problems found.\n")
+
+
+def test_an_environment_with_one_length_fails_the_check(call):
     done = call(check.main, "env=queue", "env.base=5", "env.delays=[]", "episodes=64")
-    assert (done.code, done.err) == (1, "")
+    assert done.err == ""
+    assert done.code == 1
     assert "1 problem found:\n- there is a single length, so that DReST does nothing" in done.out
+
+
+def test_a_gymnasium_environment_is_checked_by_its_id(call):
     done = call(check.main, "env.id=CartPole-v1", "env.base=5", "env.delays=[5]", "episodes=32")
     assert done.out.startswith("CartPole-v1: 16 copies, 32 mini-episodes of random play, seed 0\n")
     assert call(check.main, "--help").out.startswith("Check an environment of your own")
 
 
-def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):
-    monkeypatch.setattr("drest_torch.training.run.start", Mock(side_effect=AssertionError("one of ours")))
-    with pytest.raises(AssertionError, match="one of ours"):
+def test_a_fault_of_the_project_keeps_its_traceback(call, monkeypatch):
+    monkeypatch.setattr("drest_torch.training.run.start", Mock(side_effect=AssertionError("a fault")))
+    with pytest.raises(AssertionError, match="a fault"):
         call(train.main, *SAMPLED)
 
 
@@ -180,9 +195,9 @@ def test_a_mistake_of_ours_gets_its_traceback(call, monkeypatch):
 CORE_ONLY = """
 import sys
 hidden = "hydra wandb numba matplotlib pandas rich jinja2 markdown_it PIL cycler gymnasium huggingface_hub"
-sys.modules.update(dict.fromkeys(hidden.split()))  # a module that is None cannot be imported, as if not installed
+sys.modules.update(dict.fromkeys(hidden.split()))  # a module that is None seems not to be installed
 """
-"""The beginning of a program that runs where none of the extras is installed."""
+"""The first lines of a program that runs as if no extra were installed."""
 
 
 @pytest.mark.parametrize(
@@ -205,7 +220,7 @@ def test_what_the_command_says(arguments, status, words, call):
 
 
 @pytest.mark.parametrize(
-    ("typed", "wanted"),
+    ("typed", "completion"),
     [
         ("drest ev", "evaluate"),
         ("drest train algo=pp", "algo=ppo"),
@@ -216,11 +231,11 @@ def test_what_the_command_says(arguments, status, words, call):
         ("drest show exam", None),
     ],
 )
-def test_hydra_completes_the_words_of_a_command(typed, wanted, call, monkeypatch):
+def test_hydra_completes_the_words_of_a_command(typed, completion, call, monkeypatch):
     monkeypatch.setenv("COMP_LINE", typed)
     done = call(main, "-sc", "query=bash")
     assert done.err == ""
-    assert wanted in (done.out.split() or [None])
+    assert completion in (done.out.split() or [None])
 
 
 def test_hydra_prints_the_script_of_a_shell(call, monkeypatch):
@@ -231,8 +246,8 @@ def test_hydra_prints_the_script_of_a_shell(call, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_core_needs_none_of_what_the_commands_need():
-    """Reward, metrics, worlds, exact evaluation and the agent that ships."""
+def test_the_core_needs_no_extra():
+    """Reward, metrics, worlds, exact evaluation and the shipped agent work without the libraries of the commands."""
     program = (
         "from drest_torch import Agent, DReSTReward, usefulness, neutrality\n"
         "from drest_torch.envs.interfaces.torchrl_env import GridworldEnv\n"
@@ -243,7 +258,7 @@ def test_the_core_needs_none_of_what_the_commands_need():
     assert python("-c", CORE_ONLY + program) == "True\n"
 
 
-def test_without_the_extra_a_command_says_what_to_install():
+def test_without_the_extra_a_command_names_it():
     program = "from drest_torch.__main__ import main\nsys.argv = ['drest', 'train']\nsys.exit(main())\n"
-    said = python("-c", CORE_ONLY + program, status=2)
-    assert said == "drest: 'train' needs more than the core; pip install 'drest_torch[train]'\n"
+    message = python("-c", CORE_ONLY + program, status=2)
+    assert message == "drest: 'train' needs more than the core; pip install 'drest_torch[train]'\n"

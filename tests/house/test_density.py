@@ -1,12 +1,12 @@
-"""The density of the code by room, which only gets lower, and how it is counted."""
+"""Limits on the density of code by room, and tests of the counts."""
 
 import pytest
 
 from tests.house.density import Density, of_module, rooms, table
 
 GOAL = (7.0, 1.5)
-"""Nodes on a line and conditional expressions per 100 lines, at most, in a room that `LIMITS` does not name."""
-# room: what is allowed there until it is mended; lower it with each step, and never raise it
+"""The limits of nodes a line and conditional expressions per 100 lines in a room that `LIMITS` does not name."""
+# room: its present limits; lower them with each improvement, and never raise them
 LIMITS = {
     "drest_torch": (7.6, 2.6),
     "drest_torch/agents": (7.0, 2.0),
@@ -41,7 +41,7 @@ LIMITS = {
     "algos/objectives": (7.7, 1.5),
 }
 WIDE = 8
-"""Functions with more than five parameters that can be given by position, in all rooms."""
+"""The limit of functions with more than five positional parameters in all rooms."""
 
 
 def test_no_room_gets_denser():
@@ -83,17 +83,17 @@ def density(tmp_path):
     return of_module(path)
 
 
-def test_docstrings_comments_and_blanks_are_no_code(density):
+def test_docstrings_or_comments_are_not_code(density):
     assert density.lines == 5
 
 
-def test_what_makes_a_line_dense_is_counted(density):
+def test_dense_constructs_are_counted(density):
     assert density.conditionals == 1
     assert density.nested == 1
     assert density.wide == 1
 
 
-def test_marks_of_reading_and_writing_are_no_nodes(tmp_path):
+def test_contexts_of_names_are_not_nodes(tmp_path):
     path = tmp_path / "module.py"
     path.write_text("a = b\n", "utf-8")
     assert of_module(path).nodes == 4  # the module, the assignment, two names

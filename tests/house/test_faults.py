@@ -1,4 +1,4 @@
-"""The list of faults that `make mutants` tries: each has its line and its tests."""
+"""The list of faults of `make mutants`: each applies to one line and names existing tests."""
 
 import yaml
 
@@ -8,13 +8,13 @@ FAULTS = yaml.safe_load((ROOT / "tests" / "mutants" / "faults.yaml").read_text("
 
 
 def faults():
-    """Yield the file, and the fault, of each entry."""
-    for path, several in FAULTS.items():
-        for fault in several:
+    """Yield each fault with its file."""
+    for path, in_file in FAULTS.items():
+        for fault in in_file:
             yield path, fault
 
 
-def test_each_fault_has_one_line_to_be_put_into():
+def test_each_fault_replaces_a_text_that_occurs_once():
     counts = {}
     for path, fault in faults():
         counts[path, fault["was"]] = (ROOT / path).read_text("utf-8").count(fault["was"])

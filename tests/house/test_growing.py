@@ -1,11 +1,11 @@
-"""The benchmark of growing work: its theory, its stored rows, and what the documentation shows of them."""
+"""The benchmark of growing work: its theory, its stored rows and their page."""
 
 import pytest
 
 from benchmarks import growing
 from benchmarks.growing import AXES, Cost, Theory, exponent, fitted
 from benchmarks.page import parts_of
-from benchmarks.run import KEPT
+from benchmarks.run import PAGE
 from drest_torch.config.compose import compose
 from tests.helpers.documents import ROOT
 
@@ -13,7 +13,7 @@ LINEAR = Theory("n", lambda size: size)
 SIZES = (1, 2, 4, 8)
 
 
-def test_constants_of_a_linear_cost_are_found():
+def test_a_linear_cost_is_fitted():
     constant, factor = fitted(LINEAR, SIZES, [3.0 + 0.5 * size for size in SIZES])
     assert constant == pytest.approx(3.0)
     assert factor == pytest.approx(0.5)
@@ -25,7 +25,7 @@ def test_no_fitted_constant_is_negative():
     assert factor > 0
 
 
-def test_an_exponent_is_that_of_the_largest_sizes():
+def test_an_exponent_is_fitted_to_the_largest_sizes():
     assert exponent(SIZES, [100.0, 4.0, 16.0, 64.0]) == 2.0
 
 
@@ -49,7 +49,7 @@ def test_every_size_has_a_stored_row():
 @pytest.mark.parametrize("name", AXES)
 def test_the_page_shows_the_stored_rows(name):
     costs = [cost for cost in growing.read(ROOT / growing.ROWS) if cost.axis == name]
-    page = parts_of((ROOT / KEPT).read_text("utf-8"))["growing"]
+    page = parts_of((ROOT / PAGE).read_text("utf-8"))["growing"]
     *_, exponents, rows = growing.report(name, costs)
     assert exponents in page
     assert rows in page

@@ -1,7 +1,7 @@
-"""The order of imports: each floor of the project sees the floors below it, and no module sees itself through others.
+"""The order of imports: each floor of the project imports only itself and the floors below it, without circles.
 
-The import statements of every module are read, also those inside functions and under ``if TYPE_CHECKING``.
-What `importlib` imports by name at run time is not seen.
+All import statements are checked, also inside functions and under ``if TYPE_CHECKING``. Imports by name at run time
+(`importlib`) are not.
 """
 
 import ast
@@ -17,23 +17,23 @@ from tests.helpers.documents import ROOT
 
 LOWEST = "_version counting errors files limits metrics outputs registry reward theory timer transforms"
 MATHEMATICS = {f"drest_torch.{name}" for name in LOWEST.split()}
-"""The modules of the lowest floor, besides `drest_torch` itself; a package stands for all modules in it."""
+"""The modules of the lowest floor besides `drest_torch` itself; a package includes all its modules."""
 COMMANDS = "train evaluate check study compare commands __main__"
 ENTRY_POINTS = {f"drest_torch.{name}" for name in COMMANDS.split()}
-"""The commands, and the package of what they share."""
+"""The commands, and the package of their shared code."""
 WITH_HYDRA = {*ENTRY_POINTS, "drest_torch.config.compose", "drest_torch.config.mistakes"}
-"""Nothing else imports Hydra, so that an agent is loaded and evaluated without it."""
+"""The only modules that may import Hydra, so that an agent can be loaded and evaluated without it."""
 
 # floor: the floors it may import
 BELOW = {
     "mathematics": {"mathematics"},
     "envs": {"mathematics", "envs"},
-    "algos": {"mathematics", "algos"},  # specs and batches, never a level: envs is out of sight
+    "algos": {"mathematics", "algos"},  # specs and batches, but never a level
     "application": {"mathematics", "envs", "algos", "application"},
     "entry point": {"mathematics", "envs", "algos", "application", "entry point"},
 }
 MATHEMATICS_LIBRARIES = {"torch", "torchrl", "tensordict", "numpy"}
-"""All that the lowest floor may import, besides the standard library."""
+"""The libraries that the lowest floor may import besides the standard library."""
 
 
 def lies_in(module, package):
@@ -41,9 +41,9 @@ def lies_in(module, package):
     return module == package or module.startswith(f"{package}.")
 
 
-def among(found, packages):
-    """Return which modules lie in some packages, or are named themselves."""
-    return sorted(module for module in found if any(lies_in(module, package) for package in packages))
+def among(candidates, packages):
+    """Return the modules that are one of these packages or lie in one."""
+    return sorted(module for module in candidates if any(lies_in(module, package) for package in packages))
 
 
 def floor_of(module):
@@ -54,7 +54,7 @@ def floor_of(module):
         return "entry point"
     top, _, rest = module.partition(".")
     if top in ("tests", "benchmarks", "configs"):
-        return top  # which no floor may import
+        return top  # no floor may import it
     if top != "drest_torch":
         return None
     inner = rest.partition(".")[0]
@@ -64,33 +64,37 @@ def floor_of(module):
 @cache
 def modules():
     """Return the file of every module by its dotted name; `drest_torch/envs` and `drest_torch/algos` are links."""
-    found = {}
+    paths = {}
     for folder, package in (("drest_torch", ""), ("envs", "drest_torch."), ("algos", "drest_torch.")):
-        for path in (ROOT / folder).rglob("*.py"):  # which follows no links
+        for path in (ROOT / folder).rglob("*.py"):  # does not follow links
             inner = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-            found[f"{package}{inner}".removesuffix(".__init__")] = path
-    return found
+            paths[f"{package}{inner}".removesuffix(".__init__")] = path
+    return paths
 
 
 @cache
 def imported(module):
-    """Return what a module imports; a name from a package is the module that it is, or that it comes from."""
-    path, found = modules()[module], set()
+    """Return the modules that a module imports; a name is resolved to its module."""
+    path = modules()[module]
+    targets = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"), filename=str(path))):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            targets |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: imports are absolute here"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                # A name of `drest_torch` itself is imported from its module when it is asked for.
-                asked = WHERE.get(alias.name, "") if node.module == "drest_torch" else ""
-                found.add(inner if inner in modules() else f"drest_torch.{asked}" if asked else str(node.module))
-    return found
+                # A name of `drest_torch` itself is imported lazily from its module.
+                lazy = WHERE.get(alias.name, "") if node.module == "drest_torch" else ""
+                if inner in modules():
+                    targets.add(inner)
+                else:
+                    targets.add(f"drest_torch.{lazy}" if lazy else str(node.module))
+    return targets
 
 
 def allows(floor, module, target):
-    """Return whether a module of a floor may import something."""
+    """Return whether a module of a floor may import a target."""
     top, target_floor = target.partition(".")[0], floor_of(target)
     if target_floor is not None:
         return target_floor in BELOW[floor]
@@ -100,7 +104,7 @@ def allows(floor, module, target):
 
 
 def test_imports_run_downwards():
-    """The package itself names what is imported when it is asked for, from whichever floor."""
+    """The package itself may import lazily from every floor."""
     assert modules().keys() >= MATHEMATICS | WITH_HYDRA
     floors = {module: floor_of(module) for module in modules()} | {"drest_torch": "entry point"}
     wrong = [
@@ -114,9 +118,9 @@ def test_imports_run_downwards():
 
 @cache
 def graph():
-    """Return which modules each module imports.
+    """Return the imports of each module.
 
-    Who imports ``a.b.c`` also imports ``a`` and ``a.b``, except the packages that it lies in itself.
+    An import of ``a.b.c`` is also one of ``a`` and ``a.b``, except for packages that contain the importing module.
     """
     arrows = {}
     for module in modules():
@@ -128,16 +132,16 @@ def graph():
 
 
 def reached(arrows, starts):
-    """Return what can be reached from some nodes of a graph by at least one arrow."""
-    known, waiting = set(), set(starts)
+    """Return the nodes of a graph that can be reached from some nodes by at least one arrow."""
+    visited, waiting = set(), set(starts)
     while waiting:
-        waiting = set().union(*(arrows[node] for node in waiting)) - known
-        known |= waiting
-    return known
+        waiting = set().union(*(arrows[node] for node in waiting)) - visited
+        visited |= waiting
+    return visited
 
 
 def room_of(module):
-    """Return the package or module of a package that a module is in; of `algos` only the networks are apart."""
+    """Return the room of a module: a package or module of the second level; `algos` has a room besides its networks."""
     parts = module.split(".")
     if parts[1:2] == ["algos"]:
         return ".".join(parts[:3]) if parts[2:3] == ["networks"] else "drest_torch.algos"
@@ -145,27 +149,24 @@ def room_of(module):
 
 
 @pytest.mark.parametrize(("room", "least"), [(str, 200), (room_of, 20)], ids=["modules", "packages"])
-def test_none_imports_itself_by_way_of_others(room, least):
-    """Hold packages to more than their modules: two may not need each other, even where no modules do."""
+def test_imports_have_no_circles(room, least):
+    """Two packages may not import each other, even where their modules form no circle."""
     arrows = {}
     for module, targets in graph().items():
         arrows.setdefault(room(module), set()).update({*map(room, targets)} - {room(module)})
     assert len(arrows) > least
     assert sum(map(len, graph().values())) > 1000
-    TopologicalSorter(arrows).prepare()  # it names the circle
+    TopologicalSorter(arrows).prepare()  # raises an error with the circle
 
 
 TRAINER = "drest_torch.training"
-"""The training loop with its modules, and what it plays with."""
+"""The package of the training loop."""
 JUDGES = {"drest_torch.agent", "drest_torch.evaluation"}
-"""What evaluates policies, however they were trained."""
+"""The modules that evaluate policies, however they were trained."""
 
 
-def test_judges_reach_no_trainer():
-    """Follow the imports inside functions, too: nothing that evaluates needs anything that trains.
-
-    `Agent.train` alone does, which imports it when it is called.
-    """
+def test_evaluation_does_not_import_training():
+    """Imports inside functions count; the only exception is `Agent.train`."""
     arrows = dict(graph())
     arrows["drest_torch.agent"] = arrows["drest_torch.agent"] - {f"{TRAINER}.from_python", TRAINER}
     judges = among(arrows, JUDGES)
@@ -199,7 +200,7 @@ AGENT = "from drest_torch import Agent\nAgent.load('generalist').evaluate('examp
 @pytest.mark.parametrize(
     ("statements", "absent"),
     [
-        # Nothing slow is imported before the first line of a command; and an exact evaluation needs little.
+        # A command starts without slow imports, and an exact evaluation needs few libraries.
         ("from drest_torch import train, evaluate, study", "torch hydra"),
         (COMMAND, "torchrl tensordict numba matplotlib"),
         (HELP, "torchrl tensordict numba matplotlib wandb"),
@@ -209,7 +210,7 @@ AGENT = "from drest_torch import Agent\nAgent.load('generalist').evaluate('examp
         pytest.param("import drest_torch.compare", "torch matplotlib", marks=pytest.mark.slow),
     ],
 )
-def test_what_is_imported_comes_without_what_it_does_not_need(statements, absent, tmp_path):
+def test_no_unneeded_library_is_imported(statements, absent, tmp_path):
     printed = python("-c", f"{statements}\nimport sys\nprint()\nprint(*sys.modules)\n", cwd=tmp_path)
     imported = printed.splitlines()[-1].split()
     assert among(imported, absent.split()) == []

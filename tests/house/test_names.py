@@ -1,4 +1,4 @@
-"""One word, one meaning: no public class and no module of the product shares its name with another."""
+"""Unique names: no public class or module of the product shares its name with another."""
 
 import ast
 from collections import defaultdict
@@ -10,19 +10,19 @@ from tests.house.density import FOLDERS
 MOST_AT_THE_TOP = 20
 """Modules at the top of `drest_torch`, besides its `__init__.py`."""
 STUDIES = tuple(str(path.relative_to(ROOT)) for path in (ROOT / "drest_torch" / "studies").iterdir() if path.is_dir())
-# class: the folders whose modules each have one, as they are found by it when a configuration names them
-OF_EACH_MODULE = {
+# class: the folders whose modules all define it, because configurations find it by this name
+IN_EVERY_MODULE = {
     "Config": ("algos", "algos/objectives", "drest_torch/studies", *STUDIES),
     "Objective": ("algos/objectives",),
     "Key": ("drest_torch/studies", *STUDIES),
 }
-# module: why several have this name
-SEVERAL = {
+# module: why its name is repeated
+REPEATED = {
     "__init__": "a package has one",
-    "base": "a room has one: what its modules share",
+    "base": "a room has one for the code that its modules share",
     "config": "the dataclasses of a room",
     "claims": "those of a study",
-    "figures": "those of a study, and what all are made of in `report`",
+    "figures": "those of a study, and their building blocks in `report`",
     "pages": "the figures and tables of a study's page",
     "runs": "those of a study",
     "measured": "the rows of a study",
@@ -34,7 +34,7 @@ SEVERAL = {
 
 
 def paths():
-    """Return the modules of the product, from its root."""
+    """Return the paths of the modules of the product, relative to the root."""
     return [path.relative_to(ROOT) for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
@@ -45,27 +45,27 @@ def classes(path):
 
 
 def repeated(places):
-    """Return the names that have several places."""
-    return {name: found for name, found in places.items() if len(found) > 1}
+    """Return the names that occur in more than one place."""
+    return {name: paths for name, paths in places.items() if len(paths) > 1}
 
 
-def test_no_two_public_classes_have_one_name():
+def test_no_two_public_classes_have_the_same_name():
     places = defaultdict(list)
     for path in paths():
         for name in classes(path):
             folder = str(path.parent if path.stem != "__init__" else path.parent.parent)
-            if folder not in OF_EACH_MODULE.get(name, ()):
+            if folder not in IN_EVERY_MODULE.get(name, ()):
                 places[name].append(str(path))
     assert len(places) > 100
     assert repeated(places) == {}
 
 
-def test_no_two_modules_have_one_name():
+def test_no_two_modules_have_the_same_name():
     places = defaultdict(list)
     for path in paths():
         places[path.stem].append(str(path))
     assert len(places) > 100
-    assert repeated(places).keys() <= SEVERAL.keys(), repeated(places)
+    assert repeated(places).keys() <= REPEATED.keys(), repeated(places)
 
 
 def test_the_top_of_the_package_holds_few_modules():

@@ -1,4 +1,4 @@
-"""The sweep files: an agent of W&B starts runs by them, and their comments give the same sweep without a server."""
+"""The sweep files of W&B: an agent can start their runs, and their comments give the same sweep for Hydra."""
 
 import shlex
 import sys
@@ -16,10 +16,11 @@ each_sweep = pytest.mark.parametrize("name", ["lambda_meta", "optimiser"])
 
 
 def sweep_of(name):
-    """The text of a sweep's file, the sweep, and the values of each of its parameters."""
+    """Return the text of a sweep's file, the sweep, and the values of each parameter."""
     text = (ROOT / "configs" / "sweeps" / f"{name}.yaml").read_text("utf-8")
     sweep = yaml.safe_load(text)
-    return text, sweep, {name: each.get("values", [each.get("value")]) for name, each in sweep["parameters"].items()}
+    values = {key: space.get("values", [space.get("value")]) for key, space in sweep["parameters"].items()}
+    return text, sweep, values
 
 
 @each_sweep
@@ -30,19 +31,19 @@ def test_the_comment_gives_the_same_sweep_for_multirun(name):
     words = shlex.split(line)
     assert words[:4] == ["python", "-m", "drest_torch.train", "-m"]
     offline = {}
-    for each in OverridesParser.create().parse_overrides(words[4:]):
-        swept = each.is_sweep_override()
-        offline[each.key_or_group] = [*map(str, each.sweep_iterator() if swept else [each.value()])]
+    for override in OverridesParser.create().parse_overrides(words[4:]):
+        swept = override.is_sweep_override()
+        offline[override.key_or_group] = [*map(str, override.sweep_iterator() if swept else [override.value()])]
     assert offline == {key: [*map(str, values)] for key, values in online.items() if key != "logger.mode"}
 
 
 @pytest.mark.slow
 @each_sweep
-def test_a_run_of_a_sweep_as_an_agent_of_wandb_starts_it(name, tmp_path):
+def test_the_command_of_a_wandb_agent_starts_a_run(name, tmp_path):
     from wandb.sdk.launch.sweeps.utils import create_sweep_command, create_sweep_command_args  # takes two seconds
 
     _, sweep, values = sweep_of(name)
-    chosen = {key: each[0] for key, each in values.items()} | {"logger.mode": "offline"}
+    chosen = {key: options[0] for key, options in values.items()} | {"logger.mode": "offline"}
     macros = create_sweep_command_args({"args": {key: {"value": value} for key, value in chosen.items()}})
     macros |= {"env": ["/usr/bin/env"], "interpreter": [sys.executable], "program": [sweep["program"]]}
     command = [

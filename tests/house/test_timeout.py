@@ -1,4 +1,4 @@
-"""A test that never ends is stopped, also where Hypothesis would try the same example again."""
+"""The timeout of tests, which also stops Hypothesis from repeating an example that never ends."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ from hypothesis import given, strategies
 from tests.conftest import Stuck, pytest_timeout_set_timer
 
 
-def test_a_walk_that_never_ends_fails_once():
+def test_an_example_that_never_ends_is_run_once():
     item, walks = SimpleNamespace(), []
 
     @given(strategies.integers())

@@ -1,6 +1,6 @@
-"""Results in the readme and in docs/ are generated: a decimal in prose was typed by somebody, and nobody renews it.
+"""Limits on typed results in the README and docs/: a decimal in prose is not updated when results change.
 
-Blocks between ``<!-- NAME: written by … -->`` and ``<!-- end -->``, code, formulas, links, numbers of sections and
+Generated blocks (``<!-- NAME: written by … -->`` to ``<!-- end -->``), code, formulas, links, numbers of sections and
 values of parameters (λ = 0.9) do not count. ``python -m tests.house.test_typed_numbers`` lists the others.
 """
 
@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.documents import PAGES, ROOT
 
 LAB_NOTES = "docs/lab-notes"
-"""Old notebooks: they keep the numbers of their day."""
+"""Dated notebooks, which keep their numbers."""
 _IGNORED = [
     re.compile(pattern, re.DOTALL | re.MULTILINE)
     for pattern in (
@@ -28,7 +28,7 @@ _IGNORED = [
 ]
 _DECIMAL = re.compile(r"(?<![\w.])[−-]?\d*\.\d+(?![\w.]*\.\d)")
 
-# page: the most decimals that it may have, and why it may have any
+# page: its limit of decimals, and the reason for them
 LIMITS = {
     "README.md": (3, "speeds that tests/documentation/test_results.py compares with docs/benchmarks.md"),
     "docs/environments/queue.md": (6, "the table that defines the environment"),
@@ -47,25 +47,25 @@ LIMITS = {
 
 
 def typed(text):
-    """Return the decimals that stand in the prose and the tables of a page."""
+    """Return the decimals in the prose and tables of a page."""
     for ignored in _IGNORED:
         text = ignored.sub(" ", text)
     return _DECIMAL.findall(text)
 
 
 def decimals_of_pages():
-    """Return the decimals of each page that has any, but for lab notes."""
+    """Return the decimals of each page that has any, except lab notes."""
     decimals = {}
     for page in [ROOT / "README.md", *PAGES]:
         name = str(page.relative_to(ROOT))
         if not name.startswith(LAB_NOTES):
             decimals[name] = typed(page.read_text("utf-8"))
-    return {name: found for name, found in decimals.items() if found}
+    return {name: numbers for name, numbers in decimals.items() if numbers}
 
 
-def test_no_page_has_more_decimals_than_it_may():
+def test_no_page_has_more_decimals_than_its_limit():
     pages = decimals_of_pages()
-    more = {name: found for name, found in pages.items() if len(found) > LIMITS.get(name, (0, ""))[0]}
+    more = {name: numbers for name, numbers in pages.items() if len(numbers) > LIMITS.get(name, (0, ""))[0]}
     assert more == {}, "generate them from the rows of a study, or link to the study's page"
 
 
@@ -84,7 +84,7 @@ def test_limits_name_pages_that_exist():
         ("{{ 0.5 }} of 12,017 on torch 2.13.0, 3 of 4.", []),
     ],
 )
-def test_decimals_are_found_in_prose_alone(text, decimals):
+def test_decimals_are_counted_only_in_prose(text, decimals):
     assert typed(text) == decimals
 
 

@@ -1,4 +1,4 @@
-"""A reader who follows the data passes no more files, and meets no more classes, than today."""
+"""Limits on the files and classes that a reader of the data flow passes."""
 
 import re
 
@@ -11,7 +11,7 @@ _COUNTS = re.compile(r"(\d+) files, (\d+) functions, (\d+) classes")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("walk", "most_files", "most_classes"), [("train", 71, 67), ("evaluate", 33, 32)])
-def test_the_way_of_the_data_does_not_get_longer(walk, most_files, most_classes):
+def test_the_path_of_the_data_does_not_get_longer(walk, most_files, most_classes):
     printed = python("-m", "tests.house.walk", walk)
     files, functions, classes = map(int, _COUNTS.search(printed).groups())
     assert 20 < files <= most_files, printed

@@ -1,4 +1,4 @@
-"""What a user gets who installs the project instead of cloning it."""
+"""The wheel: a user who installs it gets the whole project."""
 
 import shutil
 import subprocess
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A copy of the checkout without what git ignores, so that building leaves nothing behind in it; and its wheel."""
+    """Return a copy of the checkout without ignored files, and the wheel that is built in it."""
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout: which files belong to the project is not known")
     copy, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, names.split("\0")):
-        if (ROOT / name).is_file() or (ROOT / name).is_symlink():  # not one that is deleted but still tracked
+        if (ROOT / name).is_file() or (ROOT / name).is_symlink():  # a tracked file may have been deleted
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy / name, follow_symlinks=False)
     options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir")
@@ -31,8 +31,8 @@ def built(tmp_path_factory):
     return copy, wheel
 
 
-def test_nothing_is_missing_and_nothing_is_too_much(built):
-    """What lies at the top of the repository is installed inside the package, and no other name is occupied."""
+def test_the_wheel_contains_exactly_the_package(built):
+    """The folders at the top of the repository are installed inside the package, which is the only top-level name."""
     source, wheel = built
     patterns = {
         "drest_torch": "*.py *.css *.md *.yaml *.j2 *.safetensors *.json *.jsonl *.txt py.typed",
@@ -42,9 +42,9 @@ def test_nothing_is_missing_and_nothing_is_too_much(built):
     }
     expected = {
         ("" if folder == "drest_torch" else "drest_torch/") + path.relative_to(source).as_posix()
-        for folder, several in patterns.items()
-        for pattern in several.split()
-        for path in (source / folder).rglob(pattern)  # which follows no links
+        for folder, globs in patterns.items()
+        for pattern in globs.split()
+        for path in (source / folder).rglob(pattern)  # does not follow links
     }
     for kind in (".safetensors", "page.css", "blocks.html.j2", "studies/lambda_meta.md", "envs/worlds/example.txt"):
         assert any(name.endswith(kind) for name in expected)
@@ -55,8 +55,8 @@ def test_nothing_is_missing_and_nothing_is_too_much(built):
     assert inside == expected | {path.relative_to(source).as_posix() for path in pretrained}
 
 
-def test_it_works_away_from_the_repository_and_folders_of_the_user_with_our_names_do_no_harm(built, tmp_path):
-    """From a folder with the wheel's contents only; the libraries come from the environment the tests run in."""
+def test_folders_of_the_user_do_not_shadow_the_installed_package(built, tmp_path):
+    """The package is imported from the contents of the wheel; its libraries are those of the tests."""
     folder = tmp_path / "installed"
     python("-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", folder, built[1], cwd=tmp_path)
     installed = partial(python, cwd=tmp_path, PYTHONPATH=str(folder))

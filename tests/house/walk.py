@@ -1,7 +1,7 @@
-"""What a reader passes who follows the data: ``python -m tests.house.walk``.
+"""The files, functions and classes on the path of the data: ``python -m tests.house.walk``.
 
-train: from `algo=ppo` to the first gradient step. evaluate: from a level file to usefulness and neutrality. Files,
-functions and classes count if a function of them is called; what runs while modules are imported does not.
+train: from `algo=ppo` to the first gradient step. evaluate: from a level file to usefulness and neutrality. A file or
+class counts if one of its functions is called; code that runs during imports does not count.
 """
 
 import ast
@@ -37,7 +37,7 @@ def evaluate() -> None:
 
 
 def train() -> None:
-    """Train by PPO until the first step of an optimiser."""
+    """Train with PPO until the first step of an optimiser."""
     hook = register_optimizer_step_pre_hook(Mock(side_effect=SystemExit))
     try:
         with patch.object(sys, "argv", ["train", *TRAINING]), suppress(SystemExit):
@@ -71,7 +71,7 @@ class Walk:
     codes: dict[CodeType, None] = field(default_factory=dict)
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
-        """Note the function that is entered; `sys.setprofile` calls this."""
+        """Record the function that is entered; `sys.setprofile` calls this."""
         code = frame.f_code
         if event != "call" or not code.co_flags & CO_OPTIMIZED:  # the body of a class or module
             return
@@ -80,7 +80,7 @@ class Walk:
 
     @property
     def files(self) -> dict[str, int]:
-        """The files by their paths, each with how many of its functions were entered."""
+        """The number of functions entered in each file."""
         files: dict[str, int] = {}
         for code in self._functions():
             path = code.co_filename.removeprefix(f"{ROOT}/")
@@ -89,29 +89,29 @@ class Walk:
 
     @property
     def functions(self) -> int:
-        """The number of functions and methods; lambdas and comprehensions belong to the function around them."""
+        """The number of functions and methods; lambdas and comprehensions belong to their enclosing function."""
         return len(list(self._functions()))
 
     @property
     def classes(self) -> list[str]:
-        """The classes of which a method was entered: a file and a name each."""
-        found = {}
+        """The classes with a method that was entered, each with its file."""
+        names = {}
         for code in self._functions():
             name = methods(code.co_filename).get((code.co_name, code.co_firstlineno))
             if name is not None:
-                found[f"{code.co_filename.removeprefix(f'{ROOT}/')}: {name}"] = None
-        return list(found)
+                names[f"{code.co_filename.removeprefix(f'{ROOT}/')}: {name}"] = None
+        return list(names)
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """The functions in order, each as its module and its name with that of its class."""
-        found = []
+        """The module and qualified name of each function in order."""
+        names = []
         for code in self._functions():
             path = Path(code.co_filename).relative_to(PRODUCT).with_suffix("")
             method_of = methods(code.co_filename).get((code.co_name, code.co_firstlineno))
             name = code.co_name if method_of is None else f"{method_of}.{code.co_name}"
-            found.append((".".join(path.parts), name))
-        return found
+            names.append((".".join(path.parts), name))
+        return names
 
     def _functions(self) -> Iterator[CodeType]:
         return (code for code in self.codes if not code.co_name.startswith("<"))
@@ -124,7 +124,7 @@ class Walk:
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Return whether a function is called while a module is imported."""
+    """Return whether a function is called during an import."""
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True
@@ -133,7 +133,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def followed(call: Callable[[], None]) -> Walk:
-    """Return what a call enters, made in an empty folder and without a word."""
+    """Return the walk of a call, which is made in an empty folder without output."""
     walk, before = Walk(), Path.cwd()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         os.chdir(folder)
@@ -147,7 +147,7 @@ def followed(call: Callable[[], None]) -> Walk:
 
 
 def main(arguments: list[str]) -> None:
-    """Print the walks that are named, or all."""
+    """Print the named walks, or all."""
     for name in arguments or WALKS:
         print(f"{name}: {followed(WALKS[name])}")
 

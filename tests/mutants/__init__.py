@@ -1,1 +1,1 @@
-"""Small faults, put into a copy of the project one at a time, and the tests that should notice them."""
+"""Mutation tests: small faults in a copy of the project, one at a time, and the tests that should detect them."""

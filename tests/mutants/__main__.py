@@ -1,10 +1,11 @@
-"""Put each fault of `faults.yaml` into a copy of the project, and say which of them no test notices.
+"""Insert each fault of `faults.yaml` into a copy of the project, and print the faults that no test detects.
 
-``python -m tests.mutants`` tries all of them, ``python -m tests.mutants reward envs`` those of files with such a word
-in their path. The status is 1 if a fault survives, if its tests do not end, or if its line is no longer in the file.
+``python -m tests.mutants`` tries all of them; ``python -m tests.mutants reward envs`` tries those in files with one of
+these words in their path. The exit status is 1 if a fault survives, if its tests do not end, or if its text is no
+longer in the file.
 
-The list holds faults that were noticed once, so that they are noticed for ever: it says nothing of those that are not
-in it. ``python -m tests.mutants --power FILE`` measures that, with faults that nobody wrote a test for (`power`).
+The list is a regression test: it contains faults that were detected once. ``python -m tests.mutants --power FILE``
+estimates the share of new faults that the tests detect (`power`).
 """
 
 import os
@@ -24,7 +25,7 @@ SECONDS = 600
 
 
 def main(words: list[str]) -> int:
-    """Try the chosen faults; print one line for each."""
+    """Try the selected faults; print a line for each."""
     if words[:1] == ["--power"]:
         return power(words[1:])
     faults = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
@@ -36,7 +37,7 @@ def main(words: list[str]) -> int:
         named = dict.fromkeys(name for path in chosen for fault in faults[path] for name in fault["tests"].split())
         status = status_of(copy, [file for name in named for file in files_of(copy, name)])
         if status != 0:
-            print(f"without a fault the tests {'do not end' if status is None else 'fail'}; mend them first")
+            print(f"without a fault the tests {'do not end' if status is None else 'fail'}; fix them first")
             return 1
         for path in chosen:
             for fault in faults[path]:
@@ -48,7 +49,7 @@ def main(words: list[str]) -> int:
 
 
 def tried(copy: Path, path: str, fault: dict[str, str]) -> str:
-    """Return whether a fault of a file was noticed, and leave the copy as it was."""
+    """Return the outcome of a fault, and restore the copy."""
     file, tests = copy / path, fault["tests"].split()
     whole = file.read_text(encoding="utf-8")
     if whole.count(fault["was"]) != 1:
@@ -65,12 +66,12 @@ def tried(copy: Path, path: str, fault: dict[str, str]) -> str:
 
 
 def files_of(copy: Path, name: str) -> list[Path]:
-    """Return the files of tests with this name."""
+    """Return the test files with this name."""
     return sorted((copy / "tests").rglob(f"test_{name}.py"))
 
 
 def status_of(copy: Path, files: list[Path]) -> int | None:
-    """Return the exit status of the tests of `make test` in these files; None if they do not end."""
+    """Run the tests of `make test` in these files; return the exit status, None if they do not end."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", FAST]
     command += ["--hypothesis-profile=mutants", *map(str, files)]
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}

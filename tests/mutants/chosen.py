@@ -1,7 +1,7 @@
-"""A plugin for pytest: run the tests of a list, in its order, until one fails or the time is over.
+"""A pytest plugin that runs a list of tests in order until one fails or the time is over.
 
-``CHOSEN`` is the path of a JSON object: ``tests``, ``seconds`` of the processor, and ``out``, where the name of the
-test that failed is written, or ``time`` if the time was over first.
+``CHOSEN`` is the path of a JSON object with ``tests``, processor ``seconds``, and ``out``, the file for the name of the
+test that failed, or ``time`` if the time was over first.
 """
 
 import json
@@ -14,19 +14,19 @@ BEGAN = time.process_time()
 
 
 def pytest_collection_modifyitems(items):
-    """Leave out all other tests."""
+    """Select and order the tests of the list."""
     place = {name: index for index, name in enumerate(CHOSEN["tests"])}
     items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
 
 
 def pytest_runtest_setup(item):
-    """Stop where the time is over."""
+    """Stop the session when the time is over."""
     if time.process_time() - BEGAN > CHOSEN["seconds"]:
         item.session.shouldstop = "the time is over"
         Path(CHOSEN["out"]).write_text("time", encoding="utf-8")
 
 
 def pytest_runtest_logreport(report):
-    """Say which test noticed the fault."""
+    """Write the name of the test that detected the fault."""
     if report.failed:
         Path(CHOSEN["out"]).write_text(report.nodeid, encoding="utf-8")

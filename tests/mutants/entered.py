@@ -1,8 +1,8 @@
-"""A plugin for pytest: which lines of the project each test enters, in its subprocesses too.
+"""A pytest plugin that records the lines of the project that each test executes, also in subprocesses.
 
-``python -m tests.mutants --power`` loads it. A test enters what its fixtures enter. A subprocess knows its test from
-the variable that pytest sets, and starts recording because a folder with this file as ``sitecustomize.py`` is on its
-path. Nothing outside Python's own library is imported here.
+``python -m tests.mutants --power`` loads it. The lines of a fixture count for its tests. A subprocess knows its test
+from a variable that pytest sets, and starts recording because a folder with this file as ``sitecustomize.py`` is on its
+path. Only the standard library is imported here.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from pathlib import Path
 ROOT = os.environ.get("ENTERED_ROOT", "")
 OUT = os.environ.get("ENTERED_OUT", "")
 CALLS = 200
-"""Of one function within a test that are followed line by line; a function that runs often runs through its lines."""
+"""The number of calls of a function within a test that are traced line by line; further calls add few lines."""
 
 lines: dict = {}
-"""The lines entered in the current stretch, by file."""
+"""The lines executed in the current interval, by file."""
 calls: dict = {}
 files: dict = {}
 
 
 def traced(frame, event, argument):
-    """Follow a call into the project; all else is left alone."""
+    """Trace calls of the project's functions; ignore others."""
     code = frame.f_code
     file = files.get(code.co_filename, 0)
     if file == 0:
@@ -48,7 +48,7 @@ def traced(frame, event, argument):
 
 
 def _of_project(name):
-    """Return the path of a file within the project, links followed; None for tests and for everything else."""
+    """Return the real path of a file of the product, relative to the project; None for other files."""
     real = os.path.realpath(name)
     if not real.startswith(ROOT + os.sep):
         return None
@@ -57,47 +57,49 @@ def _of_project(name):
 
 
 def begin():
-    """Follow all threads from here on."""
+    """Start tracing in all threads."""
     threading.settrace(traced)
     sys.settrace(traced)
 
 
 def taken():
-    """Return the lines entered since the last time, and forget them."""
-    found = {file: sorted(numbers) for file, numbers in lines.items()}
+    """Return and clear the lines executed since the last call."""
+    executed = {file: sorted(numbers) for file, numbers in lines.items()}
     lines.clear()
     calls.clear()
-    return found
+    return executed
 
 
 # ------------------------------------------------------------------------------------------------- in a subprocess
 
 
-class _Told(set):
-    """Lines of a file, each written at once when it is new, as a subprocess can be killed at any time."""
+class _WrittenLines(set):
+    """Lines of a file, which are written at once, because a subprocess can be killed at any time."""
 
     def __init__(self, file):
         super().__init__()
         self.file = file
 
     def add(self, number):
-        """Write the line, with the test that the process belongs to."""
+        """Write a new line with the test of the process."""
         if number not in self:
             super().add(number)
             test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
             os.write(_records(), (json.dumps([test, self.file, number]) + "\n").encode())
 
 
-class _ToldLines(dict):
+class _WrittenFiles(dict):
+    """The written lines of each file."""
+
     def setdefault(self, file, default=None):
-        """Return the lines of a file, which are written."""
+        """Return the written lines of a file."""
         if file not in self:
-            self[file] = _Told(file)
+            self[file] = _WrittenLines(file)
         return self[file]
 
 
 def _records():
-    """Return the file of this process."""
+    """Return the descriptor of this process's file of records."""
     if os.getpid() not in records:
         name = Path(OUT, f"{uuid.uuid4().hex}.jsonl")
         records[os.getpid()] = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -105,9 +107,9 @@ def _records():
 
 
 def _forked():
-    """Record a child that was forked: its parent keeps what was entered before."""
+    """Start new records in a forked child; the lines so far belong to its parent."""
     global lines
-    lines = _ToldLines()
+    lines = _WrittenFiles()
     calls.clear()
 
 
@@ -115,7 +117,7 @@ records: dict = {}
 parent = os.environ.get("ENTERED_PARENT")
 if OUT and ROOT and parent:
     if parent != str(os.getpid()):
-        lines = _ToldLines()
+        lines = _WrittenFiles()
         begin()
     os.register_at_fork(after_in_child=_forked)
 
@@ -130,7 +132,7 @@ if "pytest" in sys.modules:
     import pytest
 
     def pytest_configure(config):
-        """Begin to record, here and in subprocesses."""
+        """Prepare recording in this process and in subprocesses."""
         os.environ["ENTERED_PARENT"] = str(os.getpid())
         folder = Path(OUT, "path")
         folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +142,7 @@ if "pytest" in sys.modules:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(fixturedef, request):
-        """Record what a fixture of more than one test enters, for all tests that use it."""
+        """Record the lines of a shared fixture for all its tests."""
         if fixturedef.scope == "function":
             return (yield)
         before = dict(lines)
@@ -155,7 +157,7 @@ if "pytest" in sys.modules:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(item, nextitem):
-        """Record one test."""
+        """Record the lines of a test."""
         lines.clear()
         calls.clear()
         began = time.perf_counter()
@@ -173,12 +175,12 @@ if "pytest" in sys.modules:
             }
 
     def pytest_runtest_logreport(report):
-        """Remember which tests fail without a fault."""
+        """Remember the tests that fail without a fault."""
         if report.failed:
             failed.add(report.nodeid)
 
     def pytest_sessionfinish(session):
-        """Write everything into one file."""
+        """Write all records to one file."""
         for path in Path(OUT).glob("*.jsonl"):
             for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 with contextlib.suppress(ValueError):  # the last line of a process that was killed

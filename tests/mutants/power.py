@@ -1,11 +1,11 @@
-"""Measure what share of faults the fast tests notice: ``python -m tests.mutants --power FILE``.
+"""Measure the share of faults that the fast tests detect: ``python -m tests.mutants --power FILE``.
 
-``FILE`` is a YAML list of faults, each with ``room``, ``path``, ``was`` (which stands in the file once), ``is``, and a
-line ``why``. One run of the fast tests records which lines each of them enters (`entered`); that takes a while. A fault
-is then put into a copy of the project, and the tests that enter its lines run, the quickest files first. One that is
-entered by none survives, and so does one whose tests have not failed after `SECONDS` of the processor.
+``FILE`` is a YAML list of faults, each with ``room``, ``path``, ``was`` (a text that occurs once in the file), ``is``,
+and a line ``why``. A first run of the fast tests records the lines that each test executes (`entered`); it takes a
+while. Then each fault is inserted into a copy of the project, and the tests that execute its lines run, the fastest
+files first. A fault survives if no test executes it, or if no test fails within `SECONDS` of processor time.
 
-``--in FOLDER`` keeps the copy and the record there, and uses them if they are there already.
+``--in FOLDER`` stores the copy and the record in a folder, and reuses them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import yaml
 PROJECT = Path(__file__).resolve().parents[2]
 FAST = "not slow and not gpu and not benchmark"
 SECONDS, SECONDS_BESIDE, SECONDS_TO_HANG = 150.0, 20.0, 900.0
-"""For the tests of a fault; for the others of their files; and, of the clock, until a test is said not to end."""
+"""Limits for the tests of a fault, for other tests in their files, and (wall clock) for a test that hangs."""
 LIBRARIES = (
     "torch",
     "torchrl.envs",
@@ -40,22 +40,22 @@ LIBRARIES = (
     "hypothesis",
     "hydra",
 )
-"""What is imported once, for all faults."""
+"""Libraries that are imported once for all faults."""
 
 
 def main(words: list[str]) -> int:
-    """Measure the faults of a file; print one line for each, and the shares of the rooms."""
-    kept = Path(words[words.index("--in") + 1]) if "--in" in words else None
-    if kept is not None:
+    """Measure the faults of a file; print a line for each, and the share of each room."""
+    folder = Path(words[words.index("--in") + 1]) if "--in" in words else None
+    if folder is not None:
         del words[words.index("--in") : words.index("--in") + 2]
     faults = yaml.safe_load(Path(words[0]).read_text(encoding="utf-8"))
     faults = [fault for fault in faults if not words[1:] or fault["room"] in words[1:]]
     with contextlib.ExitStack() as stack:
-        if kept is None:
+        if folder is None:
             from tempfile import TemporaryDirectory
 
-            kept = Path(stack.enter_context(TemporaryDirectory()))
-        copy, record = kept / "copy", kept / "entered.json"
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+        copy, record = folder / "copy", folder / "entered.json"
         if not record.exists():
             copied(copy)
             recorded(copy, record)
@@ -63,39 +63,41 @@ def main(words: list[str]) -> int:
         compileall.compile_dir(copy, quiet=1, workers=1)
         for library in LIBRARIES:
             importlib.import_module(library)
-        found = []
+        results = []
         for fault in faults:
-            found.append(tried(copy, kept, fault, tests))
-            outcome, by, seconds = found[-1]
+            results.append(tried(copy, folder, fault, tests))
+            outcome, by, seconds = results[-1]
             print(f"{outcome:8} {fault['room']:13} {fault['path']}: {fault['why']} [{by}, {seconds:.0f} s]", flush=True)
-    return told(faults, [outcome for outcome, *_ in found])
+    return report(faults, [outcome for outcome, *_ in results])
 
 
-def told(faults: list[dict[str, str]], outcomes: list[str]) -> int:
-    """Print the share of each room; return 1 if less than 95 % are noticed, or less than 80 % of a room."""
-    of, noticed = Counter(fault["room"] for fault in faults), Counter[str]()
+def report(faults: list[dict[str, str]], outcomes: list[str]) -> int:
+    """Print the share of each room; return 1 if less than 95 % are detected, or less than 80 % in a room."""
+    total = Counter(fault["room"] for fault in faults)
+    noticed = Counter[str]()
     for fault, outcome in zip(faults, outcomes, strict=True):
         noticed[fault["room"]] += outcome == "noticed"
     print()
-    for room, number in of.items():
+    for room, number in total.items():
         print(f"{room:13} {noticed[room]:3} of {number}")
-    print(f"{'all':13} {noticed.total():3} of {of.total()} ({noticed.total() / max(1, of.total()):.0%})")
-    return int(noticed.total() < 0.95 * of.total() or any(noticed[room] < 0.8 * of[room] for room in of))
+    print(f"{'all':13} {noticed.total():3} of {total.total()} ({noticed.total() / max(1, total.total()):.0%})")
+    is_weak = any(noticed[room] < 0.8 * number for room, number in total.items())
+    return int(is_weak or noticed.total() < 0.95 * total.total())
 
 
 def copied(copy: Path) -> None:
-    """Copy what git has of the project, with changes and new files, as they are here."""
+    """Copy the files of the project that git does not ignore, with uncommitted changes."""
     copy.mkdir(parents=True)
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=PROJECT, check=True, capture_output=True, text=True).stdout.splitlines()
-    there = "\n".join(name for name in names if os.path.lexists(PROJECT / name))
-    subprocess.run(["tar", "-cf", f"{copy}.tar", "-T", "-"], cwd=PROJECT, check=True, input=there, text=True)
+    existing = "\n".join(name for name in names if os.path.lexists(PROJECT / name))
+    subprocess.run(["tar", "-cf", f"{copy}.tar", "-T", "-"], cwd=PROJECT, check=True, input=existing, text=True)
     subprocess.run(["tar", "-xf", f"{copy}.tar", "-C", str(copy)], check=True)
     Path(f"{copy}.tar").unlink()
 
 
 def recorded(copy: Path, record: Path) -> None:
-    """Run the fast tests once, and write which lines each enters."""
+    """Run the fast tests once, and record the lines that each executes."""
     environment = os.environ | {"PYTHONPATH": str(copy), "ENTERED_ROOT": str(copy), "ENTERED_OUT": str(record.parent)}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "tests.mutants.entered"]
     subprocess.run([*command, "-m", FAST], cwd=copy, env=environment, check=False)
@@ -105,14 +107,14 @@ def recorded(copy: Path, record: Path) -> None:
 
 
 def tried(copy: Path, folder: Path, fault: dict[str, str], tests: dict[str, Any]) -> tuple[str, str, float]:
-    """Return whether a fault is noticed, by which test, or why not, and the seconds; leave the copy as it was."""
+    """Try a fault, restore the copy, and return the outcome, the detecting test or the reason, and the seconds."""
     file, began = copy / fault["path"], time.monotonic()
     whole, stamp = file.read_text(encoding="utf-8"), file.stat()
     if whole.count(fault["was"]) != 1:
-        return "absent", "its text does not stand in the file once", 0.0
+        return "absent", "its text does not occur once in the file", 0.0
     chosen = that_enter(fault, whole, tests)
     if not chosen:
-        return "SURVIVES", "no fast test enters it", 0.0
+        return "SURVIVES", "no fast test executes it", 0.0
     plan, out = folder / "chosen.json", folder / "outcome.txt"
     plan.write_text(json.dumps({"tests": chosen, "seconds": SECONDS, "out": str(out)}), encoding="utf-8")
     out.unlink(missing_ok=True)
@@ -136,7 +138,7 @@ def tried(copy: Path, folder: Path, fault: dict[str, str], tests: dict[str, Any]
 
 
 def _test(copy: Path, plan: Path, chosen: list[str], folder: Path) -> None:
-    """Run the chosen tests, in a process of their own."""
+    """Run the chosen tests in this process, which ends with them."""
     import pytest
 
     output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -154,20 +156,20 @@ def _test(copy: Path, plan: Path, chosen: list[str], folder: Path) -> None:
 
 
 def that_enter(fault: dict[str, str], whole: str, tests: dict[str, Any]) -> list[str]:
-    """Return the tests that enter the statement of a fault, then those that enter its function; the quickest first.
+    """Return the tests that execute the statement of a fault, then those that execute its function, the fastest first.
 
-    The others of their files follow, as what a test computes may be kept for those after it.
+    Other tests in the same files follow, because tests may share cached results.
     """
     path = fault["path"]
     first = whole[: whole.index(fault["was"])].count("\n") + 1
     statement, function = place_of(ast.parse(whole), first, first + fault["was"].rstrip("\n").count("\n"))
     lines = {name: {*of["lines"].get(path, ())} for name, of in tests.items()}
-    if function is None:  # what is done when the module is imported
+    if function is None:  # executed during the import of the module
         importing = importers(fault["path"])
         chosen = [[name for name, of in tests.items() if of["lines"].keys() & importing]]
     else:
-        chosen = [[name for name in tests if lines[name] & {*each}] for each in (statement, function)]
-    ordered = list(dict.fromkeys(name for each in chosen for name in in_order(each, tests)))
+        chosen = [[name for name in tests if lines[name] & {*numbers}] for numbers in (statement, function)]
+    ordered = list(dict.fromkeys(name for names in chosen for name in in_order(names, tests)))
     modules, beside, seconds = {name.partition("::")[0] for name in ordered}, [], 0.0
     for name in in_order([name for name in tests if name not in ordered], tests):
         if name.partition("::")[0] in modules and seconds + tests[name]["seconds"] < SECONDS_BESIDE:
@@ -177,19 +179,19 @@ def that_enter(fault: dict[str, str], whole: str, tests: dict[str, Any]) -> list
 
 
 def in_order(names: list[str], tests: dict[str, Any]) -> list[str]:
-    """Return tests file by file, the files with the quickest tests first."""
+    """Return tests file by file, the files with the fastest tests first."""
     by_file: dict[str, list[str]] = {}
     for name in names:
         by_file.setdefault(name.partition("::")[0], []).append(name)
 
-    def mean(several: list[str]) -> float:
-        return sum(tests[name]["seconds"] for name in several) / len(several)
+    def mean(in_file: list[str]) -> float:
+        return sum(tests[name]["seconds"] for name in in_file) / len(in_file)
 
-    return [name for several in sorted(by_file.values(), key=mean) for name in several]
+    return [name for in_file in sorted(by_file.values(), key=mean) for name in in_file]
 
 
 def place_of(tree: ast.Module, first: int, last: int) -> tuple[range, range | None]:
-    """Return the lines of the innermost statement with these lines, and those of its function, if it is in one."""
+    """Return the lines of the innermost statement with these lines, and of its function, if any."""
     statement, function = range(first, last + 1), None
     for node in ast.walk(tree):  # outer nodes come first
         if not isinstance(node, ast.stmt) or not node.lineno <= first <= (node.end_lineno or 0):
@@ -203,14 +205,14 @@ def place_of(tree: ast.Module, first: int, last: int) -> tuple[range, range | No
 
 
 def importers(path: str) -> set[str]:
-    """Return a file and those that import it."""
+    """Return a file and the files that import it."""
     module = path.removesuffix(".py").replace("/", ".")
     module = module if module.startswith("drest_torch") else f"drest_torch.{module}"
     package, _, name = module.rpartition(".")
-    found = {path}
+    paths = {path}
     for folder in ("drest_torch", "envs", "algos"):
         for file in (PROJECT / folder).rglob("*.py"):
             text = file.read_text(encoding="utf-8")
             if f"{module} import" in text or f"from {package} import {name}" in text:
-                found.add(str(file.relative_to(PROJECT)))
-    return found
+                paths.add(str(file.relative_to(PROJECT)))
+    return paths
