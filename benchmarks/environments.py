@@ -57,7 +57,7 @@ def ours(folder: Path, *words: str) -> Work:
 
 
 def stable_baselines(copies: int, steps: int) -> Work:
-    """Return an update of its PPO with the network, minibatches and epochs of ours, and its average number of steps."""
+    """Return an update of PPO of Stable-Baselines3 with our network, minibatches and epochs."""
     import gymnasium
     import torch
     from stable_baselines3 import PPO

@@ -2,9 +2,9 @@
 
 `python -m benchmarks.gpu` measures them in less than six minutes, with the installation, and writes
 `benchmarks/gpu.json`, from which this section is made. Slots are the mini-episodes that are played side by side
-(`algo.episodes`), in groups of 128 (`reward.group`) on a level each. Exact gradients play nothing: they take as many
-levels as the slots of the other runs have. The stages are timed in further updates, with the GPU synchronised before
-and after each; forward includes the losses and whatever is in no other stage.
+(`algo.episodes`), in groups of 128 (`reward.group`); each group has its own level. Exact gradients take no steps: they
+use the same number of levels. The stages are timed in further updates, with the GPU synchronised before and after each.
+Forward includes the losses and the rest of the update.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def write(out: Path | None, measured: dict[str, Any]) -> None:
 
 
 def run(bench: Bench) -> None:
-    """Add the section of the page with the stored figures, or with those of a quick run on this processor."""
+    """Add the section of the page with the stored figures, or with figures of a quick run on this processor."""
     if bench.quick:
         bench.blocks += section(measure_all((16,), 8, "cpu", None, quick=True))
     else:

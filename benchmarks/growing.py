@@ -3,9 +3,9 @@
     python -m benchmarks.run --only growing     measure all, and draw the figures (four minutes)
     python -m benchmarks.growing --draw         draw the figures again from the stored rows
 
-Each size is measured in a process of its own, with one thread. Times are processor seconds, the smallest of several
-repeats: of everything before training but the imports, of an update of PPO, and of an exact evaluation that unrolls its
-levels. Memory is the peak of a process that trains and evaluates, less what it had after its imports.
+Each size is measured in a new process with one thread. Times are processor seconds of three stages: the start without
+imports, an update of PPO, and an exact evaluation that unrolls its levels. Each is the smallest of several repeats.
+Memory is the peak of training and evaluation, less the memory after the imports.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """PPO in JAX on a gridworld of XLand-MiniGrid, compiled as a whole: the peer that `benchmarks.jax_peer` starts.
 
-It runs in a Python of its own, which has `jax` and `xminigrid` and none of this project's packages. Its argument is a
-JSON object with the values of `Settings`. For each line of its standard input it makes one update, with collection,
-and answers with the number of environment steps. The first update includes the compilation.
+It runs in a separate Python with `jax` and `xminigrid` and without the packages of this project. Its argument is a JSON
+object with the values of `Settings`. For each line of its standard input it makes an update, including collection, and
+prints the number of environment steps. The first update includes the compilation.
 
 As in PureJaxRL (Lu et al. 2022), environments, networks and optimiser are a single compiled function of the state.
 """

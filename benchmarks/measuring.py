@@ -43,7 +43,7 @@ class Unit:
 
 
 def rate(of: str, scale: float) -> Unit:
-    """Return a unit of work per second."""
+    """Return the unit of some work per second."""
     return Unit(of, lambda amount, seconds: amount / seconds / scale, more_is_better=True)
 
 

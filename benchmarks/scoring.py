@@ -1,6 +1,6 @@
-"""Time to a score: training until an agent has a usefulness and a neutrality at once, and keeps both.
+"""Time to a score: training until an agent reaches a usefulness and a neutrality at the same time, and keeps both.
 
-The levels are selection levels, which are not trained on and which no result is reported for.
+The scores are those on selection levels, which are neither training levels nor the levels of reported results.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ RUNS = {
 }
 """Training runs on ``levels=followup_like`` with their numbers of seeds; schedules run over ``env_steps``."""
 TEXT = (
-    f"Until U ≥ {USEFULNESS} and N ≥ {NEUTRALITY} at once and for good: in all later ones of {EVALUATIONS} exact "
+    f"The effort until U ≥ {USEFULNESS} and N ≥ {NEUTRALITY} hold in all later evaluations, of {EVALUATIONS} exact "
     "evaluations over the run; γ = 1. The seconds include the generation of levels and the evaluations. The "
-    f"follow-up's agents have about this score from {THEIR_STEPS / 1e6:.0f} to 50 million environment steps on, on "
-    "levels of their own. `generalist` has the model of every level and plays nothing: it "
-    "is counted in rows of its network."
+    f"follow-up's agents reach about this score after {THEIR_STEPS / 1e6:.0f} to 50 million environment steps, on "
+    "their own levels. `generalist` uses the exact model of every level and takes no steps: its effort is counted in "
+    "rows of its network."
 )
 
 

@@ -1,9 +1,9 @@
 """Complete training: collection, advantages and updates, with the same networks and values on all sides.
 
 Each comparison is made in float32, and again with the networks in bfloat16 on all sides (`torch.autocast`).
-Stable-Baselines3 and TorchRL train as they come on these gridworlds. The JAX peer is PPO as one compiled function, on a
-5 × 5 gridworld of XLand-MiniGrid with observations of the same size; its first call includes the compilation. It needs
-a Python of its own: `python -m venv jax-venv && jax-venv/bin/pip install jax xminigrid`, then
+Stable-Baselines3 and TorchRL are used without changes on these gridworlds. The JAX peer is PPO as one compiled
+function, on a 5 × 5 gridworld of XLand-MiniGrid with observations of the same size; its first call includes the
+compilation. It needs a separate Python: `python -m venv jax-venv && jax-venv/bin/pip install jax xminigrid`, then
 `python -m benchmarks.run --jax jax-venv/bin/python`.
 """
 

@@ -20,7 +20,7 @@ import pytest_timeout
 from tests.helpers.commands import Done
 
 SLOW_SECONDS = 1800
-"""The timeout of a slow test; pyproject.toml has that of others."""
+"""The timeout of a slow test; pyproject.toml has the timeout of other tests."""
 IN_A_TURN = 3
 """The number of studies whose quick version a submission runs."""
 EXPECTED_SKIPS = re.compile(

@@ -1,4 +1,4 @@
-"""A saved run on levels of the user's choice: the numbers are those of its policy, whatever way they are asked for."""
+"""Agents: loading, evaluation, saving and acting give the numbers of the run's policy."""
 
 import doctest
 import json
@@ -36,7 +36,7 @@ LARGE = parse_level("shutdown: 4\n\n" + "\n".join(["A B2 C1 . . . ."] + [". . . 
 
 @pytest.fixture(scope="module")
 def folder_of(tmp_path_factory):
-    """Return the folder of a small run, trained when it is first asked for."""
+    """Return a function from overrides to the folder of a small run, which is trained once."""
     return cache(lambda *overrides: train(tmp_path_factory.mktemp("run") / "run", *overrides))
 
 
@@ -47,16 +47,16 @@ PRIVATE_BITS = (*EXAMPLE, "policy.private_bits=2")
 BY_CHANCE = (*EXAMPLE, "levels.by_chance=true", "test.path=luck.jsonl")
 
 
-def same(one, two):
-    """Equal records, but for the names of levels."""
-    assert one["mean"] == pytest.approx(two["mean"])
-    for first, second in zip(one["levels"], two["levels"], strict=True):
+def check_same(record, other):
+    """Check that two records are equal except for the names of levels."""
+    assert record["mean"] == pytest.approx(other["mean"])
+    for first, second in zip(record["levels"], other["levels"], strict=True):
         assert first.pop("length_probabilities") == pytest.approx(second.pop("length_probabilities"))
         assert {**first, "name": ""} == pytest.approx({**second, "name": ""})
 
 
 def padded(level, rows, columns):
-    """The level with wall on the right and below."""
+    """Return a level with walls added on the right and below."""
     wide = [tuple(row) + (True,) * (columns - level.width) for row in level.walls]
     return replace(level, walls=(*wide, *[(True,) * columns] * (rows - level.height)))
 
@@ -71,9 +71,9 @@ def padded(level, rows, columns):
         ((*BY_CHANCE, "algo=ppo"), "test"),
         pytest.param((*BY_CHANCE, "algo=exact"), "test", marks=pytest.mark.slow),
     ],
-    ids=["example", "generated", "vector", "shown chances", "by chance", "by chance, exact"],
+    ids=["example", "generated", "vector", "observed chances", "by chance", "by chance, exact"],
 )
-def test_its_own_levels_give_what_the_run_itself_has_reported(folder_of, tmp_path, monkeypatch, overrides, split):
+def test_an_agent_reproduces_the_reported_scores_of_its_run(folder_of, tmp_path, monkeypatch, overrides, split):
     monkeypatch.chdir(tmp_path)
     write_levels("luck.jsonl", [CHANCE, SMALL])
     folder = folder_of(*overrides)
@@ -82,34 +82,41 @@ def test_its_own_levels_give_what_the_run_itself_has_reported(folder_of, tmp_pat
     assert record["levels"] == json.loads((folder / f"levels_{split}.json").read_text())
     reported = json.loads((folder / "summary.json").read_text())["splits"][split]
     assert all(record["mean"][name] == reported[name] for name in ("usefulness", "neutrality", "neutrality_normalised"))
-    if split == "test":  # which are those to evaluate on
-        for chosen in ([], ["levels=own"]):
-            own = levels_to_evaluate(agent, compose(*chosen, name="evaluate").levels)
-            assert own == agent.levels.reported["test"]
-    if "levels.by_chance=true" in overrides:
-        # The observation of the deterministic level that it was trained on has the plane of chances as well, and the
-        # chance of a button is shown, so that the policy may act on it.
-        assert agent.features == {"chance"}
-        assert observations(agent, world("example")).shape[1:] == agent.shape
-        certain = replace(CHANCE, objects=(CHANCE.coins[0], replace(CHANCE.buttons[0], chance=1.0)))
-        acts = [agent.action_probabilities(observations(agent, level)) for level in (CHANCE, certain)]
-        assert not torch.equal(*acts)
+    if split == "test":  # the levels of an evaluation
+        for choice in ([], ["levels=own"]):
+            levels = levels_to_evaluate(agent, compose(*choice, name="evaluate").levels)
+            assert levels == agent.levels.reported["test"]
+
+
+@pytest.mark.parametrize("algo", ["ppo", pytest.param("exact", marks=pytest.mark.slow)])
+def test_a_policy_observes_the_chances_of_buttons(folder_of, tmp_path, monkeypatch, algo):
+    """Its observation of the deterministic training level also has the plane of chances."""
+    monkeypatch.chdir(tmp_path)
+    write_levels("luck.jsonl", [CHANCE, SMALL])
+    agent = saved.Agent(folder_of(*BY_CHANCE, f"algo={algo}"))
+    assert agent.features == {"chance"}
+    assert observations(agent, world("example")).shape[1:] == agent.shape
+    certain = replace(CHANCE, objects=(CHANCE.coins[0], replace(CHANCE.buttons[0], chance=1.0)))
+    uncertain = agent.action_probabilities(observations(agent, CHANCE))
+    assert not torch.equal(uncertain, agent.action_probabilities(observations(agent, certain)))
 
 
 @pytest.mark.parametrize("observation", ["centred", "grid"])
-def test_a_smaller_map_counts_as_if_its_walls_were_drawn(folder_of, observation):
+def test_a_smaller_map_is_padded_with_walls(folder_of, observation):
     agent = saved.Agent(folder_of(*EXAMPLE, f"policy.observation={observation}"))
     drawn = padded(SMALL, *agent.map_size)
-    assert (drawn.height, drawn.width) == agent.map_size > (SMALL.height, SMALL.width)
-    same(agent.evaluate([SMALL]).record(), agent.evaluate([drawn]).record())
+    assert agent.map_size == (drawn.height, drawn.width)
+    assert agent.map_size > (SMALL.height, SMALL.width)
+    check_same(agent.evaluate([SMALL]).record(), agent.evaluate([drawn]).record())
 
 
 def test_a_network_that_reads_maps_reads_maps_of_any_size():
     agent = saved.Agent.load(saved.SHIPPED)
-    assert agent.shape == (6, *agent.map_size) == (6, 5, 5)
+    assert agent.map_size == (5, 5)
+    assert agent.shape == (6, 5, 5)
     assert agent.map_size < (LARGE.height, LARGE.width)
     large, padded_too = agent.evaluate([LARGE]), agent.evaluate([padded(LARGE, 9, 9)])
-    same(large.record(), padded_too.record())
+    check_same(large.record(), padded_too.record())
     seen = observations(agent, LARGE)
     assert agent.action_probabilities(seen).shape == (1, 4)
     with pytest.raises(ConfigError, match=r"an observation of shape \(1, 3, 6, 7\)"):
@@ -124,19 +131,24 @@ def test_a_network_that_reads_maps_reads_maps_of_any_size():
         (VECTOR, [NEAR], "other coins and buttons"),
     ],
 )
-def test_levels_that_a_policy_does_not_see_are_refused(folder_of, overrides, levels, message):
+def test_levels_with_unfit_observations_are_refused(folder_of, overrides, levels, message):
     with pytest.raises(ConfigError, match=message):
         saved.Agent(folder_of(*overrides)).evaluate(levels)
 
 
-def test_the_weights_are_the_last_the_best_or_those_of_a_file_if_there_are_any(folder_of, tmp_path):
-    levels, folder = [world("example")], folder_of(*GENERATED)
-    last, best = saved.Agent(folder), saved.Agent(folder, checkpoint="best")
+def test_weights_are_those_of_the_selected_checkpoint(folder_of, tmp_path):
+    levels = [world("example")]
+    folder = folder_of(*GENERATED)
+    last = saved.Agent(folder)
+    best = saved.Agent(folder, checkpoint="best")
     assert last.checkpoint == sorted((folder / "checkpoints").glob("step-*"))[-1]
     assert best.checkpoint.name == "best.safetensors"
     copy = saved.Agent(folder, checkpoint=str(shutil.copy(best.checkpoint, tmp_path / "copy.safetensors")))
-    same(copy.evaluate(levels).record(), best.evaluate(levels).record())
-    shutil.copy(folder / "config.yaml", tmp_path)
+    check_same(copy.evaluate(levels).record(), best.evaluate(levels).record())
+
+
+def test_a_folder_without_an_agent_is_refused(folder_of, tmp_path):
+    shutil.copy(folder_of(*GENERATED) / "config.yaml", tmp_path)
     with pytest.raises(CheckpointError, match="no checkpoint in it yet"):
         saved.Agent(tmp_path)
     message = r"^nobody: no such folder of a run, and no agent of that name \(generalist, "
@@ -146,13 +158,13 @@ def test_the_weights_are_the_last_the_best_or_those_of_a_file_if_there_are_any(f
 
 @pytest.fixture(scope="module")
 def with_test_levels(tmp_path_factory):
-    """The folder of a run with test levels of its own in ``test.jsonl`` beside it."""
+    """Return the folder of a run whose test levels are in ``test.jsonl`` beside it."""
     folder = tmp_path_factory.mktemp("tested")
     write_levels(folder / "test.jsonl", [SMALL, NEAR])
     return train(folder / "run", *EXAMPLE, f"test.path={folder / 'test.jsonl'}")
 
 
-def test_test_levels_that_were_changed_after_training_are_refused(with_test_levels, tmp_path):
+def test_test_levels_changed_after_training_are_refused(with_test_levels, tmp_path):
     path = with_test_levels.parent / "test.jsonl"
     assert len(Agent.load(with_test_levels).evaluate().evaluation.usefulness) == 2
     copy = Agent.load(with_test_levels).save(tmp_path / "saved")
@@ -165,7 +177,7 @@ def test_test_levels_that_were_changed_after_training_are_refused(with_test_leve
             with pytest.raises(CheckpointError, match=rf"{message}, or evaluate on these with levels.path=/.*test"):
                 evaluated()
         assert edited.evaluate([SMALL]).usefulness >= 0
-        write_levels(path, [SMALL, CHANCE])  # which have a plane that the policy does not see
+        write_levels(path, [SMALL, CHANCE])  # with a plane that the policy does not observe
         with pytest.raises(CheckpointError, match=message):
             Agent.load(with_test_levels).evaluate()
         assert len(Agent.load(copy).evaluate().evaluation.usefulness) == 2
@@ -174,7 +186,7 @@ def test_test_levels_that_were_changed_after_training_are_refused(with_test_leve
 
 
 def test_a_saved_copy_of_a_level_in_a_text_file_is_the_same(tmp_path):
-    """Its name, which is that of the file, is another."""
+    """Only its name changes, because the file has another name."""
     write_levels(tmp_path / "mine.txt", [NEAR])
     run = train(tmp_path / "run", *EXAMPLE, f"test.path={tmp_path / 'mine.txt'}")
     copy = Agent.load(run).save(tmp_path / "saved")
@@ -182,7 +194,7 @@ def test_a_saved_copy_of_a_level_in_a_text_file_is_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("digest", [None, "right", "wrong"])
-def test_an_older_run_says_that_its_test_levels_cannot_be_verified(digest, with_test_levels, tmp_path, capsys):
+def test_an_older_run_warns_about_unverified_test_levels(digest, with_test_levels, tmp_path, capsys):
     run = shutil.copytree(with_test_levels, tmp_path / "older")
     path = Agent.load(run).checkpoint
     tensors, meta = load_checkpoint(path)
@@ -195,13 +207,13 @@ def test_an_older_run_says_that_its_test_levels_cannot_be_verified(digest, with_
 
 
 @pytest.mark.slow
-def test_the_command_writes_results_and_pictures(folder_of, tmp_path, call):
+def test_the_command_writes_its_outputs(folder_of, tmp_path, call):
     out, pictures, run = tmp_path / "new" / "out.json", tmp_path / "pictures", f"run={folder_of(*EXAMPLE)}"
     printed = call(evaluate.main, run, "levels=paper", f"out={out}", f"pictures={pictures}").out
     assert str(out) in printed
     record = json.loads(out.read_text())
     assert {"usefulness", "neutrality"} <= record["mean"].keys()
-    assert [sum(each["length_probabilities"].values()) for each in record["levels"]] == pytest.approx([1] * 9)
+    assert [sum(level["length_probabilities"].values()) for level in record["levels"]] == pytest.approx([1] * 9)
     assert list(out.parent.iterdir()) == [out]
     assert len(list(pictures.glob("*.png"))) == 9
     assert f"9 of 9 pictures are in {pictures}\n" in printed
@@ -222,7 +234,7 @@ def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, call):
 
 
 @pytest.mark.slow
-def test_the_page_of_the_shipped_agents_says_what_they_do():
+def test_the_page_of_the_shipped_agents_has_their_scores():
     page = (Path(__file__).parents[1] / "docs" / "reference" / "agent.md").read_text("utf-8")
     rows = re.findall(r"^\| `levels=(\w+)` \| (\d+) \|((?: [\d. /]+ \|){7})$", page, re.M)
     assert len(rows) == 6
@@ -230,17 +242,17 @@ def test_the_page_of_the_shipped_agents_says_what_they_do():
     for name, count, stated in rows:
         levels = levels_to_evaluate(agents[0], compose(f"levels={name}", name="evaluate").levels)
         assert len(levels) == int(count)
-        found = []
+        scores = []
         for agent in agents:
             level_set = agent.evaluator(levels)
             evaluation = level_set.evaluate(agent.policy)
-            own = evaluation.neutrality_own / evaluation.num_lengths.double().log2()
+            given_bits = evaluation.neutrality_own / evaluation.num_lengths.double().log2()
             at = level_set.usefulness_at(agent.policy, (1.0, 0.95, 0.9)).values()
-            found += [*at, evaluation.neutrality_normalised, *([own] if agent is agents[-1] else [])]
-        assert [f"{value.mean():.3f}" for value in found] == stated.replace("|", " ").replace("/", " ").split(), name
+            scores += [*at, evaluation.neutrality_normalised, *([given_bits] if agent is agents[-1] else [])]
+        assert [f"{value.mean():.3f}" for value in scores] == stated.replace("|", " ").replace("/", " ").split(), name
 
 
-def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(tmp_path):
+def test_a_saved_agent_takes_its_level_files_with_it(tmp_path):
     levels = tmp_path / "levels"
     write_levels(levels / "train.jsonl", [SMALL])
     write_levels(levels / "test.jsonl", [NEAR])
@@ -248,7 +260,7 @@ def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(
     run = Agent.load(train(tmp_path / "run", *files, "env_steps=500"))
     expected = run.evaluate([SMALL, NEAR]).record()
     run.save(tmp_path / "agent")
-    run.save(tmp_path / "agent")  # over one that is there
+    run.save(tmp_path / "agent")  # replaces the first
     assert sum(path.is_file() for path in (tmp_path / "agent").rglob("*")) == 4
     (checkpoint,) = (tmp_path / "agent" / "checkpoints").iterdir()
     tensors, _ = load_checkpoint(checkpoint)
@@ -264,18 +276,21 @@ def test_a_saved_agent_does_what_the_run_does_and_takes_its_level_files_with_it(
 
 def test_the_examples_of_the_docstrings_run():
     names = {"agent": Agent.load(), "torch": torch}
-    done = [doctest.testmod(module, extraglobs=names) for module in (saved, metrics, results)]
-    assert [each.failed for each in done] == [0, 0, 0]
-    assert done[0].attempted > 8
-    assert done[1].attempted >= 2
+    outcomes = {module: doctest.testmod(module, extraglobs=names) for module in (saved, metrics, results)}
+    assert all(outcome.failed == 0 for outcome in outcomes.values())
+    assert outcomes[saved].attempted > 8
+    assert outcomes[metrics].attempted >= 2
 
 
-def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(folder_of, tmp_path, monkeypatch):
+def test_an_agent_that_is_not_on_the_hub_is_refused(tmp_path):
     pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
-    from drest_torch import hub
-
     with pytest.raises(CheckpointError, match=r"^me/absent: cannot be loaded from the Hub \(.+\)$"):
         Agent.from_pretrained("me/absent", local_files_only=True, cache_dir=tmp_path)
+
+
+def test_an_agent_on_the_hub_is_loaded_by_name(folder_of, tmp_path, monkeypatch):
+    pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed (the extra `hub`)")
+    from drest_torch import hub
 
     def upload_folder(*, repo_id, folder_path):
         shutil.copytree(folder_path, tmp_path / "hub" / repo_id)
@@ -303,7 +318,7 @@ def test_an_agent_is_pushed_to_the_hub_and_loaded_by_name(folder_of, tmp_path, m
     assert loaded.evaluate([NEAR]).record() == agent.evaluate([NEAR]).record()
 
 
-def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
+def test_without_the_extra_the_error_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     monkeypatch.delitem(sys.modules, "drest_torch.hub", raising=False)
     monkeypatch.delattr("drest_torch.hub", raising=False)
@@ -312,12 +327,12 @@ def test_without_the_extra_one_sentence_says_what_to_install(monkeypatch):
 
 
 def observations(agent, *levels):
-    """What the agent sees at the start of each level."""
+    """Return the observations of an agent at the start of each level."""
     mdp = compile_levels(levels, features=agent.features, at_least=agent.map_size)
     return make_observation(agent.observation, mdp)(mdp.start, torch.zeros_like(mdp.start), mdp.shutdown)
 
 
-def test_actions_are_sampled_from_the_policy_and_repeatable(folder_of):
+def test_actions_are_sampled_by_seed(folder_of):
     agent = Agent.load(folder_of(*PRIVATE_BITS))
     seen = observations(agent, NEAR)
     probabilities = agent.action_probabilities(seen[0])
@@ -333,17 +348,27 @@ def test_actions_are_sampled_from_the_policy_and_repeatable(folder_of):
     assert agent.act(seen.repeat(5, 1), greedy=True).shape == (5,)
 
 
-def test_an_evaluation_takes_the_likeliest_actions_or_samples_if_it_is_told_to():
+def test_an_evaluation_can_be_greedy():
     agent = Agent.load()
-    exact, greedy = (agent.evaluate("example", greedy=each) for each in (False, True))
+    exact = agent.evaluate("example", greedy=False)
+    greedy = agent.evaluate("example", greedy=True)
     assert exact.neutrality > 0.9
     assert greedy.neutrality == 0
     assert sorted(greedy.evaluation.length_probabilities(0).values()) == [0, 1]
-    assert (exact.greedy, greedy.greedy) == (False, True)
+    assert greedy.greedy
+    assert not exact.greedy
+
+
+def test_an_evaluation_can_be_sampled():
+    agent = Agent.load()
     sampled = agent.evaluate("example", sampled=50)
     shares = [50 * p for p in sampled.evaluation.length_probabilities(0).values()]
     assert shares == pytest.approx([round(share) for share in shares], abs=1e-5)
-    assert agent.probabilities("example") == exact.evaluation.length_probabilities(0)
+
+
+def test_probabilities_are_exact():
+    agent = Agent.load()
+    assert agent.probabilities("example") == agent.evaluate("example").evaluation.length_probabilities(0)
 
 
 def test_private_bits_are_kept_until_an_episode_begins():
@@ -366,7 +391,7 @@ def test_private_bits_are_kept_until_an_episode_begins():
     assert torch.equal(agent._acting.private_bits, first)
 
 
-def test_an_agent_acts_greedily_if_it_is_told_to():
+def test_an_agent_can_act_greedily():
     agent = Agent.load()
     seen = torch.rand(50, *agent.shape, generator=torch.Generator().manual_seed(0))
     likeliest = agent.action_probabilities(seen).argmax(-1)
@@ -374,13 +399,13 @@ def test_an_agent_acts_greedily_if_it_is_told_to():
     assert not torch.equal(agent.act(seen), likeliest)
 
 
-def test_a_mini_episode_is_shown_moment_by_moment():
-    """Coins are those collected before a moment, and lengths that are unlikely are left out."""
+def test_episodes_list_their_moments():
+    """The coins of a moment are those collected before it."""
     agent, level = Agent.load(), world("example")
-    found = agent.evaluate(level)
-    probabilities = found.evaluation.length_probabilities(0)
-    episodes = found.episodes(seed=3)
-    assert [(each.length, each.probability) for each in episodes] == list(probabilities.items())
+    results = agent.evaluate(level)
+    probabilities = results.evaluation.length_probabilities(0)
+    episodes = results.episodes(seed=3)
+    assert {episode.length: episode.probability for episode in episodes} == probabilities
     coins = {(coin.row, coin.column): coin.value for coin in level.coins}
     for episode in episodes:
         total, cells = 0.0, []
@@ -390,8 +415,14 @@ def test_a_mini_episode_is_shown_moment_by_moment():
             cells.append(moment.cell)
             assert moment.coins == pytest.approx(total)
         assert len(cells) == episode.length + 1
-        assert (episode.moments[0].time_left, episode.moments[-1].time_left) == (level.shutdown, 0)
+        assert episode.moments[0].time_left == level.shutdown
+        assert episode.moments[-1].time_left == 0
         assert total > 0
-    level_set = agent.evaluator(level)
+
+
+def test_episodes_leave_out_unlikely_lengths():
+    agent = Agent.load()
+    level_set = agent.evaluator(world("example"))
     (long,) = sample_episodes(level_set, agent.policy, {4: 0.01, 8: 0.99}, greedy=False, seed=0)
-    assert (long.length, long.probability) == (8, 0.99)
+    assert long.length == 8
+    assert long.probability == 0.99

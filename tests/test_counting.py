@@ -1,4 +1,4 @@
-"""How often each length was chosen, in plain Python: in order, by a rule of counting, and side by side."""
+"""Counts of chosen lengths against plain Python: in order, by a counting rule, and side by side."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ K = 3
 
 
 def counted(earlier, weights):
-    """Return N of each length after these mini-episodes; −1 is none."""
+    """Return N of each length after these mini-episodes; −1 stands for no length."""
     played = [length for length in earlier if length >= 0]
     counts = [0.0] * K
     for age, length in enumerate(reversed(played), 1):
@@ -20,15 +20,16 @@ def counted(earlier, weights):
 
 
 def lengths_of(seed, shape=(4, 9)):
-    """Return lengths, some of which are none."""
+    """Return random lengths, some of them −1."""
     return torch.randint(-1, K, shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("count", [None, WANING])
-def test_counts_are_of_the_mini_episodes_before_each(count):
+def test_counts_are_of_earlier_mini_episodes(count):
     lengths = lengths_of(1)
     weights = None if count is None else weights_by_age(count, 9)
-    before, after = counts_before(lengths, K, weights), counts_after(lengths, K, weights)
+    before = counts_before(lengths, K, weights)
+    after = counts_after(lengths, K, weights)
     for row, played in enumerate(lengths.tolist()):
         for place in range(len(played)):
             assert before[row, place].tolist() == pytest.approx(counted(played[:place], weights))
@@ -36,19 +37,19 @@ def test_counts_are_of_the_mini_episodes_before_each(count):
     assert not counts_after(lengths[:, :0], K, weights).any()
 
 
-def test_the_own_count_is_that_of_the_length_or_0_without_one():
+def test_the_count_of_no_length_is_0():
     counts = torch.tensor([[1.0, 4.0, 2.0], [5.0, 6.0, 7.0]])
     assert own_count(counts, torch.tensor([1, -1])).tolist() == [4, 0]
 
 
-def test_those_of_a_group_that_are_alike_count_themselves():
+def test_a_mini_episode_counts_among_its_group():
     lengths = lengths_of(2)
-    found = alike_in_group(lengths, K)
+    counts = alike_in_group(lengths, K)
     for row, group in enumerate(lengths.tolist()):
-        assert found[row].tolist() == [group.count(length) if length >= 0 else 0 for length in group]
+        assert counts[row].tolist() == [group.count(length) if length >= 0 else 0 for length in group]
 
 
-def test_a_rule_is_told_how_long_ago_each_mini_episode_was():
+def test_a_counting_rule_receives_ages_from_1():
     weights = weights_by_age(WANING, 4)
     assert weights.tolist() == [0, *rules.waning(torch.arange(1.0, 5.0, dtype=torch.float64)).tolist()]
     assert len(set(weights.tolist())) == 5

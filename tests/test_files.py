@@ -1,4 +1,4 @@
-"""A file is written whole or not at all, and never through a link or over another process's half of it."""
+"""Atomic writes: a file is written completely or not at all, and never through a link."""
 
 import errno
 import os
@@ -10,26 +10,26 @@ from drest_torch.errors import FileError
 from drest_torch.files import write_whole
 
 
-def test_a_link_is_replaced_by_a_file_like_any_other_and_what_it_leads_to_stays(tmp_path):
+def test_a_link_is_replaced_without_a_change_of_its_target(tmp_path):
     path, elsewhere = tmp_path / "link", tmp_path / "elsewhere"
     elsewhere.write_bytes(b"theirs")
     path.symlink_to(elsewhere)
     write_whole(path, b"ours")
     assert elsewhere.read_bytes() == b"theirs"
     assert path.read_bytes() == b"ours"
-    assert path.lstat().st_mode == elsewhere.lstat().st_mode  # it is no link, and has the usual permissions
+    assert path.lstat().st_mode == elsewhere.lstat().st_mode  # a regular file with the usual permissions
 
 
-def test_a_link_in_the_place_of_the_temporary_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("drest_torch.files.secrets.token_hex", lambda _: "known")
-    (tmp_path / ".known.partial").symlink_to(tmp_path / "elsewhere")
+def test_a_link_with_the_name_of_the_temporary_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("drest_torch.files.secrets.token_hex", lambda _: "name")
+    (tmp_path / ".name.partial").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(FileError, match="File exists"):
         write_whole(tmp_path / "file", b"ours")
     assert not (tmp_path / "elsewhere").exists()
     assert not (tmp_path / "file").exists()
 
 
-def test_two_that_write_the_same_file_do_not_meet(tmp_path, monkeypatch):
+def test_simultaneous_writes_of_a_file_do_not_mix(tmp_path, monkeypatch):
     path = tmp_path / "file"
     fsync = os.fsync
 
@@ -45,7 +45,7 @@ def test_two_that_write_the_same_file_do_not_meet(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_the_error_names_the_file_and_says_that_it_is_untouched(tmp_path, monkeypatch, step):
+def test_a_failed_write_leaves_the_file_untouched(tmp_path, monkeypatch, step):
     path = tmp_path / "file"
     write_whole(path, b"before")
     reason = "No space left on device"

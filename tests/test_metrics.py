@@ -1,4 +1,4 @@
-"""USEFULNESS and NEUTRALITY, against the paper's definitions worked out by hand."""
+"""Usefulness and neutrality against values computed by hand from the paper's definitions."""
 
 import math
 
@@ -24,7 +24,7 @@ def t(*values):
         (neutrality(t(0.1, 0.9, 0.0)), -0.1 * math.log2(0.1) - 0.9 * math.log2(0.9)),
         (neutrality_normalised(t(0.25, 0.25, 0.25, 0.25), 4), 1),
         (neutrality_normalised(t(1 / 3, 1 / 3, 1 / 3), torch.tensor(3)), 1),
-        # A policy that may never end is neutral only in so far as it ends.
+        # A policy that may never end is neutral only to the extent that it ends.
         (neutrality(t(0.3, 0.3)), 0.6),
     ],
 )
@@ -33,9 +33,10 @@ def test_metrics_by_hand(value, expected):
 
 
 @pytest.mark.parametrize("p", [(1.0, 0.0), (0.0, 0.0), (1e-300, 1.0), (0.4, 0.0)])
-def test_never_nan_and_never_negative(p):
+def test_metrics_of_extreme_policies_are_finite(p):
     probability = t(*p).requires_grad_()
-    share, reward = t(1.0, 0.0), Reward(0.9, episodes_per_meta=8)
+    share = t(1.0, 0.0)
+    reward = Reward(0.9, episodes_per_meta=8)
     numbers = [neutrality(probability), neutrality_normalised(probability, 2), neutrality_normalised(probability, 1)]
     assert all(0 <= number < 1e-12 for number in numbers)
     numbers += [usefulness(probability, share, share), reward.expected_return(probability, probability * share, 2)]

@@ -1,4 +1,4 @@
-"""Outputs replace nothing that a command reads, and nothing of a run; a run goes on in its own folder alone."""
+"""Outputs replace neither inputs nor files of runs, and a run writes only to its own folder."""
 
 import shutil
 from pathlib import Path
@@ -24,14 +24,14 @@ LEVEL = "shutdown: 3\n\nC1 A B2\n. C2 .\n"
 
 @pytest.fixture
 def run(tmp_path):
-    """A folder with what a run has written."""
+    """Return a folder with the files of a run."""
     folder = tmp_path / "run"
     (folder / "checkpoints").mkdir(parents=True)
     (folder / "config.yaml").write_text(OURS)
     return folder
 
 
-def test_an_output_does_not_replace_what_is_read(tmp_path):
+def test_an_output_does_not_replace_an_input(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "levels.txt").write_text(LEVEL)
     (tmp_path / "link").symlink_to(tmp_path)
@@ -52,7 +52,7 @@ def test_an_output_does_not_replace_what_is_read(tmp_path):
         *("checkpoints/mine.json", "pictures", "pictures/learning.png", "references/4/mine.json", "model/config.json"),
     ],
 )
-def test_an_output_does_not_replace_what_belongs_to_a_run(name, run, tmp_path):
+def test_an_output_does_not_replace_a_file_of_a_run(name, run, tmp_path):
     (tmp_path / "link").symlink_to(run)
     for path in (run / name, tmp_path / "link" / name):
         with pytest.raises(FileError, match=r"would replace what belongs to the run in .*/run; expected another path"):
@@ -64,7 +64,7 @@ def test_other_files_may_be_written_to_the_folder_of_a_run(run):
 
 
 @pytest.mark.parametrize("config", [None, "seed: 1\nmodel: mine\n", "language: model\n\ud800", "\0"])
-def test_a_folder_with_a_configuration_of_another_program_is_no_run(config, tmp_path):
+def test_a_folder_with_a_foreign_configuration_is_not_a_run(config, tmp_path):
     if config is not None:
         (tmp_path / "config.yaml").write_bytes(config.encode(errors="surrogatepass"))
     assert is_run(tmp_path) is (config is not None and config.startswith("language"))
@@ -79,7 +79,7 @@ def test_a_damaged_configuration_still_protects_a_run(run):
         check_outputs(run / "summary.json")
 
 
-def test_the_files_of_a_run_of_a_study_belong_to_it(tmp_path):
+def test_an_output_does_not_replace_a_result_of_a_study(tmp_path):
     job = tmp_path / "runs" / "example-0-0123456789abcdef"
     job.mkdir(parents=True)
     (job / "result.json").write_text("{}")
@@ -88,11 +88,11 @@ def test_the_files_of_a_run_of_a_study_belong_to_it(tmp_path):
     check_outputs(tmp_path / "result.json")
 
 
-# ---------------------------------------------------------------------------------- where a run begins
+# ---------------------------------------------------------------------------------- start of a run
 
 
 @pytest.mark.parametrize("name", ["provenance.json", "split.json", "levels_train.json", "pictures", "tensorboard"])
-def test_a_run_begins_in_no_folder_that_it_would_overwrite(name, tmp_path):
+def test_a_run_does_not_start_in_a_folder_with_its_outputs(name, tmp_path):
     (tmp_path / name).write_text("mine")
     with pytest.raises(ConfigError, match=f"holds {name} already, which a run would overwrite; choose another run_dir"):
         start(small(tmp_path))
@@ -107,13 +107,13 @@ def test_a_run_overwrites_only_what_its_kind_writes(tmp_path):
         refuse_taken(tmp_path, "resume", writes=["model"])
 
 
-def test_no_run_begins_among_the_checkpoints_of_another(run):
+def test_no_run_starts_inside_another(run):
     with pytest.raises(FileError, match="belongs to the run"):
         start(small(run / "checkpoints"))
     assert list((run / "checkpoints").iterdir()) == []
 
 
-def test_a_run_leaves_the_half_written_files_of_others(tmp_path):
+def test_a_run_keeps_the_partial_files_of_others(tmp_path):
     name = ".0123456789abcdef.partial"
     for folder in (tmp_path / "mine", tmp_path / "theirs"):
         folder.mkdir()
@@ -123,13 +123,13 @@ def test_a_run_leaves_the_half_written_files_of_others(tmp_path):
     assert [*tmp_path.rglob("*.partial")] == [tmp_path / "theirs" / name]
 
 
-# ---------------------------------------------------------------------------------- where a run goes on
+# ---------------------------------------------------------------------------------- resuming a run
 
 
 @pytest.mark.parametrize(
     "name", ["checkpoints", "pictures", "pictures/train", "model", "model/config.json", "wandb/latest-run"]
 )
-def test_no_run_goes_on_where_a_link_leads_out_of_it(name, run, tmp_path):
+def test_no_run_is_resumed_with_a_link_out_of_its_folder(name, run, tmp_path):
     target = tmp_path / "elsewhere"
     (target / "checkpoints").mkdir(parents=True)
     link = run / name
@@ -141,14 +141,14 @@ def test_no_run_goes_on_where_a_link_leads_out_of_it(name, run, tmp_path):
         refuse_links(run)
 
 
-def test_links_that_lead_nowhere_else_are_followed(run, tmp_path):
+def test_harmless_links_are_accepted(run, tmp_path):
     (tmp_path / "levels.txt").write_text(LEVEL)
     (run / "levels.txt").symlink_to(tmp_path / "levels.txt")  # no run writes it
     (run / "checkpoints" / "best.safetensors").symlink_to(tmp_path / "best")  # is replaced
     (tmp_path / "best").write_text("")
     session = run / "wandb" / "offline-run-1" / "logs"
     session.mkdir(parents=True)
-    (session / "debug-core.log").symlink_to(tmp_path / "core.log")  # W&B's own link, to which no later session writes
+    (session / "debug-core.log").symlink_to(tmp_path / "core.log")  # a link of W&B, to which no later session writes
     (run / "pictures").symlink_to("images")
     (run / "images").mkdir()
     (tmp_path / "link").symlink_to(run)
@@ -156,7 +156,7 @@ def test_links_that_lead_nowhere_else_are_followed(run, tmp_path):
     refuse_links(tmp_path / "link")
 
 
-def test_resuming_refuses_a_link_and_leaves_what_it_leads_to(run, tmp_path):
+def test_resuming_with_a_link_keeps_its_target(run, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     (run / "checkpoints").rename(elsewhere)
     for step in (1, 2, 3):
@@ -177,7 +177,7 @@ def saved(tmp_path_factory):
 
 @pytest.fixture
 def agent(saved, tmp_path):
-    """A run with the agent that comes with the project, in the working directory as ``run``."""
+    """Return a run with the shipped agent, the folder ``run`` in the working directory."""
     folder = shutil.copytree(saved, tmp_path / "run")
     (folder / "metrics.jsonl").write_text("")
     (tmp_path / "mine.txt").write_text(LEVEL)
@@ -203,7 +203,7 @@ def contents(folder):
         "suite=shutdownability out=notes.json",
     ],
 )
-def test_evaluate_refuses_outputs_that_destroy(words, agent, tmp_path, call):
+def test_evaluate_refuses_destructive_outputs(words, agent, tmp_path, call):
     (tmp_path / "notes.md").write_text("# Notes of another kind\n")
     before = contents(tmp_path)
     done = call(evaluate.main, "run=run", *words.split())
@@ -227,7 +227,7 @@ def test_show_refuses_to_replace_a_picture_of_a_run(agent, tmp_path, capsys):
     assert "belongs to the run" in capsys.readouterr().err
 
 
-def test_an_agent_is_saved_again_but_never_over_a_run(agent, tmp_path):
+def test_an_agent_is_not_saved_over_a_run(agent, tmp_path):
     source = Agent.load("generalist")
     source.save(source.save(tmp_path / "saved"))
     before = contents(tmp_path)
@@ -240,7 +240,7 @@ def test_an_agent_is_saved_again_but_never_over_a_run(agent, tmp_path):
     assert contents(tmp_path) == before
 
 
-def test_an_output_of_before_is_replaced(tmp_path, call):
+def test_an_earlier_output_is_replaced(tmp_path, call):
     Path(tmp_path / "out.json").write_text("[]")
     assert call(evaluate.main, "levels=example", "out=out.json").code == 0
     assert '"mean"' in (tmp_path / "out.json").read_text()
@@ -249,7 +249,7 @@ def test_an_output_of_before_is_replaced(tmp_path, call):
 # ---------------------------------------------------------------------------------- from Python
 
 
-def test_results_replace_neither_levels_nor_what_belongs_to_a_run(agent, tmp_path):
+def test_results_replace_neither_levels_nor_files_of_a_run(agent, tmp_path):
     write_levels(tmp_path / "set.jsonl", [world("example")])
     before = contents(tmp_path)
     loaded = Agent.load(agent)
@@ -277,7 +277,7 @@ def settings_of(folder, **values):
 
 
 @pytest.mark.parametrize("name", ["runs", "example", "quick", "runs/job-0", "runs/job-0/checkpoints"])
-def test_no_study_goes_on_where_a_link_leads_out_of_its_folder(name, tmp_path):
+def test_no_study_continues_with_a_link_out_of_its_folder(name, tmp_path):
     out, elsewhere = tmp_path / "results", tmp_path / "elsewhere"
     elsewhere.mkdir()
     (out / name).parent.mkdir(parents=True)
@@ -287,7 +287,7 @@ def test_no_study_goes_on_where_a_link_leads_out_of_its_folder(name, tmp_path):
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_study_does_not_append_to_a_file_that_a_link_leads_to(tmp_path):
+def test_a_study_does_not_append_to_the_target_of_a_link(tmp_path):
     (tmp_path / "results" / "runs" / "job-0").mkdir(parents=True)
     (tmp_path / "results" / "runs" / "job-0" / "output.txt").symlink_to(tmp_path / "mine.txt")
     with pytest.raises(FileError, match=r"output.txt: is a link that leads out"):
@@ -295,7 +295,7 @@ def test_a_study_does_not_append_to_a_file_that_a_link_leads_to(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["report.html", "example/report.html", "example/summary.json", "example/results.csv"])
-def test_a_study_replaces_only_what_a_study_has_written(name, tmp_path):
+def test_a_study_replaces_only_outputs_of_studies(name, tmp_path):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
     with pytest.raises(FileError, match=f"{name}: is no earlier output of this command, which would replace it"):
@@ -303,7 +303,7 @@ def test_a_study_replaces_only_what_a_study_has_written(name, tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
 
 
-def test_a_study_does_not_write_to_a_run_of_its_name(tmp_path):
+def test_a_study_does_not_write_to_a_run_with_its_name(tmp_path):
     (tmp_path / "example").mkdir()
     (tmp_path / "example" / "config.yaml").write_text(OURS)
     with pytest.raises(FileError, match=r"belongs to the run in .*/example"):

@@ -1,4 +1,4 @@
-"""Code is found by its name: this project's own, an installed package's, and any module that can be imported."""
+"""Registries: names of modules of the project, of entry points, and of any importable module."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def shapes(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_own_modules_come_first_then_entry_points_then_any_module():
+def test_modules_of_the_project_precede_entry_points():
     assert list(SHAPES) == ["round", "star"]
     assert SHAPES["round"].__name__ == "shapes.round_shape"
     assert SHAPES["star"].__name__ == "elsewhere.star"
@@ -44,11 +44,11 @@ def test_an_unknown_name_is_refused_with_the_choices(name):
 
 
 @pytest.mark.parametrize("name", ["json", "shapes.half_shape"])
-def test_a_module_that_lacks_something_is_refused_with_what_it_lacks(name):
+def test_a_module_without_a_required_name_is_refused(name):
     with pytest.raises(ConfigError, match=rf"^shape={name}, but the module {name} has no draw"):
         SHAPES[name]
 
 
-def test_a_mistake_in_a_module_is_not_taken_for_its_absence():
+def test_an_error_inside_a_module_is_not_hidden():
     with pytest.raises(ModuleNotFoundError, match="a_library_that_nobody_has"):
         SHAPES["elsewhere.broken"]

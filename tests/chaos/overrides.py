@@ -88,7 +88,7 @@ def training(rng: random.Random, count: int) -> Iterator[str]:
 
 
 def _near(value: Any) -> Sequence[str]:
-    """Return values of which half are similar to this one, because a run is mostly refused with the others."""
+    """Return values, half of them close to this one, because most others are refused."""
     if type(value) in (int, float):
         alike = [str(type(value)(value * factor)) for factor in (0, 0.5, 1, 2, 4)]
     else:

@@ -220,7 +220,7 @@ def test_the_first_hour_runs_as_printed(tmp_path):
 
 
 CUSTOM = re.compile(r"^first-hour\.md|my_project|my_study|sinks\.announce|algo\.name=klpen")
-"""Commands for custom code, which have tests of their own."""
+"""Commands for custom code, which have separate tests."""
 PAGE_COMMANDS = [
     f"{page.name} {shlex.join(words)}"
     for page in PAGES
@@ -372,7 +372,7 @@ def test_every_table_of_numbers_has_a_source():
     unknown = []
     for page in (ROOT / "README.md", *PAGES):
         text = page.read_text("utf-8")
-        # Lab notes are results of single runs, as their index says.
+        # Lab notes are results of single runs.
         if "lab-notes" in page.parts or re.search(r"written by .*; not to be edited by hand", text):
             continue
         paragraphs = ["", *re.split(r"\n{2,}", GENERATED.sub("", text)), ""]

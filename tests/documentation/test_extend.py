@@ -32,13 +32,13 @@ SMALL = ("policy.width=16", "policy.depth=2", "progress=false", "test.paper=fals
 
 @pytest.fixture(scope="module")
 def earlier(tmp_path_factory):
-    """Return a run from before the change, and its scores and those of the shipped agent."""
+    """Return a run from before the change, with the scores of the run and of the shipped agent."""
     run = train(tmp_path_factory.mktemp("before") / "run", "levels=example", "algo=exact")
     return run, scores(run)
 
 
 def trained(heading, folder, monkeypatch, *, page="howto/extend", further=()):
-    """Train as in a section for a few steps, in a folder with its modules; ``further``: overrides without a gridworld."""
+    """Train as in a section for a few steps, in a folder with its modules; ``further`` arguments need no gridworld."""
     _, *words = follow(page, heading, folder)
     for path in folder.glob("*.py"):
         monkeypatch.delitem(sys.modules, path.stem, raising=False)

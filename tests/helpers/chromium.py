@@ -22,7 +22,7 @@ needs_chromium = pytest.mark.skipif(BROWSER is None, reason="neither chromium no
 _FRAME = """<!DOCTYPE html><html style="color-scheme: {scheme}"><head><meta charset="utf-8"><base href="{base}">
 <style>body {{ margin: 0 }} iframe {{ display: block; border: 0; width: {width}px; height: 900px }}</style></head>
 <body><iframe srcdoc="{page}"></iframe><script>addEventListener("load", () => {{ {script} }})</script></body></html>"""
-"""A page that shows the checked page in a frame; relative links are those of the checked page."""
+"""A page with the checked page in a frame, with the same base for relative links."""
 _OPTIONS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions"),
     *("--no-first-run", "--virtual-time-budget=5000", "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom"),

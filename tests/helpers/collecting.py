@@ -27,7 +27,7 @@ class Setup(NamedTuple):
     rng: torch.Generator
 
     def collect(self, policy=None):
-        """Return a batch collected with this policy, or with that of the setup."""
+        """Return a batch collected with this policy; by default with the policy of the setup."""
         actor = self.worlds.actor(self.policy if policy is None else policy)
         return self.worlds.collector(actor).collect(self.rng)
 

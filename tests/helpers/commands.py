@@ -1,4 +1,4 @@
-"""A command as a user meets it: what it prints, and the status with which it ends."""
+"""Commands from a user's view: their output and exit status."""
 
 import io
 import os

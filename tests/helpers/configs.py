@@ -19,7 +19,7 @@ def preset(name, *overrides):
 
 
 def keys():
-    """Return every ``(part of the configuration, key)`` except those of the generator, which reads all its keys."""
+    """Return every ``(part of the configuration, key)`` except the keys of the generator, which reads all of them."""
     schemas = {
         "": [config.Config, config.EvaluateConfig, config.CheckConfig],
         "algo": [ALGORITHMS[name].Config for name in ALGORITHMS],

@@ -18,7 +18,7 @@ WRITES = ("index_put", "put", "index_copy")
 class OneWriter(TorchDispatchMode):
     """A check that no operation writes two numbers to the same place, where the order of threads would decide.
 
-    The backward pass of an index in brackets is such an operation; that of ``index_select`` is deterministic.
+    The backward pass of an index in brackets is such an operation; ``index_select`` has a deterministic one.
     """
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -9,7 +9,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name not in ("studies", "my_study"))
-"""All pages except those of studies, which are generated from rows."""
+"""All pages except studies, which are generated from rows."""
 
 _BLOCK = re.compile(r"(?:^`([\w./]+)`:\n\n)?^```(\w+)\n((?:# (\S+\.py)\n)?.*?)^```$", re.DOTALL | re.MULTILINE)
 _INCLUDED = re.compile(r"^```\{literalinclude\} (my_\S+)\n:language: (\w+)\n```$", re.MULTILINE)

@@ -146,7 +146,7 @@ def ready(level: Level, gamma: float = 1.0) -> tuple[World, Optima, Any]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Set the threads of the kernel; keep those of torch, which the first call of numba changes."""
+    """Set the threads of the kernel without changing those of torch, which the first call of numba would do."""
     torch_threads = torch.get_num_threads()
     before = numba.get_num_threads()
     numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))

@@ -84,7 +84,7 @@ def _is_wide(node: ast.AST) -> bool:
     return len([name for name in parameters if name not in ("self", "cls")]) > PARAMETERS
 
 
-def of_module(path: Path) -> Density:
+def module_density(path: Path) -> Density:
     """Return the counts of a module."""
     source = path.read_bytes()
     tree = ast.parse(source, filename=str(path))
@@ -101,7 +101,7 @@ def of_module(path: Path) -> Density:
 def modules() -> dict[str, Density]:
     """Return the counts of every module of the product by its path."""
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-    return {str(path.relative_to(ROOT)): of_module(path) for path in paths}
+    return {str(path.relative_to(ROOT)): module_density(path) for path in paths}
 
 
 def rooms() -> dict[str, Density]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.house.density import Density, of_module, rooms, table
+from tests.house.density import Density, module_density, rooms, table
 
 GOAL = (7.0, 1.5)
 """The limits of nodes a line and conditional expressions per 100 lines in a room that `LIMITS` does not name."""
@@ -80,7 +80,7 @@ def chosen(self, a, b, c, d, e, f, *, key):
 def density(tmp_path):
     path = tmp_path / "module.py"
     path.write_text(MODULE, "utf-8")
-    return of_module(path)
+    return module_density(path)
 
 
 def test_docstrings_or_comments_are_not_code(density):
@@ -96,4 +96,4 @@ def test_dense_constructs_are_counted(density):
 def test_contexts_of_names_are_not_nodes(tmp_path):
     path = tmp_path / "module.py"
     path.write_text("a = b\n", "utf-8")
-    assert of_module(path).nodes == 4  # the module, the assignment, two names
+    assert module_density(path).nodes == 4  # the module, the assignment, two names

@@ -56,7 +56,7 @@ def test_the_wheel_contains_exactly_the_package(built):
 
 
 def test_folders_of_the_user_do_not_shadow_the_installed_package(built, tmp_path):
-    """The package is imported from the contents of the wheel; its libraries are those of the tests."""
+    """The package is imported from the contents of the wheel; its libraries come from the environment of the tests."""
     folder = tmp_path / "installed"
     python("-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--target", folder, built[1], cwd=tmp_path)
     installed = partial(python, cwd=tmp_path, PYTHONPATH=str(folder))

@@ -1,6 +1,6 @@
-"""Names and sentences that break the style of CONTRIBUTING.md: ``python -m tests.house.words [ROOM…]``.
+"""Breaches of the style of CONTRIBUTING.md: ``python -m tests.house.words [ROOM…]``.
 
-A room is a folder, or a path of one file. Each complaint has a file, a line and a sentence.
+A room is a folder or a file. Each complaint has a file, a line and a sentence.
 """
 
 import ast
@@ -40,11 +40,11 @@ NAMES = frozenset(
         "wanted",
     ]
 )
-"""Words that name nothing, so that no variable, parameter, function or class is called by one of them alone."""
+"""Words that may not be the whole name of a variable, parameter, function or class, because they name nothing."""
 FIRST_WORDS = frozenset(["How", "Of", "That", "Those", "What", "Where", "Whether", "Who"])
-"""Words with which no docstring begins."""
+"""Words that may not begin a docstring."""
 VERBS = frozenset(Path(__file__).with_name("verbs.txt").read_text("utf-8").split())
-"""Verbs with which docstrings of functions begin, in the imperative. Add a verb that you need to `verbs.txt`."""
+"""Verbs in the imperative that may begin the docstring of a function. Add a missing verb to `verbs.txt`."""
 DIALECT = {
     r"archetypes?": "scripted policy",
     r"arms?": "variant, condition",
@@ -59,9 +59,9 @@ DIALECT = {
     r"under\s+pressure": "adversarial levels, worst case",
     r"one\s+edit": "perturbation",
 }
-"""Words of our own (regular expressions), each with the field's word for the same thing."""
+"""Private words (regular expressions), each with the term of the field."""
 LONGEST = 60
-"""Characters in the name of a test."""
+"""The longest name of a test, in characters."""
 _DIALECT = re.compile(r"\b(" + "|".join(DIALECT) + r")\b", re.IGNORECASE)
 _DIALECT_NAME = re.compile(r"(^|_)(archetype|climb|contender|somebody)", re.IGNORECASE)
 _PROPERTIES = ("property", "cached_property", "setter")
@@ -99,17 +99,17 @@ def bound_names(node: ast.AST) -> Iterator[str]:
         yield node.name
 
 
-def of_names(node: ast.AST) -> Iterator[str]:
+def name_complaints(node: ast.AST) -> Iterator[str]:
     """Yield complaints about the names that a node binds."""
     for name in bound_names(node):
         if name.strip("_").lower() in NAMES:
-            yield f"`{name}` says nothing about its value: name what it is"
+            yield f"`{name}` says nothing about its value: use a noun of the domain"
         elif _DIALECT_NAME.search(name):
-            yield f"`{name}` is a word of our own: use the field's"
+            yield f"`{name}` contains a private word: use the term of the field"
 
 
 def _text(node: ast.AST) -> str | None:
-    """Return the text of a statement that is nothing but a string."""
+    """Return the text of a statement that is only a string."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return node.value.value
     return None
@@ -143,7 +143,7 @@ def begins_with_a_verb(node: ast.AST) -> bool:
     return isinstance(node, _FUNCTIONS) and not node.name.startswith("test_") and not is_property(node)
 
 
-def of_docstring(node: ast.AST, text: str) -> Iterator[str]:
+def docstring_complaints(node: ast.AST, text: str) -> Iterator[str]:
     """Yield complaints about the first word of a docstring."""
     word = first_word(text)
     if word in FIRST_WORDS:
@@ -152,7 +152,7 @@ def of_docstring(node: ast.AST, text: str) -> Iterator[str]:
         yield f"the docstring of `{node.name}` begins with {word!r}: begin with a verb in the imperative"
 
 
-def of_test_name(node: ast.AST) -> Iterator[str]:
+def test_name_complaints(node: ast.AST) -> Iterator[str]:
     """Yield complaints about the name of a test."""
     if not isinstance(node, _FUNCTIONS) or not node.name.startswith("test_"):
         return
@@ -177,8 +177,8 @@ def _kind(node: ast.expr) -> str:
     return "unknown"
 
 
-def of_assert(node: ast.AST) -> Iterator[str]:
-    """Yield complaints about an assert that compares a tuple of unlike or true and false things."""
+def assert_complaints(node: ast.AST) -> Iterator[str]:
+    """Yield complaints about an assert that compares tuples of unlike things or of booleans."""
     if not isinstance(node, ast.Assert) or not isinstance(node.test, ast.Compare):
         return
     tuples = [side for side in (node.test.left, *node.test.comparators) if isinstance(side, ast.Tuple)]
@@ -186,19 +186,19 @@ def of_assert(node: ast.AST) -> Iterator[str]:
         return
     kinds = [{_kind(element) for element in side.elts} - {"unknown"} for side in tuples]
     if any("bool" in side or len(side) > 1 for side in kinds):
-        yield "an assert on a tuple of unlike things: make it one assert for each"
+        yield "an assert on a tuple of unlike things: use an assert for each"
 
 
-def of_prose(text: str) -> Iterator[tuple[int, str]]:
-    """Yield complaints about words in a text, each with the number of lines before it."""
+def prose_complaints(text: str) -> Iterator[tuple[int, str]]:
+    """Yield complaints about words in a text, each with the number of lines before the word."""
     for match in _DIALECT.finditer(text):
         word = match.group(0)
         better = next(better for bad, better in DIALECT.items() if re.fullmatch(bad, word, re.IGNORECASE))
-        yield text.count("\n", 0, match.start()), f"{word!r} is a word of our own; the field says: {better}"
+        yield text.count("\n", 0, match.start()), f"{word!r} is a private word; the field says: {better}"
 
 
 def prose(source: bytes, nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of every comment and of every string of more than a word."""
+    """Yield the line and text of every comment, and of every string with more than one word."""
     for token in tokenize.tokenize(BytesIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
@@ -207,30 +207,30 @@ def prose(source: bytes, nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def of_code(path: str, source: bytes) -> Iterator[Complaint]:
+def code_complaints(path: str, source: bytes) -> Iterator[Complaint]:
     """Yield complaints about a module of Python."""
     nodes = list(ast.walk(ast.parse(source, filename=path)))
     for node in nodes:
-        for sentence in (*of_names(node), *of_test_name(node), *of_assert(node)):
+        for sentence in (*name_complaints(node), *test_name_complaints(node), *assert_complaints(node)):
             yield Complaint(path, getattr(node, "lineno", 1), sentence)
     for node, line, text in documentation(nodes):
-        for sentence in of_docstring(node, text):
+        for sentence in docstring_complaints(node, text):
             yield Complaint(path, line, sentence)
     if _DIALECT.search(source.decode()) is None:
         return
     for line, text in prose(source, nodes):
-        for offset, sentence in of_prose(text):
+        for offset, sentence in prose_complaints(text):
             yield Complaint(path, line + offset, sentence)
 
 
-def of_page(path: str, text: str) -> Iterator[Complaint]:
+def page_complaints(path: str, text: str) -> Iterator[Complaint]:
     """Yield complaints about a page of Markdown."""
-    for offset, sentence in of_prose(text):
+    for offset, sentence in prose_complaints(text):
         yield Complaint(path, 1 + offset, sentence)
 
 
 def paths() -> list[Path]:
-    """Return the modules and pages of the project; the changelog and the lab notes keep the words of their time."""
+    """Return the modules and pages of the project, except the changelog and the lab notes, which are dated."""
     inside = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")]
     pages = [path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"]
     linked = [ROOT / "drest_torch" / name for name in ("algos", "configs", "envs")]
@@ -246,9 +246,9 @@ def complaints() -> list[Complaint]:
     for path in paths():
         name = str(path.relative_to(ROOT))
         if path.suffix == ".py":
-            everything += of_code(name, path.read_bytes())
+            everything += code_complaints(name, path.read_bytes())
         else:
-            everything += of_page(name, path.read_text("utf-8"))
+            everything += page_complaints(name, path.read_text("utf-8"))
     return sorted(everything)
 
 
@@ -258,7 +258,7 @@ def by_room() -> dict[str, int]:
 
 
 def main(rooms: list[str]) -> None:
-    """Print the complaints about all files, or about those in rooms."""
+    """Print the complaints about the named rooms, or about all."""
     chosen = [
         complaint
         for complaint in complaints()

@@ -29,7 +29,7 @@ import yaml
 PROJECT = Path(__file__).resolve().parents[2]
 FAST = "not slow and not gpu and not benchmark"
 SECONDS, SECONDS_BESIDE, SECONDS_TO_HANG = 150.0, 20.0, 900.0
-"""Limits for the tests of a fault, for other tests in their files, and (wall clock) for a test that hangs."""
+"""Processor seconds for the tests of a fault and for other tests in their files; wall-clock seconds until a hang."""
 LIBRARIES = (
     "torch",
     "torchrl.envs",
