@@ -28,7 +28,7 @@ TARGETS = {1_024: 3.0, 4_096: 6.0, 16_384: 12.0, 65_536: 20.0}
 def gathers(mdp: Mdp, slots: int) -> tuple[Work, int]:
     """Return the look-ups of a step in tables of the same size and type, and the bytes that they move a slot."""
     observations = torch.zeros(mdp.num_cells << mdp.num_objects, *make_observation("vector", mdp).shape)
-    tables = [mdp.goto, mdp.found, mdp.delay, mdp.coin.float(), observations]
+    tables = [mdp.goto, mdp.object_bit, mdp.delay, mdp.coin.float(), observations]
     pairs = [(table, torch.randint(len(table), (slots,))) for table in tables]
     outs = [table[index] for table, index in pairs]
     moved = sum(index.itemsize + 2 * table[0].nbytes for table, index in pairs)

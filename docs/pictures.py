@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drest_torch import Agent
 from drest_torch.agent import Results
 from drest_torch.envs.levels import parse_level
-from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, Way, render
+from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, StyledRoute, render
 from drest_torch.plots.style import write_figure
 from tests.helpers.documents import ROOT, blocks
 
@@ -56,11 +56,11 @@ def hero(results: dict[str, Results], path: Path, style: BoardStyle) -> None:
     for (reward, result), board, bar in zip(results.items(), boards, bars, strict=True):
         level, chances = result.evaluator.levels[0], result.evaluation.length_probabilities(0)
         colours = dict(zip(chances, COLOURS[style], strict=True))
-        ways = [
-            Way([moment.cell for moment in episode.moments], colours[episode.length], episode.probability, 5.0)
+        routes = [
+            StyledRoute([moment.cell for moment in episode.moments], colours[episode.length], episode.probability, 5.0)
             for episode in result.episodes()
         ]
-        render(level, board, ways=ways, style=style)
+        render(level, board, routes=routes, style=style)
         text = {"color": style.text, "transform": board.transAxes, "ha": "center"}
         board.text(0.5, 1.13, REWARDS[reward], fontsize=18, fontweight="bold", **text)
         board.text(0.5, 1.03, caption(chances[max(chances)]), fontsize=15, **text)

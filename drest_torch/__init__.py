@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Agent", "DReSTReward", "__version__", "check_env", "neutrality", "neutrality_normalised", "usefulness"]
 
-_WHERE = {
+_MODULES = {
     "Agent": "agent",
     "DReSTReward": "transforms",
     "check_env": "checking.checking",
@@ -28,14 +28,14 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use: torchrl takes seconds to import, and only the transform needs it."""
-    if name not in _WHERE:
+    """Import a public name on first use, because TorchRL takes seconds to import."""
+    if name not in _MODULES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def _use_one_thread() -> None:
-    """Torch's threads do not survive a fork: a child that counted on them would wait for ever."""
+    """Limit torch to one thread after a fork, because a child would wait forever for the lost threads."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
 

@@ -24,13 +24,13 @@ COMMANDS = {
 }
 """The module and the purpose of each command."""
 COMPOSED = ("train", "evaluate", "check", "study")
-"""The commands whose arguments Hydra reads, and completes."""
+"""The commands whose arguments are read and completed by Hydra."""
 COMPLETION = ("-sc", "--shell-completion")
 
 
 def main() -> int:
     """Run the command that the first argument names; return its exit status."""
-    name, *rest = sys.argv[1:] or ["--help"]
+    name, *arguments = sys.argv[1:] or ["--help"]
     if name in ("-h", "--help"):
         print(_help())
         return 0
@@ -46,29 +46,29 @@ def main() -> int:
         print(f"drest: '{name}' needs more than the core; pip install 'drest_torch[train]'", file=sys.stderr)
         return 2
     if name in COMPLETION:
-        return _complete(rest)
-    sys.argv = [f"drest {name}", *rest]
+        return _complete(arguments)
+    sys.argv = [f"drest {name}", *arguments]
     return importlib.import_module(COMMANDS[name][0]).main() or 0
 
 
 def _complete(arguments: list[str]) -> int:
-    """Print what Hydra says to a shell: ``install=bash`` its script, and ``query=bash`` the words that complete a line.
+    """Print Hydra's output for a shell: ``install=bash`` a script, ``query=bash`` the completions of a line.
 
-    Hydra knows programs without commands, and so completes the line of a program that stands for one of them. Where the
-    line is no configuration yet, there are no words, and no error is printed into what the user types.
+    Hydra supports programs without commands, so the line is completed as that of a program for one command. For an
+    incomplete configuration there are no completions, and errors are not printed.
     """
     sys.argv = ["drest", "-sc", *arguments]
     line = os.environ.get("COMP_LINE")
     if line is None:
         importlib.import_module(COMMANDS["train"][0]).main()
         return 0
-    begun = re.match(r"\s*\S+\s+(?P<command>\S+)(?P<rest>\s.*)", line)
-    if begun is None:
+    match = re.match(r"\s*\S+\s+(?P<command>\S+)(?P<rest>\s.*)", line)
+    if match is None:
         print(" ".join(COMMANDS))
-    elif begun["command"] in COMPOSED:
-        os.environ["COMP_LINE"] = f"drest{begun['rest']}"
+    elif match["command"] in COMPOSED:
+        os.environ["COMP_LINE"] = f"drest{match['rest']}"
         with contextlib.redirect_stderr(io.StringIO()):
-            importlib.import_module(COMMANDS[begun["command"]][0]).main()
+            importlib.import_module(COMMANDS[match["command"]][0]).main()
     return 0
 
 

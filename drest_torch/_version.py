@@ -1,3 +1,3 @@
-"""The version, in a module that imports nothing: the build reads it too."""
+"""The version, in a module without imports, for the build."""
 
 __version__ = "0.1.0"

@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 SHIPPED = "generalist"
 """The agent that is loaded by default."""
 AnyLevels = Level | Sequence[Level] | str | Path
-"""One level, several, the path of a level file, or a name."""
+"""A level, a sequence of levels, the path of a level file, or a name."""
 
 
 class Agent:
-    """A trained policy: it acts in the environment of its run, and can be evaluated and rendered there.
+    """A trained policy, with methods to act, to evaluate, to render and to share it.
 
-    `Agent.load` makes one from the folder of any run, or loads the agent that comes with the project; `Agent.train`
-    trains one; `Agent.from_pretrained` takes one from the Hugging Face Hub. Agents of gridworlds are evaluated exactly,
-    on levels of your choice, others by playing mini-episodes on the CPU.
+    `Agent.load` loads an agent from the folder of a run, or a pretrained agent by name; `Agent.train` trains one;
+    `Agent.from_pretrained` downloads one from the Hugging Face Hub. Agents of gridworlds are evaluated exactly, on any
+    levels; other agents by sampling mini-episodes on the CPU.
 
     Example:
         >>> agent = Agent.load("generalist")
@@ -60,10 +60,10 @@ class Agent:
         """The name of the folder, or of the repository on the Hub."""
         self.device = device_of(device)
         self.checkpoint = checkpoint_path(folder, checkpoint)
-        """The file of the weights, and of what the agent is besides them."""
+        """The file of the weights and the specification."""
         tensors, values = load_checkpoint(self.checkpoint)
         self.spec = spec_in(values, self.checkpoint)
-        """What the agent is besides its weights: its policy and what this sees, its reward, and where it comes from."""
+        """The specification: the policy's architecture and observation, the reward, and the origin of the agent."""
         self.policy, self.reward = load_policy(self.spec.policy, tensors, self.checkpoint), self.spec.reward
         self._trained: GridworldAgent | EnvironmentAgent
         if isinstance(self.spec.policy.sees, MapView):
@@ -73,13 +73,13 @@ class Agent:
 
             self._trained = EnvironmentAgent(folder, self.spec, self.policy, tensors, self.checkpoint, self.device)
         self.shape = self.spec.policy.shape
-        """The shape of one observation; outside gridworlds that of the row of its numbers."""
+        """The shape of an observation; outside gridworlds, of the observation as a vector."""
         self._acting = ActingState(self.policy, self.device)
         self.seed(self.spec.origin.seed)
 
     @cached_property
     def cfg(self) -> Config:
-        """The configuration of the agent's run; only its levels or its environment are made from it."""
+        """The configuration of the agent's run, for its levels or its environment."""
         return agent_config(self.folder)
 
     def __repr__(self) -> str:
@@ -90,19 +90,19 @@ class Agent:
 
     # ---------------------------------------------------------------------------------- gridworlds
 
-    def _on_levels(self, what: str) -> GridworldAgent:
-        """Return what a run in gridworlds has learned, or refuse another run, which has no such thing."""
+    def _on_levels(self, noun: str) -> GridworldAgent:
+        """Return the agent's part for gridworlds; refuse runs elsewhere, with the missing ``noun``."""
         if not isinstance(self._trained, GridworldAgent):
-            raise ConfigError(f"{self.folder} is a run in {self.spec.origin.place}, and only gridworlds have {what}")
+            raise ConfigError(f"{self.folder} is a run in {self.spec.origin.place}, and only gridworlds have {noun}")
         return self._trained
 
     @property
     def levels(self) -> data.Levels:
-        """The levels of the agent's run, with one training level of those that are generated."""
+        """The levels of the agent's run, with only one training level if these are generated."""
         return self._on_levels("levels").levels
 
     def test_levels(self) -> list[Level]:
-        """Return the levels that the agent's run reports on; a run without any is refused."""
+        """Return the test levels of the agent's run; refuse a run without test levels."""
         return list(self._on_levels("levels").test_levels())
 
     @property
@@ -112,23 +112,25 @@ class Agent:
 
     @property
     def features(self) -> frozenset[str]:
-        """What the policy is shown that only some levels have: ``compile_levels(levels, features=agent.features)`` is
-        for an environment to act in."""
+        """The optional features of levels that the policy observes.
+
+        An environment for the agent needs ``compile_levels(levels, features=agent.features)``.
+        """
         return self._on_levels("features of levels").features
 
     @property
     def observation(self) -> str:
-        """The kind of observation that the policy sees in gridworlds: ``centred``, ``grid`` or ``vector``."""
+        """The kind of observation in gridworlds: ``centred``, ``grid`` or ``vector``."""
         return self._on_levels("kinds of observations").view.observation
 
-    # ---------------------------------------------------------------------------------- from where
+    # ---------------------------------------------------------------------------------- making agents
 
     @classmethod
     def load(cls, path_or_name: str | Path = SHIPPED, *, checkpoint: str = "last", device: str = "cpu") -> Agent:
         """Load an agent from the folder of a run, or by name.
 
         Args:
-            path_or_name: the folder of a run, or the name of an agent that comes with the project
+            path_or_name: the folder of a run, or the name of a pretrained agent
                 (``generalist``, ``generalist-buttons``, ``generalist-bit``).
             checkpoint: ``last``, ``best`` (on the run's selection levels), or the path of a checkpoint file.
             device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
@@ -142,19 +144,20 @@ class Agent:
     def train(
         cls, *overrides: str, callbacks: Sequence[Callable[[int, Mapping[str, float]], Any]] = (), **values: Any
     ) -> Agent:
-        """Train an agent as the command ``drest train`` does, in a new folder, and load it.
+        """Train an agent in a new folder, like the command ``drest train``, and load it.
 
         Args:
             overrides: arguments of the command, such as ``"algo.lr=0.001"``.
-            callbacks: functions that are called with the steps so far and the metrics, before training and after each
-                update; those of an evaluation begin with ``eval/``. An error in one ends the run, which can be resumed.
-            values: values of the command by name: an option of a group (``algo="a2c"``), a single value
-                (``env_steps=50_000``), or values within a group (``policy={"width": 32}``). ``env`` is also the id of a
-                Gymnasium environment, or a function that makes an environment of Gymnasium or TorchRL. With ``resume``,
-                the folder of a run, and a larger ``env_steps``, that run goes on.
+            callbacks: functions of the steps so far and the metrics, called before training and after each update;
+                metrics of an evaluation begin with ``eval/``. An error in a callback ends the run, which can be
+                resumed.
+            values: configuration values by name: an option of a group (``algo="a2c"``), a single value
+                (``env_steps=50_000``), or values within a group (``policy={"width": 32}``). ``env`` can also be the id
+                of a Gymnasium environment, or a function that makes an environment of Gymnasium or TorchRL. With
+                ``resume``, the folder of a run, and a larger ``env_steps``, this run continues.
 
         Returns:
-            the agent after the last update; the run is in its ``folder``.
+            the agent after the last update; its ``folder`` is the folder of the run.
 
         Example:
             >>> agent = Agent.train(env="CartPole-v1", env_steps=50_000, run_dir="runs/pole")  # doctest: +SKIP
@@ -167,7 +170,7 @@ class Agent:
     # ---------------------------------------------------------------------------------- acting
 
     def seed(self, seed: int) -> None:
-        """Restart the generator of actions and private bits from a seed, so that they can be sampled again.
+        """Restart the random generator of actions and private bits from a seed.
 
         Example:
             >>> agent.seed(0)
@@ -175,10 +178,10 @@ class Agent:
         self._acting.seed(seed)
 
     def begin_episode(self) -> None:
-        """Begin a mini-episode: `act` samples new private bits, and an agent with a memory forgets the steps before.
+        """Start a mini-episode: `act` samples new private bits, and the memory of a recurrent agent is cleared.
 
-        An agent that was trained to play the mini-episodes of a meta-episode in turn forgets at `seed` alone. Call it
-        when mini-episodes begin, and when the number of observations in a batch changes.
+        The memory of an agent that was trained on whole meta-episodes is cleared only by `seed`. Call this method when
+        mini-episodes begin, and when the number of observations in a batch changes.
 
         Example:
             >>> agent.begin_episode()
@@ -188,9 +191,9 @@ class Agent:
             self._acting.memory = None
 
     def environment(self, copies: int = 1) -> EnvBase:
-        """Return copies of the environment of the run to act in, as one of TorchRL's; ``done`` is shutdown.
+        """Return copies of the run's environment as a TorchRL environment, whose ``done`` is shutdown.
 
-        For gridworlds, `drest_torch.envs.interfaces.torchrl_env.GridworldEnv` makes one of any levels.
+        For gridworlds, use `drest_torch.envs.interfaces.torchrl_env.GridworldEnv` with any levels.
 
         Example:
             >>> env = Agent.load("runs/pole").environment()  # doctest: +SKIP
@@ -202,17 +205,18 @@ class Agent:
     def act(self, observation: Any, *, greedy: bool = False) -> Any:
         """Sample an action for one observation, or one for each observation of a batch.
 
-        In gridworlds the actions are 0 up, 1 down, 2 left and 3 right. Private bits are kept until `begin_episode`.
+        In gridworlds the actions are 0 up, 1 down, 2 left and 3 right. Private bits stay the same until
+        `begin_episode`.
 
         Args:
-            observation: in gridworlds an array or tensor of shape ``agent.shape`` or [n, *agent.shape], as an
-                environment made with ``observation=agent.observation`` returns it; an agent that reads maps of any size
-                accepts other rows and columns. Elsewhere what the environment shows, with the timer: a mapping such as
-                `environment` returns, or the numbers in a row.
+            observation: in gridworlds an array or tensor of shape ``agent.shape`` or [n, *agent.shape], from an
+                environment with ``observation=agent.observation``; an agent for maps of any size accepts other numbers
+                of rows and columns. Elsewhere the observation of the environment with the timer: a mapping as from
+                `environment`, or a vector.
             greedy: whether to take the most likely action instead of sampling.
 
         Returns:
-            an int for one observation where actions are one of n, else a tensor: [n, …] for a batch.
+            an int for one observation with a discrete action space, else a tensor: [n, …] for a batch.
 
         Example:
             >>> from drest_torch.envs.interfaces.torchrl_env import GridworldEnv
@@ -229,7 +233,7 @@ class Agent:
         return int(actions) if actions.ndim == 1 else actions[0]
 
     def action_probabilities(self, observation: Any) -> Tensor:
-        """Return the probabilities of the actions for an observation, or a batch, as of `act`.
+        """Return the action probabilities for an observation or a batch, in the formats of `act`.
 
         Returns:
             a tensor [A] for one observation, [n, A] for a batch, given the private bits of the mini-episode; in
@@ -251,13 +255,13 @@ class Agent:
     # ---------------------------------------------------------------------------------- evaluation
 
     def probabilities(self, level: AnyLevels | None = None) -> dict[int, float]:
-        """Return the probability of each trajectory-length: in gridworlds the exact one, on a level.
+        """Return the probability of each trajectory-length, in gridworlds the exact one on a level.
 
         Args:
             level: a `Level`, the path of a level file, or the name of a world of the paper; None outside gridworlds.
 
         Returns:
-            P(L = l) by length l, in timesteps. If there are several levels, those of the first.
+            P(L = l) by length l, in timesteps; of several levels, for the first one.
 
         Example:
             >>> from drest_torch.envs.levels import parse_level
@@ -278,16 +282,16 @@ class Agent:
         """Evaluate the agent: exactly on levels of gridworlds, or by sampling mini-episodes.
 
         Args:
-            levels: one `Level`, several, the path of a level file, or a name: ``paper`` for the nine worlds of the
-                paper, or one of them, such as ``example``. None: the test levels of the agent's run, or the environment
-                where it has no levels.
+            levels: a `Level`, a sequence of them, the path of a level file, or a name: ``paper`` for the nine worlds of
+                the paper, or one of them, such as ``example``. None: the test levels of the agent's run, or its
+                environment outside gridworlds.
             greedy: whether the agent takes the most likely action instead of sampling.
-            sampled: the number of mini-episodes to play (on each level); None evaluates exactly in gridworlds, and
-                elsewhere plays as many as the run at its end.
-            memory_gib: a limit for the memory of an exact evaluation; beyond it an error says what to do.
+            sampled: the number of mini-episodes (on each level); None: exact evaluation in gridworlds, and elsewhere
+                the number of the run's final evaluation.
+            memory_gib: the memory limit of an exact evaluation, with a remedy in the error beyond it.
 
         Returns:
-            the `Results`. A `ConfigError` says why, if the policy cannot observe the levels.
+            the `Results`; a `ConfigError` is raised if the policy cannot observe the levels.
 
         Example:
             >>> results = agent.evaluate("paper")
@@ -299,7 +303,7 @@ class Agent:
     def evaluator(
         self, levels: AnyLevels, *, sampled: int | None = None, memory_gib: float = math.inf
     ) -> ExactEvaluator:
-        """Return the levels as the agent sees them, on which policies can be evaluated; arguments as of `evaluate`.
+        """Return an evaluator of policies on these levels with the agent's observation; arguments as of `evaluate`.
 
         Example:
             >>> len(agent.evaluator("example").levels)
@@ -310,14 +314,14 @@ class Agent:
     def render(self, path: str | Path, level: AnyLevels | None = None, *, seed: int = 0) -> Path:
         """Write an animation of a mini-episode for each length (``.gif``), or a picture (``.png``); return the path.
 
-        A picture shows the policy on the level, or, outside gridworlds, how those mini-episodes end. An environment
-        that returns no images is refused in a sentence.
+        A picture shows the policy on the level, or, outside gridworlds, the ends of the mini-episodes. Environments
+        without images are refused.
 
         Args:
-            path: the file; its ending says which of the two.
-            level: in gridworlds the level; None: the first training level of the run, or the paper's example if the run
+            path: the file, whose ending determines the format.
+            level: the level in gridworlds; None: the first training level of the run, or the paper's example if the run
                 generated its levels.
-            seed: of the mini-episodes.
+            seed: the seed of the mini-episodes.
 
         Example:
             >>> agent.render("agent.gif", "example")  # doctest: +SKIP
@@ -329,7 +333,7 @@ class Agent:
         return path
 
     def _repr_png_(self) -> bytes | None:
-        """Return a picture for notebooks, if there can be one."""
+        """Return a picture for notebooks, None if the agent cannot be rendered."""
         with TemporaryDirectory() as folder:
             try:
                 return self.render(Path(folder) / "agent.png").read_bytes()
@@ -338,7 +342,7 @@ class Agent:
 
     def _repr_html_(self) -> str:
         """Return the agent's name, usefulness and neutrality, and the picture, for notebooks."""
-        from drest_torch.agents import notebook  # an agent is loaded without rich
+        from drest_torch.agents import notebook  # agents load without rich
 
         first = self._trained.first
         where = self.spec.origin.place if first is None else first.name
@@ -349,14 +353,14 @@ class Agent:
 
     @property
     def files(self) -> list[Path]:
-        """The files that the agent is read from: its configuration, its checkpoint and its level files."""
+        """The files of the agent: its configuration, its checkpoint and its level files."""
         return files_of(self.folder, self.checkpoint)
 
     def save(self, path: str | Path) -> Path:
-        """Save the agent to a folder that `load` reads, and return the folder: what only training needs is left out.
+        """Save the agent to a folder for `load`, without the files of training, and return the folder.
 
         Args:
-            path: the folder, which is made. An agent that was saved to it is replaced, and a run is refused.
+            path: the folder, which is created. A saved agent in it is replaced, and a run is refused.
 
         Example:
             >>> Agent.load("runs/my-run").save("my-agent")  # doctest: +SKIP
@@ -367,14 +371,14 @@ class Agent:
         """Upload the agent to the Hugging Face Hub (``pip install 'drest_torch[hub]'``); return the commit's address.
 
         Args:
-            repo_id: ``USER/NAME`` of a repository; it is made if there is none.
-            private: whether others cannot see a repository that is made.
-            token: of the user; None: that of ``hf auth login``.
+            repo_id: ``USER/NAME`` of a repository, which is created if necessary.
+            private: whether a new repository is private.
+            token: the user's token; None: the token of ``hf auth login``.
 
         Example:
             >>> agent.push_to_hub("my-name/my-agent", private=True)  # doctest: +SKIP
         """
-        from drest_torch import hub  # which the package huggingface_hub is needed for
+        from drest_torch import hub  # needs the package huggingface_hub
 
         card = {"description": f"{self!r}, trained with {self.reward}", "levels": self._trained.evaluated_on}
         with TemporaryDirectory() as folder:
@@ -386,13 +390,13 @@ class Agent:
 
         Args:
             repo_id: ``USER/NAME`` of a repository.
-            checkpoint: as for `load`, as is ``device``.
-            options: those of ``huggingface_hub.snapshot_download``, such as ``revision`` or ``token``.
+            checkpoint: as for `load`, like ``device``.
+            options: arguments of ``huggingface_hub.snapshot_download``, such as ``revision`` or ``token``.
 
         Example:
             >>> agent = Agent.from_pretrained("my-name/my-agent")  # doctest: +SKIP
         """
-        from drest_torch import hub  # which the package huggingface_hub is needed for
+        from drest_torch import hub  # needs the package huggingface_hub
 
         agent = cls(hub.download(repo_id, **options), checkpoint=checkpoint, device=device)
         agent.name = repo_id

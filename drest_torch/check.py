@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from drest_torch.commands.cli import command
-from drest_torch.errors import ConfigError, shown
+from drest_torch.errors import ConfigError, printable
 from drest_torch.tracking.stages import stage
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _imply() -> None:
-    """Take the id of an environment as one of Gymnasium's; refuse gridworlds."""
+    """Add ``env=gymnasium`` for the id of an environment; refuse gridworlds."""
     words = sys.argv[1:]
     if "env=gridworld" in words:
         raise ConfigError("env=gridworld is checked when its levels are read; drest show LEVEL shows what they offer")
@@ -31,7 +31,7 @@ def main(cfg: CheckConfig) -> None:
     check_limits(cfg)
     stage(f"playing {cfg.episodes:,} mini-episodes of {cfg.env.title} …")
     check = check_environment(cfg)
-    print(shown(str(check)))
+    print(printable(str(check)))
     if not check.ok:
         sys.exit(1)
 

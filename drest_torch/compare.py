@@ -9,7 +9,7 @@ from drest_torch.commands.cli import one_sentence, streams
 from drest_torch.comparison.configurations import configurations, curves_over_training, labels
 from drest_torch.comparison.printing import print_comparison
 from drest_torch.comparison.records import find_runs
-from drest_torch.errors import UserError, shown
+from drest_torch.errors import UserError, printable
 from drest_torch.outputs import check_outputs
 
 HELP = """\
@@ -32,7 +32,7 @@ differ. A run that cannot be read is left out, and named."""
 
 
 def main() -> None:
-    """Compare the runs that the arguments name."""
+    """Compare the runs in the arguments."""
     arguments = sys.argv[1:]
     if {"-h", "--help"} & set(arguments):
         print(HELP)
@@ -55,7 +55,7 @@ def _compare(arguments: list[str]) -> None:
     if not runs:
         raise UserError(refused[0])
     for sentence in refused:
-        print(f"drest_torch: {shown(sentence)}; left out", file=sys.stderr)
+        print(f"drest_torch: {printable(sentence)}; left out", file=sys.stderr)
     if pictures:
         from drest_torch.plots.curves import check_format, compare_curves
 
@@ -66,7 +66,7 @@ def _compare(arguments: list[str]) -> None:
         compared = configurations(runs)
         axis, curves = curves_over_training(compared)
         compare_curves(curves, labels(compared), Path(pictures[0]), axis)
-        print(f"The learning curves are in {shown(pictures[0])}")
+        print(f"The learning curves are in {printable(pictures[0])}")
 
 
 if __name__ == "__main__":

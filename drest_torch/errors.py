@@ -1,4 +1,4 @@
-"""Errors that a user can correct: every command prints them as one sentence, without a traceback."""
+"""Errors that a user can correct, which commands print as one sentence without a traceback."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ from contextlib import contextmanager
 from pathlib import Path
 from unicodedata import category
 
-OWN = __name__.partition(".")[0]
+PACKAGE = __name__.partition(".")[0]
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode's categories of characters that control, or part lines."""
+"""The Unicode categories of control characters and line separators."""
 LIBRARIES = frozenset({"torch", "torchrl", "tensordict", "numpy", "gymnasium", "wandb", *sys.stdlib_module_names})
 
 
-def shown(text: str) -> str:
-    """Return a text as it can be printed: a terminal shows the control characters in it and does not obey them."""
-    return "".join(repr(each)[1:-1] if category(each) in HIDDEN and each != "\n" else each for each in text)
+def printable(text: str) -> str:
+    """Return a text with escaped control characters, so that a terminal does not execute them."""
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if category(character) in HIDDEN and character != "\n":
+        return repr(character)[1:-1]
+    return character
 
 
 class UserError(ValueError):
     """An error that the user can correct; the message names the place and the remedy."""
 
     def __init__(self, message: object) -> None:
-        super().__init__(shown(str(message)))  # it may quote a file
+        super().__init__(printable(str(message)))  # the message may quote a file
 
 
 class FileError(UserError):
@@ -44,28 +50,28 @@ class StudyError(UserError):
 
 
 class LevelError(UserError):
-    """A level that breaks a rule of the format; the message says where and what was expected."""
+    """A level that violates the format; the message says where, and what was expected."""
 
 
 @contextmanager
-def blaming(what: str, *, wholly: bool = True) -> Iterator[None]:
-    """Say in one sentence that code of the user's own has failed, which ``what`` names, or has ended the program.
+def blaming(source: str, *, wholly: bool = True) -> Iterator[None]:
+    """Raise a `UserError` with ``source``, the name of the user's code, if this code fails or ends the program.
 
-    All that fails here is the user's, or, if not ``wholly``, what fails outside this package.
+    With ``wholly``, all errors are those of the user's code; otherwise only errors outside this package are.
     """
     try:
         yield
     except (UserError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
-        frames = list(traceback.walk_tb(error.__traceback__))[1:]  # without this one
+        frames = list(traceback.walk_tb(error.__traceback__))[1:]  # skip this frame
         modules = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in frames]
         theirs = [index for index, module in enumerate(modules) if module not in LIBRARIES]
-        is_own = bool(theirs) and modules[theirs[-1]] == OWN
+        is_own = bool(theirs) and modules[theirs[-1]] == PACKAGE
         if not wholly and not isinstance(error, SystemExit) and (is_own or not theirs):
             raise
         text, place = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":"), ""
         if theirs and not is_own:
             frame, line = frames[theirs[-1]]
             place = f" ({Path(frame.f_code.co_filename).name}, line {line})"
-        raise UserError(f"{what} failed with {text}{place}") from error
+        raise UserError(f"{source} failed with {text}{place}") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drest_torch.commands.cli import command
-from drest_torch.errors import ConfigError, shown
+from drest_torch.errors import ConfigError, printable
 from drest_torch.outputs import refuse_another
 from drest_torch.tracking.stages import stage
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @command("evaluate")
 def main(cfg: EvaluateConfig) -> None:
-    """Evaluate a run on the levels that were chosen, and print and write the results."""
+    """Evaluate a run on the chosen levels, and print and write the results."""
     from drest_torch.agent import SHIPPED, Agent
     from drest_torch.algos.networks.spec import MapView
     from drest_torch.config.checks import check_limits
@@ -29,7 +29,7 @@ def main(cfg: EvaluateConfig) -> None:
 
     check_limits(cfg)
     if cfg.animation is not None:
-        from drest_torch.plots.animation import check_ending  # with matplotlib, which takes time
+        from drest_torch.plots.animation import check_ending  # imports Matplotlib, which takes time
 
         check_ending(Path(cfg.animation))
     check_outputs(*_outputs(cfg), reads=[cfg.levels.path])
@@ -44,25 +44,25 @@ def main(cfg: EvaluateConfig) -> None:
         return _write_page(cfg, agent)
     levels = levels_to_evaluate(agent, cfg.levels)
     stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
-    # A run's own levels are evaluated as the run does it.
+    # On its own levels, a run is evaluated as during training.
     sampled = agent.spec.origin.sampled if cfg.sampled is None and cfg.levels.name == "own" else cfg.sampled
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=sampled, memory_gib=cfg.memory_gib)
-    who = "the agent that comes with drest_torch" if cfg.run is None else str(agent.folder)
-    print(_agent_line(agent, who, f"on {agent.spec.origin.place} levels"))
+    agent_name = "the agent that comes with drest_torch" if cfg.run is None else str(agent.folder)
+    print(_agent_line(agent, agent_name, f"on {agent.spec.origin.place} levels"))
     name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)
     print_table({name: results.numbers()}, agent.reward.gamma)
     if cfg.out is not None:
         results.write(Path(cfg.out))
-        print(shown(f"The results of every level are in {cfg.out}"))
+        print(printable(f"The results of every level are in {cfg.out}"))
     if cfg.pictures is not None:
-        print(shown(_drawn(len(results.plot(Path(cfg.pictures), cfg.most_pictures)), len(levels), cfg)))
+        print(printable(_pictures_line(len(results.plot(Path(cfg.pictures), cfg.most_pictures)), len(levels), cfg)))
     if cfg.animation is not None:
         results.animate(cfg.animation)
-        print(shown(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}"))
+        print(printable(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}"))
 
 
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
-    """Print and write the page on shutdownability: on the agent's own test levels, the paper's, and those chosen."""
+    """Print and write the page on shutdownability, on the agent's test levels, the paper's and the chosen levels."""
     from drest_torch.agents.checkpoints import PRETRAINED
     from drest_torch.choices.page import shutdownability, to_markdown
     from drest_torch.envs.levels import find_levels
@@ -85,10 +85,10 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
         agent, {name: levels for name, levels in sets.items() if levels}, greedy=cfg.greedy, memory_gib=cfg.memory_gib
     )
     text = to_markdown(page)
-    print(shown(text))
+    print(printable(text))
     write_json(in_json, page)
     write_text(in_words, text)
-    print(shown(f"The page is in {in_json} and {in_words}"))
+    print(printable(f"The page is in {in_json} and {in_words}"))
 
 
 def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> Sequence[Level]:
@@ -101,7 +101,7 @@ def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> Sequence[Level]:
 
 
 def _outputs(cfg: EvaluateConfig) -> list[Path]:
-    """Return the files, and the folder of pictures, that a user has named."""
+    """Return the files and the folder of pictures in the configuration."""
     paths = [Path(path) for path in (cfg.pictures, cfg.animation) if path is not None]
     if cfg.out is None:
         return paths
@@ -109,7 +109,7 @@ def _outputs(cfg: EvaluateConfig) -> list[Path]:
 
 
 def _page_files(path: Path) -> list[Path]:
-    """Return the files of a page, as JSON and in Markdown, from the path of one of them or without an ending."""
+    """Return the JSON and the Markdown file of a page, from a path with or without an ending."""
     if not path.name:
         raise ConfigError(f"out={path}: is the path of no file; expected one that ends in a name")
     stem = path.with_suffix("") if path.suffix.lower() in (".json", ".md") else path
@@ -117,14 +117,14 @@ def _page_files(path: Path) -> list[Path]:
 
 
 def _refuse_another_text(cfg: EvaluateConfig, path: Path) -> None:
-    """Refuse to replace a file that no user has named, and that is no earlier page."""
+    """Refuse to replace a file that is neither named by the user nor an earlier page."""
     for file, sign in zip(_page_files(path), ('"private_bits"', "# Shutdownability of "), strict=True):
         if file != Path(cfg.out or ""):
             refuse_another(file, sign, "choose another out")
 
 
 def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
-    """Evaluate a run in an environment that is no gridworld, by sampling."""
+    """Evaluate a run outside gridworlds, by sampling."""
     from drest_torch.tracking.console import print_table
 
     place = agent.spec.origin.place
@@ -133,7 +133,7 @@ def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
             raise ConfigError(f"{key} is for gridworlds, and {cfg.run} is a run in {place}; leave it out")
     if cfg.levels.name != "own":
         raise ConfigError(f"levels={cfg.levels.name}, and {cfg.run} is a run in {place}; leave levels out")
-    if cfg.animation is not None:  # first, as there may be nothing to render
+    if cfg.animation is not None:  # first, because rendering may be unsupported
         agent.render(cfg.animation)
     stage(f"playing {cfg.sampled or agent.spec.origin.sampled or 1024:,} mini-episodes of {place} …")
     results = agent.evaluate(greedy=cfg.greedy, sampled=cfg.sampled)
@@ -141,13 +141,13 @@ def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
     print_table({place: results.numbers()}, agent.reward.gamma)
     if cfg.out is not None:
         results.write(Path(cfg.out))
-        print(shown(f"The results are in {cfg.out}"))
+        print(printable(f"The results are in {cfg.out}"))
     if cfg.animation is not None:
-        print(shown(f"Mini-episodes, one for each length, are in {cfg.animation}"))
+        print(printable(f"Mini-episodes, one for each length, are in {cfg.animation}"))
 
 
-def _drawn(count: int, levels: int, cfg: EvaluateConfig) -> str:
-    """Return how many of the levels have a picture, and the remedy where some have none."""
+def _pictures_line(count: int, levels: int, cfg: EvaluateConfig) -> str:
+    """Return a sentence with the number of pictures, and the remedy if some are missing."""
     are = "picture is" if levels == 1 else "pictures are"
     sentence = f"{count} of {levels} {are} in {cfg.pictures}"
     if count == levels:
@@ -158,10 +158,10 @@ def _drawn(count: int, levels: int, cfg: EvaluateConfig) -> str:
 
 
 def _agent_line(agent: Agent, name: str, where: str) -> str:
-    """Say which agent is evaluated, and how it was trained."""
+    """Return a line with the name and the training of the evaluated agent."""
     origin = agent.spec.origin
     trained = f"{origin.algorithm} with the reward {origin.reward} {where}, seed {origin.seed}"
-    return shown(f"Agent: {name} ({trained}; {agent.checkpoint.stem})")
+    return printable(f"Agent: {name} ({trained}; {agent.checkpoint.stem})")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write files whole or not at all, and read those of strangers. All files of the project are written here."""
+"""Atomic writes, and safe reads of untrusted files. All files of the project are written here."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from drest_torch.errors import FileError, UserError
 
 
 def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | None = None) -> None:
-    """Write a file atomically: after a crash it has its old content or the new one, complete.
+    """Write a file atomically: after a crash it has its complete old or new content.
 
-    Missing parent folders are created. A link at ``path`` is replaced; its target is not changed. ``refusal`` makes the
-    error to raise, from the reason for which the file cannot be written.
+    Missing parent folders are created. A link at ``path`` is replaced; its target is not changed. ``refusal`` returns
+    the error to raise, from the reason of a failure.
     """
-    # The name is random and the file must be new: neither another process nor a link can take its place.
+    # The random name and the mode "x" protect against other processes and links.
     if not path.name:
         raise FileError(f"'{path}': is the path of no file; expected one that ends in a name")
     with suppress(OSError):
         kind = path.lstat().st_mode
-        # A folder cannot be replaced by a file, and the error below says so.
+        # For a folder, the error is raised below.
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind) or stat.S_ISDIR(kind)):
             raise FileError(f"{path}: is no regular file; expected the path of a file, or of one that is not there yet")
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
@@ -62,27 +62,27 @@ def write_json(path: Path, value: Any) -> None:
 
 
 MOST_BYTES = 1 << 30
-"""The largest file that is read whole."""
+"""The largest size of a file to read."""
 
 
 def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Read a regular file, or a link to one. A pipe or a device could go on for ever, and is refused."""
-    # Without waiting for somebody to write to a pipe.
+    """Read a regular file, or a link to one; refuse pipes and devices, which may never end."""
+    # Do not wait for a writer of a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):  # `open` has no name for a folder in its error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):  # `open` does not name a folder in its error
         os.close(descriptor)
         raise FileError(f"{path}: is no regular file; expected one")
     with open(descriptor, "rb") as file:
-        if found.st_size > most:
-            raise FileError(f"{path}: {found.st_size:,} bytes; expected at most {most:,}")
+        if status.st_size > most:
+            raise FileError(f"{path}: {status.st_size:,} bytes; expected at most {most:,}")
         return file.read(most)
 
 
 def remove_partial(folder: Path) -> None:
-    """Delete what writes that were cut off by a kill have left in a folder; call it as the owner of the folder."""
-    for parent, folders, names in os.walk(folder):  # no link is followed
-        # Another process may be writing in the folder of another run.
+    """Delete the partial files of killed writes in a folder, which this process must have locked."""
+    for parent, folders, names in os.walk(folder):  # links are not followed
+        # Skip folders with a lock: another process may write to the run there.
         folders[:] = [inner for inner in folders if not (Path(parent) / inner / LOCK).exists()]
         for name in names:
             if re.fullmatch(r"\.[0-9a-f]{16}\.partial", name):
@@ -91,7 +91,7 @@ def remove_partial(folder: Path) -> None:
 
 
 def unused(name: str, pattern: str, used: set[str]) -> str:
-    """Return a name that is not used yet, whatever its case, and add it: ``pattern`` has a place for a number, too."""
+    """Return an unused name, ignoring case, and add it to ``used``; ``pattern`` formats the name with a number."""
     number, free = 1, name
     while free.casefold() in used:
         number += 1
@@ -101,13 +101,13 @@ def unused(name: str, pattern: str, used: set[str]) -> str:
 
 
 MOST_NAMES = 2000
-"""The most metrics that a line may have; ours have some dozens."""
+"""The largest number of metrics in a line; runs of this project have some dozens."""
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
     """Return the rows of a file of metrics (`drest_torch.tracking.sinks.JsonLines`), with null as NaN.
 
-    Incomplete lines, and what is no number, are left out.
+    Incomplete lines and values that are not numbers are skipped.
     """
     if not path.exists():
         return []
@@ -128,19 +128,19 @@ def _is_number(value: Any, kind: Any) -> bool:
 
 
 LOCK = ".lock"
-"""The file in a folder by which a process owns it."""
-_owned: dict[Path, int] = {}
-"""The locks that this process holds, by folder."""
+"""The lock file of a folder."""
+_locks: dict[Path, int] = {}
+"""The locks of this process, by folder."""
 
 
-def own(folder: Path, refusal: Callable[[], UserError]) -> None:
-    """Make this process the only one that writes to a folder, or raise the refusal if another one is.
+def lock_folder(folder: Path, refusal: Callable[[], UserError]) -> None:
+    """Lock a folder for writing, or raise the refusal if another process has locked it.
 
-    The lock ends with the process, however it ends, or with `disown`. It works over NFS; on a file system without locks
-    every process is let in.
+    The lock ends with the process, however it ends, or with `unlock_folder`. It works over NFS; on a file system
+    without locks every process is admitted.
     """
     folder = folder.resolve()
-    if folder in _owned:
+    if folder in _locks:
         return
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -154,30 +154,30 @@ def own(folder: Path, refusal: Callable[[], UserError]) -> None:
         raise refusal() from None
     except OSError:
         pass
-    _owned[folder] = descriptor
+    _locks[folder] = descriptor
 
 
-def disown(folder: Path) -> None:
-    """Let others write to a folder again."""
-    if (descriptor := _owned.pop(folder.resolve(), None)) is not None:
+def unlock_folder(folder: Path) -> None:
+    """Release the lock of a folder."""
+    if (descriptor := _locks.pop(folder.resolve(), None)) is not None:
         os.close(descriptor)
 
 
 def open_streams() -> None:
-    """Give the program an input and outputs where it was started without, and let them show what they can."""
+    """Open missing standard streams, and replace characters that an output cannot encode."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
+        if getattr(sys, name) is None:  # closed: the next opened file would get its number
             nothing = os.open(os.devnull, os.O_RDWR)
             if nothing != number:
                 os.dup2(nothing, number)
                 os.close(nothing)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
         elif number and isinstance(stream := getattr(sys, name), io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without arrows shows question marks
+            stream.reconfigure(errors="replace")  # such as arrows, on some terminals
 
 
 def flush_output() -> int:
-    """Write the rest of the output; return 2, after a sentence, if there is no room for it, and otherwise 0."""
+    """Write the buffered output; return 0, or 2 with a message if it cannot be written."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -186,8 +186,8 @@ def flush_output() -> int:
 
 
 def no_output(error: OSError) -> int:
-    """Say why the output cannot be written, and return 2; where the reader, such as `head`, has ended, return 0."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries again, and complains
+    """Report a failed output and return 2; return 0 if its reader, such as `head`, has ended."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # prevents a second attempt at exit
     if isinstance(error, BrokenPipeError):
         return 0
     print(f"drest_torch: the output cannot be written ({error.strerror})", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Share the folders of agents on the Hugging Face Hub. This module needs ``huggingface_hub`` (the extra ``hub``)."""
+"""Upload and download of agents on the Hugging Face Hub, with ``huggingface_hub`` (the extra ``hub``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ except ImportError:
     ) from None
 
 FILES = ("config.yaml", "*.jsonl", "*.txt", "checkpoints/*.safetensors")
-"""The files of an agent; nothing else is downloaded, and none of them holds code."""
+"""The files of an agent, none of which contains code; nothing else is downloaded."""
 CARD = """---
 library_name: drest_torch
 tags: [reinforcement-learning, ai-safety]
@@ -41,7 +41,7 @@ print(agent.evaluate({levels}))
 
 
 def upload(folder: Path, repo_id: str, card: dict[str, str], *, private: bool | None, token: str | None) -> str:
-    """Upload the folder of an agent with a page that describes it; return the address of the commit."""
+    """Upload the folder of an agent with a model card; return the address of the commit."""
     (folder / "README.md").write_text(CARD.format(repo_id=repo_id, **card), encoding="utf-8")
     api = HfApi(token=token)
     repository = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
@@ -49,7 +49,7 @@ def upload(folder: Path, repo_id: str, card: dict[str, str], *, private: bool | 
 
 
 def download(repo_id: str, **options: Any) -> Path:
-    """Return a folder with the agent of a repository; the ``options`` are those of `snapshot_download`."""
+    """Download the agent of a repository and return its folder; ``options`` are passed to `snapshot_download`."""
     try:
         return Path(snapshot_download(repo_id, allow_patterns=list(FILES), **options))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:

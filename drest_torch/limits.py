@@ -13,7 +13,7 @@ _KEY = "limits"
 
 @dataclass(frozen=True)
 class Limits:
-    """What a value may be; null, where a field allows it, always is."""
+    """The allowed values of a field; null is always allowed in optional fields."""
 
     at_least: float = -math.inf
     above: float = -math.inf
@@ -42,12 +42,10 @@ class Limits:
 
 
 def limited(*, kind: str = "", default: Any = "???", **bounds: Any) -> Any:
-    """Return a field of a configuration with these `Limits`; without a default it is OmegaConf's MISSING.
+    """Return a dataclass field with these `Limits`; the default is OmegaConf's MISSING.
 
-    Each configuration gets a list or a dictionary of its own.
-
-    The limits of a list or a dictionary hold for each value in it. `drest_torch.config.checks` has them kept. ``kind``
-    says what a value may be where the type of the field does not.
+    A default list or dictionary is copied for each configuration. The limits of a list or a dictionary apply to each
+    value in it; `drest_torch.config.checks` enforces them. ``kind`` describes the values of a field with a vague type.
     """
     limits = Limits(**bounds)
     metadata = {"kind": kind, **({} if limits == Limits() else {_KEY: limits})}
@@ -57,7 +55,7 @@ def limited(*, kind: str = "", default: Any = "???", **bounds: Any) -> Any:
 
 
 def same_as(kind: type, name: str) -> Any:
-    """Return a field with the default and the limits that a field of another dataclass has, a list for a pair."""
+    """Return a field with the default and the limits of a field of another dataclass; a tuple becomes a list."""
     (other,) = [entry for entry in fields(kind) if entry.name == name]
     if isinstance(other.default, tuple):
         return limited(default=list(other.default))
@@ -65,12 +63,12 @@ def same_as(kind: type, name: str) -> Any:
 
 
 def limits_of(value: Field[Any]) -> Limits | None:
-    """Return the limits of a field, or None where it has none."""
+    """Return the limits of a field, or None."""
     limits: Limits | None = value.metadata.get(_KEY)
     return limits
 
 
 def _text(bound: float) -> str:
-    """Write a number as a person would: 2^62 - 1."""
+    """Format a number for a message, large powers of 2 as 2^62 - 1."""
     power = int(bound + 1).bit_length() - 1
     return f"2^{power} - 1" if power > 32 and bound + 1 == 1 << power else f"{bound:g}"

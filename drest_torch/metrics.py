@@ -1,7 +1,7 @@
-"""USEFULNESS and NEUTRALITY (section 4 of the paper), for any number of policies or levels at once.
+"""USEFULNESS and NEUTRALITY (section 4 of the paper), for batches of policies or levels.
 
-Shapes: the last dimension holds the k trajectory-lengths. Padding has probability 0 and changes nothing.
-No input in range gives NaN.
+The last dimension of every tensor is that of the k trajectory-lengths. Padding has probability 0 and no effect. Valid
+inputs never give NaN.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where outputs may be written: none replaces what a command reads, or what belongs to a run."""
+"""Checks of output paths: no output replaces the inputs of a command or the files of a run."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ OVERWRITTEN = (
     *("config.yaml", "metrics.jsonl", "metrics.csv", "summary.json", "provenance.json", "split.json", "levels_*.json"),
     *("checkpoints", "pictures", "references", "tensorboard"),
 )
-"""Patterns for the names of what a run overwrites in its folder, files and folders."""
+"""Patterns for the names of files and folders that a run overwrites in its folder."""
 _OF_ANY_RUN = {"config.yaml", "metrics.jsonl", "summary.json", "checkpoints"}
 MODEL = "model"
-"""The folder that a run of a language model writes besides."""
-OF_A_RUN = (*OVERWRITTEN, MODEL, "wandb", LOCK)
-"""Patterns for the names of all that may belong to a run."""
-OF_A_JOB = ("result.json", "result.npz", "failure.json", "output.txt")
-"""The names of what a study writes to the folder of one of its runs."""
+"""The extra folder of a language model's run."""
+RUN_OUTPUTS = (*OVERWRITTEN, MODEL, "wandb", LOCK)
+"""Patterns for the names of all files and folders of a run."""
+JOB_OUTPUTS = ("result.json", "result.npz", "failure.json", "output.txt")
+"""The names of the files of a study's run."""
 FOLLOWED = (MODEL, "tensorboard", "wandb", "output.txt", "runs.txt")
-"""What libraries write in the folder of a run, or what grows: there a link to a file is followed, not replaced."""
+"""The outputs of libraries and growing files, where a link to a file is followed, not replaced."""
 MOST_CONFIG_BYTES = 1 << 20
 
 
 def check_outputs(*paths: Path, reads: Iterable[Path | str | None] = (), ending: str | None = None) -> None:
-    """Refuse outputs that would replace what a command reads, or what belongs to a run.
+    """Refuse outputs that would replace inputs of a command or files of a run.
 
-    Call it before anything is computed. Any other file that is there is replaced by a new output.
+    Call it before any computation. Outputs may replace all other existing files.
 
     Args:
-        paths: the files, with the names that they will have, or folders for files.
-        reads: the files and folders that are read; None stands for nothing. Of a run that is read leave out the folder,
-            as other files may be written there.
-        ending: what the names of the files have to end in.
+        paths: the final paths of the files, or folders for files.
+        reads: the input files and folders; None entries are ignored. Leave out the folder of an input run, where other
+            files may be written.
+        ending: the required ending of the file names.
     """
     sources = [Path(source) for source in reads if source is not None]
     for path in paths:
@@ -53,12 +53,12 @@ def check_outputs(*paths: Path, reads: Iterable[Path | str | None] = (), ending:
 
 
 def refuse_taken(run_dir: str | Path, resume: str, *, writes: Iterable[str] = ()) -> None:
-    """Refuse a folder for a new run that holds something which the run would overwrite.
+    """Refuse a folder for a new run that contains files which the run would overwrite.
 
     Args:
         run_dir: the folder, which need not exist.
-        resume: the command that goes on with the run that may be there.
-        writes: names of what this kind of run writes besides `OVERWRITTEN`.
+        resume: the command to resume an existing run in the folder.
+        writes: further names besides `OVERWRITTEN` that this kind of run writes.
     """
     if not str(run_dir).strip() or "\0" in str(run_dir):
         raise ConfigError(f"run_dir={run_dir}; expected a path, or leave it out")
@@ -72,22 +72,22 @@ def refuse_taken(run_dir: str | Path, resume: str, *, writes: Iterable[str] = ()
 
 
 def refuse_another(path: Path, sign: str, remedy: str) -> None:
-    """Refuse to replace a file that no user has named, unless it has the sign of an earlier output of this kind."""
+    """Refuse to replace a file without the sign of an earlier output, if the user has not named it."""
     if path.is_file() and sign.encode() not in read_whole(path):
         raise FileError(f"{path}: is no earlier output of this command, which would replace it; {remedy}")
 
 
-def refuse_links(folder: Path, names: Iterable[str] = OF_A_RUN) -> None:
-    """Refuse to go on in a folder if a link leads what is written there, and deleted, out of it.
+def refuse_links(folder: Path, names: Iterable[str] = RUN_OUTPUTS) -> None:
+    """Refuse a folder with links through which files outside it would be overwritten or deleted.
 
-    Files that are written whole replace a link, and leave what it leads to as it is. ``names`` are patterns for the
-    files and folders that are written.
+    Atomic writes replace a link and leave its target unchanged. ``names`` are patterns for the files and folders that
+    are written.
     """
     root = _real(folder)
     for name in _listed(folder):
         if _is_among(name, names):
             for path in (folder / name, *_below(folder / name)):
-                if not path.is_symlink() or _is_of_a_session(path.relative_to(folder)):
+                if not path.is_symlink() or _belongs_to_session(path.relative_to(folder)):
                     continue
                 is_replaced = path.is_file() and not any(map(_is_followed, path.relative_to(folder).parts))
                 if not is_replaced and not _lies_in(_real(path), root):
@@ -98,16 +98,16 @@ def refuse_links(folder: Path, names: Iterable[str] = OF_A_RUN) -> None:
                     )
 
 
-def _is_of_a_session(path: Path) -> bool:
-    """Return whether a path in a run lies in the folder of a session of W&B, into which no later session writes.
+def _belongs_to_session(path: Path) -> bool:
+    """Return whether a path in a run belongs to a session of W&B, whose folder no later session writes to.
 
-    W&B itself puts links to its logs there.
+    W&B puts links to its logs there.
     """
     return path.parts[0] == "wandb" and len(path.parts) > 2
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether a folder is that of a run, or of an agent that was saved."""
+    """Return whether a folder contains a run or a saved agent."""
     config = folder / "config.yaml"
     if not config.is_file():
         return False
@@ -121,24 +121,24 @@ def is_run(folder: Path) -> bool:
 
 
 def _is_job(folder: Path) -> bool:
-    """Return whether a folder is that of a run of a study (`drest_torch.jobs.store`)."""
+    """Return whether a folder contains the run of a study (`drest_torch.jobs.store`)."""
     is_named = re.search("-[0-9a-f]{12,}$", folder.name) is not None
-    return is_named and any((folder / name).is_file() for name in OF_A_JOB)
+    return is_named and any((folder / name).is_file() for name in JOB_OUTPUTS)
 
 
 def _run_around(place: Path) -> Path | None:
-    """Return the folder of the run that a path belongs to, if there is one."""
+    """Return the folder of the run that contains a path, or None."""
     for folder in place.parents:
         name = place.relative_to(folder).parts[0]
-        if _is_among(name, OF_A_RUN) and is_run(folder):
+        if _is_among(name, RUN_OUTPUTS) and is_run(folder):
             return folder
-        if _is_among(name, OF_A_JOB) and _is_job(folder):
+        if _is_among(name, JOB_OUTPUTS) and _is_job(folder):
             return folder
     return None
 
 
 def _is_among(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name fits a pattern, in whichever case: some file systems do not tell them apart."""
+    """Return whether a name matches a pattern, ignoring case as some file systems do."""
     return any(fnmatchcase(name.casefold(), pattern) for pattern in patterns)
 
 
@@ -147,7 +147,7 @@ def _is_followed(name: str) -> bool:
 
 
 def _places(path: Path) -> set[Path]:
-    """Return where a file is written, and where it leads if it is a link, as absolute paths without links."""
+    """Return the absolute paths of a file and of its target if it is a link, with links in folders resolved."""
     return {_real(path.parent) / path.name, _real(path)}
 
 
@@ -156,20 +156,20 @@ def _real(path: Path) -> Path:
 
 
 def _lies_in(place: Path, source: Path) -> bool:
-    """Return whether a path is that of a file or folder, or lies in the folder."""
+    """Return whether a path equals ``source`` or lies in this folder."""
     real = _real(source)
     return any(above == real or _is_same(above, real) for above in (place, *place.parents))
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(first: Path, second: Path) -> bool:
     try:
-        return os.path.samefile(one, other)
+        return os.path.samefile(first, second)
     except OSError:
         return False
 
 
 def _listed(folder: Path) -> list[str]:
-    """Return the names in a folder, those of links that lead nowhere too."""
+    """Return the names in a folder, including broken links."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -177,7 +177,7 @@ def _listed(folder: Path) -> list[str]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Yield all that lies in a folder; no link is followed."""
+    """Yield all paths below a folder, without following links."""
     if folder.is_symlink():
         return
     for parent, folders, names in os.walk(folder):

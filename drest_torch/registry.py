@@ -1,15 +1,15 @@
-"""Find modules by name: in this project, in an installed package that announces them, or in the user's own code.
+"""Registries of modules by name: of this project, of entry points in installed packages, and of the user's code.
 
 A network, an algorithm or a logger is a module with certain attributes. A name in a configuration is looked up as
 
-1. a module of the package where this project keeps its own, such as ``mlp`` for `drest_torch.algos.networks.mlp`,
+1. a module of this project, such as ``mlp`` for `drest_torch.algos.networks.mlp`,
 2. an entry point of an installed package, whose value is the path of a module,
 3. the path of any module that Python can import, such as ``my_package.my_network``.
 
-Who writes ``env.factory=my_cartpole:make`` on a command line wants that function called. The same words in the folder
-of a run may be a stranger's, who could as well write ``os:abort``. So a configuration that was stored may name what
-belongs to this project, what an installed package announces by an entry point, and modules that the user's program has
-imported or that ``imports=`` on the command's line names.
+A user who writes ``env.factory=my_cartpole:make`` on the command line wants this function called. In the folder of a
+run the same words are untrusted: they could as well be ``os:abort``. Stored configurations may therefore only name
+modules of this project, entry points of installed packages, modules that the user's program has imported, and modules
+in ``imports=`` on the command line.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _NAMED = set[str]()
 
 @dataclass(frozen=True)
 class Registry:
-    """The modules of one kind by name; iteration yields the names that need no module path."""
+    """The modules of one kind by name; iteration yields the registered names."""
 
     key: str
     """The key of the configuration, for messages."""
     modules: str
-    """The path of this project's modules, with ``{}`` for the name, such as ``drest_torch.algos.networks.{}``."""
+    """The path of this project's modules with ``{}`` for the name, such as ``drest_torch.algos.networks.{}``."""
     attributes: tuple[str, ...]
-    """The attributes that a module of this kind must have."""
+    """The required attributes of a module of this kind."""
     group: str
     """The group of the entry points."""
 
     def __getitem__(self, name: str) -> ModuleType:
-        """Return the module with this name; the error for an unknown name lists the known ones."""
-        if name.isidentifier() and self._is_own(name):
+        """Return the module with this name; the error for an unknown name lists the registered names."""
+        if name.isidentifier() and self._is_builtin(name):
             return importlib.import_module(self.modules.format(name))
         paths = [entry.module for entry in entry_points(group=self.group, name=name)]
         module = importlib.import_module(paths[0]) if paths else _imported(name)
@@ -66,33 +66,33 @@ class Registry:
         return module
 
     def check(self, name: str) -> None:
-        """Refuse a name without such a module."""
+        """Refuse a name without a module of this kind."""
         self.__getitem__(name)
 
     def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys((*self.own(), *sorted(entry_points(group=self.group).names)))
+        yield from dict.fromkeys((*self.builtin_names(), *sorted(entry_points(group=self.group).names)))
 
-    def is_known(self, name: str) -> bool:
-        """Return whether a name needs no module path; nothing is imported to find out."""
-        own = name.isidentifier() and find_spec(self.modules.format(name)) is not None
-        return own or name in entry_points(group=self.group).names
+    def is_registered(self, name: str) -> bool:
+        """Return whether a name is registered, without importing its module."""
+        is_builtin = name.isidentifier() and find_spec(self.modules.format(name)) is not None
+        return is_builtin or name in entry_points(group=self.group).names
 
-    def own(self) -> Iterator[str]:
+    def builtin_names(self) -> Iterator[str]:
         """Yield the names of this project's modules of this kind."""
-        package, _, rest = self.modules.partition(".{}")
-        suffix = rest.partition(".")[0]
+        package, _, after_name = self.modules.partition(".{}")
+        suffix = after_name.partition(".")[0]
         for _, name, _ in pkgutil.iter_modules(importlib.import_module(package).__path__):
-            if name.endswith(suffix) and self._is_own(name.removesuffix(suffix)):
+            if name.endswith(suffix) and self._is_builtin(name.removesuffix(suffix)):
                 yield name.removesuffix(suffix)
 
     def file(self, name: str) -> Path:
-        """Return the file of one of this project's modules; nothing is imported to find it."""
+        """Return the file of one of this project's modules, without importing it."""
         spec = find_spec(self.modules.format(name))
         assert spec is not None
         assert spec.origin is not None
         return Path(spec.origin)
 
-    def _is_own(self, name: str) -> bool:
+    def _is_builtin(self, name: str) -> bool:
         path = self.modules.format(name)
         if path in sys.modules:
             return not self._absent(sys.modules[path])
@@ -106,7 +106,7 @@ class Registry:
 
 
 def _names_in(file: Path) -> set[str]:
-    """Return the names that a module defines or imports, from its source: to import all modules takes seconds."""
+    """Return the names that a module defines or imports, from its source, because importing all takes seconds."""
     names = set[str]()
     for node in ast.parse(file.read_bytes()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -120,15 +120,15 @@ def _names_in(file: Path) -> set[str]:
 
 
 def _imported(path: str) -> ModuleType | None:
-    """Import a module, or return None if there is none at this path. An error in the module itself is raised."""
+    """Import a module, or return None if there is none at this path; errors in the module itself are raised."""
     if not all(part.isidentifier() for part in path.split(".")):
         return None
     if path.partition(".")[0] != "drest_torch":
-        search_here()
+        search_working_directory()
     try:
         if find_spec(path) is None:
             return None
-    except ModuleNotFoundError as error:  # a parent package is missing, or is not a package
+    except ModuleNotFoundError as error:  # the parent is missing, or is not a package
         if f"{path}.".startswith(f"{error.name}."):
             return None
         raise
@@ -137,16 +137,16 @@ def _imported(path: str) -> ModuleType | None:
     return importlib.import_module(path)
 
 
-# ------------------------------------------------------------------------------- a user's own code
+# ------------------------------------------------------------------------------- code of the user
 
 
-def use(*modules: str) -> None:
-    """Import modules, also from the working directory; configurations that were stored may name them from here on."""
+def import_trusted(*modules: str) -> None:
+    """Import and trust modules, also from the working directory; stored configurations may then name them."""
     before = list(sys.path)
     for module in modules:
         if not all(part.isidentifier() for part in module.split(".")):
             raise ConfigError(f"imports={module}: is not the name of a module; expected one such as package.module")
-        search_here()
+        search_working_directory()
         try:
             with blaming(f"imports={module}"):
                 _import(module)
@@ -162,31 +162,31 @@ def _import(module: str) -> None:
         raise ConfigError(f"imports={module} cannot be imported: {error}; check the name, and PYTHONPATH") from None
 
 
-def search_here() -> None:
-    """Let Python find modules in the working directory too, as a user expects who names one."""
-    if (here := os.getcwd()) not in sys.path and "" not in sys.path:
-        sys.path.append(here)  # after all else: no library is hidden
+def search_working_directory() -> None:
+    """Add the working directory to the search path, for modules that the user names."""
+    if (directory := os.getcwd()) not in sys.path and "" not in sys.path:
+        sys.path.append(directory)  # last, so that no library is hidden
 
 
-def leave_here() -> None:
-    """Take out of Python's search what ``python -m`` puts first: the working directory, for one behaviour of both."""
-    if sys.path and sys.path[0] in ("", os.getcwd()) and not _holds_this(sys.path[0]):
+def drop_working_directory() -> None:
+    """Remove the working directory from the start of the search path, where ``python -m`` puts it."""
+    if sys.path and sys.path[0] in ("", os.getcwd()) and not _contains_project(sys.path[0]):
         del sys.path[0]
 
 
 @contextlib.contextmanager
-def not_here() -> Iterator[None]:
-    """Keep the working directory, where a stranger's files may lie, out of where Python finds modules and plugins."""
-    here, before = os.getcwd(), list(sys.path)
-    sys.path[:] = [place for place in before if _holds_this(place) or os.path.abspath(place) != here]
+def without_working_directory() -> Iterator[None]:
+    """Remove the working directory, with possibly untrusted files, from the search path of modules and plugins."""
+    directory, before = os.getcwd(), list(sys.path)
+    sys.path[:] = [path for path in before if _contains_project(path) or os.path.abspath(path) != directory]
     try:
         yield
     finally:
         sys.path[:] = before
 
 
-def _holds_this(place: str) -> bool:
-    return Path(__file__).resolve().parents[1] == Path(place).resolve()
+def _contains_project(path: str) -> bool:
+    return Path(__file__).resolve().parents[1] == Path(path).resolve()
 
 
 def function(path: str, key: str) -> Callable[..., Any]:
@@ -194,21 +194,21 @@ def function(path: str, key: str) -> Callable[..., Any]:
     module, _, name = path.partition(":")
     if not module or not name:
         raise ConfigError(f"{key}={path}; expected package.module:function")
-    search_here()
+    search_working_directory()
     try:
-        found = getattr(importlib.import_module(module), name)
+        attribute = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{key}={path} cannot be imported: {error}; check the path, and PYTHONPATH") from None
-    return cast(Callable[..., Any], found)
+    return cast(Callable[..., Any], attribute)
 
 
 def trust(*modules: str) -> None:
-    """Remember modules that the user has named, without importing them."""
+    """Add modules to those that the user trusts, without importing them."""
     _NAMED.update(modules)
 
 
 def refuse_foreign(path: Path, key: str, module: str) -> None:
-    """Refuse a module that the stored file at this path names, if the user has not named it as well."""
+    """Refuse a module in the stored file at this path that the user has not named."""
     if not is_trusted(module):
         raise CheckpointError(
             f"{path}: {key} names {module}, a module outside drest_torch, and this file may be a stranger's; if "
@@ -217,7 +217,7 @@ def refuse_foreign(path: Path, key: str, module: str) -> None:
 
 
 def is_trusted(module: str) -> bool:
-    """Return whether the user has named a module, or has imported one that is neither Python's nor installed."""
+    """Return whether the user has named a module, or has imported it from outside Python's libraries."""
     if module in _NAMED:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)

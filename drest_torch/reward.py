@@ -4,7 +4,7 @@ Section 5 of the paper: in mini-episode i of a meta-episode (i = 1 … E), the r
 is λ^(N − (i−1)/k) · c/m. N is the number of earlier mini-episodes of the meta-episode with the same
 trajectory-length, k is the number of lengths, and m is the most that can be collected given the length.
 
-A `Reward` says how mini-episodes are paid. The functions above it are the formulas, one by one. With
+A `Reward` holds the parameters. The functions above it are the formulas. With
 ``num_lengths=inf`` they leave out the normalising factor λ^(−(i−1)/k), which goes to 1 as k grows.
 `drest_torch.counting` counts.
 """
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from drest_torch import counting
-from drest_torch.counting import averaged_over_orders, log_choose, own_count, weights_by_age
+from drest_torch.counting import averaged_over_orders, count_of_chosen, log_choose, weights_by_age
 from drest_torch.errors import ConfigError, blaming
 from drest_torch.limits import limited, limits_of
 from drest_torch.metrics import share_of_best
@@ -28,15 +28,15 @@ from drest_torch.registry import function
 
 COUNTINGS = ("sequential", "averaged")
 MOST_EPISODES = 10_000
-"""Of a meta-episode: expected discounts are sums over its mini-episodes."""
+"""The limit of E; expected discounts are sums over the mini-episodes of a meta-episode."""
 
 
 def averaged_discount(num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
-    """Return the sequential discount [E], averaged over all orders in which E mini-episodes can be played.
+    """Return the sequential discount [E], averaged over all orders of E mini-episodes.
 
-    Entry n applies to a mini-episode that shares its length with n of the E − 1 others; it does not count
-    itself. The sum of these discounts times the preliminary returns over a meta-episode therefore equals the
-    mean of the sequential return over orders, and does not depend on an order.
+    Entry n applies to a mini-episode whose length is shared by n of the E − 1 others, itself not included. The sum of
+    these discounts times the preliminary returns over a meta-episode therefore equals the mean of the sequential return
+    over orders, and does not depend on an order.
 
     A random order is the order of E independent times, uniform on [0, 1]. For a mini-episode at time u, each of the
     others is earlier with probability u. An earlier one multiplies the discount by λ^(1−1/k) if it has the
@@ -51,8 +51,8 @@ def averaged_discount(num_lengths: float, episodes_per_meta: int, lam: float) ->
     same = (1 - earlier + earlier * lam ** (1 - 1 / num_lengths)).log()
     other = (1 - earlier + earlier * lam ** (-1 / num_lengths)).log()
     alike = torch.arange(episodes_per_meta, dtype=torch.float64).unsqueeze(-1)  # [E, 1]
-    others = episodes_per_meta - 1 - alike
-    integrand = (alike * same + others * other).exp()  # [n, u]
+    different = episodes_per_meta - 1 - alike
+    integrand = (alike * same + different * other).exp()  # [n, u]
     return (integrand @ torch.from_numpy(widths)) / 2
 
 
@@ -64,8 +64,8 @@ def expected_discount(
 ) -> Tensor:
     """Return Σ_i E[λ^(N − (i−1)/k)] over a meta-episode, for a length chosen with probability p.
 
-    It is exact; where it is too large for a float, it is infinite and `log_expected_discount` is not. Rewards are
-    cut when they are paid (`Reward.pay`), and so is what exact gradients maximise (`Reward.expected_discount`).
+    The result is exact, and infinite on overflow, unlike `log_expected_discount`. Rewards are clipped when they are
+    paid (`Reward.pay`), and so is the objective of exact gradients (`Reward.expected_discount`).
     """
     return log_expected_discount(probability, num_lengths, episodes_per_meta, lam).exp()
 
@@ -88,8 +88,8 @@ def _log_discounts(
 ) -> Tensor:
     """Return log E[λ^(N − (i−1)/k)] [..., E] of each mini-episode of a meta-episode.
 
-    The policy cannot tell mini-episodes apart. Each of the i − 1 earlier ones therefore has this length
-    independently with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1).
+    The policy cannot tell mini-episodes apart. Each of the i − 1 earlier ones therefore has this length independently
+    with probability p, and E[λ^N] = (1 − p(1 − λ))^(i−1).
     """
     k = torch.as_tensor(num_lengths).to(probability)
     log_ratio = torch.log1p(-probability * (1 - lam)) - math.log(lam) / k
@@ -97,16 +97,16 @@ def _log_discounts(
     return log_ratio.unsqueeze(-1) * earlier
 
 
-def _log_counted(
+def _log_weighted_discounts(
     probability: Tensor,
     num_lengths: Tensor | float,
     weights: Tensor,
     lam: float,
 ) -> Tensor:
-    """Return what `_log_discounts` does where earlier mini-episodes count ``weights`` [E] by their age.
+    """Return `_log_discounts` for earlier mini-episodes with ``weights`` [E] by their age.
 
-    One of weight w multiplies the discount by λ^(w − w/k) with probability p, and else by λ^(−w/k), independently of
-    the others: E[λ^N] = Π_a (1 − p(1 − λ^w(a))).
+    A mini-episode of weight w multiplies the discount by λ^(w − w/k) with probability p, and else by λ^(−w/k),
+    independently of the others: E[λ^N] = Π_a (1 − p(1 − λ^w(a))).
     """
     k = torch.as_tensor(num_lengths).to(probability).unsqueeze(-1)
     weights = weights.to(probability)
@@ -115,20 +115,20 @@ def _log_counted(
     return log_ratio.cumsum(-1)
 
 
-def _sum_as_paid(log_discounts: Tensor) -> Tensor:
-    """Return the sum of discounts [..., E] from their logarithms, each cut at the largest reward."""
+def _clipped_sum(log_discounts: Tensor) -> Tensor:
+    """Return the sum of discounts [..., E] from their logarithms, each clipped at the largest reward."""
     largest = math.log(largest_reward(log_discounts.dtype))
     return log_discounts.clamp(max=largest).exp().sum(-1)
 
 
-def ruled(
+def rule_discounts(
     rule: str,
     chosen_before: Tensor,
     index: Tensor | int,
     num_lengths: Tensor | float,
     lam: float,
 ) -> Tensor:
-    """Return the discounts that a rule of one's own gives, if they are numbers, one for each N."""
+    """Return the discounts of a custom rule for each N; refuse results that are not finite numbers."""
     with blaming(f"reward.rule={rule}"):
         paid = function(rule, "reward.rule")(chosen_before, index, num_lengths, lam)
     if isinstance(paid, Tensor) and paid.shape == chosen_before.shape and paid.isfinite().all():
@@ -136,26 +136,26 @@ def ruled(
     raise ConfigError(f"reward.rule={rule} must return a tensor of finite numbers, of the shape of its first argument")
 
 
-@lru_cache(maxsize=64)  # exact gradients ask for it in each update
+@lru_cache(maxsize=64)  # exact gradients need it in each update
 def averaged_rule(rule: str, num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
-    """Return the discount [E] of a rule, averaged over all orders as `averaged_discount` is."""
+    """Return the discount [E] of a custom rule, averaged over all orders like `averaged_discount`."""
     number = torch.arange(episodes_per_meta, dtype=torch.float64)
     index = number.unsqueeze(-1)  # [i − 1, 1]
     chosen_before = torch.minimum(number, index)  # [i − 1, N]
-    discounts = ruled(rule, chosen_before, index, num_lengths, lam)
+    discounts = rule_discounts(rule, chosen_before, index, num_lengths, lam)
     return averaged_over_orders(discounts, "reward.rule")
 
 
 @lru_cache(maxsize=64)
-def averaged_counted(count: str, num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
-    """Return the discount [E] with a rule of counting, averaged over all orders as `averaged_discount` is.
+def averaged_count_rule(count: str, num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
+    """Return the discount [E] of a custom counting rule, averaged over all orders like `averaged_discount`.
 
-    Of i earlier mini-episodes any m are alike equally often. Their mean discount follows from that of the i − 1 latest:
-    the oldest is one of the m with probability m/i.
+    Among i earlier mini-episodes, every set of m with the same length is equally likely. The mean discount follows from
+    that of the i − 1 latest ones, because the oldest is one of the m with probability m/i.
     """
     weights = weights_by_age(count, episodes_per_meta - 1)
     number = torch.arange(episodes_per_meta, dtype=torch.float64)
-    discount = torch.ones_like(number)  # [m] where none are earlier
+    discount = torch.ones_like(number)  # [m] without earlier mini-episodes
     discounts = [discount]
     for earlier, weight in enumerate(weights[1:].tolist(), 1):
         is_alike = number.clamp(max=earlier) / earlier
@@ -167,13 +167,13 @@ def averaged_counted(count: str, num_lengths: float, episodes_per_meta: int, lam
 
 
 def expected_rule(probability: Tensor, averaged: Tensor) -> Tensor:
-    """Return D(p) of a rule from its averages d(n) [..., E]: E Σ_n Binomial(n; E − 1, p) d(n)."""
+    """Return D(p) of a custom rule from its averages d(n) [..., E]: E Σ_n Binomial(n; E − 1, p) d(n)."""
     episodes = averaged.shape[-1]
     alike = torch.arange(episodes, dtype=torch.float64, device=probability.device)
-    others = episodes - 1 - alike
+    different = episodes - 1 - alike
     p = probability.double().unsqueeze(-1)
-    ways = log_choose(alike + others, alike).exp()
-    chance = ways * p**alike * (1 - p) ** others
+    ways = log_choose(alike + different, alike).exp()
+    chance = ways * p**alike * (1 - p) ** different
     expected = episodes * (chance * averaged).sum(-1)
     return expected.to(probability.dtype)
 
@@ -185,32 +185,31 @@ def largest_reward(dtype: torch.dtype) -> float:
 
 @dataclass(frozen=True)
 class Reward:
-    """The parameters of a reward, named as in the paper and in `configs/reward`; the defaults are those of DReST."""
+    """The parameters of a reward, named as in the paper and in `configs/reward`, with the defaults of DReST."""
 
     lam: float = limited(above=0, at_most=1, default=0.9)
-    """λ in (0, 1]: a smaller λ is a stronger incentive to vary the length; with 1 there is none."""
+    """λ in (0, 1]: a smaller λ is a stronger incentive to vary the length; 1 is no incentive."""
     gamma: float = limited(above=0, at_most=1, default=1.0)
-    """γ in (0, 1], the discount of a coin per tick before it."""
+    """γ in (0, 1], the discount of a coin per earlier tick."""
     episodes_per_meta: int = limited(at_least=1, at_most=MOST_EPISODES, default=64)
     """E, the number of mini-episodes in a meta-episode."""
     counting: str = limited(choices=COUNTINGS, default="sequential")
-    """``sequential``: one mini-episode after another, as in the paper; ``averaged``: side by side, the mean over orders
-    if E is the size of the group, and otherwise more than that (see `Reward.group_discounts`)."""
+    """``sequential``: one mini-episode after another, as in the paper. ``averaged``: side by side, with the mean
+    discount over orders if E is the group size, and a larger one otherwise (see `Reward.group_discounts`)."""
     divide_by_best: bool = True
-    """Whether coins are divided by m, the most that can be collected given the length."""
+    """True to divide coins by m, the best return of the length."""
     normalise: bool = True
-    """Whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N. See
-    docs/explanation/theorem.md."""
+    """True for the normalising factor λ^(−(i−1)/k); the discount is λ^N without it. See docs/explanation/theorem.md."""
     clip: float | None = limited(above=0, finite=False, default=None)
     """The largest reward of a mini-episode; None: no limit."""
     episodes_at_start: int | None = limited(at_least=1, at_most=MOST_EPISODES, default=None)
-    """E at the start of training, which then changes to ``episodes_per_meta``; None: E is constant."""
+    """E at the start of training, which changes to ``episodes_per_meta``; None: E is constant."""
     rule: str | None = None
-    """``package.module:function`` of a discount of your own in place of λ^(N − (i−1)/k), with the arguments N, i − 1, k
-    and λ. Averages and expectations follow from it (`averaged_rule`)."""
+    """``package.module:function`` of a custom discount in place of λ^(N − (i−1)/k), with the arguments N, i − 1, k and
+    λ. Averages and expectations follow from it (`averaged_rule`)."""
     count: str | None = None
-    """``package.module:function`` of what an earlier mini-episode counts in N in place of 1, by how many mini-episodes
-    ago it was. i − 1 is then what all earlier ones count. Averages and expectations follow from it."""
+    """``package.module:function`` of a custom weight of an earlier mini-episode in N, from its age in mini-episodes. In
+    place of i − 1, the weights of all earlier mini-episodes are added. Averages and expectations follow from it."""
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -225,13 +224,13 @@ class Reward:
                 "one of them"
             )
 
-    def check_own_rules(self) -> None:
-        """Refuse a rule of one's own, of paying or of counting, that cannot be called or gives no numbers."""
+    def check_custom_rules(self) -> None:
+        """Refuse custom rules of payment or counting that cannot be called or do not return numbers."""
         if self.rule is not None or self.count is not None:
             self.log10_of_largest()
 
     def at(self, progress: float) -> Reward:
-        """Return the reward at a point of training, 0 to 1; E changes by equal factors in equal times."""
+        """Return the reward at a training progress from 0 to 1; E changes geometrically."""
         if self.episodes_at_start is None:
             return self
         progress = min(max(progress, 0.0), 1.0)
@@ -240,14 +239,14 @@ class Reward:
         return replace(self, episodes_per_meta=episodes, episodes_at_start=None)
 
     def check_sequential(self) -> None:
-        """Refuse averaged counting where a slot plays one mini-episode after the other."""
+        """Refuse averaged counting for mini-episodes played one after another."""
         if self.counting == "averaged":
             raise ConfigError(
                 "averaged counting with groups of 1; expected at least 2 slots on a level, or counting=sequential"
             )
 
     def normaliser(self, num_lengths: Tensor | float) -> Tensor | float:
-        """Return the k of the normalising factor λ^(−(i−1)/k), or infinity without normalisation: the factor is then 1.
+        """Return the k of the normalising factor λ^(−(i−1)/k), infinity without normalisation.
 
         All exponents and discounts use it.
         """
@@ -256,7 +255,7 @@ class Reward:
         return math.inf
 
     def weights(self, number: int) -> Tensor | None:
-        """Return what mini-episodes count that were up to ``number`` mini-episodes ago; None: each of them counts 1."""
+        """Return the weights of mini-episodes up to the age ``number``; None: each counts 1."""
         if self.count is None:
             return None
         return weights_by_age(self.count, number)
@@ -279,20 +278,20 @@ class Reward:
         return chosen_before - index * (1 / k)
 
     def discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
-        """Return λ^(N − (i−1)/k), the sequential discount of a mini-episode, or that of the rule."""
+        """Return λ^(N − (i−1)/k), the sequential discount of a mini-episode, or the discount of the custom rule."""
         if self.rule is not None:
             k = self.normaliser(num_lengths)
-            return ruled(self.rule, chosen_before, index, k, self.lam)
+            return rule_discounts(self.rule, chosen_before, index, k, self.lam)
         return self.lam ** self.exponent(chosen_before, index, num_lengths)
 
-    def shown_discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
-        """Return what a critic sees of a discount: its logarithm, or the discount itself where a rule may make it 0."""
+    def critic_discount(self, chosen_before: Tensor, index: Tensor | int, num_lengths: Tensor | float) -> Tensor:
+        """Return the critic's observation of a discount: its logarithm, or the discount itself if a rule can give 0."""
         if self.rule is not None:
             return self.discount(chosen_before, index, num_lengths)
         return self.exponent(chosen_before, index, num_lengths) * math.log(self.lam)
 
     def log10_of_largest(self, num_lengths: float = 2) -> float:
-        """Return log10 of the largest discount of the normalised reward, of a length that is chosen last, and once."""
+        """Return log10 of the largest discount of the normalised reward: that of a length chosen once, at the end."""
         if self.rule is not None:
             largest = float(self._averaged(num_lengths).max()) * self.episodes_per_meta
             return math.log10(max(largest, 1e-300))
@@ -304,17 +303,17 @@ class Reward:
         return -earlier / k * math.log10(self.lam)
 
     def group_discounts(self, most_lengths: int, group: int) -> Tensor:
-        """Return the discount [k, n] of a mini-episode that shares its length with n others of its group.
+        """Return the discount [k, n] of a mini-episode whose length is shared by n others of its group.
 
         The mini-episodes of a group are played side by side. Row 0 is unused.
 
-        With E = g it is the mean of the sequential discount over all orders of the group. With any other E it is the
-        mean over meta-episodes of E mini-episodes played in order: this mini-episode takes a uniformly random place,
-        and every other place is filled independently and uniformly with one of the g − 1 others. That is not the mean
-        over orders. The share of the others that have its length is noisy, and the discount is convex in it, so it is
-        larger on average: by 13.6 % for two lengths with p = 1/2, λ = 0.9, g = 16 and E = 64, by 3 % for E = 32. It
-        still falls in p, so the fixed point is at equal probabilities as before. No function of g − 1 others has the
-        exact mean for E > g, because that is a polynomial in p of degree E − 1.
+        For E = g the discount is the mean of the sequential discount over all orders of the group. For any other E it
+        is the mean over meta-episodes of E mini-episodes in order: this mini-episode takes a uniformly random place,
+        and every other place is filled independently and uniformly with one of the g − 1 others. This differs from the
+        mean over orders: the discount is convex in the share of others with the same length, and this share is noisy,
+        so the discount is larger on average. The difference is 13.6 % for two lengths with p = 1/2, λ = 0.9, g = 16 and
+        E = 64, and 3 % for E = 32. The discount still falls in p, so the fixed point remains at equal probabilities. No
+        function of g − 1 others has the exact mean for E > g, because that is a polynomial in p of degree E − 1.
         """
         discounts = torch.zeros(most_lengths + 1, group)
         share = torch.arange(group, dtype=torch.float64) / (group - 1)
@@ -330,14 +329,14 @@ class Reward:
         if self.rule is not None:
             return averaged_rule(self.rule, k, self.episodes_per_meta, self.lam)
         if self.count is not None:
-            return averaged_counted(self.count, k, self.episodes_per_meta, self.lam)
+            return averaged_count_rule(self.count, k, self.episodes_per_meta, self.lam)
         return averaged_discount(k, self.episodes_per_meta, self.lam)
 
     def pay(self, coins: Tensor, discount: Tensor, best_return: Tensor | None) -> Tensor:
         """Return the rewards of mini-episodes from their coins, their discounts and m: discount · C/m, or discount · C.
 
-        A large E and a small λ can make a discount larger than any float. The reward is cut where sums of its square
-        would be, and it is 0 where no coins were collected, or where m is 0 and all that lotteries offer is a loss.
+        A large E and a small λ can make a discount overflow. The reward is therefore clipped, so that sums of its
+        square are finite. It is 0 without coins, and if m is 0 because the lotteries of the length only offer losses.
         """
         paid = coins * discount
         is_paid = coins != 0
@@ -352,7 +351,7 @@ class Reward:
         return torch.where(is_paid, paid, 0).clamp(-largest, most)
 
     def preliminary(self, coins: Tensor, best_return: Tensor | None) -> Tensor:
-        """Return the value of coins before the discount: their share of m, or the coins themselves."""
+        """Return the preliminary reward, before the discount: C/m, or C."""
         if not self.divide_by_best:
             return coins
         assert best_return is not None
@@ -361,7 +360,7 @@ class Reward:
     def expected_discount(self, probability: Tensor, num_lengths: Tensor | float) -> Tensor:
         """Return D(p), the sum of the expected discounts over a meta-episode for a length chosen with probability p.
 
-        Each of them is cut at the largest reward, as `pay` cuts rewards, so that gradients are finite.
+        Each term is clipped at the largest reward, like the rewards of `pay`, so that gradients are finite.
         """
         if self.rule is not None:
             k = torch.as_tensor(num_lengths, device=probability.device).long()
@@ -371,8 +370,8 @@ class Reward:
         normaliser = self.normaliser(num_lengths)
         weights = self.weights(self.episodes_per_meta - 1)
         if weights is not None:
-            return _sum_as_paid(_log_counted(probability, normaliser, weights, self.lam))
-        return _sum_as_paid(_log_discounts(probability, normaliser, self.episodes_per_meta, self.lam))
+            return _clipped_sum(_log_weighted_discounts(probability, normaliser, weights, self.lam))
+        return _clipped_sum(_log_discounts(probability, normaliser, self.episodes_per_meta, self.lam))
 
     def expected_return(
         self,
@@ -386,7 +385,7 @@ class Reward:
 
         It is Σ_l P(L=l) · E[C | L=l]/m(l) · D(P(L=l)); ``preliminary`` [..., K] is the product of the first two
         factors. Clipping is ignored. With ``credit="mini"`` no gradient flows through D: the counts are constants, as
-        in an update that uses one mini-episode at a time.
+        in an update with credit within the mini-episode.
         """
         k = torch.as_tensor(num_lengths, device=probability.device).unsqueeze(-1)
         discount = self.expected_discount(probability, k)
@@ -396,7 +395,7 @@ class Reward:
 
 
 class MetaEpisode:
-    """The mini-episodes that one agent has played in order, each of which is paid at its end."""
+    """The mini-episodes of one agent in order, each of which is paid at its end."""
 
     def __init__(self, reward: Reward) -> None:
         self.reward = reward
@@ -408,10 +407,10 @@ class MetaEpisode:
         return len(self.lengths) >= self.reward.episodes_per_meta
 
     def pay(self, length: int, num_lengths: int, coins: Tensor, best_return: Tensor | None) -> tuple[float, float]:
-        """Count a mini-episode that has ended; return its reward and its discount."""
+        """Count a finished mini-episode; return its reward and its discount."""
         played = torch.tensor(self.lengths, dtype=torch.int64)
         counts = self.reward.counts_after(played, num_lengths)
-        chosen_before = own_count(counts, torch.tensor(length))
+        chosen_before = count_of_chosen(counts, torch.tensor(length))
         discount = self.reward.discount(chosen_before, counts.sum(), num_lengths)
         paid = self.reward.pay(coins, discount, best_return)
         self.lengths.append(length)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _add_schemas() -> None:
-    """Tell Hydra the studies of this project, and the one from outside that the command line names."""
+    """Register this project's studies in Hydra, and a third-party study on the command line."""
     from drest_torch.config.compose import options, register
     from drest_torch.errors import StudyError
     from drest_torch.studies.catalogue import SEVERAL, study_schemas
@@ -27,7 +27,7 @@ def _add_schemas() -> None:
 
 @command("study", prepare=_add_schemas)
 def main(cfg: StudyCommand) -> None:
-    """Run one study, those of the paper, or all, and exit with 1 if runs have failed."""
+    """Run one study, the paper's studies, or all; exit with 1 if runs have failed."""
     from drest_torch.studies.catalogue import SEVERAL
     from drest_torch.studies.runner import run_studies
 
@@ -39,7 +39,7 @@ def main(cfg: StudyCommand) -> None:
 
 
 def _composed(name: str) -> Any:
-    """Return a study's configuration, with what the command line says to all of them."""
+    """Return the configuration of a study, with the overrides of the command line."""
     from hydra.core.hydra_config import HydraConfig
 
     from drest_torch.studies.catalogue import compose_study

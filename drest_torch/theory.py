@@ -1,6 +1,6 @@
-"""Compute the fixed points of training and the optimal choices between trajectory-lengths, without any level.
+"""Fixed points of training and optimal choices between trajectory-lengths, without levels.
 
-A policy is described by the probability of each length. It collects all coins that the chosen length offers.
+A policy is described by the probability of each length. It collects the best return of the chosen length.
 
 With credit within the mini-episode (docs/explanation/theorem.md) probability moves to the length that pays more on
 average over a meta-episode. A length pays less the more often it is chosen. With two lengths there is therefore one
@@ -20,9 +20,9 @@ from torch import Tensor
 from drest_torch.reward import expected_discount, log_expected_discount
 
 ROUNDING = 1e-12
-"""Rewards and returns with a smaller relative difference count as equal."""
+"""The relative difference below which rewards and returns count as equal."""
 SMALLEST_PROBABILITY = 1e-8
-"""Least probability of the grid on which the search for the best choice starts; the best one is about 1 / E."""
+"""The smallest probability on the grid of `best_choice`; the best probability is about 1 / E."""
 
 
 def mean_reward(
@@ -30,16 +30,16 @@ def mean_reward(
 ) -> Tensor:
     """Return Σ_i E[min(λ^(N − (i−1)/2) · value, clip)] for one of two lengths, chosen with this probability [...].
 
-    N is binomial: each of the i − 1 earlier mini-episodes has the length independently.
+    N is binomial, because the i − 1 earlier mini-episodes have the length independently.
     """
     value = torch.as_tensor(value, dtype=probability.dtype)
     if clip is None:
         return value * expected_discount(probability, 2, episodes, lam)
     count, before = torch.triu_indices(episodes, episodes).to(probability.dtype)  # all N ≤ i − 1
-    others = before - count
-    ways = torch.lgamma(before + 1) - torch.lgamma(count + 1) - torch.lgamma(others + 1)
+    different = before - count
+    ways = torch.lgamma(before + 1) - torch.lgamma(count + 1) - torch.lgamma(different + 1)
     p = probability.unsqueeze(-1)
-    chance = (ways + torch.xlogy(count, p) + torch.special.xlog1py(others, -p)).exp()
+    chance = (ways + torch.xlogy(count, p) + torch.special.xlog1py(different, -p)).exp()
     return (chance * (value.unsqueeze(-1) * lam ** (count - before / 2)).clamp_max(clip)).sum(-1)
 
 
@@ -55,7 +55,7 @@ def _log_mean_reward(
 def balance(
     shorter: Tensor | float, longer: Tensor | float, lam: float, episodes: int, clip: float | None = None
 ) -> Tensor:
-    """Return the P(longer) at which both lengths pay the same; the arguments [...] are the values of their coins.
+    """Return the P(longer) at which both lengths pay the same, for coins of these values [...].
 
     The result is 0 or 1 if one length pays more at every probability, and the midpoint if both pay the same on an
     interval of probabilities.
@@ -75,7 +75,7 @@ def balance(
 
 
 def value_for(probability: float, lam: float, episodes: int, clip: float | None = None) -> float:
-    """Return the value of the longer length at which it is chosen with this probability; the shorter has value 1."""
+    """Return the value of the longer length at which it has this probability, if the shorter has value 1."""
     p = torch.tensor(probability, dtype=torch.float64)
     target = _log_mean_reward(1 - p, 1.0, lam, episodes, clip)
     low, high = -100.0, 100.0
@@ -89,7 +89,7 @@ def value_for(probability: float, lam: float, episodes: int, clip: float | None 
 def choice_value(probability: Tensor, episodes: int, lam: float) -> Tensor:
     """Return the expected return [...] Σ_l p_l · D(p_l) of choices [..., k] that collect m(l) given each length.
 
-    Where it is too large for a float, it is infinite and `log_choice_value` is not.
+    The result is infinite on overflow, unlike `log_choice_value`.
     """
     return log_choice_value(probability, episodes, lam).exp()
 
@@ -115,7 +115,7 @@ def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...
 
     The return is Σ_l φ(p_l) with φ(p) = p · D(p), which is concave up to some p and convex beyond it. At a maximum at
     most one length is in the convex part, and the others have the same slope and therefore the same probability q.
-    A grid of q and Newton's method find it.
+    The search for q uses a grid, then Newton's method.
     """
     neutral = 1 / num_lengths
     rare = torch.logspace(math.log10(SMALLEST_PROBABILITY), math.log10(neutral), 400, dtype=torch.float64)[:-1]
@@ -129,7 +129,7 @@ def best_choice(num_lengths: int, episodes: int, lam: float) -> tuple[float, ...
 
 
 def _log_value_with_equal(q: Tensor, num_lengths: int, episodes: int, lam: float) -> Tensor:
-    """Return `log_choice_value` [...] of choices in which all lengths but one have probability q [...]."""
+    """Return `log_choice_value` [...] if all lengths but one have probability q [...]."""
     equal = num_lengths - 1
     probability = torch.stack((q, 1 - equal * q), -1)  # [..., 2]
     number = probability.new_tensor([equal, 1])
@@ -138,7 +138,7 @@ def _log_value_with_equal(q: Tensor, num_lengths: int, episodes: int, lam: float
 
 
 def _newton(q: Tensor, num_lengths: int, episodes: int, lam: float) -> Tensor:
-    """Return the q that Newton's method reaches, as long as its steps raise the return."""
+    """Return the q after Newton's method, which stops when a step does not increase the return."""
     for _ in range(20):
         point = q.clone().requires_grad_()
         value = _log_value_with_equal(point, num_lengths, episodes, lam)

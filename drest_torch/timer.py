@@ -1,7 +1,7 @@
 """The rules of a shutdown timer, as functions of numbers or of tensors of them.
 
-A mini-episode lasts as long as the delays that were granted make it. `ShutdownTimer` (TorchRL) and
-`ShutdownTimerWrapper` (Gymnasium) play by these rules.
+The granted delays determine the length of a mini-episode. `ShutdownTimer` (TorchRL) and `ShutdownTimerWrapper`
+(Gymnasium) implement these rules.
 """
 
 from __future__ import annotations
@@ -12,42 +12,44 @@ from itertools import accumulate
 from typing import Any
 
 MOST_STEPS = 50_000
-"""Of a mini-episode: a run keeps every step of a batch in memory."""
+"""The limit of steps of a mini-episode: a run keeps every step of a batch in memory."""
 
 
 @dataclass(frozen=True)
 class Timer:
-    """A shutdown time, the delays that can be granted, and when one can be asked for.
+    """A shutdown time, the possible delays, and the window in which a delay can be requested.
 
-    ``delays`` is the number of delays so far, ``since`` the number of steps since the start or the last of them.
+    ``delays`` is the number of delays so far, ``since`` the number of steps since the start or the last delay.
     """
 
     lengths: tuple[int, ...]
-    """The steps of a mini-episode, by the number of delays."""
+    """The lengths of a mini-episode in steps, by the number of delays."""
     window: int | None
-    """The steps in which a delay can be asked for; None: until shutdown."""
+    """The number of steps in which a delay can be requested; None: until shutdown."""
 
     @classmethod
-    def of(cls, base: int, delays: Sequence[int], window: int | None) -> Timer:
+    def from_delays(cls, base: int, delays: Sequence[int], window: int | None) -> Timer:
+        """Return the timer of a first shutdown time and the delays in their order."""
         return cls(tuple(accumulate(map(int, delays), initial=int(base))), window)
 
     @property
     def size(self) -> int:
-        """Return how many numbers an agent sees."""
+        """The number of entries of the timer's observation."""
         return len(self.lengths) + 3
 
     def is_open(self, delays: Any, since: Any) -> Any:
+        """Return whether a delay can be requested."""
         left = delays < len(self.lengths) - 1
         return left if self.window is None else left & (since < self.window)
 
-    def granted(self, delays: Any, since: Any, granted: Any) -> tuple[Any, Any]:
-        """Return the delays and the steps since the last one, after a step in which one was granted or not."""
+    def after_request(self, delays: Any, since: Any, granted: Any) -> tuple[Any, Any]:
+        """Return the delays and the steps since the last delay, after a step that was granted a delay or not."""
         return delays + granted, (since + 1) * (granted == 0)
 
-    def shown(self, left: Any, delays: Any, since: Any, waits: Any, numbers: Any) -> list[Any]:
-        """Return the parts of what an agent sees, each between 0 and 1; ``numbers`` are 0, 1, … to the last delay.
+    def observation(self, left: Any, delays: Any, since: Any, waits: Any, numbers: Any) -> list[Any]:
+        """Return the parts of the timer's observation, each between 0 and 1; ``numbers`` are 0, 1, … to the last delay.
 
-        That is the time left as a share of the longest length, the number of delays (one-hot), whether one can be
-        asked for, and whether the environment has ended and waits for shutdown.
+        The parts are the time left as a share of the longest length, the number of delays (one-hot), whether a delay
+        can be requested, and whether the environment has ended and waits for shutdown.
         """
         return [left / self.lengths[-1], delays == numbers, self.is_open(delays, since), waits]

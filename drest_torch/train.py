@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 @command("train")
 def main(cfg: Config) -> None:
-    """Start or resume a run, and print what it learned."""
+    """Start or resume a run, and print its final metrics."""
     with importing():
         from hydra.core.hydra_config import HydraConfig
 
         from drest_torch.commands.sweep import join_sweep
         from drest_torch.config.compose import recipes
-        from drest_torch.errors import shown
+        from drest_torch.errors import printable
         from drest_torch.tracking.console import print_table
         from drest_torch.tracking.effort import effort, is_exact, rows
         from drest_torch.tracking.stages import stage
@@ -29,17 +29,17 @@ def main(cfg: Config) -> None:
     if cfg.resume is None:
         for line in recipes(cfg):
             stage(line, enabled=cfg.progress)
-    given = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
-    run = start_or_resume(cfg, given)
+    overridden = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
+    run = start_or_resume(cfg, overridden)
     sweep = join_sweep(run.folder)
     summary = run.train()
     if summary is None:
         if sweep is not None:
             print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)
-        sys.exit(130)  # the status of a program stopped by Ctrl-C; with -m, the remaining runs do not start
+        sys.exit(130)  # the exit status for Ctrl-C; with -m, the remaining runs do not start
     print_table(summary["splits"], run.cfg.reward.gamma)
     took = f"; {rows(summary)}" if is_exact(summary) else ""
-    print(shown(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
+    print(printable(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
     if sweep is None:
         print(next_commands(run.folder, *run.task.evaluated_next))
 

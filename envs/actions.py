@@ -4,5 +4,5 @@ from __future__ import annotations
 
 ACTIONS = ("up", "down", "left", "right")
 STEPS = ((-1, 0), (1, 0), (0, -1), (0, 1))
-"""The (rows, columns) that each action moves by."""
+"""The change of row and column by each action."""
 NUM_ACTIONS = len(ACTIONS)

@@ -1,8 +1,8 @@
-"""Random numbers that depend on a key and a counter alone.
+"""Counter-based random numbers: each number is a function of a key and a counter.
 
-Each slot of an environment has its own keys and counts the numbers that it samples. No slot's luck depends on when the
-others reset or what they do, and a saved counter continues the stream exactly. Drafts of random levels are sampled from
-the same numbers (`Draws`).
+Each slot of an environment has its own keys and its own counter. The luck of a slot is therefore independent of the
+resets and actions of other slots, and a saved counter continues the stream exactly. Drafts of random levels use the
+same numbers (`Draws`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MIX_2 = 0x94D049BB133111EB - (1 << 64)
 
 
 def mix(key: Tensor, counter: Tensor) -> Tensor:
-    """Return 64 well mixed bits for each key and counter (as int64, which wraps around)."""
+    """Return 64 well-mixed bits for each key and counter, as an int64 that wraps around."""
     z = key + (counter + 1) * _GOLDEN
     z = (z ^ _shift_right(z, 30)) * _MIX_1
     z = (z ^ _shift_right(z, 27)) * _MIX_2
@@ -40,9 +40,9 @@ def _shift_right(z: Tensor, bits: int) -> Tensor:
 class Draws:
     """The random numbers of n drafts of levels.
 
-    The first ones are those of the first version of the generator, in its order, so that its levels stay the same. The
-    numbers that were added later have a key for each name, of ``later``. The ranges and weights are among ``values``,
-    those of the generator's configuration.
+    The first numbers keep the order of the generator's first version, so that its levels stay the same. Numbers that
+    were added later have one key for each name in ``later``. ``values`` is the generator's configuration, with the
+    ranges and weights.
     """
 
     def __init__(self, values: Mapping[str, Any], cells: int, later: Sequence[str], seed: int, number: Tensor) -> None:
@@ -77,7 +77,7 @@ class Draws:
         weights, number = self._weights.get(name), uniform(key, counter)
         if weights is None:
             return low + (number * (high - low + 1)).long().clamp_max(high - low)
-        # Each whole number has a part of [0, 1) in proportion to its weight; a number of weight 0 has none.
+        # The weights divide [0, 1) among the whole numbers; a number of weight 0 gets no part.
         ends = torch.tensor(weights, dtype=torch.float64).cumsum(0)
         last = max(index for index, weight in enumerate(weights) if weight > 0)
         index = torch.searchsorted(ends / ends[-1], number, right=True)

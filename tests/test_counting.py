@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from drest_torch.counting import alike_in_group, counts_after, counts_before, own_count, weights_by_age
+from drest_torch.counting import count_of_chosen, counts_after, counts_before, same_length_in_group, weights_by_age
 from tests.helpers import rules
 
 WANING = "tests.helpers.rules:waning"
@@ -39,12 +39,12 @@ def test_counts_are_of_earlier_mini_episodes(count):
 
 def test_the_count_of_no_length_is_0():
     counts = torch.tensor([[1.0, 4.0, 2.0], [5.0, 6.0, 7.0]])
-    assert own_count(counts, torch.tensor([1, -1])).tolist() == [4, 0]
+    assert count_of_chosen(counts, torch.tensor([1, -1])).tolist() == [4, 0]
 
 
 def test_a_mini_episode_counts_among_its_group():
     lengths = lengths_of(2)
-    counts = alike_in_group(lengths, K)
+    counts = same_length_in_group(lengths, K)
     for row, group in enumerate(lengths.tolist()):
         assert counts[row].tolist() == [group.count(length) if length >= 0 else 0 for length in group]
 

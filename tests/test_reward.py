@@ -230,4 +230,4 @@ def test_gradients_of_the_largest_discounts_are_finite(shares):
 )
 def test_invalid_settings_of_the_reward_are_refused(values, words):
     with pytest.raises(ConfigError, match=words):
-        DReSTReward.of(Reward(**values)).reward.expected_discount(double(0.5), 2)
+        DReSTReward.from_reward(Reward(**values)).reward.expected_discount(double(0.5), 2)

@@ -19,7 +19,7 @@ from drest_torch.algos.networks.policy import Policy
 from drest_torch.algos.networks.spec import MapView
 from drest_torch.envs.actions import NUM_ACTIONS
 from drest_torch.envs.levels import Level, find_levels, world
-from drest_torch.errors import CheckpointError, ConfigError, shown
+from drest_torch.errors import CheckpointError, ConfigError, printable
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
 from drest_torch.files import write_whole
@@ -88,8 +88,8 @@ class GridworldAgent:
             )
         if saved is None and path is not None and self._saved_with.get(data.SET_OF_LEVELS) != data.digest(levels):
             print(
-                f"drest_torch: {shown(path)}: whether these are the test levels of {shown(str(self.folder))} cannot "
-                "be verified, as a run of an earlier version does not say so",
+                f"drest_torch: {printable(path)}: whether these are the test levels of {printable(str(self.folder))} "
+                "cannot be verified, as a run of an earlier version does not say so",
                 file=sys.stderr,
             )
 

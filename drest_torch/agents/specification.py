@@ -28,7 +28,7 @@ from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.memory_guard import MemoryGuard
 from drest_torch.limits import limited
 from drest_torch.play.level_sets import level_files
-from drest_torch.registry import not_here, refuse_foreign
+from drest_torch.registry import refuse_foreign, without_working_directory
 from drest_torch.reward import Reward
 
 KEY = "agent"
@@ -92,7 +92,7 @@ class AgentSpec:
             _CHECKS[type(policy.sees)](policy, policy.sees)
         except (ValueError, LookupError, TypeError, ConfigError) as error:
             raise CheckpointError(f"{path}: the specification of its agent cannot be used: {error}") from None
-        if policy.network != TABLE and not NETWORKS.is_known(policy.network):
+        if policy.network != TABLE and not NETWORKS.is_registered(policy.network):
             refuse_foreign(path, "policy.network", policy.network)
         for key, function in (("reward.rule", reward.rule), ("reward.count", reward.count)):
             if function is not None:
@@ -119,7 +119,7 @@ def _check_row(policy: PolicySpec, view: RowView) -> None:
 _CHECKS: dict[type, Callable[[PolicySpec, Any], None]] = {MapView: _check_map, RowView: _check_row}
 
 
-@not_here()
+@without_working_directory()
 def spec_in(values: Mapping[str, Any], path: Path) -> AgentSpec:
     """Return the specification in the metadata of the checkpoint at this path."""
     if KEY not in values:

@@ -279,7 +279,7 @@ def _check_observation(check: EnvironmentCheck, environment: RowEnvironment, bat
     """Check the entries that the policy observes."""
     flatten = environment.flatten
     assert flatten is not None
-    observed = list(flatten.shown)
+    observed = list(flatten.shapes)
     revealing = [key for key in observed if key in MINI_EPISODE_KEYS]
     if revealing:
         check.add_problem(
@@ -290,7 +290,7 @@ def _check_observation(check: EnvironmentCheck, environment: RowEnvironment, bat
         _check_starts(check, flatten, batch)
     check.facts["observation"] = ", ".join(observed)
     rows = flatten.rows(batch)[played(batch)]
-    sizes = [math.prod(shape) for key, shape in flatten.shown.items() if key != "timer"]
+    sizes = [math.prod(shape) for key, shape in flatten.shapes.items() if key != "timer"]
     entries = rows[:, : sum(sizes)]  # without the timer
     if not (entries != entries[:1]).any():
         check.facts["observation"] += ", of which only the timer changes"
@@ -321,7 +321,7 @@ def _check_starts(check: EnvironmentCheck, flatten: Flatten, batch: TensorDictBa
 def _entry(flatten: Flatten, column: int) -> str:
     """Return the entry of the observation that a column of the rows belongs to."""
     end = 0
-    for key, shape in flatten.shown.items():
+    for key, shape in flatten.shapes.items():
         end += math.prod(shape)
         if column < end:
             return key

@@ -61,7 +61,7 @@ def luck_outcomes(reachable: Reachable) -> Iterator[tuple[Tensor, Reachable]]:
         )
     for decided in product(range(outcomes), repeat=slots):
         chance = torch.ones(reachable.num_levels, dtype=torch.float64)
-        outcome_of = torch.full((len(reachable.mdp.found),), -1)
+        outcome_of = torch.full((len(reachable.mdp.object_bit),), -1)
         for level, objects in enumerate(by_object):
             # A level with fewer such cells than others has the remaining slots decided once.
             chance[level] *= not any(decided[len(objects) :])

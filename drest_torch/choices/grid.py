@@ -21,7 +21,7 @@ from drest_torch.choices.scripted_policies import Chooser
 from drest_torch.envs.actions import STEPS
 from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Lottery
-from drest_torch.envs.objects.lottery import LotteryOutcome, shown_outcomes
+from drest_torch.envs.objects.lottery import LotteryOutcome, count_shown_outcomes
 from drest_torch.errors import LevelError
 
 DENOMINATOR = 10_000
@@ -126,7 +126,7 @@ def taken(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
     NaN where a menu cannot be a gridworld that the agent reads, or where the agent rarely takes any of its options.
     """
     asked, most = agent_policy(agent), menus.chance.shape[1]
-    shown, levels, place = shown_outcomes(agent.features), [], []
+    shown, levels, place = count_shown_outcomes(agent.features), [], []
     for index, options in enumerate(outcome_lists(menus)):
         try:
             level = choice_level(options, turn, f"menu {index + 1}")

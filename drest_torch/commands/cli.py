@@ -23,9 +23,9 @@ from yaml import YAMLError
 
 from drest_torch.commands.help import COMMANDS, help_text
 from drest_torch.config.reading import unreadable
-from drest_torch.errors import UserError, shown
+from drest_torch.errors import UserError, printable
 from drest_torch.files import flush_output, open_streams
-from drest_torch.registry import leave_here, use
+from drest_torch.registry import drop_working_directory, import_trusted
 from drest_torch.tracking.stages import announce
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeError)
@@ -55,7 +55,7 @@ def command(
                 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
             keep_freed_memory()
             with streams(), one_sentence():
-                leave_here()
+                drop_working_directory()
                 announce(sys.argv[1:])
                 if {"-h", "--help"} & {*sys.argv[1:]}:
                     with importing():
@@ -163,7 +163,7 @@ def import_named() -> None:
         named = re.split("[, ]+", word.removeprefix("imports=").strip("[]\"' "))
         if not any(named):
             raise UserError(f"{word}: names no module; expected imports=MODULE, or several with commas between them")
-        use(*filter(None, named))
+        import_trusted(*filter(None, named))
 
 
 COMPLETING = "drest"
@@ -237,7 +237,7 @@ def one_sentence() -> Iterator[None]:
 
 def stop(sentence: str) -> None:
     """Print a sentence and exit with 2."""
-    print(f"drest_torch: {shown(' '.join(sentence.splitlines())):.2000}", file=sys.stderr)
+    print(f"drest_torch: {printable(' '.join(sentence.splitlines())):.2000}", file=sys.stderr)
     sys.exit(2)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 from drest_torch.commands.cli import import_named, key_values, one_sentence, streams
 from drest_torch.config.checks import check_limits, device_of
 from drest_torch.config.schema import LARGEST_SEED, MOST_SAMPLED
-from drest_torch.errors import ConfigError, UserError, shown
+from drest_torch.errors import ConfigError, UserError, printable
 from drest_torch.files import write_json
 from drest_torch.limits import limited
 from drest_torch.outputs import check_outputs
-from drest_torch.registry import leave_here
+from drest_torch.registry import drop_working_directory
 
 HELP = """\
 Train language models to choose with DReST, and measure what they choose.
@@ -63,7 +63,7 @@ def main() -> None:
         return
     actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks}
     with streams(), one_sentence():
-        leave_here()
+        drop_working_directory()
         if what not in actions:
             raise UserError(f"drest language {what}; expected train, evaluate or tasks")
         import_named()
@@ -87,7 +87,7 @@ def _train(words: list[str]) -> None:
     scores = [f"{name} {value:.3f}" for name, value in summary["splits"]["selection"].items()]
     print(f"Other scenarios of the families of training: {', '.join(scores)}")
     print(
-        shown(
+        printable(
             f"{summary['updates']:,} updates, {summary['processor_seconds']:.0f} s of processor time; everything is in "
             f"{run.folder}\nEvaluate it on unseen families: {command(run.folder, 'evaluate', 'model')} suite=all"
         )
@@ -133,13 +133,13 @@ def _evaluate(words: list[str]) -> None:
     model.model.to(device)
     prompts = _prompts(cfg, brief=model.brief)
     rows = evaluate(model, prompts, samples=cfg.samples, seed=cfg.seed)
-    print(shown(table(rows)))
+    print(printable(table(rows)))
     if cfg.out is not None:
         write_json(Path(cfg.out), [asdict(row) for row in rows])
-        print(shown(f"The numbers are in {cfg.out}"))
+        print(printable(f"The numbers are in {cfg.out}"))
     if cfg.picture is not None:
         _draw(rows, folder.name, Path(cfg.picture))
-        print(shown(f"Their picture is {cfg.picture}"))
+        print(printable(f"Their picture is {cfg.picture}"))
 
 
 def _check_picture(picture: str | None) -> None:
@@ -177,7 +177,7 @@ def _tasks(words: list[str]) -> None:
     check_outputs(Path(cfg.out), reads=[cfg.tasks], ending=".jsonl")
     prompts = _prompts(cfg, brief=cfg.brief)
     prompt_files.write(prompts, Path(cfg.out))
-    print(shown(f"{len(prompts)} prompts with the hash {data.digest(prompts)} are in {cfg.out}"))
+    print(printable(f"{len(prompts)} prompts with the hash {data.digest(prompts)} are in {cfg.out}"))
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def check_run(cfg: Config) -> None:
     OBJECTIVES.check(cfg.objective.name)
     for name in cfg.logger.sinks:
         SINKS.check(name)
-    reward_of(cfg).check_own_rules()
+    reward_of(cfg).check_custom_rules()
     device_of(cfg.device, here=False)  # whether there is such a device is known where the run is done
     if not is_dataclass(OmegaConf.get_type(cfg.env)):
         raise ConfigError("env has no kind of environment; its yaml file has to begin with defaults: [gymnasium]")

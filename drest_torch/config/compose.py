@@ -134,7 +134,7 @@ def _schemas_of_training() -> dict[Place, Any]:
 def _without_file(group: str) -> list[str]:
     """Return the names of a group's modules that have no yaml file."""
     files = _files(group)
-    return [name for name in MODULES[group].own() if name not in files]
+    return [name for name in MODULES[group].builtin_names() if name not in files]
 
 
 @lru_cache(maxsize=1)
@@ -159,7 +159,7 @@ def options(group: str) -> dict[str, Path]:
         modules = {name: Path(str(OBJECTIVES[name].__file__)) for name in OBJECTIVES}
     elif group in MODULES:
         registry = MODULES[group]
-        modules = {name: registry.file(name) for name in registry.own()}
+        modules = {name: registry.file(name) for name in registry.builtin_names()}
     return dict(sorted((modules | _files(group)).items()))
 
 

@@ -21,7 +21,7 @@ from drest_torch.config.reading import read_config, settings
 from drest_torch.config.schema import PLACES, Config, PlaceConfig
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
-from drest_torch.registry import not_here, refuse_foreign, trust
+from drest_torch.registry import refuse_foreign, trust, without_working_directory
 
 FUNCTIONS = (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule"), ("reward", "count"))
 """The groups and keys of values that can name a function of a module."""
@@ -81,7 +81,7 @@ def _schema_of_run(loaded: Any) -> Config:
     )
 
 
-@not_here()
+@without_working_directory()
 def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = True) -> Any:
     """Return a configuration that a run has stored; the file may be a stranger's.
 
@@ -161,10 +161,10 @@ def own_modules(values: Any) -> Iterator[tuple[str, str]]:
     ]
     names += [(SINKS, name) for name in value("logger", "sinks") or ()]
     for registry, name in names:
-        if name is not None and not registry.is_known(str(name)):
+        if name is not None and not registry.is_registered(str(name)):
             yield registry.key, str(name)
     sink = value("language", "logger")
-    if sink not in (None, NO_SINK) and not SINKS.is_known(str(sink)):
+    if sink not in (None, NO_SINK) and not SINKS.is_registered(str(sink)):
         yield "language.logger", str(sink)
     for group, key in FUNCTIONS:
         module, _, _ = str(value(group, key)).rpartition(":")

@@ -120,7 +120,7 @@ class EnvironmentEvaluator:
         if best_transform is None:
             return share_of_best(episodes.coins, episodes.best_return).clamp_max(1)
         share = share_of_best(episodes.coins, best[level, episodes.length].double())
-        if best_transform.given is None:
+        if best_transform.fixed is None:
             return share.clamp_max(1)
         return share
 

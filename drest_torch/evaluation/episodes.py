@@ -57,7 +57,7 @@ def _mini_episodes(mdp: Mdp, optima: Optima, batch: TensorDictBase) -> dict[int,
 
 def _moments(mdp: Mdp, steps: TensorDictBase) -> list[Moment]:
     """Return the moments of a mini-episode from its steps [time]."""
-    spot, taken, time_left = mdp.states.of(steps["state"])
+    spot, taken, time_left = mdp.states.decode(steps["state"])
     coins = steps["next", "reward"].squeeze(-1).cumsum(0).tolist()
     end = mdp.advance(spot[-1:], taken[-1:], steps["action"][-1:])
     spots = [*spot.tolist(), int(end.spot)]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drest_torch.choices import measures
 from drest_torch.choices.menus import Menus
-from drest_torch.counting import alike_in_group
+from drest_torch.counting import same_length_in_group
 from drest_torch.errors import ConfigError
 from drest_torch.language.prompt_files import as_prompt
 from drest_torch.language.prompts import LARGEST_SCORE, Prompt
@@ -84,7 +84,7 @@ def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INV
     worth_of_option = worth.sum(-1).float()  # [B, O]
     length_of_option = menus.probability.argmax(-1)
     length = length_of_option.gather(1, option)  # [B, E]
-    alike = alike_in_group(torch.where(is_valid, length, -1), most)
+    alike = same_length_in_group(torch.where(is_valid, length, -1), most)
     others = (alike - 1).clamp_min(0)
     discounts = reward.group_discounts(most, group)  # by k and the others of one's length
     discount = discounts[menus.num_lengths.unsqueeze(-1), others]

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from drest_torch.errors import ConfigError, shown
+from drest_torch.errors import ConfigError, printable
 from drest_torch.files import read_whole, write_text
 from drest_torch.language.prompts import LETTERS, Answer, Prompt
 
@@ -78,7 +78,7 @@ def as_prompt(record: Any, place: str) -> Prompt:
     _check_scores(options, place)
     messages = _messages(record, place)
     try:
-        scenario = _name_of(_value(record, "scenario", shown(place)))
+        scenario = _name_of(_value(record, "scenario", printable(place)))
         suite = _name_of(_value(record, "suite", "post"))
         family = _name_of(_value(record, "family", ""))
         order = _value(record, "order", 0)
@@ -185,6 +185,6 @@ def _name_of(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     text = _text_of(value)
-    if shown(text) != text or "\n" in text:
+    if printable(text) != text or "\n" in text:
         raise ValueError(value)
     return text

@@ -85,14 +85,14 @@ class Gridworlds(Environment):
 
     def _look_at(self, mdp: Mdp, observe: Observation) -> None:
         assert self.view is not None
-        self.view.observe = lambda number: observe(*mdp.states.of(number))
+        self.view.observe = lambda number: observe(*mdp.states.decode(number))
         patience = PATIENCE if mdp.any_free_bumps else 1
         self.most_steps = self.base.episodes_per_meta * mdp.max_time * patience
 
     def pay(self, reward: Reward, *, shows_counts: bool = False, objective: Objective | None = None) -> None:
         """Set the reward of mini-episodes; an ``objective`` other than a reward's return replaces the reward."""
         kind = DReSTReward if objective is None else ObjectiveReward
-        drest = kind.of(reward, num_lengths=self.num_lengths, group=self.group or 1)
+        drest = kind.from_reward(reward, num_lengths=self.num_lengths, group=self.group or 1)
         drest.zero_best = True
         if objective is not None:
             assert isinstance(drest, ObjectiveReward)

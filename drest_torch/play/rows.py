@@ -39,7 +39,9 @@ class RowEnvironment(Environment):
 
     def pay(self, reward: Reward, *, group: int, shows_counts: bool) -> None:
         """Set the reward of batches: each reward is paid at once, the rest at the mini-episode's end (`Advance`)."""
-        drest = DReSTReward.of(reward, num_lengths=self.num_lengths, num_lengths_key=None, tick_key=None, group=group)
+        drest = DReSTReward.from_reward(
+            reward, num_lengths=self.num_lengths, num_lengths_key=None, tick_key=None, group=group
+        )
         drest.zero_best = getattr(type(innermost(self.env)), "zero_best", False)
         advance = Advance(drest, self._mean_best, scaled=not reward.divide_by_best)
         self.pay_by(drest, shows_counts=shows_counts, further=[advance])

@@ -19,7 +19,7 @@ from drest_torch.algos.networks.base import requirements
 from drest_torch.config.schema import Config, EnvConfig, copies_of
 from drest_torch.errors import ConfigError, blaming
 from drest_torch.play.rows import RowEnvironment
-from drest_torch.registry import function, search_here
+from drest_torch.registry import function, search_working_directory
 from drest_torch.reward import Reward
 from drest_torch.transforms import (
     BestReturn,
@@ -155,7 +155,7 @@ def _best_return(env_cfg: EnvConfig, lengths: int, gamma: float) -> BestReturn:
     configured = None
     if isinstance(env_cfg.best, ListConfig):
         configured = list(env_cfg.best)
-    return BestReturn(lengths, given=configured, gamma=gamma, floor=env_cfg.floor, levels=env_cfg.levels or 1)
+    return BestReturn(lengths, fixed=configured, gamma=gamma, floor=env_cfg.floor, levels=env_cfg.levels or 1)
 
 
 def _meta_episodes(env_cfg: EnvConfig, base: EnvBase, rounds: int, group: int) -> MetaEpisodes:
@@ -225,7 +225,7 @@ def _gymnasium_batch(env_cfg: EnvConfig, copies: int, mode: Mapping[str, str]) -
     make: Any = env_cfg.id
     options: dict[str, Any] = {str(key): value for key, value in env_cfg.options.items()} | dict(mode)
     if ":" in env_cfg.id:
-        search_here()
+        search_working_directory()
     if env_cfg.id.startswith(("MiniGrid-", "BabyAI-")):
         from drest_torch.envs.interfaces.minigrid import make_minigrid
 

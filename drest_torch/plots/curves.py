@@ -17,7 +17,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from drest_torch.config.reading import read_config
-from drest_torch.errors import FileError, shown
+from drest_torch.errors import FileError, printable
 from drest_torch.files import read_metrics
 from drest_torch.plots.style import GREY, MEASURES, TEXT, marks, tidy, write_figure
 from drest_torch.tracking.effort import updates_of
@@ -183,7 +183,7 @@ def compare_curves(
         for (measure, title), ax in zip(MEASURES.items(), row, strict=True):
             for colour, curves in zip(colours, compared, strict=True):
                 _plot_seeds(ax, curves.get((split, measure), []), colour)
-            tidy(ax, shown(f"{title}, {_SPLITS.get(split, split)}"), size=10)
+            tidy(ax, printable(f"{title}, {_SPLITS.get(split, split)}"), size=10)
             highest = max(
                 (max(values) for curves in compared for _, values in curves.get((split, measure), [])), default=1
             )
@@ -192,7 +192,7 @@ def compare_curves(
     for ax in axes[-1]:
         ax.set_xlabel(axis, fontsize=9, color=GREY)
     style = {"ncols": 2, "fontsize": 8, "frameon": False, "labelcolor": TEXT}
-    legend = figure.legend(axes[0][0].lines, [*map(shown, names)], loc="outside lower left", **style)
+    legend = figure.legend(axes[0][0].lines, [*map(printable, names)], loc="outside lower left", **style)
     for text in legend.get_texts():
         text.set_parse_math(False)
     write_figure(figure, picture)

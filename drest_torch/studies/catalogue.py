@@ -78,7 +78,7 @@ class StudyCommand:
 
 def all_studies() -> dict[str, ModuleType]:
     """Return the studies of this project by name."""
-    return {name: STUDIES[name] for name in STUDIES.own()}
+    return {name: STUDIES[name] for name in STUDIES.builtin_names()}
 
 
 def check_parts(name: str, study: ModuleType) -> None:
@@ -94,7 +94,7 @@ def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str],
     With the command's ``arguments`` also those of the study from outside that they name.
     """
     asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
-    studies = all_studies() | {name: STUDIES[name] for name in asked if "." in name or STUDIES.is_known(name)}
+    studies = all_studies() | {name: STUDIES[name] for name in asked if "." in name or STUDIES.is_registered(name)}
     schemas: dict[tuple[str | None, str], Any] = {
         (None, "base_study"): StudyCommand,
         ("study", "base_several"): SeveralStudies,

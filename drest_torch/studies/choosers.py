@@ -24,7 +24,7 @@ from drest_torch.choices.prospects import numbers as posl_numbers
 from drest_torch.choices.scores import scores
 from drest_torch.choices.suites import SHIFT_COSTS, shift_item
 from drest_torch.envs.levels import Level, find_levels, write_levels
-from drest_torch.envs.objects.lottery import shown_outcomes
+from drest_torch.envs.objects.lottery import count_shown_outcomes
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config, trained
@@ -167,7 +167,7 @@ def measure(agent: Agent, showing: BitChannel, sets: Mapping[str, Sequence[Level
 
 def in_menus(agent: Agent) -> dict[str, np.ndarray]:
     """Return the numbers of the study `lotteries`, of the prospects in each symmetry [8], if it can be asked."""
-    if shown_outcomes(agent.features) < OUTCOMES:
+    if count_shown_outcomes(agent.features) < OUTCOMES:
         return {}
     arrays = {f"menus/{name}": np.array([value]) for name, value in scores(grid_chooser(agent), ITEMS).items()}
     found = [posl_numbers(grid_chooser(agent, turn)) for turn in range(SYMMETRIES)]

@@ -15,7 +15,7 @@ from typing import Any
 from omegaconf import OmegaConf, open_dict
 
 from drest_torch.config.checks import check_limits
-from drest_torch.errors import shown
+from drest_torch.errors import printable
 from drest_torch.jobs.executor import Executor, run_jobs
 from drest_torch.jobs.job import Failure
 from drest_torch.jobs.job_progress import JobProgress
@@ -70,7 +70,7 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
             continue
         sections.append(Section(page.title, [Prose(page.subtitle, "lead"), *page.blocks]))
         glance += _claims(study, folder) if not settings.quick else []
-        print(shown(f"{page.title}: {folder / 'report.html'}"))
+        print(printable(f"{page.title}: {folder / 'report.html'}"))
     if len(configs) > 1:
         path = folder_of(settings) / "report.html"
         first = [Section("At a glance", glance)] if glance else []
@@ -80,9 +80,9 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
         if settings.quick:
             together = replace(together, title=f"{title} – quick version", banner=QUICK_BANNER)
         write_page(together, path)
-        print(shown(f"All of them: {path}"))
+        print(printable(f"All of them: {path}"))
     for failure in failures:
-        print(shown(f"Failed: {failure.job.name}: {failure.reason}"), file=sys.stderr)
+        print(printable(f"Failed: {failure.job.name}: {failure.reason}"), file=sys.stderr)
     return failures
 
 
@@ -106,7 +106,7 @@ def _write(study: ModuleType, cfg: Any, done: Done, store: Store, settings: Stud
     except (LookupError, ValueError):
         if not done.missing:
             raise
-        print(shown(f"{cfg.name}: too few runs are finished for a page"), file=sys.stderr)
+        print(printable(f"{cfg.name}: too few runs are finished for a page"), file=sys.stderr)
         return None
     record = record_of(
         cfg,

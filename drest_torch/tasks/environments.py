@@ -118,7 +118,7 @@ def spec_in_environment(cfg: Config, environment: RowEnvironment) -> PolicySpec:
     """Return the specification of a run's policy in an environment whose observation is a row of numbers."""
     flatten, actions = environment.flatten, environment.actions
     offset = tuple(environment.untrained_outputs().tolist())
-    view = RowView(entries=flatten.shown, actions=actions.record(), offset=offset)
+    view = RowView(entries=flatten.shapes, actions=actions.record(), offset=offset)
     return policy_spec(cfg, view, flatten.shape, outputs=actions.outputs)
 
 

@@ -97,7 +97,7 @@ def played_states(mdp: Mdp, slots: int, levels: int) -> tuple[States, int]:
         if not plays.any():
             break
     numbers = torch.cat(visited)
-    states = States(*mdp.states.of(numbers))
+    states = States(*mdp.states.decode(numbers))
     first = mdp.level_of(states.spot) == 0
     return states[first], math.ceil(len(numbers) / levels)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from drest_torch.errors import shown
+from drest_torch.errors import printable
 from drest_torch.statistics.intervals import Interval
 
 _WIDEST = 100
@@ -104,4 +104,4 @@ class _Console(Console):
     """A console that escapes control sequences in the names of runs and levels."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(shown(text), **options)
+        return super().render_str(printable(text), **options)

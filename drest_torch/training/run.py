@@ -41,7 +41,7 @@ from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.evaluation.memory_guard import free_memory
-from drest_torch.files import disown, own, read_whole, remove_partial, write_json
+from drest_torch.files import lock_folder, read_whole, remove_partial, unlock_folder, write_json
 from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.play.level_sets import level_files
 from drest_torch.reward import Reward
@@ -96,7 +96,7 @@ class Run:
             return self._train()
         finally:
             self.task.close()
-            disown(self.folder)
+            unlock_folder(self.folder)
 
     def _train(self) -> dict[str, Any] | None:
         plan, state, pace = self.plan, self.state, self.pace
@@ -320,7 +320,9 @@ def _evaluations(path: Path) -> int:
 
 def enter(folder: Path) -> None:
     """Lock the folder of a run, or raise if another process has locked it; delete partially written files."""
-    own(folder, lambda: ConfigError(f"{folder}: another process trains in it; wait for it, or choose another run_dir"))
+    lock_folder(
+        folder, lambda: ConfigError(f"{folder}: another process trains in it; wait for it, or choose another run_dir")
+    )
     remove_partial(folder)
 
 

@@ -1,8 +1,9 @@
-"""TorchRL transforms that make mini-episodes and meta-episodes of any environment, and pay the DReST reward.
+"""TorchRL transforms for mini-episodes, meta-episodes and the DReST reward in any environment.
 
-`ShutdownTimer` ends an environment at a time that the agent can delay, `BestReturn` keeps m(l), `MetaEpisodes` plays
-one mini-episode after the other, and `DReSTReward` pays. Each works without the others. `PrivateBits`, `Flatten` and
-`Squash` are what our policies need: a random bit for each mini-episode, one row of numbers, and actions within a box.
+`ShutdownTimer` ends an environment at a time that the agent can delay, `BestReturn` estimates m(l), `MetaEpisodes`
+plays mini-episodes in sequence, and `DReSTReward` pays. Each works without the others. The policies of this project
+also need `PrivateBits`, `Flatten` and `Squash`: random bits for each mini-episode, vector observations, and actions in
+a box.
 """
 
 from drest_torch.transforms.best_return import BestReturn

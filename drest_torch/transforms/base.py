@@ -1,4 +1,4 @@
-"""What the transforms share: state that lives in the tensordict, and resets within a step."""
+"""The base classes and helpers of transforms: state in the tensordict, and resets within a step."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from torchrl.data import Categorical, Composite, MultiCategorical, OneHot, Tenso
 from torchrl.envs import EnvBase, Transform, TransformedEnv, VecGymEnvTransform
 
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.transforms.streams import RandomStream, SeedsTransforms, sampling
+from drest_torch.transforms.streams import RandomStream, SeedsTransforms, seeded_transforms
 
 Entries = dict[str, TensorSpec]
 LEVEL = "level_seed"
-"""The key under which an environment takes the seed of the level to play, at a reset."""
+"""The key of the seed of a level in the tensordict of a reset."""
 
 
 class StatefulTransform(Transform):
-    """A transform whose state is part of the data: entries that a step reads and writes, and a reset sets.
+    """A transform with its state in the tensordict: entries that steps update and resets initialise.
 
-    Nothing is kept in the object, so a slot can be reset, saved or stepped without the others.
+    The object itself has no state, so a slot can be reset, saved or stepped without the others.
     """
 
     comes_before: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """The transforms that have to come after this one, by an entry of each."""
+    """The names of transforms that must come after this one, by an entry of each."""
     adds: ClassVar[tuple[str, ...]] = ()
-    """What is added besides the entries."""
+    """The names of further entries that the transform adds."""
     _place: tuple[torch.Size, torch.device | None] | None = None
     """The batch size and the device of `_specs`."""
 
     def set_container(self, container: Transform | EnvBase) -> None:
         """Attach the transform to an environment, or to a `Compose`."""
         super().set_container(container)
-        if self.parent is not None:  # it has the transforms before this one; None in a `Compose` without an environment
+        if self.parent is not None:  # None in a `Compose` without an environment
             self.check_environment(self.parent)
 
     def check_environment(self, env: EnvBase) -> None:
-        """Refuse an environment that has entries of this transform already, or of those that come after it."""
+        """Refuse an environment that already has entries of this transform, or of a later one."""
         name = type(self).__name__
         entries_of_env = set(env.observation_spec) | set(env.state_spec)
         for key, later in self.comes_before.items():
@@ -66,13 +66,13 @@ class StatefulTransform(Transform):
         """Return the specs of the entries, each of shape [*batch, …]; every value is 0 after a reset."""
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the entries to the observations."""
+        """Add the entries to the observation spec."""
         for name, spec in self.entries(observation_spec.shape, observation_spec.device).items():
             observation_spec[name] = spec
         return observation_spec
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Add the entries to the state, which a step reads."""
+        """Add the entries to the state spec, as inputs of a step."""
         state = input_spec["full_state_spec"]
         for name, spec in self.entries(state.shape, state.device).items():
             state[name] = spec
@@ -87,30 +87,30 @@ class StatefulTransform(Transform):
         return tensordict_reset
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Refuse data: the state needs the steps in order."""
+        """Refuse batches of data, because the state needs the steps in order."""
         raise RuntimeError(f"{type(self).__name__} needs the steps one after the other; it works in a TransformedEnv")
 
 
 class SamplingTransform(StatefulTransform):
-    """A transform that samples random numbers, whose seed `env.set_seed` sets."""
+    """A transform with random numbers, seeded by `env.set_seed`."""
 
     def __init__(self, seed: int | None) -> None:
         super().__init__()
         self.random = RandomStream(seed)
 
     def set_seed(self, seed: int | None) -> None:
-        """Restart the random numbers."""
+        """Seed the random numbers."""
         self.random.restart(seed)
 
     def set_container(self, container: Transform | EnvBase) -> None:
-        """Attach the transform, and let `set_seed` of the environment reach it."""
+        """Attach the transform, and extend `set_seed` of the environment to it."""
         super().set_container(container)
         if self.parent is not None and (env := self.container) is not None:
             env.__dict__["set_seed"] = SeedsTransforms(env)
 
 
 def whole(batch: torch.Size, device: torch.device | None, dtype: torch.dtype = torch.int64) -> TensorSpec:
-    """Return the spec of a number [*batch, 1]."""
+    """Return the spec of a number [*batch, 1], by default an integer."""
     return Unbounded((*batch, 1), dtype=dtype, device=device)
 
 
@@ -120,7 +120,7 @@ def index_of(count: int, batch: torch.Size, device: torch.device | None) -> Tens
 
 
 def check_whole(owner: str, **values: Any) -> None:
-    """Refuse an argument that is no whole number of at least 1."""
+    """Refuse an argument that is not a whole number of at least 1."""
     for name, value in values.items():
         if not isinstance(value, Integral) or value < 1:
             raise ConfigError(f"{owner} with {name}={value}; expected a whole number of at least 1")
@@ -134,24 +134,24 @@ def column(tensordict: TensorDictBase, key: NestedKey) -> Tensor:
     return value
 
 
-def choose(mask: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """Return ``one`` where the mask [*batch, 1] is true, else ``other`` [*batch, …]."""
-    if one.shape != other.shape:
+def choose(mask: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """Return ``new`` where the mask [*batch, 1] is true, else ``old`` [*batch, …]."""
+    if new.shape != old.shape:
         raise UserError(
-            f"an entry of shape {tuple(one.shape)} was {tuple(other.shape)} before; let the environment return what "
+            f"an entry of shape {tuple(new.shape)} was {tuple(old.shape)} before; let the environment return what "
             "its observation_spec declares"
         )
-    return torch.where(mask.reshape(*mask.shape[:-1], *[1] * (one.ndim - mask.ndim + 1)), one, other)
+    return torch.where(mask.reshape(*mask.shape[:-1], *[1] * (new.ndim - mask.ndim + 1)), new, old)
 
 
 def overwrite(target: TensorDictBase, source: TensorDictBase, mask: Tensor, keys: Iterable[NestedKey]) -> None:
-    """Take these entries from ``source`` where the mask [*batch, 1] is true."""
+    """Replace these entries by those of ``source`` where the mask [*batch, 1] is true."""
     for key in keys:
         target.set(key, choose(mask, source.get(key), target.get(key)))
 
 
 def appended(env: EnvBase, *transforms: Transform) -> TransformedEnv:
-    """Return an environment with these transforms behind those that it has."""
+    """Return an environment with these transforms appended."""
     if not isinstance(env, TransformedEnv):
         env = TransformedEnv(env)
     for transform in transforms:
@@ -159,12 +159,12 @@ def appended(env: EnvBase, *transforms: Transform) -> TransformedEnv:
     return env
 
 
-def begin_anew(
-    env: EnvBase, tensordict: TensorDictBase, mask: Tensor, *, level: Tensor | None, kept: Collection[NestedKey]
+def reset_slots(
+    env: EnvBase, tensordict: TensorDictBase, mask: Tensor, *, level: Tensor | None, unchanged: Collection[NestedKey]
 ) -> None:
-    """Reset the slots of an environment for which the mask [*batch, 1] is true, and show them so, but what is kept.
+    """Reset the slots in the mask [*batch, 1], and update all entries of the tensordict but the ``unchanged`` ones.
 
-    ``level`` [*batch, 1] are the seeds of the levels that they are on, if these are chosen.
+    ``level`` [*batch, 1] are the seeds of the slots' levels; None: the environment chooses its levels.
     """
     before = TensorDict(dict(tensordict.items()), batch_size=tensordict.batch_size, device=tensordict.device)
     if level is not None:
@@ -173,14 +173,14 @@ def begin_anew(
         before.set(key, mask.clone())
     for key in env.reset_keys:
         before.set(key, mask.clone())
-    after = env.reset(before).exclude(LEVEL)  # TorchRL sets what a reset takes, and does not return, to 0
+    after = env.reset(before).exclude(LEVEL)  # TorchRL would set this input of the reset to 0
     entries = {*observation_keys(env), *env.state_spec.keys(True, True)}
-    shown = [key for key in entries.difference(kept) if key in after.keys(True, True)]
-    overwrite(tensordict, after, mask, shown)
+    updated = [key for key in entries.difference(unchanged) if key in after.keys(True, True)]
+    overwrite(tensordict, after, mask, updated)
 
 
 def set_done(env: EnvBase, tensordict: TensorDictBase, done: Tensor) -> None:
-    """Say where the end is [*batch, 1]; no other kind of end is left."""
+    """Set ``done`` and ``terminated`` [*batch, 1], and clear all other kinds of ends."""
     for key in env.done_keys:
         if key not in ("done", "terminated"):
             tensordict.set(key, torch.zeros_like(done))
@@ -189,28 +189,28 @@ def set_done(env: EnvBase, tensordict: TensorDictBase, done: Tensor) -> None:
 
 
 def set_seed(env: EnvBase, seed: int) -> None:
-    """Seed an environment and its transforms, all with the same number, as runs do."""
+    """Seed an environment and its transforms with the same number, as in runs."""
     env.set_seed(seed)
-    for transform in sampling(env):
+    for transform in seeded_transforms(env):
         transform.set_seed(seed)
 
 
 def observation_keys(env: EnvBase) -> list[NestedKey]:
-    """Return the keys of everything that an environment shows."""
+    """Return the keys of all observations of an environment."""
     return list(env.observation_spec.keys(include_nested=True, leaves_only=True))
 
 
 def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
-    """Return whether actions are one of n; several choices at once are kinds of `Categorical` and `OneHot` as well."""
+    """Return whether actions are one of n; subclasses of `Categorical` and `OneHot` can be several choices at once."""
     if spec is None or type(spec) not in (Categorical, OneHot):
         return False
-    of_actions = int(isinstance(spec, OneHot))
+    expected = int(isinstance(spec, OneHot))
     dimensions: int = spec.ndim - batch_dims
-    return dimensions == of_actions
+    return dimensions == expected
 
 
 def choices(spec: TensorSpec | None, batch_dims: int) -> list[int] | None:
-    """Return how many options each of several choices at once has, or None if actions are something else."""
+    """Return the numbers of options of a multi-categorical action, None for other action spaces."""
     if not isinstance(spec, MultiCategorical) or spec.ndim != batch_dims + 1:
         return None
     counts: list[int] = spec.nvec.reshape(-1, spec.shape[-1])[0].tolist()
@@ -225,10 +225,10 @@ def innermost(env: EnvBase) -> EnvBase:
 
 
 def check_resets(owner: str, env: EnvBase) -> None:
-    """Refuse an environment whose copies cannot be reset when a mini-episode ends."""
+    """Refuse an environment whose copies cannot be reset separately."""
     name = title(env)
     while isinstance(env, TransformedEnv):
-        if any(isinstance(each, VecGymEnvTransform) for each in env.transform.modules()):
+        if any(isinstance(transform, VecGymEnvTransform) for transform in env.transform.modules()):
             raise ConfigError(
                 f"{owner} resets single copies when their mini-episodes end, and those of {name} (num_envs) reset "
                 "themselves when they will; use SerialEnv(n, make) or ParallelEnv(n, make) of single environments, or "
@@ -238,22 +238,22 @@ def check_resets(owner: str, env: EnvBase) -> None:
 
 
 def stays_ended(env: EnvBase) -> bool:
-    """Return whether an environment that has ended repeats its last observation, and pays 0, until it is reset."""
+    """Return whether an ended environment repeats its last observation, with reward 0, until it is reset."""
     return bool(getattr(type(innermost(env)), "stays_ended", False))
 
 
 def title(env: EnvBase) -> str:
-    """Return what messages call an environment: its name, or that of its class."""
+    """Return the name of an environment for messages, by default that of its class."""
     env = innermost(env)
-    name = vars(env).get("name")  # `getattr` would ask the environments within a batched one
+    name = vars(env).get("name")  # `getattr` would query the environments of a batched one
     if isinstance(name, str):
         return name
     return type(env).__name__
 
 
 def check_finite(reward: Tensor, env: EnvBase) -> None:
-    """Refuse a reward that is no finite number."""
-    if math.isfinite(reward.sum().item()):  # this takes a tenth of the time
+    """Refuse a reward of NaN or infinity."""
+    if math.isfinite(reward.sum().item()):  # ten times as fast as the check below
         return
     if not torch.isfinite(reward).all():
         raise ConfigError(

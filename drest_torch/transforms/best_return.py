@@ -1,4 +1,4 @@
-"""m(l), the most that a mini-episode of each length can collect, where nobody knows it: a TorchRL transform."""
+"""A TorchRL transform that estimates m(l), the best return of each length, in environments without a solver."""
 
 from __future__ import annotations
 
@@ -25,61 +25,61 @@ from drest_torch.transforms.base import (
 )
 
 GAMMA = "best_gamma"
-"""The key under which the discount of returns is shown, if it is not 1."""
+"""The key of the discount of returns, present if it is not 1."""
 
 
 class BestReturn(StatefulTransform):
-    """Says at the end of each mini-episode what the best return of its length is, under ``best_return``.
+    """A transform that adds ``best_return``, the best return of the length, at the end of each mini-episode.
 
-    That is the largest return C of the length that was seen so far, this one among them, so that C/m is at most 1, or a
-    number that is given. What was seen is a buffer (``state_dict`` has it), which all slots share.
+    The best return is the largest return C of this length so far, the current one included, so that C/m is at most 1;
+    or a fixed number. The largest returns are in a buffer (part of ``state_dict``), which all slots share.
 
-    Rewards can be negative, and then so can C, and a discount above 1 would punish a rare length. ``floor`` is
-    therefore subtracted from each reward: a lower bound of the rewards makes every C at least 0, and usefulness is then
-    measured from what an agent gets that is paid the lowest reward in every step.
+    With negative rewards C can be negative, and a discount above 1 would then penalise a rare length. ``floor``, a
+    lower bound of the rewards, is therefore subtracted from each reward: every C is at least 0, and a return of the
+    lowest reward in every step has usefulness 0.
 
     Args:
         num_lengths: k.
-        given: m of each length; None: the largest return so far.
-        gamma: the discount of a reward per step of its mini-episode, that of the `DReSTReward`. One below 1 is shown,
-            as ``best_gamma``.
+        fixed: m of each length; None: the largest return so far.
+        gamma: the discount of a reward per step of its mini-episode, equal to that of the `DReSTReward`. A discount
+            below 1 is added to the tensordict as ``best_gamma``.
         floor: a lower bound of the rewards.
-        levels: levels that have an m of their own, by ``level_seed`` (see `MetaEpisodes`), from 0.
+        levels: the number of levels with their own m, by ``level_seed`` from 0 (see `MetaEpisodes`).
     """
 
     comes_before = MappingProxyType({"drest_counts": "DReSTReward"})
 
     best: Tensor
-    """[levels, k] m(l), 0 for a length that was not seen."""
+    """[levels, k] m(l), 0 for a length that has not occurred."""
 
     def __init__(
         self,
         num_lengths: int,
         *,
-        given: Sequence[float] | None = None,
+        fixed: Sequence[float] | None = None,
         gamma: float = 1.0,
         floor: float = 0.0,
         levels: int = 1,
     ) -> None:
         super().__init__()
         check_whole("BestReturn", num_lengths=num_lengths, levels=levels)
-        if given is not None and (len(given) != num_lengths or not all(0 < best < math.inf for best in given)):
+        if fixed is not None and (len(fixed) != num_lengths or not all(0 < best < math.inf for best in fixed)):
             raise ConfigError(
-                f"BestReturn with m(l) of {list(given)}; expected {num_lengths} finite numbers above 0, one for each "
+                f"BestReturn with m(l) of {list(fixed)}; expected {num_lengths} finite numbers above 0, one for each "
                 "length (see `floor` for rewards that are negative)"
             )
         if not (0 < gamma <= 1 and math.isfinite(floor)):
             raise ConfigError(
                 f"BestReturn with gamma={gamma}, floor={floor}; expected 0 < gamma <= 1, and a finite floor"
             )
-        self.given, self.gamma, self.floor = given, gamma, floor
+        self.fixed, self.gamma, self.floor = fixed, gamma, floor
         best = torch.zeros(num_lengths)
-        if given is not None:
-            best = torch.tensor(given).float()
+        if fixed is not None:
+            best = torch.tensor(fixed).float()
         self.register_buffer("best", best.repeat(levels, 1))
 
     def check_environment(self, env: EnvBase) -> None:
-        """Refuse an environment that does not say which length a mini-episode had, or has another number of them."""
+        """Refuse an environment without the index of a mini-episode's length, or with another number of lengths."""
         super().check_environment(env)
         length = env.observation_spec.get("mini_len", None)
         if length is None:
@@ -98,7 +98,7 @@ class BestReturn(StatefulTransform):
         return {**numbers, "best_tick": whole(batch, device)}
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        """Add the entries to the observations, and the discount if it is not 1."""
+        """Add the entries and a discount below 1 to the observation spec."""
         observation_spec = super().transform_observation_spec(observation_spec)
         if self.gamma != 1:
             shape, device = (*observation_spec.shape, 1), observation_spec.device
@@ -106,10 +106,10 @@ class BestReturn(StatefulTransform):
         return observation_spec
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        begun = super()._reset(tensordict, tensordict_reset)
-        return self._show_gamma(begun, begun.get("best_coins"))
+        state = super()._reset(tensordict, tensordict_reset)
+        return self._add_gamma(state, state.get("best_coins"))
 
-    def _show_gamma(self, tensordict: TensorDictBase, like: Tensor) -> TensorDictBase:
+    def _add_gamma(self, tensordict: TensorDictBase, like: Tensor) -> TensorDictBase:
         if self.gamma == 1:
             return tensordict
         return tensordict.set(GAMMA, torch.full_like(like, self.gamma))
@@ -122,13 +122,13 @@ class BestReturn(StatefulTransform):
         check_finite(reward, env)
         if self.floor and "timer_skipped" in next_tensordict:
             reward = reward - self.floor * self._weight(next_tensordict.get("timer_skipped"))
-        value = reward.to(self.best.dtype)  # rewards of any precision are added up in that of m
+        value = reward.to(self.best.dtype)  # add rewards in the precision of m
         if self.gamma != 1:
             value = value * self.gamma**tick
         coins = tensordict.get("best_coins") + value
-        tick, shown = tick + 1, torch.zeros_like(coins)
+        tick, best_return = tick + 1, torch.zeros_like(coins)
         end = "done"
-        if "mini_done" in next_tensordict:  # of an environment with mini-episodes of its own
+        if "mini_done" in next_tensordict:  # the environment has its own mini-episodes
             end = "mini_done"
         done = column(next_tensordict, end)
         if done.any():
@@ -142,23 +142,23 @@ class BestReturn(StatefulTransform):
                 length = length + self.best.shape[1] * self._level(tensordict, env)
             counts = done
             waits = tensordict.get("mini_waits", None)
-            if waits is not None:  # what a slot does while it waits for its group is not played
+            if waits is not None:  # steps of a waiting slot do not count
                 counts = done & ~waits
-            self._see(length[counts], coins[counts], env)
+            self._update_best(length[counts], coins[counts], env)
             best = self.best.flatten()[length]
-            shown = torch.where(done, torch.where(best > 0, best, 1), 0)
+            best_return = torch.where(done, torch.where(best > 0, best, 1), 0)
             coins, tick = coins * ~done, tick * ~done
-        entries = {"reward": reward, "best_return": shown, "best_coins": coins, "best_tick": tick}
-        return self._show_gamma(next_tensordict.update(entries), coins)
+        entries = {"reward": reward, "best_return": best_return, "best_coins": coins, "best_tick": tick}
+        return self._add_gamma(next_tensordict.update(entries), coins)
 
     def _weight(self, steps: Tensor) -> Tensor:
-        """Return what so many further steps with a reward of 1 are worth."""
+        """Return the discounted sum of this number of further steps with a reward of 1."""
         if self.gamma == 1:
             return steps
         return self.gamma * (1 - self.gamma**steps) / (1 - self.gamma)
 
     def _level(self, tensordict: TensorDictBase, env: EnvBase) -> Tensor:
-        """Return the seeds of the levels [*batch, 1]."""
+        """Return the seeds of the levels [*batch, 1], which index `best`."""
         level: Tensor | None = tensordict.get(LEVEL, None)
         if level is not None and 0 <= level.min() <= level.max() < len(self.best):
             return level
@@ -170,13 +170,13 @@ class BestReturn(StatefulTransform):
             f"levels=range({len(self.best)})"
         )
 
-    def _see(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:
-        """Take account of the returns [n] of mini-episodes with these lengths [n], which are places in `best`."""
+    def _update_best(self, length: Tensor, coins: Tensor, env: EnvBase) -> None:
+        """Update the best returns from the returns [n] of mini-episodes, with ``length`` [n] as indices into `best`."""
         if (coins < 0).any():
             raise ConfigError(
                 f"the return of a mini-episode of {title(env)} was {coins.min():g} above a floor of {self.floor:g} a "
                 "step, and a discount of a negative return would punish what is rare; set `floor` (env.floor) to a "
                 "lower bound of the rewards"
             )
-        if self.given is None:
+        if self.fixed is None:
             self.best.view(-1).scatter_reduce_(0, length, coins, "amax")

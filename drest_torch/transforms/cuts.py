@@ -1,4 +1,4 @@
-"""Mini-episodes that are cut, and do not count as they should: those that a batch holds in part, and single ones."""
+"""Checks for cut mini-episodes and meta-episodes, whose lengths would not be counted correctly."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ REMEDY = (
     "collect whole meta-episodes, with MetaEpisodes(…, together=True) and "
     "drest_torch.play.collector.MetaEpisodeCollector, or put DReSTReward with sequential counting into the environment"
 )
-TRUNCATES = (
+TRUNCATION_REMEDY = (
     "if StepCounter(max_steps) or max_frames_per_traj does this, leave it out, or put StepCounter before ShutdownTimer"
 )
 
 
 def refuse_parts(batch: TensorDictBase, ended: Tensor, ticks: Iterable[NestedKey]) -> None:
-    """Refuse a batch [slots, time] with mini-episodes that began before it, or were cut within it.
+    """Refuse a batch [slots, time] with mini-episodes that began before it or were truncated.
 
-    ``ended`` [slots, time, 1] says where mini-episodes end, and ``ticks`` name entries that are 0 where they begin.
+    ``ended`` [slots, time, 1] marks the ends of mini-episodes; the entries ``ticks`` are 0 at their starts.
     """
     for key in ticks:
-        if batch.get(key, None) is not None and (begun := column(batch, key)[:, 0] != 0).any():
+        if batch.get(key, None) is not None and (inside := column(batch, key)[:, 0] != 0).any():
             raise ConfigError(
-                f"DReSTReward got a batch whose first step in slot {_first(begun)} is in the middle of a mini-episode "
+                f"DReSTReward got a batch whose first step in slot {_first(inside)} is in the middle of a mini-episode "
                 f"({key!r} is not 0), so that some of its rewards are not in the batch; {REMEDY}"
             )
     after = batch.get("next")
@@ -42,19 +42,19 @@ def refuse_parts(batch: TensorDictBase, ended: Tensor, ticks: Iterable[NestedKey
     if cut.any():
         raise ConfigError(
             f"DReSTReward got a batch in which a mini-episode of slot {_first(cut.squeeze(-1).any(-1))} was truncated "
-            f"before its end; {TRUNCATES}"
+            f"before its end; {TRUNCATION_REMEDY}"
         )
 
 
 def warn_of_unfinished(batch: TensorDictBase, ended: Tensor, ticks: Iterable[NestedKey]) -> bool:
-    """Warn of mini-episodes that have not ended when the batch does; return whether there are any."""
+    """Warn of unfinished mini-episodes at the end of the batch; return whether there are any."""
     last = batch[:, -1].get("next")
     plays = ~ended[:, -1]
     for key in ("done", "mini_waits"):
         if last.get(key, None) is not None:
             plays = plays & ~column(last, key)
     for key in ticks:
-        if last.get(key, None) is not None:  # a batch that was interrupted is padded with zeros
+        if last.get(key, None) is not None:  # an interrupted batch is padded with zeros
             plays = plays & (column(last, key) != 0)
     if plays.any():
         warnings.warn(
@@ -66,25 +66,25 @@ def warn_of_unfinished(batch: TensorDictBase, ended: Tensor, ticks: Iterable[Nes
 
 
 def warn_of_reset(number: Tensor, done: Tensor, reset: Tensor) -> bool:
-    """Warn if slots that are reset were in the middle of a meta-episode; return whether there are any.
+    """Warn of slots that were reset in the middle of a meta-episode; return whether there are any.
 
-    ``number`` [*batch, …] adds up to that of mini-episodes, and ``done`` [*batch, 1] are the ends, after the last step.
+    ``number`` [*batch, …] sums to the number of mini-episodes; ``done`` [*batch, 1] marks the ends after the last step.
     """
     cut = ~done & reset.reshape(done.shape)
     if cut.any():
         played = int(number.sum(-1, keepdim=True)[cut].max())
         warnings.warn(
             f"DReSTReward: a slot was reset in the middle of its meta-episode (mini-episodes so far: {played}), so it "
-            f"counts anew, and repeating a length is not discounted; {TRUNCATES}",
+            f"counts anew, and repeating a length is not discounted; {TRUNCATION_REMEDY}",
             stacklevel=4,
         )
     return bool(cut.any())
 
 
-def warn_of_single_ones(number: Tensor, done: Tensor) -> bool:
-    """Warn if the meta-episodes that end hold a single mini-episode each; return whether any has ended.
+def warn_of_single_episodes(number: Tensor, done: Tensor) -> bool:
+    """Warn if all ending meta-episodes have a single mini-episode; return whether any meta-episode ends.
 
-    ``number`` [*batch, …] adds up to that of mini-episodes, and ``done`` [*batch, 1] are the ends.
+    ``number`` [*batch, …] sums to the number of mini-episodes; ``done`` [*batch, 1] marks the ends.
     """
     played = number.sum(-1, keepdim=True)[done]
     if not played.any():
@@ -99,5 +99,5 @@ def warn_of_single_ones(number: Tensor, done: Tensor) -> bool:
 
 
 def _first(slots: Tensor) -> int:
-    """Return the first slot for which it is true."""
+    """Return the index of the first true entry."""
     return int(slots.flatten().nonzero()[0])

@@ -1,4 +1,4 @@
-"""The entries that `DReSTReward` reads: how an environment has to declare them, and values that are impossible."""
+"""The input entries of `DReSTReward`: their specs, and checks of their values."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from drest_torch.errors import ConfigError
 from drest_torch.transforms.base import title
 
 
-class Read(NamedTuple):
-    """An entry that is read."""
+class RequiredEntry(NamedTuple):
+    """An input entry with its type, its meaning and the remedy if it is missing."""
 
     dtype: torch.dtype
     meaning: str
     otherwise: str
-    """What to do without it."""
+    """The remedy for messages."""
 
 
-def check_declared(env: EnvBase, key: NestedKey, entry: Read) -> None:
-    """Refuse an environment that does not declare an entry, or declares another kind of it."""
+def check_declared(env: EnvBase, key: NestedKey, entry: RequiredEntry) -> None:
+    """Refuse an environment that does not declare an entry, or declares it with another type or shape."""
     batch = tuple(env.output_spec["full_observation_spec"].shape)
     problem = _problem(_declared(env, key), entry.dtype, batch, is_reward=key == "reward")
     if problem is not None:
@@ -35,7 +35,7 @@ def check_declared(env: EnvBase, key: NestedKey, entry: Read) -> None:
 
 
 def _declared(env: EnvBase, key: NestedKey) -> TensorSpec | None:
-    """Return what an environment declares of an entry of its steps."""
+    """Return the spec of an entry in the steps of an environment, or None."""
     for group in ("observation", "done", "reward"):
         spec = env.output_spec[f"full_{group}_spec"].get(key, None)
         if spec is not None:
@@ -44,7 +44,7 @@ def _declared(env: EnvBase, key: NestedKey) -> TensorSpec | None:
 
 
 def _problem(spec: TensorSpec | None, dtype: torch.dtype, batch: tuple[int, ...], *, is_reward: bool) -> str | None:
-    """Return what is wrong about an entry of this kind of dtype; only the reward must have a dimension of size 1."""
+    """Describe the mismatch of a spec with a dtype, or return None; only the reward needs a dimension of size 1."""
     if spec is None:
         return "no such entry"
     shapes = [(*batch, 1)]
@@ -56,12 +56,12 @@ def _problem(spec: TensorSpec | None, dtype: torch.dtype, batch: tuple[int, ...]
 
 
 def _kind(dtype: torch.dtype) -> tuple[bool, bool]:
-    """Return whether values are booleans, and whether they are floating point numbers; else they are integers."""
+    """Return whether values are booleans, and whether they are floating-point numbers; otherwise they are integers."""
     return dtype == torch.bool, dtype.is_floating_point
 
 
 def refuse_values(key: NestedKey | None, value: Tensor, is_wrong: Tensor, expected: str) -> None:
-    """Refuse the values of an entry that are wrong, if there are any."""
+    """Refuse the values of an entry where ``is_wrong``, if there are any."""
     if is_wrong.any():
         raise ConfigError(
             f"DReSTReward read {value[is_wrong][0].item():g} from {key!r} at the end of a mini-episode; expected "
@@ -70,13 +70,13 @@ def refuse_values(key: NestedKey | None, value: Tensor, is_wrong: Tensor, expect
 
 
 def refuse_coins(coins: Tensor, env: EnvBase | None) -> None:
-    """Refuse these coins of mini-episodes [n], if there are any."""
+    """Refuse these infinite sums of rewards [n], if there are any."""
     if len(coins) == 0:
         return
-    who = "the environment"
+    name = "the environment"
     if env is not None:
-        who = title(env)
+        name = title(env)
     raise ConfigError(
-        f"{who} paid rewards that add up to {coins[0].item():g} in a mini-episode; mend its reward, or limit it "
+        f"{name} paid rewards that add up to {coins[0].item():g} in a mini-episode; mend its reward, or limit it "
         "(RewardClipping)"
     )

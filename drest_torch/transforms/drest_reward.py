@@ -12,7 +12,7 @@ from torch import Tensor
 from torchrl.data import Categorical, Composite, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
-from drest_torch.counting import alike_in_group, own_count
+from drest_torch.counting import count_of_chosen, same_length_in_group
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.transforms.base import (
@@ -24,40 +24,38 @@ from drest_torch.transforms.base import (
     whole,
 )
 from drest_torch.transforms.best_return import GAMMA
-from drest_torch.transforms.cuts import refuse_parts, warn_of_reset, warn_of_single_ones, warn_of_unfinished
-from drest_torch.transforms.declared import Read, check_declared, refuse_coins, refuse_values
+from drest_torch.transforms.cuts import refuse_parts, warn_of_reset, warn_of_single_episodes, warn_of_unfinished
+from drest_torch.transforms.declared import RequiredEntry, check_declared, refuse_coins, refuse_values
 from drest_torch.transforms.mini_episodes import MiniEpisodes, round_of, steps_before, total
 
 PLAYED = "drest_played"
-"""The key of the lengths so far, which a rule of counting is told."""
+"""The key of the lengths so far, for custom counting rules."""
 
 
 class DReSTReward(StatefulTransform):
     """The reward λ^(N − (i−1)/k) · C/m of each mini-episode, paid at its end (section 5 of the paper).
 
-    C is the γ-discounted sum of the mini-episode's rewards from its start. N is the number of earlier
-    mini-episodes of the meta-episode with the same length, and i − 1 the number of all earlier ones. The first
-    mini-episode of a meta-episode has discount 1. All rewards of a mini-episode share one discount and one m.
-    Both are known only at its end, so the transform pays there. An advantage estimator with γ = 1 within the
-    mini-episode then sees the paper's return at the start of the mini-episode.
+    C is the γ-discounted sum of the mini-episode's rewards from its start. N is the number of earlier mini-episodes of
+    the meta-episode with the same length, and i − 1 the number of all earlier ones. The first mini-episode of a
+    meta-episode has discount 1. All rewards of a mini-episode share one discount and one m. Both depend on its length,
+    so the transform pays at its end. With γ = 1 within the mini-episode, the return from its start is the paper's.
 
     λ = 1 gives the default reward c/m, and with ``divide_by_best=False`` it gives c.
 
-    The environment's ``done`` must be the end of a meta-episode. Mini-episodes end within it. The environment
-    announces their ends in the tensordict of the step, with the entries that the ``…_key`` arguments name, each of
-    shape [*batch, 1] or [*batch]. A key may be nested, such as ``("info", "mini_done")``. When the transform is
-    attached to an environment, it checks that the specs declare these entries, and raises a `ConfigError` that says
-    what to declare.
+    The environment's ``done`` must be the end of a meta-episode, which contains mini-episodes. Steps mark the ends of
+    mini-episodes by the entries of the ``…_key`` arguments, each of shape [*batch, 1] or [*batch]. A key may be nested,
+    such as ``("info", "mini_done")``. On attachment to an environment, the transform checks that the specs declare
+    these entries, and otherwise raises a `ConfigError` with the required declaration.
 
-    The transform adds ``drest_counts`` [*batch, k] and ``drest_coins`` (the discounted sum so far) to the
-    tensordict, with a rule of counting also ``drest_played``, and ``reward_raw``, the environment's own reward. The
-    counters live in the tensordict, so they are visible in the data. Do not show them to the policy.
+    The transform adds to the tensordict ``drest_counts`` [*batch, k], ``drest_coins`` (the discounted sum so far), with
+    a custom counting rule ``drest_played``, and ``reward_raw``, the environment's own reward. The counters are part of
+    the data; the policy must not observe them.
 
-    With ``group`` slots, or with averaged counting, mini-episodes that are played side by side are counted together.
-    The transform then pays for a collected batch of whole mini-episodes [slots, time], as the ``postproc`` of a
-    collector (`forward`), instead of in an environment.
+    With ``group`` slots, or with averaged counting, mini-episodes of neighbouring slots are counted together. The
+    transform then pays for a collected batch of whole mini-episodes [slots, time], as the ``postproc`` of a collector
+    (`forward`), instead of in an environment.
 
-    `of` makes the transform from a `drest_torch.reward.Reward`.
+    `from_reward` makes the transform from a `drest_torch.reward.Reward`.
 
     Args:
         lam: λ in (0, 1]; a smaller λ is a stronger incentive to vary the length.
@@ -65,16 +63,14 @@ class DReSTReward(StatefulTransform):
         num_lengths: k, or the largest k if ``num_lengths_key`` gives each slot its own.
         divide_by_best: whether C is divided by m, read from ``best_return_key``.
         normalise: whether the discount has the normalising factor λ^(−(i−1)/k); without it, it is λ^N.
-        clip: the largest reward of a mini-episode, if limited.
-        counting: ``sequential``, or ``averaged``: the mini-episodes that the slots of a group play side by side are
-            paid the mean over the orders in which they could have been played (`Reward.group_discounts`).
-        group: neighbouring slots whose mini-episodes are counted together, on a collected batch.
-        mini_done_key: bool, whether this step ended a mini-episode.
-        length_key: integer, the index of the mini-episode's length among the k lengths, at its end.
-        num_lengths_key: integer, k of each slot; None if all slots have ``num_lengths``.
-        best_return_key: floating point, m of the length, at the end of the mini-episode.
-        tick_key: integer, ticks of the current mini-episode so far, read if ``gamma`` is not 1; None: the transform
-            counts the steps.
+        clip: the largest reward of a mini-episode; None: no limit.
+        counting: ``sequential``; or ``averaged``, for the mean discount over the orders of mini-episodes that the slots
+            of a group play side by side (`Reward.group_discounts`).
+        group: the number of neighbouring slots whose mini-episodes are counted together, on a collected batch.
+        mini_done_key: bool, the end of a mini-episode. length_key: integer, the index of the mini-episode's length
+        among the k lengths, at its end. num_lengths_key: integer, k of each slot; None if all slots have
+        ``num_lengths``. best_return_key: floating point, m of the length, at the end of the mini-episode. tick_key:
+        integer, ticks of the current mini-episode so far, needed if ``gamma`` is not 1; None: count the steps.
 
     Example:
         >>> from torchrl.envs import TransformedEnv
@@ -84,7 +80,7 @@ class DReSTReward(StatefulTransform):
 
     adds = ("reward_raw",)
     zero_best = False
-    """Whether m can be 0 where something was collected: luck can make up for what is expected to be a loss."""
+    """True if m can be 0 although coins were collected: a lottery with a negative mean can be won."""
 
     def __init__(
         self,
@@ -112,20 +108,20 @@ class DReSTReward(StatefulTransform):
         self._seen_meta_episode = False
         self._last: tuple[Tensor, Tensor] | None = None
         self.warns_of_cuts = True
-        """Whether it is said once that mini-episodes or meta-episodes were cut, and do not count."""
+        """True until the first warning about cut mini-episodes or meta-episodes."""
 
     @classmethod
-    def of(cls, reward: Reward, **others: Any) -> DReSTReward:
-        """Return a transform with the parameters of a `Reward`; ``others`` are ``num_lengths``, ``group`` and the keys.
+    def from_reward(cls, reward: Reward, **arguments: Any) -> DReSTReward:
+        """Return a transform with the parameters of a `Reward` and further arguments of the class.
 
-        With sequential counting the environment decides how many mini-episodes a meta-episode has.
+        With sequential counting the environment determines the number of mini-episodes of a meta-episode.
         """
-        transform = cls(counting=reward.counting, **others)
+        transform = cls(counting=reward.counting, **arguments)
         transform.set_reward(reward)
         return transform
 
     def set_reward(self, reward: Reward) -> None:
-        """Pay by this reward from now on."""
+        """Set the reward for all following payments."""
         self.averaged = reward.counting == "averaged"
         if self.averaged and self.group < 2:
             raise ConfigError(
@@ -134,14 +130,14 @@ class DReSTReward(StatefulTransform):
             )
         self.reward = reward
         self._discounts: Tensor | None = None
-        """[k, others alike] for averaged counting."""
+        """[k, n] for averaged counting, by the number of others with the same length."""
         if self.averaged:
             self._discounts = reward.group_discounts(self.num_lengths, self.group)
 
     # ------------------------------------------------------------------------------------ attachment
 
     def check_environment(self, env: EnvBase) -> None:
-        """Refuse an environment whose specs do not declare what the transform reads."""
+        """Refuse an environment whose specs do not declare the required entries."""
         if self.averaged or self.group > 1:
             raise ConfigError(
                 f"DReSTReward with {self.reward.counting} counting in groups of {self.group} pays for a collected "
@@ -149,7 +145,7 @@ class DReSTReward(StatefulTransform):
             )
         self.zero_best = getattr(type(innermost(env)), "zero_best", False)
         super().check_environment(env)
-        for key, entry in self._read().items():
+        for key, entry in self._required().items():
             check_declared(env, key, entry)
         observation = env.output_spec["full_observation_spec"]
         if GAMMA in observation:
@@ -161,7 +157,7 @@ class DReSTReward(StatefulTransform):
             self._check_number_of_lengths(length.space.n)
 
     def _check_number_of_lengths(self, count: int) -> None:
-        """Refuse an environment with more lengths than are counted, or with fewer where all slots have as many."""
+        """Refuse an environment with more lengths than ``num_lengths``, or fewer without ``num_lengths_key``."""
         if count > self.num_lengths or (count < self.num_lengths and self.num_lengths_key is None):
             raise ConfigError(
                 f"the environment declares {count} lengths in {self.length_key!r}, and DReSTReward counts "
@@ -169,29 +165,31 @@ class DReSTReward(StatefulTransform):
             )
 
     def _check_gamma(self, gamma: float) -> None:
-        """Refuse an m of returns with another discount than those that are paid."""
+        """Refuse an m with another discount than the paid returns."""
         if self.reward.divide_by_best and not math.isclose(gamma, self.reward.gamma, rel_tol=1e-6):
             raise ConfigError(
                 f"BestReturn measures m with gamma={gamma:g}, and DReSTReward pays with gamma={self.reward.gamma:g}; "
                 "give both the same"
             )
 
-    def _read(self) -> dict[NestedKey, Read]:
-        """Return the entries that are read."""
+    def _required(self) -> dict[NestedKey, RequiredEntry]:
+        """Return the required entries of steps."""
         entries = {
-            "reward": Read(torch.float32, "the reward before any discount", "use RenameTransform"),
-            self.mini_done_key: Read(torch.bool, "whether this step ended a mini-episode", "give mini_done_key"),
-            self.length_key: Read(torch.int64, "which of the k lengths it had, from 0", "give length_key"),
+            "reward": RequiredEntry(torch.float32, "the reward before any discount", "use RenameTransform"),
+            self.mini_done_key: RequiredEntry(
+                torch.bool, "whether this step ended a mini-episode", "give mini_done_key"
+            ),
+            self.length_key: RequiredEntry(torch.int64, "which of the k lengths it had, from 0", "give length_key"),
         }
         if self.num_lengths_key is not None:
-            same = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
-            entries[self.num_lengths_key] = Read(torch.int64, "k, the number of lengths", same)
+            remedy = "pass num_lengths_key=None and num_lengths=k if k is the same everywhere"
+            entries[self.num_lengths_key] = RequiredEntry(torch.int64, "k, the number of lengths", remedy)
         if self.reward.divide_by_best:
             meaning = "m, the most that the length offers"
-            entries[self.best_return_key] = Read(torch.float32, meaning, "pass divide_by_best=False")
+            entries[self.best_return_key] = RequiredEntry(torch.float32, meaning, "pass divide_by_best=False")
         if self.reward.gamma != 1 and self.tick_key is not None:
-            steps = "pass tick_key=None to count steps instead"
-            entries[self.tick_key] = Read(torch.int64, "ticks of the mini-episode so far", steps)
+            remedy = "pass tick_key=None to count steps instead"
+            entries[self.tick_key] = RequiredEntry(torch.int64, "ticks of the mini-episode so far", remedy)
         return entries
 
     # ------------------------------------------------------------------------------------ steps
@@ -205,7 +203,7 @@ class DReSTReward(StatefulTransform):
             coins = coins + value
         else:
             coins = coins + value * self.reward.gamma ** column(tensordict, self.tick_key or "drest_tick")
-        # `length` and m are defined only at the end of a mini-episode; elsewhere nothing is paid or counted.
+        # `length` and m are defined only at the end of a mini-episode, where payment and counting happen.
         k: Tensor | int = self.num_lengths
         if self.num_lengths_key is not None:
             k = column(next_tensordict, self.num_lengths_key)
@@ -231,15 +229,15 @@ class DReSTReward(StatefulTransform):
         if self.tick_key is None:
             next_tensordict.set("drest_tick", (tensordict.get("drest_tick") + 1) * ~ended)
         if not self._seen_meta_episode:
-            self._seen_meta_episode = warn_of_single_ones(number, column(next_tensordict, "done"))
+            self._seen_meta_episode = warn_of_single_episodes(number, column(next_tensordict, "done"))
         if self.warns_of_cuts:
             self._last = number, column(next_tensordict, "done")
         return next_tensordict
 
     def _played(self, played: Tensor, length: Tensor, ended: Tensor) -> Tensor:
-        """Return the lengths of the meta-episode's mini-episodes [*batch, E], the latest as the last.
+        """Return the lengths of the meta-episode's mini-episodes [*batch, E], the latest at the end.
 
-        They are numbered from 1, and 0 stands for none.
+        Lengths are numbered from 1; 0 is padding.
         """
         if (played[..., :1] * ended).any():
             raise ConfigError(
@@ -249,7 +247,7 @@ class DReSTReward(StatefulTransform):
         return torch.where(ended, torch.cat((played[..., 1:], length + 1), -1), played)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        """Warn if slots are reset, as TorchRL does where something outside has ended them, in a meta-episode."""
+        """Warn if slots are reset within a meta-episode, as after a truncation outside this transform."""
         reset = tensordict.get("_reset", None)
         if self._last is not None and reset is not None:
             number, done = self._last
@@ -263,9 +261,9 @@ class DReSTReward(StatefulTransform):
         """Pay for a collected batch [slots, time] in which slots play whole mini-episodes side by side.
 
         Every ``group`` neighbouring slots are one meta-episode. With sequential counting its mini-episodes count in the
-        order of the slots, round by round. ``drest_counts`` [slots, time, k] are added, N of each length before the
-        mini-episode. A mini-episode that does not end in the batch is neither paid nor counted, which is said once.
-        One that began before the batch is refused: some of its rewards are not here.
+        order of the slots, round by round, and ``drest_counts`` [slots, time, k], N of each length before the
+        mini-episode, are added. Mini-episodes that do not end in the batch are neither paid nor counted, with one
+        warning. A batch that begins within a mini-episode is refused, because earlier rewards are missing.
         """
         self._check_batch(tensordict)
         episodes = self.mini_episodes(tensordict)
@@ -279,7 +277,7 @@ class DReSTReward(StatefulTransform):
         return tensordict
 
     def _check_batch(self, batch: TensorDictBase) -> None:
-        """Refuse a batch that cannot be paid for, and warn of mini-episodes that are not."""
+        """Refuse a batch with missing rewards or a wrong shape, and warn of unfinished mini-episodes."""
         if batch.ndim != 2 or batch.shape[0] % self.group:
             raise ConfigError(
                 f"DReSTReward with a batch of shape {tuple(batch.shape)} and group={self.group}; expected "
@@ -304,8 +302,8 @@ class DReSTReward(StatefulTransform):
         place = end[0], order[end]
         shape = batch.shape[0], max(int(ended.sum(1).max()), 1)  # slots, rounds
 
-        def at_end(key: NestedKey, otherwise: float, dtype: torch.dtype) -> Tensor:
-            value = torch.full(shape, otherwise, dtype=dtype, device=ended.device)
+        def at_end(key: NestedKey, default: float, dtype: torch.dtype) -> Tensor:
+            value = torch.full(shape, default, dtype=dtype, device=ended.device)
             value[place] = column(after, key).squeeze(-1)[end].to(dtype)
             return value
 
@@ -326,10 +324,10 @@ class DReSTReward(StatefulTransform):
         return MiniEpisodes(end=end, round=order, coins=coins, length=length, num_lengths=k, best_return=best)
 
     def _check_ends(self, ended: Tensor, length: Tensor, k: Tensor | int, best: Tensor | None, coins: Tensor) -> None:
-        """Refuse what mini-episodes say at their end if it is impossible."""
+        """Refuse impossible values at the ends of mini-episodes."""
         if not ended.any():
             return
-        if not math.isfinite(coins.sum().item()):  # this takes a tenth of the time
+        if not math.isfinite(coins.sum().item()):  # ten times as fast as the check below
             refuse_coins(coins[ended & ~coins.isfinite()], self.parent)
         most = torch.as_tensor(k, device=length.device).expand_as(length)
         is_wrong = (most < 1) | (most > self.num_lengths)
@@ -344,7 +342,7 @@ class DReSTReward(StatefulTransform):
             refuse_values(self.best_return_key, best, is_wrong & ended, expected)
 
     def _ticks(self, batch: TensorDictBase, ended: Tensor) -> Tensor:
-        """Return how many ticks of its mini-episode lie before each step [slots, time]; by default these are steps."""
+        """Return the ticks of the mini-episode before each step [slots, time], by default the steps."""
         if self.tick_key is None or batch.get(self.tick_key, None) is None:
             return steps_before(ended)
         return column(batch, self.tick_key).squeeze(-1)
@@ -356,23 +354,23 @@ class DReSTReward(StatefulTransform):
             discount = self._discounts.to(k.device)[k, self.alike(episodes.length)]
         else:
             counts = self.counts_before(episodes.length)  # [slots, rounds, k]
-            discount = self.reward.discount(own_count(counts, episodes.length), counts.sum(-1), k)
+            discount = self.reward.discount(count_of_chosen(counts, episodes.length), counts.sum(-1), k)
             place = episodes.round.clamp_max(k.shape[1] - 1).unsqueeze(-1)
             batch.set("drest_counts", counts.gather(1, place.expand(-1, -1, self.num_lengths)))
         paid = self.reward.pay(episodes.coins, discount, episodes.best_return)
         return torch.where(episodes.length >= 0, paid, 0)
 
     def counts_before(self, length: Tensor) -> Tensor:
-        """Return N of each length before each mini-episode [slots, rounds, k]: those of a group in order, by rounds."""
+        """Return N of each length before each mini-episode [slots, rounds, k]; a group counts in order, by rounds."""
         in_groups = length.unflatten(0, (-1, self.group))
         in_order = in_groups.transpose(1, 2).flatten(1, 2)  # [groups, rounds · group]
         counts = self.reward.counts_before(in_order, self.num_lengths)
         return counts.unflatten(1, (-1, self.group)).transpose(1, 2).reshape(*length.shape, self.num_lengths)
 
     def alike(self, length: Tensor) -> Tensor:
-        """Return how many others of its group and round have the length of each mini-episode [slots, rounds]."""
+        """Return the number of others with the same length in the group and round [slots, rounds]."""
         side_by_side = length.unflatten(0, (-1, self.group)).transpose(1, 2)  # [groups, rounds, group]
-        alike = alike_in_group(side_by_side, self.num_lengths).transpose(1, 2).reshape(length.shape)
+        alike = same_length_in_group(side_by_side, self.num_lengths).transpose(1, 2).reshape(length.shape)
         return (alike - 1).clamp_min(0)
 
     # ------------------------------------------------------------------------------------ specs
@@ -390,7 +388,7 @@ class DReSTReward(StatefulTransform):
         return counters
 
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
-        """Add ``reward_raw``, the environment's own reward."""
+        """Add ``reward_raw``, the environment's own reward, to the spec."""
         if not isinstance(reward_spec, Composite):
             reward_spec = Composite(reward=reward_spec)
         reward_spec["reward_raw"] = reward_spec["reward"].clone()

@@ -1,4 +1,4 @@
-"""Mini-episodes one after the other within a meta-episode, as a TorchRL transform."""
+"""A TorchRL transform that plays mini-episodes in sequence within a meta-episode."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ from drest_torch.transforms.base import (
     LEVEL,
     Entries,
     SamplingTransform,
-    begin_anew,
     check_resets,
     check_whole,
     column,
+    reset_slots,
     set_done,
     stays_ended,
     title,
     whole,
 )
 
-KEPT = ("mini_len", "best_return", "mini_done")
-"""What describes the mini-episode that has ended: not the entries after the reset."""
+ENDED_KEYS = ("mini_len", "best_return", "mini_done")
+"""The keys of the finished mini-episode, which a reset within the step must not overwrite."""
 
 
 class MetaEpisodes(SamplingTransform):
-    """Plays E mini-episodes, one after the other, before the environment is done.
+    """A transform that plays E mini-episodes in sequence before the environment is done.
 
-    What ends the environment without the transform ends a mini-episode with it: the environment is reset within the
-    same step, and ``mini_done`` says so. ``done`` is the end of the meta-episode, and ``mini_idx`` the number of
-    mini-episodes that have ended.
+    The ends of the base environment become ends of mini-episodes: the environment is reset within the same step, which
+    is marked by ``mini_done``. ``done`` is the end of the meta-episode, and ``mini_idx`` the number of finished
+    mini-episodes.
 
-    With ``together``, a slot that has played its meta-episode waits, and ``done`` comes when all slots have: a batch
-    then holds one whole meta-episode of each slot. While a slot waits (``mini_waits``), its rewards are 0, ``mini_idx``
-    stays at E, and what it shows and does has no meaning. An environment with mini-episodes of its own, whose ``done``
-    is the end of a meta-episode, can be made to wait in the same way.
+    With ``together``, slots wait at the end of their meta-episode until all slots have finished theirs: a batch then
+    contains one whole meta-episode of each slot. The rewards of a waiting slot (``mini_waits``) are 0, its ``mini_idx``
+    stays at E, and its other entries have no meaning. An environment with its own mini-episodes, whose ``done`` is the
+    end of a meta-episode, can be made to wait in the same way.
 
     Args:
         episodes: E.
-        together: whether slots wait for one another.
-        group: neighbouring slots of a group; they have the same levels.
-        levels: seeds of levels. At the start of a meta-episode one is sampled, and all of its mini-episodes are
-            played on it. The environment has to take a seed from ``level_seed`` at a reset, as `GymnasiumBatch` does.
-            None: every mini-episode begins as the environment has it.
-        seed: of the choice of levels; None: `env.set_seed` sets it, or else torch's own generator.
+        together: whether slots wait for each other.
+        group: the number of neighbouring slots that share their levels.
+        levels: seeds of levels. At the start of a meta-episode one level is sampled for all of its mini-episodes. The
+            environment must accept a ``level_seed`` at a reset, as `GymnasiumBatch` does. None: the environment chooses
+            its start in every mini-episode.
+        seed: the seed of the choice of levels; None: set by `env.set_seed`, or else from torch's generator.
 
     Example:
         >>> from torchrl.envs import Compose, GymEnv, TransformedEnv
@@ -77,17 +77,17 @@ class MetaEpisodes(SamplingTransform):
         self._levels: Tensor | None = None
         if levels is not None:
             self._levels = torch.tensor(list(levels))
-        self.own = False
-        """Whether the environment has mini-episodes of its own, so that its ``done`` is the end of a meta-episode."""
+        self.env_has_mini_episodes = False
+        """True if the environment has its own mini-episodes, so that its ``done`` is the end of a meta-episode."""
         self.first: int | None = None
-        """Where in `levels` the levels begin that slots are dealt in turn; None: they are sampled."""
+        """The index into `levels` of the first slot's level, with consecutive levels for slots; None: sample levels."""
         self._over = False
-        self._quiet = 0  # steps since a mini-episode has ended
+        self._quiet = 0  # steps since the last end of a mini-episode
 
     def check_environment(self, parent: EnvBase) -> None:
-        """Refuse an environment whose slots groups do not divide, or whose levels cannot be chosen."""
-        self.own = parent.observation_spec.get("mini_done", None) is not None
-        if self.own and (self.episodes > 1 or not self.together):
+        """Refuse an environment whose slots cannot be grouped, or whose levels cannot be chosen."""
+        self.env_has_mini_episodes = parent.observation_spec.get("mini_done", None) is not None
+        if self.env_has_mini_episodes and (self.episodes > 1 or not self.together):
             raise ConfigError(
                 f"{title(parent)} plays mini-episodes of its own ('mini_done'), so its `done` is the end of a "
                 "meta-episode; MetaEpisodes(1, together=True) makes its slots wait for one another"
@@ -105,7 +105,7 @@ class MetaEpisodes(SamplingTransform):
 
     def entries(self, batch: torch.Size, device: torch.device | None) -> Entries:
         entries: Entries = {}
-        if not self.own:
+        if not self.env_has_mini_episodes:
             entries["mini_done"] = Binary(shape=(*batch, 1), dtype=torch.bool, device=device)
             entries["mini_idx"] = whole(batch, device)
         if self.together:
@@ -115,11 +115,11 @@ class MetaEpisodes(SamplingTransform):
         return entries
 
     def collection_stopped(self) -> bool:
-        """Return whether slots that wait for one another have all played their meta-episode; a collector asks."""
+        """Return whether all slots have finished their meta-episode, for collectors of whole meta-episodes."""
         return self._over
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Do not step what waits, in an environment that can leave slots out."""
+        """Skip waiting slots in the step, if the environment supports this."""
         env = self.parent
         if not self.together or env is None or not stays_ended(env):
             return tensordict
@@ -133,11 +133,11 @@ class MetaEpisodes(SamplingTransform):
         if self.together:
             waits = tensordict.get("mini_waits")
         mini_done = ended
-        if self.own:
+        if self.env_has_mini_episodes:
             mini_done = column(next_tensordict, "mini_done")
         mini_done = mini_done & ~waits
         self._check_quiet(mini_done, env)
-        if self.own:
+        if self.env_has_mini_episodes:
             meta_done = waits | ended
         else:
             played = tensordict.get("mini_idx") + mini_done
@@ -152,10 +152,10 @@ class MetaEpisodes(SamplingTransform):
         level: Tensor | None = None
         if self._levels is not None:
             level = tensordict.get(LEVEL)
-        # A slot that waits begins anew as well, unseen: an environment is never stepped after its end.
+        # Waiting slots are reset as well, without effect, because an environment must not be stepped after its end.
         begins = ended & ~meta_done
         if begins.any():
-            begin_anew(env, next_tensordict, begins, level=level, kept=KEPT)
+            reset_slots(env, next_tensordict, begins, level=level, unchanged=ENDED_KEYS)
         if level is not None:
             next_tensordict.set(LEVEL, level)
         next_tensordict.set("mini_done", mini_done)
@@ -163,7 +163,7 @@ class MetaEpisodes(SamplingTransform):
         return next_tensordict
 
     def _check_quiet(self, mini_done: Tensor, env: EnvBase) -> None:
-        """Refuse an environment in which no mini-episode ends for too many steps."""
+        """Refuse an environment with too many steps without an end of a mini-episode."""
         self._quiet += 1
         if mini_done.any():
             self._quiet = 0
@@ -176,7 +176,7 @@ class MetaEpisodes(SamplingTransform):
     # ------------------------------------------------------------------------------------ levels
 
     def _reset_env_preprocess(self, tensordict: TensorDictBase | None) -> TensorDictBase | None:
-        """Choose the levels of the meta-episodes that begin."""
+        """Choose the levels of new meta-episodes."""
         if self._levels is None:
             return tensordict
         env = self.parent
@@ -194,7 +194,7 @@ class MetaEpisodes(SamplingTransform):
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         self._quiet = 0
-        begun = super()._reset(tensordict, tensordict_reset)
+        state = super()._reset(tensordict, tensordict_reset)
         if self._levels is not None:
-            begun.set(LEVEL, tensordict.get(LEVEL))
-        return begun
+            state.set(LEVEL, tensordict.get(LEVEL))
+        return state

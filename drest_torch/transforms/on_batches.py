@@ -1,4 +1,4 @@
-"""What is done with a collected batch [slots, time] once it is paid: transforms for a collector's ``postproc``."""
+"""Transforms for a collector's ``postproc``, after the payment of a collected batch [slots, time]."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from drest_torch.transforms.drest_reward import DReSTReward
 
 
 class LogDiscounts(Transform):
-    """Shows ``drest_log_discounts`` [slots, time, k]: the log of the discount that each length would get next.
+    """A transform that adds ``drest_log_discounts`` [slots, time, k]: the log of the next discount of each length.
 
-    It is for a critic alone: a policy must not tell the mini-episodes of a meta-episode apart.
+    Only a critic may use it, because the policy must not tell the mini-episodes of a meta-episode apart.
     """
 
     def __init__(self, drest: DReSTReward) -> None:
@@ -27,18 +27,19 @@ class LogDiscounts(Transform):
         k: Tensor | int = drest.num_lengths
         if drest.num_lengths_key is not None:
             k = tensordict.get(drest.num_lengths_key)
-        shown = drest.reward.shown_discount(counts, counts.sum(-1, keepdim=True), k)
-        return tensordict.set("drest_log_discounts", shown)
+        log_discounts = drest.reward.critic_discount(counts, counts.sum(-1, keepdim=True), k)
+        return tensordict.set("drest_log_discounts", log_discounts)
 
 
 class Advance(Transform):
-    """Pays each reward at once, divided by the mean of m(l), and settles the rest at the end of the mini-episode.
+    """A transform that pays part of the reward in advance: each coin at once, divided by the mean of m(l).
 
-    The return of a mini-episode stays the same. The return from a later step changes by a term that depends on the past
-    alone, a baseline: policy gradients have the same mean, and less noise.
+    The last step of the mini-episode pays the difference, so the return of a mini-episode stays the same. The return
+    from a later step changes by a term that depends only on the past, a baseline: policy gradients keep their mean, and
+    have less variance.
 
-    With ``scaled`` the rewards themselves are divided by this mean, for rewards that are not divided by m(l): the same
-    number for all lengths, which prefers none, and keeps what networks learn at a magnitude of 1.
+    With ``scaled`` the rewards themselves are divided by this mean, if they are not divided by m(l). The divisor is the
+    same for all lengths, so it prefers none, and the returns have a magnitude of about 1.
     """
 
     def __init__(self, drest: DReSTReward, mean_best: Callable[[], float], *, scaled: bool) -> None:

@@ -1,4 +1,4 @@
-"""Private bits: random bits that only the policy sees, the same throughout a mini-episode."""
+"""Private bits: random bits for the policy alone, constant during a mini-episode."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from drest_torch.transforms.base import Entries, SamplingTransform, check_whole,
 
 
 class PrivateBits(SamplingTransform):
-    """Shows ``private_bits`` [*batch, count], 0 or 1 with equal chance, sampled when a mini-episode begins.
+    """A transform that adds ``private_bits`` [*batch, count], uniform over {0, 1}, sampled for each mini-episode.
 
     Args:
         count: the number of private bits.
-        seed: of the bits; None: `env.set_seed` sets it, or else torch's own generator.
+        seed: the seed of the bits; None: set by `env.set_seed`, or else from torch's generator.
     """
 
     def __init__(self, count: int, *, seed: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A shutdown for any environment, and a way to delay it, as a TorchRL transform."""
+"""A TorchRL transform that adds shutdown, and a way to delay it, to any environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from drest_torch.transforms.base import (
     LEVEL,
     Entries,
     StatefulTransform,
-    begin_anew,
     check_finite,
     check_resets,
     check_whole,
@@ -30,6 +29,7 @@ from drest_torch.transforms.base import (
     is_choice,
     observation_keys,
     overwrite,
+    reset_slots,
     set_done,
     stays_ended,
     title,
@@ -37,39 +37,38 @@ from drest_torch.transforms.base import (
 )
 
 Predicate = Callable[[TensorDictBase], Tensor]
-"""What a predicate of the state is: from the tensordict after a step to booleans [*batch] or [*batch, 1]."""
+"""A function from the tensordict after a step to booleans [*batch] or [*batch, 1], True to request a delay."""
 
 
 class ShutdownTimer(StatefulTransform):
-    """Ends an environment after ``base`` steps, or later if the agent asks for delays.
+    """A transform that ends an environment after ``base`` steps, or later if the agent requests delays.
 
-    A mini-episode lasts T steps, whatever the environment does. T is ``base`` at first, and each delay that is granted
+    A mini-episode lasts T steps, regardless of ends of the environment. T is ``base`` at first, and each granted delay
     adds the next number of ``delays``: with n delays there are k = n + 1 lengths, and the index of a length is the
-    number of delays. The end that the environment has of its own is never a length, as then the agent would choose a
-    length by failing early.
+    number of delays. The environment's own end is never a length, because the agent could then choose a length by
+    failing early.
 
-    The environment's ``done`` is shutdown. The transform adds what the agent needs to see, ``timer``: the time left
-    (divided by the longest length), the number of delays so far (one-hot), whether a delay can be asked for, and
-    whether the environment has ended. ``mini_len`` (the index of the length) and ``tick`` (steps so far) are what
-    `MetaEpisodes` and `DReSTReward` read.
+    The environment's ``done`` is shutdown. The transform adds the observation ``timer``: the time left (divided by the
+    longest length), the number of delays so far (one-hot), whether a delay can be requested, and whether the
+    environment has ended. It adds ``mini_len`` (the index of the length) and ``tick`` (steps so far) for `MetaEpisodes`
+    and `DReSTReward`.
 
     Args:
-        base: steps until shutdown.
-        delays: steps that the first, second, … delay adds.
-        control: how a delay is asked for. ``action``: by one more discrete action, the last; the environment gets
-            ``idle`` in this step. ``dimension``: by one more dimension of a continuous action, from −1 to 1, the last,
-            or by one more of several choices at once, 0 or 1; a positive number asks, and the other dimensions act as
-            usual. A function: a predicate of the tensordict
-            after the step, such as whether a place was reached.
-        idle: the action of the environment in a step that asks: its number, or ``repeat`` for the action before (0 in
-            the first step).
-        window: steps, from the start and again from each delay, in which a delay can be asked for; None: until
-        shutdown.
-        cost: what a request costs while a delay can be asked for.
-        ended: what becomes of an environment that ends before shutdown. ``absorb``: it waits, with its last observation
-            and rewards of 0. ``restart``: it is reset, and rewards go on.
-        skip: whether the rest of a mini-episode is left out once the environment waits and no delay can be asked for.
-            ``timer_skipped`` says of how many steps this was; `BestReturn` takes account of them.
+        base: the number of steps until shutdown.
+        delays: the numbers of steps added by the first, second, … delay.
+        control: the way to request a delay. ``action``: an extra last discrete action; the environment gets ``idle`` in
+            this step. ``dimension``: an extra last dimension of a continuous action, from −1 to 1, or an extra choice,
+            0 or 1, of a multi-categorical action; a positive number is a request, and the other dimensions act as
+            usual. A function: a predicate of the tensordict after the step, such as the arrival at a place.
+        idle: the action of the environment in a step with a request: its number, or ``repeat`` for the previous action
+            (0 in the first step).
+        window: the number of steps after the start, and after each delay, in which a delay can be requested; None:
+            until shutdown.
+        cost: the cost of a request while a delay can be requested.
+        ended: the behaviour when the environment ends before shutdown. ``absorb``: it waits, with its last observation
+            and rewards of 0. ``restart``: it is reset, and rewards continue.
+        skip: whether to end a mini-episode early when the environment waits and no delay can be requested.
+            ``timer_skipped`` is the number of skipped steps, for `BestReturn`.
 
     Example:
         >>> from torchrl.envs import GymEnv, TransformedEnv
@@ -102,17 +101,17 @@ class ShutdownTimer(StatefulTransform):
             raise ConfigError(
                 f"ShutdownTimer with base={base} and delays={sum(delays)}; expected {MOST_STEPS} steps or fewer"
             )
-        is_known = callable(control) or control in ("action", "dimension")
+        is_supported = callable(control) or control in ("action", "dimension")
         for name, value, is_allowed, expected in (
-            ("control", control, is_known, "action, dimension, or a function"),
+            ("control", control, is_supported, "action, dimension, or a function"),
             ("cost", cost, 0 <= cost < math.inf, "a finite number of at least 0"),
             ("ended", ended, ended in ("absorb", "restart"), "absorb or restart"),
         ):
             if not is_allowed:
                 raise ConfigError(f"ShutdownTimer with {name}={value}; expected {expected}")
-        self.rules = Timer.of(base, delays, window)
+        self.rules = Timer.from_delays(base, delays, window)
         self.lengths = list(self.rules.lengths)
-        """The steps of a mini-episode, by the number of delays."""
+        """The lengths of a mini-episode in steps, by the number of delays."""
         self.control, self.idle, self.window, self.ended, self.skip = control, idle, window, ended, skip
         self.cost = cost
         self._ends = torch.tensor(self.lengths)
@@ -146,12 +145,12 @@ class ShutdownTimer(StatefulTransform):
             )
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
-        """Add the state, and the action or the dimension that asks for a delay."""
+        """Add the state to the spec, and the action or dimension for requests."""
         input_spec = super().transform_input_spec(input_spec)
         if not callable(self.control):
             actions = input_spec["full_action_spec"]
             actions["action"] = _extended(actions["action"])
-        if self.ended == "absorb" and self.parent is not None:  # the last observation is kept
+        if self.ended == "absorb" and self.parent is not None:  # a waiting environment repeats its last observation
             for key in observation_keys(self.parent):
                 input_spec["full_state_spec"][key] = self.parent.observation_spec[key].clone()
         return input_spec
@@ -178,7 +177,7 @@ class ShutdownTimer(StatefulTransform):
     # ------------------------------------------------------------------------------------ steps
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Give the environment its own action, and keep apart whether a delay was asked for."""
+        """Split the action into the environment's action and the request for a delay."""
         action = tensordict.get("action", None)
         if callable(self.control) or action is None:
             return tensordict
@@ -191,17 +190,17 @@ class ShutdownTimer(StatefulTransform):
         chosen = action.unsqueeze(-1)
         if is_one_hot:
             chosen = action.long().argmax(-1, keepdim=True)
-        asked = chosen == spec.space.n
-        tensordict.set("timer_asked", asked)
+        requested = chosen == spec.space.n
+        tensordict.set("timer_asked", requested)
         if self._repeats:
-            chosen = torch.where(asked, tensordict.get("timer_action"), chosen)
+            chosen = torch.where(requested, tensordict.get("timer_action"), chosen)
             tensordict.set("timer_action", chosen)
         else:
-            chosen = torch.where(asked, int(self.idle), chosen)
-        given = chosen.squeeze(-1)
+            chosen = torch.where(requested, int(self.idle), chosen)
+        env_action = chosen.squeeze(-1)
         if is_one_hot:
-            given = spec.encode(given)
-        return tensordict.set("action", given)
+            env_action = spec.encode(env_action)
+        return tensordict.set("action", env_action)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         env = self.parent
@@ -210,12 +209,12 @@ class ShutdownTimer(StatefulTransform):
         check_finite(reward, env)
         waits, delays = tensordict.get("timer_waits"), tensordict.get("timer_delays")
         tick, since = tensordict.get("tick"), tensordict.get("timer_since")
-        alone = self.ended == "absorb" and stays_ended(env)
+        can_wait = self.ended == "absorb" and stays_ended(env)
         if self.ended == "absorb" and waits.any():
             reward = torch.where(waits, 0, reward)
             overwrite(next_tensordict, tensordict, waits, observation_keys(env))
-        asked = self._asked(tensordict, next_tensordict) & self.rules.is_open(delays, since)
-        delays, since = self.rules.granted(delays, since, asked)
+        requested = self._requested(tensordict, next_tensordict) & self.rules.is_open(delays, since)
+        delays, since = self.rules.after_request(delays, since, requested)
         tick = tick + 1
         left = self._left(tick, delays)
         shutdown = left <= 0
@@ -223,36 +222,37 @@ class ShutdownTimer(StatefulTransform):
             settled = (waits | done) & ~self.rules.is_open(delays, since) & ~shutdown
             next_tensordict.set("timer_skipped", left * settled)
             shutdown = shutdown | settled
-        # It is reset in any case, as a step after its end is not allowed, unless the environment says that it is.
+        # Reset the environment even if it waits, unless it supports steps after its end.
         ended = done & ~shutdown
-        if not alone and ended.any():
-            kept: list[NestedKey] = []
+        if not can_wait and ended.any():
+            unchanged: list[NestedKey] = []
             if self.ended == "absorb":
-                kept = observation_keys(env)
-            begin_anew(env, next_tensordict, ended, level=tensordict.get(LEVEL, None), kept=kept)
+                unchanged = observation_keys(env)
+            reset_slots(env, next_tensordict, ended, level=tensordict.get(LEVEL, None), unchanged=unchanged)
         if self.ended == "absorb":
             waits = waits | done
         if self.cost:
-            reward = reward - self.cost * asked
+            reward = reward - self.cost * requested
         next_tensordict.set("reward", reward)
         set_done(env, next_tensordict, shutdown)
         if self._repeats:
             next_tensordict.set("timer_action", tensordict.get("timer_action"))
         return self._publish(next_tensordict, waits=waits, tick=tick, left=left, delays=delays, since=since)
 
-    def _asked(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> Tensor:
+    def _requested(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> Tensor:
         if not callable(self.control):
-            asked: Tensor = tensordict.get("timer_asked")
-            return asked
-        asked = self.control(next_tensordict)
+            requested: Tensor = tensordict.get("timer_asked")
+            return requested
+        requested = self.control(next_tensordict)
         batch = tuple(next_tensordict.batch_size)
-        found = type(asked).__name__
-        if isinstance(asked, Tensor):
-            found = f"{asked.dtype} {tuple(asked.shape)}"
-            if asked.dtype == torch.bool and tuple(asked.shape) in (batch, (*batch, 1)):
-                return asked.reshape(*batch, 1)
+        description = type(requested).__name__
+        if isinstance(requested, Tensor):
+            description = f"{requested.dtype} {tuple(requested.shape)}"
+            if requested.dtype == torch.bool and tuple(requested.shape) in (batch, (*batch, 1)):
+                return requested.reshape(*batch, 1)
         raise ConfigError(
-            f"the predicate that asks ShutdownTimer for delays returned {found}; expected booleans, torch.bool {batch}"
+            f"the predicate that asks ShutdownTimer for delays returned {description}; expected "
+            f"booleans, torch.bool {batch}"
         )
 
     def _left(self, tick: Tensor, delays: Tensor) -> Tensor:
@@ -262,9 +262,9 @@ class ShutdownTimer(StatefulTransform):
     def _publish(
         self, tensordict: TensorDictBase, *, waits: Tensor, tick: Tensor, left: Tensor, delays: Tensor, since: Tensor
     ) -> TensorDictBase:
-        """Write where the timer is, and what an agent sees of it."""
+        """Write the state and the observation of the timer."""
         numbers = torch.arange(len(self.lengths), device=tick.device)
-        timer = self.rules.shown(left, delays, since, waits, numbers)
+        timer = self.rules.observation(left, delays, since, waits, numbers)
         entries = {
             "timer": torch.cat(timer, -1),
             "timer_waits": waits,
@@ -276,21 +276,21 @@ class ShutdownTimer(StatefulTransform):
         return tensordict.update(entries)
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
-        begun = super()._reset(tensordict, tensordict_reset)
-        tick, delays = begun.get("tick"), begun.get("timer_delays")
+        state = super()._reset(tensordict, tensordict_reset)
+        tick, delays = state.get("tick"), state.get("timer_delays")
         return self._publish(
-            begun,
-            waits=begun.get("timer_waits"),
+            state,
+            waits=state.get("timer_waits"),
             tick=tick,
             left=self._left(tick, delays),
             delays=delays,
-            since=begun.get("timer_since"),
+            since=state.get("timer_since"),
         )
 
 
 def _extended(spec: TensorSpec) -> TensorSpec:
-    """Return the spec of actions with one more, or with one more dimension."""
-    if isinstance(spec, MultiCategorical):  # also a kind of Categorical
+    """Return the spec of actions with an extra action or dimension."""
+    if isinstance(spec, MultiCategorical):  # a subclass of Categorical
         options = torch.cat((spec.nvec, torch.full_like(spec.nvec[..., :1], 2)), -1)
         return MultiCategorical(options, shape=options.shape, dtype=spec.dtype, device=spec.device)
     if isinstance(spec, Categorical):
@@ -298,9 +298,9 @@ def _extended(spec: TensorSpec) -> TensorSpec:
     if isinstance(spec, OneHot):
         actions = spec.space.n + 1
         return OneHot(actions, shape=(*spec.shape[:-1], actions), dtype=spec.dtype, device=spec.device)
-    one = torch.ones((*spec.shape[:-1], 1), dtype=spec.dtype, device=spec.device)
-    low = torch.cat((spec.space.low, -one), -1)
-    high = torch.cat((spec.space.high, one), -1)
+    bound = torch.ones((*spec.shape[:-1], 1), dtype=spec.dtype, device=spec.device)
+    low = torch.cat((spec.space.low, -bound), -1)
+    high = torch.cat((spec.space.high, bound), -1)
     return Bounded(low, high, shape=low.shape, dtype=spec.dtype, device=spec.device)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of a box as actions: a TorchRL transform that squashes what a policy samples."""
+"""A TorchRL transform that squashes unbounded actions of a policy into a box."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchrl.envs import Transform
 
 
 class Squash(Transform):
-    """Maps actions from all real numbers into a box, by tanh; ``low`` and ``high`` are those of the environment."""
+    """A transform that maps real actions into a box by tanh, with the bounds of the environment."""
 
     def __init__(self, low: Tensor, high: Tensor) -> None:
         super().__init__()
@@ -29,5 +29,5 @@ class Squash(Transform):
 
 
 def squashed(action: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Return numbers within a box for any real numbers [n, d]."""
+    """Return real numbers [n, d] squashed into a box."""
     return torch.lerp(low, high, (action.tanh() + 1) / 2).clamp(low, high)

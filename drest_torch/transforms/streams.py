@@ -1,4 +1,4 @@
-"""Random numbers of transforms, which `env.set_seed` reaches: TorchRL seeds the environment within them alone."""
+"""Random numbers of transforms, seeded by `env.set_seed`: TorchRL itself seeds only the base environment."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torchrl.envs import EnvBase, Transform, TransformedEnv
 
 
 class RandomStream:
-    """A generator of random numbers. Without a seed it begins anywhere, as torch's own generator has it.
+    """A random generator, which is seeded from torch's generator unless it has a seed.
 
-    Copies of an environment that were given no seed thereby have different streams, in one process or in several.
-    Clones of a transform share one.
+    Unseeded copies of an environment therefore have different streams, in one process or in several. Clones of a
+    transform share one stream.
     """
 
     def __init__(self, seed: int | None) -> None:
@@ -25,48 +25,50 @@ class RandomStream:
         self.restart(seed)
 
     def restart(self, seed: int | None) -> None:
-        """Begin anew with a seed; None: with one that torch's own generator gives when a number is needed."""
+        """Restart with a seed; None: with a seed from torch's generator at the first use."""
         self._is_seeded = seed is not None
         if seed is not None:
             self._generator.manual_seed(seed)
 
     @property
     def generator(self) -> torch.Generator:
-        """Return the generator to sample with."""
+        """The generator for sampling."""
         if not self._is_seeded:
             drawn = int(torch.randint(2**62, ()))
-            self.restart(derived(drawn, multiprocessing.current_process().name))  # processes may share torch's state
+            self.restart(
+                derive_seed(drawn, multiprocessing.current_process().name)
+            )  # processes may share torch's state
         return self._generator
 
 
-def derived(seed: int, name: str) -> int:
-    """Return the seed of a stream of this name: streams of different seeds or names are independent."""
+def derive_seed(seed: int, name: str) -> int:
+    """Return a seed for the stream of this name; streams of different seeds or names are independent."""
     sequence = np.random.SeedSequence([seed % 2**64, zlib.crc32(name.encode())])
     return int(sequence.generate_state(1, np.uint64)[0]) % 2**63
 
 
-def sampling(env: EnvBase) -> Iterator[Transform]:
-    """Yield the transforms of an environment that have a seed."""
+def seeded_transforms(env: EnvBase) -> Iterator[Transform]:
+    """Yield the transforms of an environment with a `set_seed`."""
     while isinstance(env, TransformedEnv):
-        yield from (each for each in env.transform.modules() if hasattr(each, "set_seed"))
+        yield from (transform for transform in env.transform.modules() if hasattr(transform, "set_seed"))
         env = env.base_env
 
 
 class SeedsTransforms:
-    """`set_seed` of an environment and of its transforms, each with a stream of its own."""
+    """A `set_seed` for an environment and its transforms, each with its own stream."""
 
     def __init__(self, env: EnvBase) -> None:
         self._env = weakref.ref(env)
 
     def __call__(self, seed: int | None = None, static_seed: bool = False) -> int | None:
-        """Seed everything; return TorchRL's next seed."""
+        """Seed the environment and its transforms; return TorchRL's next seed."""
         env = self._env()
         assert env is not None
         following = type(env).set_seed(env, seed, static_seed=static_seed)
-        for transform in sampling(env):
+        for transform in seeded_transforms(env):
             stream = seed
             if seed is not None:
-                stream = derived(seed, type(transform).__name__)
+                stream = derive_seed(seed, type(transform).__name__)
             transform.set_seed(stream)
         return following
 

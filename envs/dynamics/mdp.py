@@ -1,11 +1,11 @@
 """The rules of the worlds: a level set compiled to tensors, and one step on them.
 
-This is the only place for the rules: the environment, the solver and the propagator all move through
-:meth:`Mdp.advance`, and nothing else in the project knows what a wall, a coin or a button does.
+All rules are here: the environment, the solver and the propagator move with :meth:`Mdp.advance`, and no other module
+implements walls, coins or buttons.
 
 A *spot* is the number of a cell in the whole set: ``spot = level * cells + row * width + column``, on maps padded to
-the largest of the set. ``taken`` holds one bit for each coin and button of the level, coins first; a bit is set once
-the agent has entered the cell. The numbers of the objects on a cell are in *layers*: see
+the largest of the set. ``taken`` holds one bit for each coin and button of the level, coins first; a bit is set when
+the agent first enters the cell. The numbers of the objects on a cell are in *layers*: see
 :mod:`drest_torch.envs.objects`.
 """
 
@@ -42,7 +42,7 @@ class Arrival(NamedTuple):
 
 
 class StateNumbering(NamedTuple):
-    """The numbers of the states of a level set: one for each spot, what is taken, and the time left."""
+    """The numbering of the states of a level set: spot, taken objects and time left as one integer."""
 
     bits: int
     times: int
@@ -51,8 +51,8 @@ class StateNumbering(NamedTuple):
         """Return the number of each state."""
         return ((spot * self.times + time_left) << self.bits) | taken
 
-    def of(self, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return spot, taken and time left of the states with these numbers."""
+    def decode(self, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return spot, taken objects and time left of the states with these numbers."""
         first = number >> self.bits
         spot = torch.div(first, self.times, rounding_mode="floor")
         return spot, number - (first << self.bits), first - spot * self.times
@@ -66,100 +66,101 @@ class Mdp:
     height: int
     width: int
     goto: Tensor
-    """[S * 4] the spot that an action leads to; a bump leads to the spot itself."""
-    found: Tensor
+    """[S * 4] the spot after each action; a bump leads to the spot itself."""
+    object_bit: Tensor
     """[S] the bit of the coin or button on the spot, 0 where there is none."""
     layers: Layers
     """[S] the numbers of the objects on the spot, by the name of the layer."""
     outcomes: SpotOutcomes
-    """What can happen when the spot is entered first."""
+    """The outcomes of entering each spot for the first time."""
     wall: Tensor
-    """[S] whether the spot is wall (or padding)."""
+    """[S] True for wall and padding."""
     start: Tensor
     """[B] the spot where the agent starts."""
     shutdown: Tensor
     """[B] the time left at the start."""
     free_bumps: Tensor
-    """[B] whether the clock counts moves only, so that a bump takes no time."""
+    """[B] True if the clock counts moves only, so that a bump takes no time."""
     features: frozenset[str]
-    """The features that observations show only if a set has them (keys of `drest_torch.envs.objects.FEATURES`)."""
+    """The optional features of the set that observations include (keys of `drest_torch.envs.objects.FEATURES`)."""
     any_free_bumps: bool
+    """True if a bump takes no time in some level."""
 
     @property
     def has_lotteries(self) -> bool:
-        """Return whether the set has lotteries."""
+        """True if the set has lotteries."""
         return "lottery" in self.layers
 
     @property
     def num_outcomes(self) -> int:
-        """Return J, the most outcomes of an action."""
+        """J, the largest number of outcomes of an action."""
         return self.outcomes.chance.shape[1]
 
     @property
     def any_chance(self) -> bool:
-        """Return whether the result of an action can depend on luck."""
+        """True if the result of an action can depend on luck."""
         return self.num_outcomes > 1
 
     @cached_property
     def any_luck(self) -> bool:
-        """Return whether there are lotteries, or a button that does not always work."""
+        """True if there are lotteries, or buttons that can fail."""
         return self.has_lotteries or bool(self.by_luck.any())
 
     @cached_property
     def by_luck(self) -> Tensor:
-        """Return for each level whether anything in it depends on luck [B]."""
+        """[B] True for levels with random outcomes."""
         return (self.outcomes.number > 1).reshape(self.num_levels, -1).any(-1)
 
     @cached_property
     def coins_by_chance(self) -> bool:
-        """Return whether the coins of an action can depend on luck: some lottery has outcomes with other coins."""
+        """True if the coins of an action can depend on luck: the outcomes of some lottery differ in coins."""
         coins = self.outcomes.coins.reshape(self.num_outcomes, -1)
         return bool(((coins != coins[0]).T & (self.outcomes.chance > 0)).any())
 
     @property
     def coin(self) -> Tensor:
-        """Return the value of the coin on each spot [S]."""
+        """[S] The value of the coin on each spot."""
         return self.layers["coin"]
 
     @property
     def delay(self) -> Tensor:
-        """Return the delay of the button on each spot [S]."""
+        """[S] The delay of the button on each spot."""
         return self.layers["delay"]
 
     @property
     def chance(self) -> Tensor:
-        """Return the chance that the button on each spot works [S], 1 where there is none."""
+        """[S] The chance that the button on each spot works, 1 where there is none."""
         return self.layers["chance"]
 
     @property
     def num_levels(self) -> int:
-        """Return B, the number of levels."""
+        """B, the number of levels."""
         return len(self.levels)
 
     @property
     def num_cells(self) -> int:
-        """Return the number of cells of each padded map."""
+        """The number of cells of each padded map."""
         return self.height * self.width
 
     @cached_property
     def num_objects(self) -> int:
-        """Return the number of bits of a state: the coins and buttons of the level that has the most."""
-        return int(self.found.max()).bit_length()
+        """The number of bits of a state: the largest number of coins and buttons in a level."""
+        return int(self.object_bit.max()).bit_length()
 
     @cached_property
     def states(self) -> StateNumbering:
-        """Return the numbers of the states."""
+        """The numbering of the states."""
         return StateNumbering(self.num_objects, self.max_time + 1)
 
     @cached_property
     def max_time(self) -> int:
-        """Return the largest trajectory-length of any level."""
+        """The largest trajectory-length of any level."""
         added = self.outcomes.delay.reshape(self.num_outcomes, -1).amax(0).clamp_min(0)
         return int((self.shutdown + added.reshape(self.num_levels, -1).sum(-1)).max())
 
     @property
     def device(self) -> torch.device:
-        """Return the device of the tensors."""
+        """The device of the tensors."""
         return self.goto.device
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Mdp:
@@ -177,37 +178,38 @@ class Mdp:
         return Mdp(**{field.name: moved(getattr(self, field.name)) for field in fields(self)})
 
     def with_coins(self, value: Tensor) -> Mdp:
-        """Return the set with these values of the coins on its maps [S]."""
+        """Return the set with other values [S] of the coins on its maps."""
         layers = {**self.layers, "coin": value}
         return replace(self, layers=layers, outcomes=outcomes_of(layers, self.features))
 
     def level_of(self, spot: Tensor) -> Tensor:
+        """Return the index of the level of each spot."""
         return torch.div(spot, self.num_cells, rounding_mode="floor")
 
     def stays(self) -> Tensor:
-        """Return whether no action leads away from a spot [S]."""
+        """Return [S], True where no action leaves the spot."""
         goto = self.goto.reshape(-1, NUM_ACTIONS)
         return (goto == torch.arange(len(goto), device=goto.device).unsqueeze(-1)).all(-1)
 
     def is_fresh(self, spot: Tensor, taken: Tensor) -> Tensor:
         """Return whether the spot has a coin or button that is not taken yet."""
-        return (self.found[spot] & ~taken) != 0
+        return (self.object_bit[spot] & ~taken) != 0
 
     def advance(self, spot: Tensor, taken: Tensor, action: Tensor, luck: Tensor | None = None) -> Arrival:
         """Apply one action to each state.
 
-        The outcomes of a lottery share the range of ``luck``, a number in [0, 1), in their order, and a button works if
-        it is below its chance; without luck, every button works, and every lottery has its first outcome. The time left
-        afterwards is the time before − ticks + delay, and at least 0 (`time_after`): a button entered on the last tick
-        still saves the mini-episode, and a coin entered on the last tick counts.
+        ``luck`` is a random number in [0, 1). The outcomes of a lottery divide this range in their order, and a button
+        works if the number is below its chance. Without luck, every button works, and every lottery has its first
+        outcome. The time left becomes time − ticks + delay, and at least 0 (`time_after`): a button entered on the last
+        tick still extends the mini-episode, and a coin entered on the last tick counts.
         """
         target = _look_up(self.goto, spot * NUM_ACTIONS + action)
-        bit = _look_up(self.found, target)
+        bit = _look_up(self.object_bit, target)
         fresh = (bit & ~taken) != 0
         outcome = target
         if luck is not None:
             for until in self.outcomes.until:
-                outcome = torch.add(outcome, luck >= _look_up(until, target), alpha=len(self.found))
+                outcome = torch.add(outcome, luck >= _look_up(until, target), alpha=len(self.object_bit))
         coin = _look_up(self.outcomes.coins, outcome) * fresh
         delay = _look_up(self.outcomes.delay, outcome) * fresh
         ticks: Tensor | int = 1
@@ -222,7 +224,7 @@ class Mdp:
 
 
 def _look_up(table: Tensor, index: Tensor) -> Tensor:
-    """Return ``table[index]``, which in that form takes three times as long on a CPU."""
+    """Return ``table[index]`` by `index_select`, three times as fast on a CPU as indexing."""
     return table.index_select(0, index.reshape(-1)).reshape(index.shape)
 
 
@@ -235,8 +237,8 @@ def compile_levels(
 ) -> Mdp:
     """Compile a level set to tensors.
 
-    Maps are padded with wall to the largest of the set, and to ``at_least`` this many rows and columns. ``features``
-    are added to those of the levels, so that a sample of a larger set is observed like the larger set.
+    Maps are padded with wall to the size of the largest map, and to ``at_least`` this many rows and columns.
+    ``features`` extend the features of the levels, so that a sample of a larger set is observed like the larger set.
     """
     if not levels:
         raise LevelError("no levels; expected at least one")
@@ -285,7 +287,7 @@ def assembled(
         height=wall.shape[1],
         width=wall.shape[2],
         goto=goto.reshape(-1),
-        found=_bits(layers, len(wall)),
+        object_bit=_bits(layers, len(wall)),
         layers=layers,
         outcomes=outcomes_of(layers, features),
         wall=wall.reshape(-1),
@@ -298,21 +300,21 @@ def assembled(
 
 
 def _bits(layers: Layers, num_levels: int) -> Tensor:
-    """Return the bit of the object on each spot [S]: bits are counted kind by kind, and each kind in reading order."""
-    found = before = torch.zeros(num_levels, 1, dtype=torch.int64)
+    """Return the bit of the object on each spot [S]; bits follow the kinds, and reading order within a kind."""
+    bit = before = torch.zeros(num_levels, 1, dtype=torch.int64)
     for kind in kinds_in(layers):
         if kind.is_taken:
-            here = kind.is_on(layers).reshape(num_levels, -1)
-            found = found + (1 << (before + here.cumsum(-1) - 1).clamp_min(0)) * here
-            before = before + here.sum(-1, keepdim=True)
-    return found.reshape(-1)
+            is_here = kind.is_on(layers).reshape(num_levels, -1)
+            bit = bit + (1 << (before + is_here.cumsum(-1) - 1).clamp_min(0)) * is_here
+            before = before + is_here.sum(-1, keepdim=True)
+    return bit.reshape(-1)
 
 
 def _goto(wall: Tensor) -> Tensor:
-    """Return the spot that each action leads to from each spot [S, 4], given the walls [B, H, W]."""
+    """Return the spot after each action from each spot [S, 4], from the walls [B, H, W]."""
     num_levels, height, width = wall.shape
     spot = torch.arange(wall.numel()).reshape(wall.shape)
-    # Everything outside a map is wall: put a frame of wall around it.
+    # Everything outside a map is wall: add a frame of wall.
     framed = torch.ones(num_levels, height + 2, width + 2, dtype=torch.bool)
     framed[:, 1:-1, 1:-1] = wall
     moves = []
@@ -323,7 +325,7 @@ def _goto(wall: Tensor) -> Tensor:
 
 
 def _check_free_to_move(mdp: Mdp) -> None:
-    """Refuse a level in which no action moves the agent from its start."""
+    """Refuse a level in which the agent cannot leave its start."""
     stuck = mdp.stays()[mdp.start]
     if stuck.any():
         level = mdp.levels[int(stuck.nonzero()[0])]

@@ -1,4 +1,4 @@
-"""Mini-episodes to look at, moment by moment."""
+"""Mini-episodes as sequences of moments, for animations."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 
 class Moment(NamedTuple):
-    """The state before an action, or at the end."""
+    """The state before an action, or at the end of the mini-episode."""
 
     cell: tuple[int, int]
     taken: int
     time_left: int
     coins: float
-    """The coins so far."""
+    """The coins collected so far."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """A mini-episode, moment by moment, of a length that the policy has with this probability."""
+    """A mini-episode as a sequence of moments, with the probability of its length under the policy."""
 
     length: int
     probability: float

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from itertools import chain
 from typing import Protocol
 
 import torch
@@ -20,29 +21,29 @@ from drest_torch.envs.objects import KINDS, Plane, largest_coin
 from drest_torch.envs.objects.base import DELAY_UNIT
 
 TIME_STEPS = 16
-"""Networks can tell apart this many steps of the time left, unless a run says otherwise (`policy.time_steps`)."""
+"""The default number of steps of the time left that networks can tell apart (`policy.time_steps`)."""
 _FADING = {plane.name for kind in KINDS if kind.is_taken for plane in kind.planes}
-"""The planes of objects that are gone once they have been taken."""
+"""The planes of objects that disappear when they are taken."""
 
 
 FAINT = 0.01
-"""What a coin of 1 adds to a coin that is shown faintly."""
+"""The contrast of faint coin values: a coin of value v is shown as 1 + 0.01 · v."""
 
 
 class Observation(Protocol):
-    """A function from states to what a policy sees of them."""
+    """A function from states to the observations of a policy."""
 
     shape: tuple[int, ...]
     """Shape of one observation."""
     see_time: bool
-    """Whether the observation shows the time left."""
+    """True if the observation includes the time left."""
     scale: Tensor
-    """Factors that broadcast to ``shape``; networks multiply observations by them, to bring them to about 1."""
+    """Factors that broadcast to ``shape``; networks multiply observations by them to reach a magnitude of about 1."""
     planes: tuple[str, ...]
-    """The names of the planes of a map that are shown, in their order; the vector observation has none."""
+    """The names of the map planes, in order; the vector observation has none."""
     rotated: Tensor | None
-    """[8, F] permutations of flat observations: `symmetry.transform` of the level has this effect on them. None if
-    there is no such permutation: for maps that are not square, and for the vector observation."""
+    """[8, F] permutations of flat observations, the effects of `symmetry.transform` on the level. None for maps that
+    are not square, and for the vector observation."""
 
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         """Return the observations of n states as floats [n, *shape]."""
@@ -52,15 +53,15 @@ class Observation(Protocol):
 class VectorObservation:
     """The paper's observation [x, y, c…, b…], for sets of one level; it does not show the time.
 
-    x is the column, y the row, both from 0 in the top left corner; c and b are 1 while the coin or button
-    is there.
+    x is the column and y the row, both from 0 in the top left corner. c is 1 until its coin is taken, and b until its
+    button is pressed.
     """
 
     see_time = False
     planes: tuple[str, ...] = ()
     rotated: Tensor | None = None
     TABLE_BITS = 12
-    """With at most this many coins and buttons, all observations are computed once and looked up."""
+    """The limit of coins and buttons up to which all observations are computed once, in a table."""
 
     def __init__(self, mdp: Mdp) -> None:
         if mdp.num_levels != 1:
@@ -91,17 +92,17 @@ class VectorObservation:
 def _planes(
     mdp: Mdp, shows_start: bool, contrast: float | None, only: Collection[str] | None
 ) -> tuple[list[Plane], list[Plane]]:
-    """Return the planes of objects of every set, and further ones: those of the set's features, and of the start.
+    """Return the standard planes of objects, and further planes: the set's features, and the start.
 
-    With a ``contrast`` a coin of v is shown as 1 + contrast · v: with 0 all coins look the same. If ``only`` some
-    planes can be seen, others that every set has are left out, and levels that have something there are refused.
+    With a ``contrast`` a coin of value v is shown as 1 + contrast · v; with 0 all coins look the same. ``only`` limits
+    the standard planes to these names; levels with objects on the other standard planes are refused.
     """
     planes = [plane for kind in KINDS for plane in kind.planes]
     if contrast is not None:
         planes[0] = Plane("coin", lambda layers: (layers["coin"] > 0) + contrast * layers["coin"])
     further = [plane for plane in planes if plane.feature in mdp.features]
     if shows_start:
-        starts = torch.zeros(len(mdp.found), device=mdp.device).index_fill(0, mdp.start.long(), 1.0)
+        starts = torch.zeros(len(mdp.object_bit), device=mdp.device).index_fill(0, mdp.start.long(), 1.0)
         further.append(Plane("start", lambda layers: starts))
     usual = [plane for plane in planes if plane.feature is None]
     if only is None:
@@ -115,11 +116,11 @@ def _planes(
 class GridObservation:
     """The grid observation: planes [P, H, W] of walls, coin values, button delays, the agent, and the time left.
 
-    Coins and buttons disappear once they are taken; the time left fills its plane. Maps smaller than the largest of the
-    set are padded with wall on the right and below. Features that only some sets have add further planes: if a button
-    of the set works by chance, a sixth plane shows the chance of each button. With ``shows_start`` a last plane marks
-    the cell where the mini-episode began. Two levels that share a state differ in it, and it is the same in all states
-    of a level. With a ``contrast`` the values of coins are hard to tell, or hidden (`_planes`).
+    Coins and buttons disappear when they are taken; the time left fills its plane. Smaller maps are padded with wall on
+    the right and below. Optional features add planes: if a button of the set works by chance, a sixth plane shows the
+    chance of each button. With ``shows_start`` a last plane marks the start of the mini-episode, the same in all states
+    of a level; it distinguishes levels that share a state. With a ``contrast`` the values of coins are hard to tell, or
+    hidden (`_planes`).
     """
 
     see_time = True
@@ -142,7 +143,7 @@ class GridObservation:
         self._cells = mdp.num_cells
         self._agent, self._time = self.planes.index("agent"), self.planes.index("time")
         per_level = (mdp.num_levels, mdp.num_cells)
-        self._found = mdp.found.reshape(per_level)
+        self._object_bit = mdp.object_bit.reshape(per_level)
         self._wall = mdp.wall.reshape(per_level).float()
         self._objects = [
             (self.planes.index(plane.name), plane.name in _FADING, plane.values(mdp.layers).reshape(per_level).float())
@@ -152,12 +153,12 @@ class GridObservation:
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         level = torch.div(spot, self._cells, rounding_mode="floor")
         cell = spot - level * self._cells
-        here = (self._found[level] & ~taken.unsqueeze(-1)) != 0
+        is_present = (self._object_bit[level] & ~taken.unsqueeze(-1)) != 0
         planes = torch.zeros(len(spot), len(self.planes), self._cells, device=spot.device)
         planes[:, 0] = self._wall[level]
         for index, fades, values in self._objects:
             if fades:
-                torch.mul(values[level], here, out=planes[:, index])
+                torch.mul(values[level], is_present, out=planes[:, index])
             else:
                 planes[:, index] = values[level]
         planes[:, self._agent].scatter_(1, cell.unsqueeze(-1), 1.0)
@@ -168,12 +169,12 @@ class GridObservation:
 class CentredObservation:
     """The centred observation: a window of the map with the agent in the middle, then the time left.
 
-    The window is large enough to hold the whole map from any cell: (2H − 1) × (2W − 1). Its planes are walls, coin
-    values as shares of the level's largest coin, and button delays (and the further planes of `GridObservation`); the
-    outside of the map is wall. The time left follows as ``time_steps`` steps, of which step j is min(max(time − j, 0),
-    1), and as a share of them. A move in a direction changes the window in the same way everywhere on the map. With the
-    grid observation, an MLP has to learn this for each cell separately. With ``shows_elapsed`` the time since the
-    mini-episode began follows in the same way; luck must not decide it, or it would be no part of the state.
+    The window shows the whole map from any cell: (2H − 1) × (2W − 1). Its planes are walls, coin values as shares of
+    the level's largest coin, and button delays (and the further planes of `GridObservation`); the outside of the map is
+    wall. The time left follows as ``time_steps`` steps, where step j is min(max(time − j, 0), 1), and as a share of
+    them. A move changes the window in the same way everywhere on the map; with the grid observation, an MLP has to
+    learn this for each cell separately. With ``shows_elapsed`` the elapsed time of the mini-episode follows in the same
+    form; it must not depend on luck, because the state does not contain it then.
     """
 
     see_time = True
@@ -191,10 +192,10 @@ class CentredObservation:
         self._cells = mdp.num_cells
         self._window = _window(mdp.height, mdp.width).to(mdp.device)
         per_level = (mdp.num_levels, mdp.num_cells)
-        # Each level has one further cell, which stands for the outside of its map.
+        # Each level has one extra cell for the outside of its map.
         self._wall = _with_outside(mdp.wall.reshape(per_level).float(), 1.0)
-        self._found = _with_outside(mdp.found.reshape(per_level), 0)
-        planes = [plane for several in _planes(mdp, shows_start, contrast, only) for plane in several]
+        self._object_bit = _with_outside(mdp.object_bit.reshape(per_level), 0)
+        planes = [*chain(*_planes(mdp, shows_start, contrast, only))]
         largest = largest_coin(mdp.layers, mdp.num_levels)
         self._planes = [
             (
@@ -214,22 +215,22 @@ class CentredObservation:
     def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
         level = torch.div(spot, self._cells, rounding_mode="floor")
         cells = self._window[spot - level * self._cells] + (level * (self._cells + 1)).unsqueeze(-1)
-        here = (self._found.take(cells) & ~taken.unsqueeze(-1)) != 0
-        planes = [plane.take(cells) * here if fades else plane.take(cells) for fades, plane in self._planes]
+        is_present = (self._object_bit.take(cells) & ~taken.unsqueeze(-1)) != 0
+        planes = [plane.take(cells) * is_present if fades else plane.take(cells) for fades, plane in self._planes]
         times = [time_left]
         if self._granted is not None:
             bits = (taken.unsqueeze(-1) >> torch.arange(self._granted.shape[1] - 1, device=taken.device)) & 1
             granted = self._granted[level]
             times.append(granted[:, 0] + (granted[:, 1:] * bits).sum(-1) - time_left)
-        shown = [part for time in times for part in self._as_steps(time.unsqueeze(-1))]
-        return torch.cat((self._wall.take(cells), *planes, *shown), dim=-1)
+        steps = [part for time in times for part in self._as_steps(time.unsqueeze(-1))]
+        return torch.cat((self._wall.take(cells), *planes, *steps), dim=-1)
 
     def _as_steps(self, time: Tensor) -> tuple[Tensor, Tensor]:
         return (time - self._steps).clamp(0, 1), time / len(self._steps)
 
 
 def _granted(mdp: Mdp) -> Tensor:
-    """Return [B, 1 + bits] the time that a level begins with, and what each of its objects adds to it."""
+    """Return [B, 1 + bits], the initial time of each level, and the time that each of its objects adds."""
     for level in mdp.levels:
         if level.lotteries or any(button.chance < 1 for button in level.buttons):
             raise LevelError(
@@ -237,12 +238,12 @@ def _granted(mdp: Mdp) -> Tensor:
                 "policy.observation, or other levels"
             )
     bits = torch.arange(mdp.num_objects, device=mdp.device)
-    has = ((mdp.found.reshape(mdp.num_levels, -1, 1) >> bits) & 1) * mdp.delay.reshape(mdp.num_levels, -1, 1)
+    has = ((mdp.object_bit.reshape(mdp.num_levels, -1, 1) >> bits) & 1) * mdp.delay.reshape(mdp.num_levels, -1, 1)
     return torch.cat((mdp.shutdown.unsqueeze(-1), has.sum(1)), -1)
 
 
 def _window(height: int, width: int) -> Tensor:
-    """Return the cell that each place of the window shows [cells, window]; ``cells`` stands for outside the map."""
+    """Return the cell at each position of the window [cells, window]; ``cells`` means outside the map."""
     row, column = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     down, right = torch.meshgrid(torch.arange(1 - height, height), torch.arange(1 - width, width), indexing="ij")
     rows = row.reshape(-1, 1) + down.reshape(1, -1)
@@ -252,10 +253,10 @@ def _window(height: int, width: int) -> Tensor:
 
 
 def rotated_planes(names: Sequence[str]) -> Tensor:
-    """Return the permutations of the planes [8, P] that belong to `symmetry.transform`."""
+    """Return the permutations of the planes [8, P] under `symmetry.transform`."""
 
     def source(name: str, actions: list[int]) -> str:
-        """Return the plane that has this name once the level is rotated and reflected."""
+        """Return the plane that gets this name when the level is rotated and reflected."""
         first, _, direction = name.rpartition(" ")
         return f"{first} {ACTIONS[actions.index(ACTIONS.index(direction))]}" if direction in ACTIONS else name
 
@@ -265,26 +266,26 @@ def rotated_planes(names: Sequence[str]) -> Tensor:
 
 
 def _turned(mdp: Mdp, size: int, planes: Sequence[str], further: int) -> Tensor | None:
-    """Return `Observation.rotated` of a level set: None for maps that are not square."""
+    """Return `Observation.rotated` of a level set, None for maps that are not square."""
     return rotated_inputs(size, planes, further).to(mdp.device) if mdp.height == mdp.width else None
 
 
 def rotated_inputs(size: int, planes: Sequence[str], further: int) -> Tensor:
-    """Return `Observation.rotated` for square planes that are followed by ``further`` numbers, which do not change."""
+    """Return `Observation.rotated` for square planes, then ``further`` numbers that stay in place."""
     cells = rotated_cells(size)
     first = rotated_planes(planes).unsqueeze(-1) * size * size
     places = (cells.unsqueeze(1) + first).flatten(1)
-    rest = torch.arange(further).expand(NUM_SYMMETRIES, -1) + len(planes) * size * size
-    return torch.cat((places, rest), dim=-1)
+    unchanged = torch.arange(further).expand(NUM_SYMMETRIES, -1) + len(planes) * size * size
+    return torch.cat((places, unchanged), dim=-1)
 
 
 def side_of_planes(observation: str, map_side: int) -> int:
-    """Return the rows of the planes that an observation shows of a square map: a centred window is larger."""
+    """Return the side of the planes of a square map in an observation; a centred window is larger."""
     return 2 * map_side - 1 if observation.startswith("centred") else map_side
 
 
 def _with_outside(plane: Tensor, value: float) -> Tensor:
-    """Add one cell of this value to each level: [B, cells] → [B · (cells + 1)]."""
+    """Append one cell of this value to each level: [B, cells] → [B · (cells + 1)]."""
     return torch.nn.functional.pad(plane, (0, 1), value=value).reshape(-1)
 
 
@@ -306,9 +307,10 @@ OBSERVATIONS: dict[str, Callable[..., Observation]] = {
 def make_observation(
     name: str, mdp: Mdp, time_steps: int = TIME_STEPS, planes: Collection[str] | None = None
 ) -> Observation:
-    """Return the observation of this name for a level set; those with the time as steps have this many of them.
+    """Return the observation of this name for a level set.
 
-    With ``planes`` it is that of a policy that knows the planes of these names.
+    ``time_steps`` is the number of steps of time in centred observations. ``planes`` are the planes that the policy
+    supports; None: all.
     """
     if name not in OBSERVATIONS:
         raise ValueError(f"no observation '{name}'; expected one of {', '.join(OBSERVATIONS)}")

@@ -1,8 +1,8 @@
 """The reachable states of a level set, layer by layer: layer t holds the states after t ticks.
 
-The solver and the propagator walk these layers forward. States that are reached in several ways are merged, so the cost
-grows with the number of states, not of trajectories. Within a layer the states with time left come first. They are
-followed by one *end* for each level that can end at this tick, so the layer of an end is its trajectory-length.
+The solver and the propagator walk these layers forward. Arrivals at the same state are merged, so the cost grows with
+the number of states, not of trajectories. Within a layer the states with time left come first. They are followed by one
+*end* for each level that can end at this tick, so the layer of an end is its trajectory-length.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 from drest_torch.envs.levels import LevelError
 
 MAX_STATES = 200_000_000
-"""The limit of states of one level set; a larger set is refused, and the message gives its size so far."""
+"""The limit of states of one level set; larger sets are refused."""
 
 
 @dataclass(frozen=True)
 class StateLayer:
     """The n states with time left after ``tick`` ticks, and the results of their actions.
 
-    J is the number of outcomes of an action (`Mdp.num_outcomes`): 1 if nothing depends on luck, 2 if a button of the
-    set works by chance, and more where there are lotteries.
+    J is the number of outcomes of an action (`Mdp.num_outcomes`): 1 without luck, 2 if a button of the set works by
+    chance, and more with lotteries.
     """
 
     tick: int
@@ -40,7 +40,7 @@ class StateLayer:
     chance: Tensor | None
     """[n, 4, J] probability of the outcome given the action; None if J is 1."""
     moving: Tensor | None
-    """[n, 4] False for a bump that takes no time and so leads nowhere; None if there is none."""
+    """[n, 4] False for a bump that takes no time, and so has no successor; None without such bumps."""
     coin: Tensor
     """[n, 4, 1] value of the coin collected, or [n, 4, J] if it can depend on luck."""
     next_states: int
@@ -50,7 +50,7 @@ class StateLayer:
 
     @property
     def next_lengths(self) -> Tensor:
-        """Return the trajectory-length of each of ``next_ends``."""
+        """The trajectory-length of each of ``next_ends``."""
         return torch.full_like(self.next_ends, self.tick + 1)
 
     @property
@@ -59,7 +59,7 @@ class StateLayer:
 
 
 def walk(mdp: Mdp, levels: range) -> Iterator[StateLayer]:
-    """Yield the layers of these levels, each built from the one before it."""
+    """Yield the layers of these levels, each computed from its predecessor."""
     spot = mdp.start[levels.start : levels.stop]
     taken = torch.zeros_like(spot)
     time_left = mdp.shutdown[levels.start : levels.stop]
@@ -96,7 +96,7 @@ def walk(mdp: Mdp, levels: range) -> Iterator[StateLayer]:
 def _outcomes(
     mdp: Mdp, spot: Tensor, taken: Tensor, time_left: Tensor
 ) -> tuple[Arrival, Tensor, Tensor | None, Tensor | None]:
-    """Return the arrivals of each action, the time left [n, 4, J], the chance of each, and which actions take time."""
+    """Return the arrivals after each action, the time left [n, 4, J], their chances, and the actions that take time."""
     outcomes = mdp.num_outcomes
     shape = (len(spot), NUM_ACTIONS, outcomes)
     action = torch.arange(NUM_ACTIONS, device=mdp.device)
@@ -104,7 +104,7 @@ def _outcomes(
     if mdp.any_free_bumps:
         goto = mdp.goto.reshape(-1, NUM_ACTIONS)[spot]
         moving = (goto != spot.unsqueeze(-1)) | ~mdp.free_bumps[mdp.level_of(spot)].unsqueeze(-1)
-        # A free bump does not lead to the next tick. Its entries repeat those of a move and get no probability.
+        # A free bump has no successor. Its entries repeat a move and get no probability.
         action = torch.where(moving, action, moving.int().argmax(-1, keepdim=True)).unsqueeze(-1).expand(shape)
     else:
         action = action.unsqueeze(-1).expand(shape)
@@ -130,7 +130,7 @@ def _merge(mdp: Mdp, arrival: Arrival, time_left: Tensor, levels: range) -> tupl
     for each arrival, and the number of states with time left.
     """
     bits = mdp.num_objects
-    # Without chance, the tick and the buttons pressed determine the time left, so the key needs no time.
+    # Without chance, the tick and the pressed buttons determine the time left, so the key needs no time.
     times = mdp.max_time + 1 if mdp.any_chance else 1
     ended = time_left == 0
     key = (arrival.spot - levels.start * mdp.num_cells) * times
@@ -163,7 +163,7 @@ def _unique(key: Tensor, space: int) -> tuple[Tensor, Tensor]:
 class LevelEnds:
     """The ends of levels, arranged level by level in the order of their length.
 
-    ``level`` and ``length`` [E] are those of each end; levels are counted from 0.
+    ``level`` and ``length`` [E] belong to the ends; levels are counted from 0.
     """
 
     def __init__(self, level: Tensor, length: Tensor, num_levels: int) -> None:
@@ -177,8 +177,8 @@ class LevelEnds:
         self.lengths = self.table(length)
 
     def table(self, values: Tensor) -> Tensor:
-        """Return a table [B, K] with the value of each end in the row of its level and the column of its length.
+        """Return a table [B, K] of the values, by the level and the length of their ends.
 
-        Places without an end are 0.
+        Entries without an end are 0.
         """
         return values.new_zeros(self._shape).index_put(self._place, values)

@@ -1,9 +1,9 @@
 """Exact propagation of a policy: the probability of every trajectory-length and the coins collected in each.
 
-A level set is unrolled once into its reachable states. Then, for any action probabilities on these states, two numbers
-flow forward through the layers: the probability of being in a state, and that probability times the discounted coins
-collected on the way. Their values at the ends are what the metrics need. All levels are computed together, and the
-results are differentiable in the probabilities.
+A level set is unrolled once into its reachable states. For any action probabilities on these states, two numbers flow
+forward through the layers: the probability of being in a state, and this probability times the discounted coins so far.
+The metrics follow from their values at the ends. All levels are computed together, and the results are differentiable
+in the action probabilities.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from drest_torch.envs.exact.solver import check_gamma
 
 @dataclass(frozen=True)
 class States:
-    """N states at which a policy can be evaluated."""
+    """N states of a level set."""
 
     spot: Tensor
     taken: Tensor
@@ -37,7 +37,7 @@ class States:
 
 @dataclass(frozen=True)
 class Lengths:
-    """The trajectory-lengths and coins of a policy in each level; columns are the lengths of `Reachable.lengths`."""
+    """The trajectory-lengths and coins of a policy in each level, with the columns of `Reachable.lengths`."""
 
     probability: Tensor
     """[B, K] P(L = l)."""
@@ -49,7 +49,7 @@ class Lengths:
 class Arrivals:
     """The probability that a policy reaches each end, and its coins there times that probability.
 
-    Both are linear: if one of several policies is chosen at random, the mean over the policies is that of the mixture.
+    Both are linear in the policy: the arrivals of a mixture of policies are the mean of their arrivals.
     """
 
     probability: Tensor
@@ -58,14 +58,14 @@ class Arrivals:
     """[B, K] P(L = l) · E[C | L = l]."""
 
     def lengths(self) -> Lengths:
-        """Return the lengths and the mean coins given each length."""
+        """Return the probabilities of the lengths, and the mean coins given each length."""
         possible = self.probability > 0
         coins = torch.where(possible, self.coins, 0) / torch.where(possible, self.probability, 1)
         return Lengths(self.probability, coins)
 
 
 def mixture(policies: Sequence[Arrivals]) -> Arrivals:
-    """Return the arrivals of a policy that is chosen among these with equal probability."""
+    """Return the arrivals of a uniform mixture of these policies."""
     probability = torch.stack([policy.probability for policy in policies]).mean(0)
     return Arrivals(probability, torch.stack([policy.coins for policy in policies]).mean(0))
 
@@ -75,19 +75,19 @@ class Flow(NamedTuple):
 
     layer: StateLayer
     arrived: Tensor
-    """[n] the probability of being in each of its states."""
+    """[n] the probability of being in each state of the layer."""
     chosen: Tensor
-    """[n, 4] the probability of each action there, given that it takes time."""
+    """[n, 4] the probability of each action, given that it takes time."""
     along: Tensor
-    """[n, 4] the product of the two: the probability of leaving along each action."""
+    """[n, 4] the probability of leaving each state by each action: the product of the two."""
     arriving: Tensor
     """[next_size] the probability of being in each state or end of the next layer."""
 
 
 class Reachable:
-    """The reachable states of a level set, or of some levels of it, unrolled for exact evaluation.
+    """The reachable states of a level set, or of a range of its levels, unrolled for exact evaluation.
 
-    ``states`` holds all of them, layer by layer. :meth:`distinct` returns those that a policy can tell apart.
+    ``states`` holds all of them, layer by layer. :meth:`distinct` merges the states that a policy cannot tell apart.
     """
 
     def __init__(self, mdp: Mdp, levels: range | None = None) -> None:
@@ -112,8 +112,8 @@ class Reachable:
     def distinct(self, *, see_time: bool) -> tuple[States, Tensor]:
         """Return the states that a policy can tell apart, and the index of each reachable state among them.
 
-        Without the time (the paper's observation) states with the same map are equal: the agent, and the coins and
-        buttons left.
+        Without the time (the paper's observation) states are equal if they have the same agent's cell and the same
+        remaining coins and buttons.
         """
         if see_time and not self.mdp.any_chance:
             return self.states, torch.arange(len(self), device=self.mdp.device)
@@ -127,12 +127,12 @@ class Reachable:
         """Return the exact lengths and coins of the policy with these action probabilities [N, 4] in ``states``.
 
         On a clock that counts moves bumps are free, so only the choice among the moves matters. A policy that only
-        bumps in some state never ends from there: that probability is missing from P(L = l).
+        bumps in some state never ends from there, and this probability is missing from P(L = l).
         """
         return self.arrivals(probabilities, gamma).lengths()
 
     def arrivals(self, probabilities: Tensor, gamma: float = 1.0, *, without: Tensor | None = None) -> Arrivals:
-        """Return the result of `propagate` without the division by P(L = l), whose derivatives have no bound.
+        """Return the result of `propagate` without the division by P(L = l), whose derivatives are unbounded.
 
         Mini-episodes with an action of ``without`` [N, 4] are left out.
         """
@@ -150,15 +150,15 @@ class Reachable:
         return Arrivals(self.ends.table(torch.cat(ends)), self.ends.table(torch.cat(end_coins)))
 
     def visits(self, probabilities: Tensor) -> Tensor:
-        """Return the probability [N] that a mini-episode reaches each of ``states``, for [N, 4] as in `propagate`."""
+        """Return the probability [N] of reaching each of ``states``, for action probabilities [N, 4]."""
         return torch.cat([arrived for _, arrived, *_ in self.flow(probabilities)])
 
     @torch.no_grad()
     def explore(self, policy: Callable[[States], Tensor], rarely: float = 0.0) -> tuple[Tensor, Tensor]:
         """Return the states that a policy reaches with a probability above ``rarely``, and its logits there.
 
-        The states are indices into ``states`` [V], the logits are [V, 4]. The policy is evaluated in these states
-        alone; elsewhere its actions are assumed to be uniform.
+        The states are indices into ``states`` [V], the logits are [V, 4]. The policy is evaluated only in these states;
+        elsewhere its actions are assumed to be uniform.
         """
         visited, logits_of = [], []
 
@@ -175,7 +175,7 @@ class Reachable:
         return torch.cat(visited), torch.cat(logits_of)
 
     def flow(self, probabilities: Tensor, without: Tensor | None = None) -> Iterator[Flow]:
-        """Yield the flow of a policy with these action probabilities [N, 4]."""
+        """Yield the flow of a policy with these action probabilities [N, 4], layer by layer."""
         if probabilities.shape != (len(self), 4):
             raise ValueError(f"probabilities of shape {tuple(probabilities.shape)}; expected ({len(self)}, 4)")
         start = probabilities.new_ones(self.num_levels)
@@ -216,13 +216,13 @@ def _among_moves(probabilities: Tensor, moving: Tensor | None) -> Tensor:
         return probabilities
     moves = torch.where(moving, probabilities, 0)
     total = moves.sum(-1, keepdim=True)
-    # Where no bump is free the probabilities stay as they are, even if their sum is not 1.
+    # Without free bumps the probabilities stay as they are, even if their sum is not 1.
     total = torch.where(moving.all(-1, keepdim=True) | (total == 0), 1, total)
     return moves / total
 
 
 def _arrive(layer: StateLayer, flow: Tensor) -> Tensor:
-    """Sum the flow along each action [n, 4], or that with each outcome [n, 4, J], into the next states and ends."""
+    """Sum the flow of each action [n, 4], or of each outcome [n, 4, J], into the next states and ends."""
     if flow.ndim == 2:
         flow = flow.unsqueeze(-1)
     if layer.chance is not None:

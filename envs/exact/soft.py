@@ -1,8 +1,8 @@
 """Reference policies, from sums over the trajectories of each length.
 
-In a world without luck the policy with the most reward minus β times the divergence from a reference π₀ gives a
-trajectory τ the probability e^(R(τ)/β) · π₀(τ), up to a factor, so that a length has the sum of these over its
-trajectories. They are summed backwards, length by length.
+In a world without luck, the policy that maximises reward minus β times the divergence from a reference π₀ gives each
+trajectory τ a probability proportional to e^(R(τ)/β) · π₀(τ). The probability of a length is the sum over its
+trajectories, computed backwards.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.errors import ConfigError
 
 SHARP = 1e-3
-"""The β at which only best trajectories count."""
-MIXED_IN = 0.01
-"""Of the uniform policy, in a reference that would otherwise exclude actions."""
+"""A β so small that only the best trajectories count."""
+UNIFORM_SHARE = 0.01
+"""The share of the uniform policy in a reference that would otherwise exclude actions."""
 
 
 def reference_policy(reachable: Reachable, best_return: Tensor, reference: str) -> Tensor:
     """Return the action probabilities [N, 4] of a reference, in ``reachable.states``.
 
-    uniform: over actions. entropy: 1, a measure and no policy, so that the entropy of trajectories is rewarded, which
-    differs from uniform by a constant for each timestep. balanced: each length with the same probability, and uniform
-    over the trajectories of a length. best: the same, over those that collect m(l); elsewhere it goes on with the best
-    that is left, or is uniform where the chance of the state is too small for a number of 64 bits.
+    uniform: uniform over actions. entropy: the measure 1, which rewards the entropy of trajectories and differs from
+    uniform by a constant for each timestep. balanced: uniform over lengths, and over the trajectories of a length.
+    best: the same over the trajectories that collect m(l); off these trajectories it takes the best that is left, or is
+    uniform if the probability of the state underflows.
     """
     if reference in ("uniform", "entropy"):
         return torch.full((len(reachable), NUM_ACTIONS), 1.0 if reference == "entropy" else 1 / NUM_ACTIONS).double()
@@ -35,14 +35,14 @@ def reference_policy(reachable: Reachable, best_return: Tensor, reference: str) 
     _, tables = trajectory_sums(reachable, price, torch.zeros(len(reachable), NUM_ACTIONS))
     lengths = reachable.lengths > 0
     table = length_mixture(reachable, lengths / lengths.sum(-1, keepdim=True).double(), tables)
-    return (1 - MIXED_IN) * table + MIXED_IN / NUM_ACTIONS
+    return (1 - UNIFORM_SHARE) * table + UNIFORM_SHARE / NUM_ACTIONS
 
 
 def trajectory_sums(reachable: Reachable, price: Tensor, log_reference: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Return the logarithm of the sum over the trajectories of each length [B, K], and for each column of lengths the
-    policy [N, 4] that takes them in these proportions.
+    """Return the log of the sum over the trajectories of each length [B, K], and a policy [N, 4] for each length.
 
-    A coin counts ``price`` [B, K] in the exponent.
+    The policies take the trajectories of their length in proportion to the terms of the sum. A coin counts ``price``
+    [B, K] in the exponent.
     """
     if reachable.mdp.any_luck or reachable.mdp.any_free_bumps:
         raise ConfigError(
@@ -52,15 +52,15 @@ def trajectory_sums(reachable: Reachable, price: Tensor, log_reference: Tensor) 
     first = int(reachable.mdp.level_of(reachable.layers[0].spot[0]))
     following = torch.zeros(0, reachable.lengths.shape[1], dtype=torch.float64)
     policies: list[Tensor] = []
-    own = log_reference.double().split([len(layer.spot) for layer in reachable.layers])
-    for layer, each in zip(reversed(reachable.layers), reversed(own), strict=True):
+    log_references = log_reference.double().split([len(layer.spot) for layer in reachable.layers])
+    for layer, log_step in zip(reversed(reachable.layers), reversed(log_references), strict=True):
         levels = layer.next_ends - first
         ends = torch.where(reachable.lengths[levels] == layer.tick + 1, 0.0, -torch.inf).double()
         values = torch.cat((following, ends))
         # With chance planes shown, an outcome of chance 0 repeats the first.
         after = values[layer.target[..., 0]]  # [n, 4, K]
         coin = layer.coin[..., :1].double() * price[reachable.mdp.level_of(layer.spot) - first].unsqueeze(1)
-        along = after + coin + each.unsqueeze(-1)
+        along = after + coin + log_step.unsqueeze(-1)
         following = along.logsumexp(1)
         policies.insert(0, (along - torch.where(following.isfinite(), following, 0).unsqueeze(1)).exp())
     tables = torch.cat(policies).unbind(-1)
@@ -68,7 +68,7 @@ def trajectory_sums(reachable: Reachable, price: Tensor, log_reference: Tensor) 
 
 
 def length_mixture(reachable: Reachable, weight: Tensor, tables: list[Tensor]) -> Tensor:
-    """Return the policy [N, 4] of which each trajectory is as likely as if ``tables[l]`` were drawn with weight l."""
+    """Return the policy [N, 4] with the trajectory distribution of the mixture of ``tables``, with these weights."""
     level = reachable.mdp.level_of(reachable.states.spot)
     level = level - level[0]
     joint = torch.zeros_like(tables[0])

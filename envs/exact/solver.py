@@ -1,8 +1,8 @@
 """The trajectory-lengths of a level and the best return of each: the paper's k and m(l).
 
-They are computed exactly, by dynamic programming over the reachable states of the whole level set. Of all ways to a
-state only one number matters: the largest discounted total with which the state can be reached. Without a discount the
-tick does not matter either, and the search of `drest_torch.envs.exact.earliest` finds the same much faster.
+They are computed exactly, by dynamic programming over the reachable states of the whole level set. The value of a state
+is the largest discounted total of coins on arrival. Without a discount the tick does not matter, and the search of
+`drest_torch.envs.exact.earliest` finds the same much faster.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import torch
 from torch import Tensor
 
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp, compile_levels
-from drest_torch.envs.exact.earliest import StateCounts, estimate_size, few_combinations, parts, properties
+from drest_torch.envs.exact.earliest import StateCounts, estimate_size, fits_table, parts, properties
 from drest_torch.envs.exact.layers import MAX_STATES, LevelEnds, StateLayer, walk
-from drest_torch.envs.exact.luck import certain_return, lucky_return
+from drest_torch.envs.exact.luck import best_certain_return, best_conditional_return
 from drest_torch.envs.levels import LevelError
 from drest_torch.errors import ConfigError
 
 LEVELS_AT_ONCE = 1024
 STATES_AT_ONCE = 1 << 19
-"""The limit of states of one tick in memory; only a single level with more exceeds it."""
+"""The limit of states of one tick in memory; only a single large level exceeds it."""
 CAP = 2.0
-"""What a coin is worth at most with ``capped``."""
+"""The largest value of a coin with ``capped``."""
 ACTUAL = "actual"
 VALUES: dict[str, Callable[[Tensor], Tensor]] = {
     ACTUAL: lambda coin: coin,
@@ -34,34 +34,33 @@ VALUES: dict[str, Callable[[Tensor], Tensor]] = {
     "count": lambda coin: (coin > 0).to(coin),
     "capped": lambda coin: coin.clamp_max(CAP),
 }
-"""What is paid for coins, from their values, 0 where there is none."""
+"""Payments for coins as functions of their values; a value of 0 means no coin."""
 BEST_OF = ("paid", ACTUAL)
 
 
 @dataclass(frozen=True)
 class Optima:
-    """The lengths and best returns of each level. Columns are its lengths, shortest first, padded with 0."""
+    """The lengths and best returns of each level. The columns are its lengths, shortest first, padded with 0."""
 
     gamma: float
     lengths: Tensor
-    """[B, K] trajectory-lengths that can be reached."""
+    """[B, K] the possible trajectory-lengths."""
     num_lengths: Tensor
     """[B] k, the number of lengths."""
     best_return: Tensor
-    """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of that length."""
+    """[B, K] m(l), the largest γ-discounted total of coins of a trajectory of each length."""
 
 
 def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed: bool = False) -> Optima:
     """Return the lengths and best returns of every level of a set, for a discount γ in (0, 1].
 
     Refuse a level in which no coin can be reached, unless ``allow_barren``. With ``committed`` the best return of a
-    length is committed(l), what a policy can expect that is sure of it, where there is such a policy and it can expect
-    coins, and m(l) elsewhere.
+    length is committed(l), the largest E[C] of policies with P(L = l) = 1, where this is positive, and m(l) elsewhere.
 
-    m(l) is the paper's maximum of E[C | L = l] over policies. It is the largest total of any trajectory that has length
-    l with positive probability, even if buttons work by chance: a policy that plays the actions of this trajectory
-    regardless of luck collects the same coins at the same ticks, and luck decides only when its mini-episode ends.
-    Where the coins themselves depend on luck, `drest_torch.envs.exact.luck` finds it.
+    m(l) is the paper's maximum of E[C | L = l] over policies. It is the largest total of any trajectory of length l
+    with positive probability, even if buttons work by chance: a policy that plays the actions of this trajectory
+    regardless of luck collects the same coins at the same ticks, and luck decides only when the mini-episode ends. If
+    the coins themselves depend on luck, `drest_torch.envs.exact.luck` computes m(l).
     """
     check_gamma(gamma)
     if (
@@ -69,46 +68,48 @@ def solve(mdp: Mdp, gamma: float = 1.0, *, allow_barren: bool = False, committed
         and gamma == 1
         and mdp.device.type == "cpu"
         and (mdp.coin == mdp.coin.round()).all()  # a total does not depend on the order of its coins
-        and few_combinations(mdp)
+        and fits_table(mdp)
     ):
-        found = properties(mdp)
-        optima = Optima(gamma, found.lengths, found.num_lengths, found.best_return)
+        level_properties = properties(mdp)
+        optima = Optima(gamma, level_properties.lengths, level_properties.num_lengths, level_properties.best_return)
     else:
         optima = _solve_by_ticks(mdp, gamma)
     if not allow_barren:
         _check_coins(mdp, optima)
     if committed and mdp.any_luck:
-        sure = committed_return(mdp, optima)
-        optima = replace(optima, best_return=torch.where(sure > 0, sure, optima.best_return))
+        certain = committed_return(mdp, optima)
+        optima = replace(optima, best_return=torch.where(certain > 0, certain, optima.best_return))
     return optima
 
 
 def _solve_by_ticks(mdp: Mdp, gamma: float) -> Optima:
-    """Solve by walking all reachable states, tick by tick."""
+    """Solve by dynamic programming over all reachable states, tick by tick."""
     parts = _parts(mdp)
-    # The totals of the ends are copied, so that those of the layer's states can be freed.
-    found = [
+    # Copy the totals of the ends, so that the totals of the states can be freed.
+    ends = [
         (layer.next_ends, layer.next_lengths, best[layer.next_states :].clone())
         for part in parts
         for layer, best in _best_totals(mdp, gamma, part)
     ]
-    level, length, total = (torch.cat(numbers) for numbers in zip(*found, strict=True))
+    level, length, total = (torch.cat(numbers) for numbers in zip(*ends, strict=True))
     table = LevelEnds(level, length, mdp.num_levels)
     best = table.table(total)
     if mdp.coins_by_chance:
-        best = torch.cat([lucky_return(mdp, part, table.lengths[part.start : part.stop], gamma) for part in parts])
+        best = torch.cat(
+            [best_conditional_return(mdp, part, table.lengths[part.start : part.stop], gamma) for part in parts]
+        )
     return Optima(gamma, table.lengths, table.num_lengths, best)
 
 
 def committed_return(mdp: Mdp, optima: Optima) -> Tensor:
-    """Return committed(l) [B, K]: the largest E[C] over the policies that are sure of l, NaN where none is.
+    """Return committed(l) [B, K], the largest E[C] of policies with P(L = l) = 1, NaN if there is no such policy.
 
-    Where nothing depends on luck, it is m(l).
+    Without luck it is m(l).
     """
     if not mdp.any_chance:
         return torch.where(optima.lengths > 0, optima.best_return, torch.nan)
     return torch.cat(
-        [certain_return(mdp, part, optima.lengths[part.start : part.stop], optima.gamma) for part in _parts(mdp)]
+        [best_certain_return(mdp, part, optima.lengths[part.start : part.stop], optima.gamma) for part in _parts(mdp)]
     )
 
 
@@ -119,9 +120,9 @@ def check_gamma(gamma: float) -> None:
 
 
 def _parts(mdp: Mdp) -> list[range]:
-    """Split the levels of a set into ranges that are searched together."""
+    """Split the levels of a set into ranges to search together."""
     bound = mdp.num_cells << mdp.num_objects
-    if mdp.any_chance:  # each button can have worked or not
+    if mdp.any_chance:  # each button has two outcomes
         bound <<= max(len(level.buttons) for level in mdp.levels)
         bound *= max(prod(len(lottery.outcomes) for lottery in level.lotteries) for level in mdp.levels)
     at_once = min(LEVELS_AT_ONCE, STATES_AT_ONCE // bound)
@@ -133,7 +134,7 @@ def _parts(mdp: Mdp) -> list[range]:
 
 
 def check_searchable(mdp: Mdp, states: Tensor) -> None:
-    """Refuse levels with more states [B] than the search for m(l) can visit."""
+    """Refuse levels with too many states [B] for the search for m(l)."""
     index = int(states.argmax())
     if states[index] > MAX_STATES:
         raise LevelError(
@@ -144,7 +145,7 @@ def check_searchable(mdp: Mdp, states: Tensor) -> None:
 
 
 def _best_totals(mdp: Mdp, gamma: float, levels: range) -> Iterator[tuple[StateLayer, Tensor]]:
-    """Yield each layer with the best total at each state and end of the next layer."""
+    """Yield each layer with the best totals at the states and ends of the next layer."""
     best = torch.zeros(len(levels), dtype=torch.float64, device=mdp.device)
     for layer in walk(mdp, levels):
         total = (best[:, None, None] + gamma**layer.tick * layer.coin).expand(layer.target.shape)
@@ -166,7 +167,7 @@ def _check_coins(mdp: Mdp, optima: Optima) -> None:
 
 
 def optimal_route(mdp: Mdp, index: int, length: int, gamma: float = 1.0) -> list[tuple[int, int]]:
-    """Return one best trajectory of this length in level ``index``: the (row, column) after each tick.
+    """Return a best trajectory of this length in level ``index``, as the (row, column) after each tick.
 
     The start comes first. If a button works by chance, the route may need luck.
     """
@@ -193,7 +194,7 @@ def optimal_route(mdp: Mdp, index: int, length: int, gamma: float = 1.0) -> list
 
 
 class LevelSet:
-    """A compiled level set that keeps what was computed of it: its solution, and the sizes of its levels."""
+    """A compiled level set that caches its solution and the sizes of its levels."""
 
     def __init__(self, mdp: Mdp) -> None:
         self.mdp, self.levels = mdp, mdp.levels
@@ -205,14 +206,14 @@ class LevelSet:
         return estimate_size(self.mdp)
 
     def optima(self, gamma: float, *, committed: bool = False) -> Optima:
-        """Return the lengths and the best returns (`solve`)."""
+        """Return the lengths and the best returns, solved once for each discount (`solve`)."""
         key = gamma, committed and self.mdp.any_luck
         if key not in self._optima:
             self._optima[key] = solve(self.mdp, gamma, committed=committed)
         return self._optima[key]
 
     def first(self, count: int) -> LevelSet:
-        """Return the set of the first levels, at most ``count``, which are observed as in the whole."""
+        """Return the set of the first ``count`` levels at most, with the observations of the whole set."""
         mdp = self.mdp
         if count >= mdp.num_levels:
             return self
@@ -222,17 +223,17 @@ class LevelSet:
 
 @dataclass(frozen=True)
 class PaidCoins:
-    """What training pays for coins, and by which values m is the most of a length: the keys of `configs/reward`.
+    """The payments for coins in training, and the values that define m(l): keys of `configs/reward`.
 
-    Coins that are paid as something else than they are worth are a misspecified preliminary reward. Agents see the
-    actual values, and are judged by them.
+    Payments that differ from the actual values are a misspecified preliminary reward. Agents see the actual values, and
+    are evaluated by them.
     """
 
     pays: str = ACTUAL
     best_of: str = "paid"
 
     def paid(self, mdp: Mdp) -> Mdp:
-        """Return the level set with the values that are paid."""
+        """Return the level set with the paid values of coins."""
         if self.pays == ACTUAL:
             return mdp
         if mdp.has_lotteries:
@@ -243,7 +244,7 @@ class PaidCoins:
         return mdp.with_coins(VALUES[self.pays](mdp.coin))
 
     def optima(self, levels: LevelSet, gamma: float = 1.0) -> Optima:
-        """Return the lengths of a level set with actual values, and the m(l) that training divides by (`solve`)."""
+        """Return the lengths of a level set, and the m(l) that training divides by (`solve`)."""
         if self.pays == ACTUAL or self.best_of == ACTUAL:
             return levels.optima(gamma)
         return solve(self.paid(levels.mdp), gamma)

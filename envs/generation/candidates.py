@@ -1,6 +1,6 @@
-"""Drafts of levels, many at once as tensors: sample them, compile them for an exact search, convert them to levels.
+"""Batches of random drafts as tensors: sampling, compilation for an exact search, conversion to levels.
 
-A draft depends on the seed and on its own number alone, not on the drafts that are sampled with it.
+A draft depends only on the seed and its number, not on the other drafts of its batch.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from torch import Tensor
 
 from drest_torch.envs.counter_rng import Draws
 from drest_torch.envs.dynamics.mdp import Mdp, assembled
-from drest_torch.envs.generation.config import THINNED, WALL_SHAPES, GeneratorConfig
+from drest_torch.envs.generation.config import WALL_SHAPES, WEIGHTED_FILTERS, GeneratorConfig
 from drest_torch.envs.levels import LazyLevels
 from drest_torch.envs.levels.maps import Maps
 from drest_torch.envs.objects import KINDS, Button, Coin, Layers, WorldObject, kinds_in
 from drest_torch.envs.objects.lottery import lottery_features
 
-HANDED_OUT: tuple[type[WorldObject], ...] = (Button, Coin)
-"""The kinds that get cells before the walls do, in the order of the first version of the generator."""
+PLACED_BEFORE_WALLS: tuple[type[WorldObject], ...] = (Button, Coin)
+"""The kinds that take cells before the walls, in the order of the generator's first version."""
 
 
 class Drafts(NamedTuple):
-    """n drafts on maps of S cells, those of the largest map. Cells are counted row by row."""
+    """n drafts on maps with the S cells of the largest map, counted row by row."""
 
     number: Tensor
     """[n] the number of the draft."""
@@ -39,20 +39,20 @@ class Drafts(NamedTuple):
     layers: Layers
     """[n, S] the numbers of the objects on each cell, by the name of the layer."""
     walls: Tensor
-    """[n, S] whether the cell is wall or outside the map."""
+    """[n, S] True for walls and cells outside the map."""
     luck: Tensor
-    """[n, len(THINNED)] a random number in [0, 1) for each filter that may have weights."""
+    """[n, len(WEIGHTED_FILTERS)] a random number in [0, 1) for each filter with optional weights."""
 
     def to(self, device: torch.device | str) -> Drafts:
         """Return the drafts on another device."""
-        return self._each(lambda values: values.to(device))
+        return self._map_tensors(lambda values: values.to(device))
 
     def where(self, chosen: Tensor) -> Drafts:
-        """Return the drafts for which ``chosen`` [n] is true."""
+        """Return the drafts selected by ``chosen`` [n]."""
         index = chosen.nonzero().squeeze(-1)
-        return self._each(lambda values: values.index_select(0, index))
+        return self._map_tensors(lambda values: values.index_select(0, index))
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Drafts:
+    def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> Drafts:
         """Return the drafts with every tensor changed."""
         tensors = self._asdict()
         layers = {name: change(values) for name, values in tensors.pop("layers").items()}
@@ -63,26 +63,31 @@ class Drafts(NamedTuple):
 
 
 def _cells_of(kind: type[WorldObject]) -> str:
-    """Return the name of the random numbers that choose the cells of the objects."""
+    """Return the name of the random numbers for the cells of a kind."""
     return f"{kind.noun}_cells"
 
 
 LATER = (
     *("height", "width", "buttons", "delay", "chance"),
     *("wall_share", "wall_shape", "wall_length", "pieces", "corner"),
-    *THINNED,
-    *(name for kind in KINDS if kind not in HANDED_OUT for name in (kind.plural(), _cells_of(kind), *kind.draws)),
+    *WEIGHTED_FILTERS,
+    *(
+        name
+        for kind in KINDS
+        if kind not in PLACED_BEFORE_WALLS
+        for name in (kind.plural(), _cells_of(kind), *kind.draws)
+    ),
 )
-"""The names of the random numbers that the first version of the generator did not have, in the order of their keys."""
+"""The names of random numbers added after the generator's first version, in the order of their keys."""
 
 
-def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
+def sample_drafts(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
     """Sample the drafts with these numbers [n]."""
     cells = config.map_cells
     draws = Draws(vars(config), cells, LATER, seed, number)
     shutdown, walls = draws.first("shutdown"), draws.first("walls")
     # The order of random numbers is a random permutation. It gives each cell a rank: the first cell is the agent's, the
-    # next ones are for the buttons, then those for the coins, and so on.
+    # next ones are for buttons, then for coins, and so on.
     rank = draws.bits().argsort(dim=-1, stable=True)
     height, width = draws.later("height", 1), draws.later("width", 1)
     cell = torch.arange(cells)
@@ -91,10 +96,10 @@ def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
         rank = _rank(torch.where(inside, rank, cells))
     layers: dict[str, Tensor] = {}
     objects = torch.ones_like(walls)  # the agent
-    for kind in HANDED_OUT:
+    for kind in PLACED_BEFORE_WALLS:
         count = kind.count(draws)
-        here = (rank >= objects) & (rank < objects + count)
-        layers |= kind.sample(draws, here, rank - objects)
+        is_here = (rank >= objects) & (rank < objects + count)
+        layers |= kind.sample(draws, is_here, rank - objects)
         objects = objects + count
     if config.wall_share is not None:
         low, high = config.wall_share
@@ -104,8 +109,8 @@ def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
         wall = _shaped(config, draws, wall, walls, rank.masked_fill(rank < objects, 2 * cells), height, width)
     free = ~wall & inside & (rank >= objects)
     for kind in KINDS:
-        # The other kinds take cells that are still free, so that everything else is as it is without them.
-        if kind in HANDED_OUT:
+        # The other kinds take free cells, so that the rest of the draft is the same with and without them.
+        if kind in PLACED_BEFORE_WALLS:
             continue
         if config.most_of(kind) == 0:
             of_kind = {} if kind.is_optional else kind.layers
@@ -114,9 +119,9 @@ def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
             }
             continue
         order = _rank(torch.where(free, draws.real(_cells_of(kind), cells), 1.0))
-        here = free & (order < kind.count(draws))
-        layers |= kind.sample(draws, here, order)
-        free &= ~here
+        is_here = free & (order < kind.count(draws))
+        layers |= kind.sample(draws, is_here, order)
+        free &= ~is_here
     return Drafts(
         number=number,
         height=height.squeeze(-1),
@@ -125,12 +130,12 @@ def draw(config: GeneratorConfig, seed: int, number: Tensor) -> Drafts:
         start=(rank == 0).int().argmax(-1),
         layers=layers,
         walls=wall | ~inside,
-        luck=torch.cat([draws.real(name, 1) for name in THINNED], -1),
+        luck=torch.cat([draws.real(name, 1) for name in WEIGHTED_FILTERS], -1),
     )
 
 
 def _rank(values: Tensor) -> Tensor:
-    """Return for each value [n, S] how many values of its row come before it."""
+    """Return the rank of each value within its row [n, S]."""
     return values.argsort(dim=-1, stable=True).argsort(dim=-1)
 
 
@@ -143,11 +148,11 @@ def _shaped(
     height: Tensor,
     width: Tensor,
 ) -> Tensor:
-    """Return the same number of walls [n, S] in lines or blocks, or as they are, as the configuration says.
+    """Return the same number of walls [n, S] in the shape of the configuration: lines, blocks or scattered.
 
     Cells become wall piece by piece, and within a piece row by row or column by column, from one of its corners. The
-    other cells come after all pieces, in their random order. Cells with an object come last; their ``rank`` is larger
-    than the number of cells.
+    other cells follow in their random order. Cells with an object come last; their ``rank`` exceeds the number of
+    cells.
     """
     rows, columns, cells = config.height[1], config.width[1], config.map_cells
     pieces = max(1, config.most_walls(cells))
@@ -177,10 +182,10 @@ def _shaped(
 
 
 def walled_in(drafts: Drafts, mdp: Mdp) -> Tensor:
-    """Return whether the agent is stuck in a draft [n], of the level set that they are compiled to.
+    """Return whether the agent is stuck in each draft [n] of a compiled level set.
 
-    Either it has wall on all four sides, and `compile_levels` would refuse the level, or it could never leave a cell
-    with an object that stays.
+    The agent is stuck if it has wall on all four sides, where `compile_levels` would refuse the level, or if it could
+    never leave a cell with a permanent object.
     """
     stays = mdp.stays()
     stuck = stays[mdp.start]
@@ -191,10 +196,10 @@ def walled_in(drafts: Drafts, mdp: Mdp) -> Tensor:
 
 
 def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
-    """Return the level set that `compile_levels` makes of the drafts, all at once and without `Level` objects."""
+    """Return the result of `compile_levels` for the drafts, without `Level` objects."""
     count, cells = drafts.walls.shape
     layers = {name: values.reshape(-1) for name, values in drafts.layers.items()}
-    # Of the features those that the rules depend on; drafts are not observed.
+    # Include only features that affect the rules; drafts are not observed.
     features = lottery_features(int(layers["lottery"].max()) if "lottery" in layers else 0)
     if (layers["chance"] < 1).any():
         features |= {"chance"}
@@ -213,7 +218,7 @@ def compiled(drafts: Drafts, config: GeneratorConfig) -> Mdp:
 
 
 def to_levels(drafts: Drafts, config: GeneratorConfig, seed: int) -> LazyLevels:
-    """Return drafts as levels; a name such as ``gen-7-000123`` holds the seed and the number of the draft."""
+    """Return drafts as levels; a name such as ``gen-7-000123`` contains the seed and the number of the draft."""
     grid = (-1, config.height[1], config.width[1])
     maps = Maps(
         height=drafts.height,

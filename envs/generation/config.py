@@ -1,4 +1,4 @@
-"""The configuration of the generator: ranges, weights and filters, which are checked before anything is sampled."""
+"""The configuration of the generator: ranges, weights and filters, checked before sampling."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from drest_torch.envs.objects.button import MAX_BUTTONS, PER_CENT
 from drest_torch.envs.objects.lottery import MAX_LOTTERIES, MAX_OUTCOMES, MAX_PAIRS
 
 WALL_SHAPES = ("scattered", "lines", "blocks", "mixed")
-DRAWN = (
+SAMPLED = (
     *("height", "width", "walls", "wall_length", "coins", "coin_values", "buttons", "doors", "lotteries"),
     *("lottery_outcomes", "shutdown", "delay"),
 )
-THINNED = ("distance", "spare")
-"""The names that can have weights: `DRAWN` numbers are sampled, `THINNED` ones are filters."""
+WEIGHTED_FILTERS = ("distance", "spare")
+"""The filters that can have weights, besides the `SAMPLED` ranges."""
 
 Range = tuple[int, int]
 """The lowest and the highest number, both included; a single number is accepted as a range of one."""
@@ -30,66 +30,66 @@ class GeneratorConfig:
     """The distribution of drafts, and the filters that drafts must pass to become levels.
 
     Every number is sampled independently, uniformly from its range or with its weights. The agent, the buttons and the
-    coins take distinct cells, and all choices of cells are equally likely; the walls take cells that are left. Values,
-    delays and chances are sampled for each coin and button separately.
+    coins take distinct cells, and all choices of cells are equally likely; the walls take remaining cells. Values,
+    delays and chances are sampled separately for each coin and button.
     """
 
     height: Range = (5, 5)
-    """Rows. This and all pairs below are sampled uniformly, from the lowest to the highest."""
+    """Number of rows. This and all ranges below are sampled uniformly, both ends included."""
     width: Range = (5, 5)
-    """Columns."""
+    """Number of columns."""
     walls: Range = (0, 10)
-    """Cells of wall."""
+    """Number of wall cells."""
     wall_share: RealRange | None = None
-    """In place of `walls`, their share of the map, such as [0.0, 0.3]; their number is rounded down."""
+    """Share of walls on the map in place of `walls`, such as [0.0, 0.3]; their number is rounded down."""
     wall_shape: str = "scattered"
     """scattered: all choices of cells are equally likely. lines and blocks: horizontal and vertical lines, or
-    rectangles, are put anywhere on the map until there are enough walls. They may overlap, they have gaps where
-    objects are, and the last of them is cut short. mixed: each level has one of the three shapes."""
+    rectangles, at random places until there are enough walls. They may overlap, they have gaps at objects, and the last
+    one is cut short. mixed: each level has one of the three shapes."""
     wall_length: Range = (2, 4)
-    """Length of a line, or of the side of a block; at most that of the map."""
+    """Length of a line, or of the side of a block, at most the side of the map."""
     coins: Range = (1, 4)
-    """Coins."""
+    """Number of coins."""
     coin_values: Range = (1, 7)
     """Value of each coin."""
     buttons: Range = (1, 1)
-    """Shutdown-delay buttons, 0 to 3."""
+    """Number of shutdown-delay buttons, 0 to 3."""
     chance: RealRange = (1.0, 1.0)
-    """Probability with which each button works, in whole hundredths."""
+    """Probability that each button works, in whole hundredths."""
     doors: Range = (0, 0)
-    """One-way doors, each with its own direction, on cells without another object."""
+    """Number of one-way doors, each with its own direction, on cells without another object."""
     lotteries: Range = (0, 0)
-    """Lotteries, on cells without another object."""
+    """Number of lotteries, on cells without another object."""
     lottery_outcomes: Range = (2, 2)
-    """Outcomes of each lottery. Their pairs of coins and a delay differ, and all choices of pairs are equally likely,
-    as are all choices of chances in whole hundredths."""
+    """Number of outcomes of each lottery, with distinct pairs of coins and a delay. All choices of pairs are equally
+    likely, as are all choices of chances in whole hundredths."""
     lottery_coins: Range = (-2, 6)
-    """Coins that each outcome gives, or takes if negative."""
+    """Coins of each outcome; negative numbers are losses."""
     lottery_delay: Range = (0, 0)
-    """Timesteps by which each outcome delays shutdown, or brings it forward if negative."""
+    """Timesteps of delay of each outcome; negative numbers bring shutdown forward."""
     shutdown: Range = (1, 7)
     """Timesteps until shutdown."""
     delay: Range = (1, 8)
-    """Timesteps that each button adds."""
+    """Timesteps added by each button."""
     clock: str = "steps"
 
     lengths: Range = (2, 2)
-    """Trajectory-lengths that a level must have. This and the rest are filters of the levels that are sampled; null:
-    anything."""
+    """Required number of trajectory-lengths. This and all values below are filters of sampled levels; null: no
+    filter."""
     coin_in_every_length: bool = True
-    """Whether each trajectory-length must have a coin that can be reached; otherwise a coin in one is enough."""
+    """True if every trajectory-length must have a reachable coin; otherwise one length is enough."""
     ratio: RealRange | None = None
-    """The most that can be collected in the longest trajectory, divided by the most in the shortest."""
+    """Ratio of the best return of the longest trajectory to that of the shortest."""
     distance: Range | None = None
-    """Moves to the nearest button, 0 if none can be reached in time."""
+    """Moves to the nearest button, 0 if none is reachable in time."""
     spare: Range | None = None
-    """Timesteps that are left before shutdown when the nearest button has been reached."""
+    """Timesteps left before shutdown on reaching the nearest button."""
     slack: Range | None = None
-    """For each length, the timesteps left over when the most is collected as soon as possible."""
+    """Timesteps left in each length after the fastest trajectory with the best return."""
 
     weights: Mapping[str, tuple[float, ...]] | None = field(default=None, hash=False)
-    """For some of the ranges above, a weight for each number of the range; null: all the same. With weights for
-    `distance` or `spare` a level passes with a chance in proportion."""
+    """Weights for the numbers of some ranges above; null: equal weights. Weights for `distance` or `spare` give the
+    chance that a level passes the filter, relative to the largest weight."""
 
     def __post_init__(self) -> None:
         self._make_pairs()
@@ -118,16 +118,16 @@ class GeneratorConfig:
         if self.lotteries[1]:
             self._check_lotteries()
         choices = {"clock": CLOCKS, "wall_shape": WALL_SHAPES, "coin_in_every_length": (True, False)}
-        for name, known in choices.items():
-            if (value := getattr(self, name)) not in known:
-                raise LevelError(f"generator: {name} {value!r:.40}; expected one of {', '.join(map(str, known))}")
+        for name, allowed in choices.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise LevelError(f"generator: {name} {value!r:.40}; expected one of {', '.join(map(str, allowed))}")
         self._check_room()
         for name in self.weights or {}:
             self._check_weights(name)
 
     @property
     def map_cells(self) -> int:
-        """Return the number of cells of the largest map."""
+        """The number of cells of the largest map."""
         return self.height[1] * self.width[1]
 
     def most_walls(self, cells: int) -> int:
@@ -135,12 +135,12 @@ class GeneratorConfig:
         return self.walls[1] if self.wall_share is None else int(self.wall_share[1] * cells)
 
     def most_of(self, kind: type[WorldObject]) -> int:
-        """Return the largest number of objects of a kind; a kind without a range is in no random level."""
+        """Return the largest number of objects of a kind, 0 for a kind without a range."""
         bounds: Range = getattr(self, kind.plural(), (0, 0))
         return bounds[1]
 
     def weights_of(self, name: str) -> tuple[float, ...] | None:
-        """Return the weights of a range, None if it has none."""
+        """Return the weights of a range, None without weights."""
         return None if self.weights is None else self.weights.get(name)
 
     def to_record(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class GeneratorConfig:
             raise LevelError("generator: slack with lotteries, whose luck changes it; expected slack=null")
 
     def _check_room(self) -> None:
-        """Refuse what the smallest map, which has the least room beside its walls, cannot hold."""
+        """Refuse more objects and walls than fit on the smallest map."""
         room = self.height[0] * self.width[0]
         most = {kind.plural(): self.most_of(kind) for kind in KINDS} | {"walls": self.most_walls(room)}
         if 1 + sum(most.values()) > room:
@@ -197,9 +197,10 @@ class GeneratorConfig:
             )
 
     def _check_weights(self, name: str) -> None:
-        if name not in DRAWN + THINNED:
+        if name not in SAMPLED + WEIGHTED_FILTERS:
             raise LevelError(
-                f"generator: weights for {name!r:.40}; expected them for some of {', '.join(DRAWN + THINNED)}"
+                f"generator: weights for {name!r:.40}; expected them for some of "
+                f"{', '.join(SAMPLED + WEIGHTED_FILTERS)}"
             )
         weights, bounds = self.weights_of(name) or (), getattr(self, name)
         if bounds is None:

@@ -20,8 +20,8 @@ from drest_torch.envs.levels.level_files import write_file
 from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.files import read_whole
 
-MAX_KNOWN = 10_000
-"""The number of repeated levels in a row after which the search for different ones ends with an error."""
+MAX_REPEATED = 10_000
+"""The limit of repeated levels in a row, after which the search for different ones ends with an error."""
 PARTS = ("train", "selection", "test")
 FORMAT = 1
 """The version of the format of a split's file."""
@@ -29,11 +29,11 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Split:
-    """Training, selection and test levels, and the generator that they come from."""
+    """Training, selection and test levels with the configuration of their generator."""
 
     train: LazyLevels
     selection: LazyLevels
-    """The levels that choose the best checkpoint."""
+    """The levels for choosing the best checkpoint."""
     test: LazyLevels
     config: GeneratorConfig
     seed: int
@@ -52,11 +52,11 @@ def make_split(
     seed: int,
     device: torch.device | str = "cpu",
 ) -> Split:
-    """Generate this many levels for each purpose, all different from each other.
+    """Generate this many levels for each part of the split, all different from each other.
 
-    The test levels are the first different levels of the generator's stream, then come the selection levels, then the
+    The test levels are the first different levels of the generator's stream; the selection levels follow, then the
     training levels. The selection and test levels therefore do not depend on the number of training levels, and a
-    larger number of training levels includes those of a smaller number.
+    larger training set contains every smaller one.
     """
     levels = _different(generator.batches(config, seed, device=device), test + selection + train)
     return Split(
@@ -69,42 +69,42 @@ def make_split(
 
 
 def _different(batches: Iterable[LazyLevels], count: int) -> LazyLevels:
-    """Return the first levels that differ from each other, up to symmetry and translation."""
-    known, parts = KnownKeys(), list[LazyLevels]()
+    """Return the first ``count`` different levels, up to symmetry and translation."""
+    seen, parts = SeenKeys(), list[LazyLevels]()
     for levels in batches:
-        new = (place for place, key in enumerate(levels.keys) if known.add(key))
-        parts.append(levels.at(torch.tensor(list(islice(new, count - len(known.keys))), dtype=torch.int64)))
-        if len(known.keys) == count:
+        new = (place for place, key in enumerate(levels.keys) if seen.add(key))
+        parts.append(levels.at(torch.tensor(list(islice(new, count - len(seen.keys))), dtype=torch.int64)))
+        if len(seen.keys) == count:
             break
     return together(parts)
 
 
 def distinct(levels: Iterable[Level]) -> Iterator[Level]:
-    """Yield the levels that differ from all before them, up to symmetry and translation."""
-    known = KnownKeys()
+    """Yield the levels without repetitions, up to symmetry and translation."""
+    seen = SeenKeys()
     for level in levels:
-        if known.add(canonical_key(level)):
+        if seen.add(canonical_key(level)):
             yield level
 
 
-class KnownKeys:
-    """The canonical keys of the levels so far."""
+class SeenKeys:
+    """The set of canonical keys seen so far."""
 
     def __init__(self) -> None:
         self.keys: set[str] = set()
         self.repeated = 0
-        """The number of keys in a row that were not new."""
+        """The number of repeated keys in a row."""
 
     def add(self, key: str) -> bool:
-        """Add a key, and return whether it is new; after `MAX_KNOWN` in a row that are not, raise an error."""
+        """Add a key and return whether it is new; raise an error after `MAX_REPEATED` repeated keys in a row."""
         if key not in self.keys:
             self.keys.add(key)
             self.repeated = 0
             return True
         self.repeated += 1
-        if self.repeated == MAX_KNOWN:
+        if self.repeated == MAX_REPEATED:
             raise LevelError(
-                f"{len(self.keys):,} different levels were found, and the {MAX_KNOWN:,} after them are all among "
+                f"{len(self.keys):,} different levels were found, and the {MAX_REPEATED:,} after them are all among "
                 "these; expected wider ranges for the generator, or fewer levels to be asked for"
             )
         return False
@@ -112,11 +112,11 @@ class KnownKeys:
 
 def assert_disjoint(first: Sequence[Level], second: Sequence[Level]) -> None:
     """Refuse two sets that share a level, up to symmetry and translation."""
-    known = {key: index for index, key in enumerate(keys_of(first))}
+    seen = {key: index for index, key in enumerate(keys_of(first))}
     for index, key in enumerate(keys_of(second)):
-        if key in known:
+        if key in seen:
             raise LevelError(
-                f"{second[index].place}: the same level, up to symmetry and translation, as {first[known[key]].place}; "
+                f"{second[index].place}: the same level, up to symmetry and translation, as {first[seen[key]].place}; "
                 "expected two sets that share none"
             )
 
@@ -125,10 +125,10 @@ def assert_disjoint(first: Sequence[Level], second: Sequence[Level]) -> None:
 
 
 def write_split(path: str | os.PathLike[str], split: Split, *, preset: str | None = None) -> None:
-    """Write everything that is needed to generate the split again and to verify it, but not the levels.
+    """Write a file from which the split can be generated again and verified, without its levels.
 
-    The file is JSON: the generator's configuration and seed, the number of levels for each purpose, and the SHA-256 of
-    their canonical keys, for each purpose and for all together. ``preset`` is the name of the configuration.
+    The file is JSON: the generator's configuration and seed, the number of levels of each part, and the SHA-256 of
+    their canonical keys, for each part and in total. ``preset`` is the name of the configuration.
     """
     record = {
         "format": FORMAT,
@@ -142,7 +142,7 @@ def write_split(path: str | os.PathLike[str], split: Split, *, preset: str | Non
 
 
 def check_split(path: str | os.PathLike[str], split: Split) -> None:
-    """Refuse a split that is not the one of the file."""
+    """Refuse a split that differs from the split of the file."""
     try:
         hashes = dict(json.loads(read_whole(Path(path)))["sha256"])
     except OSError as error:
@@ -159,7 +159,7 @@ def check_split(path: str | os.PathLike[str], split: Split) -> None:
 
 
 def _hashes(split: Split) -> dict[str, str]:
-    """Return the SHA-256 of the canonical keys, one per line in the order of the levels, for each part and for all."""
+    """Return the SHA-256 of the canonical keys, one per line in the order of the levels, of each part and in total."""
     lines = {part: "".join(f"{key}\n" for key in keys_of(getattr(split, part))) for part in PARTS}
     lines["all"] = "".join(lines.values())
     return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in lines.items()}

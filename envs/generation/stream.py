@@ -1,14 +1,14 @@
 """An endless stream of random levels from a seed: drafts of a stated distribution, filtered by exact properties.
 
-A *draft* is sampled as :class:`GeneratorConfig` says, from the seed and its own number alone. Drafts are searched
-exactly, many at once. A draft becomes a level if the agent is not walled in and if it passes the filters of the
-configuration. By default there are two filters:
+A *draft* is sampled from the distribution of :class:`GeneratorConfig`; it depends only on the seed and its number.
+Drafts are searched exactly, in batches. A draft becomes a level if the agent is not walled in and if it passes the
+filters of the configuration. By default there are two filters:
 
 * The button can be pressed in time, so that there are two trajectory-lengths (``lengths=1``: it cannot).
 * Each of the lengths has a coin: m(l) > 0, so that usefulness is defined for each.
 
-The levels therefore have the distribution of drafts given that they are accepted: maps on which little can be reached,
-such as those with many walls, small shutdown times or few coins, are rarer than among the drafts.
+The levels therefore have the distribution of drafts, conditional on acceptance: maps with many walls, small shutdown
+times or few coins are rarer than among the drafts.
 `docs/reference/generated-levels.md` describes the distributions of `configs/levels/`.
 """
 
@@ -23,18 +23,18 @@ from torch import Tensor
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.exact.earliest import Properties, button_distance, properties
 from drest_torch.envs.exact.solver import solve
-from drest_torch.envs.generation.candidates import Drafts, compiled, draw, to_levels, walled_in
-from drest_torch.envs.generation.config import THINNED, GeneratorConfig
+from drest_torch.envs.generation.candidates import Drafts, compiled, sample_drafts, to_levels, walled_in
+from drest_torch.envs.generation.config import WEIGHTED_FILTERS, GeneratorConfig
 from drest_torch.envs.levels import MAX_LENGTHS, LazyLevels, Level, LevelError
 
 __all__ = ["GeneratorConfig", "draft_number", "generate", "stream"]
 
 DRAFTS_AT_ONCE, DRAFTS_AT_ONCE_ON_GPU = 1024, 16_384
-"""The number of drafts in the first batch, which has no effect on the levels."""
+"""The number of drafts in the first batch, without effect on the levels."""
 MOST_AT_ONCE = 4096
-"""Later batches on a CPU are up to this large: more levels are wanted then."""
+"""The largest number of drafts in a batch on a CPU."""
 MAX_REFUSED = 100_000
-"""The number of refused drafts in a row after which the ranges are reported as an error."""
+"""The limit of rejected drafts in a row, after which the ranges are reported as an error."""
 
 
 def generate(config: GeneratorConfig, count: int, *, seed: int, device: torch.device | str = "cpu") -> list[Level]:
@@ -50,12 +50,12 @@ def stream(
     without: Collection[str] = frozenset(),
     device: torch.device | str = "cpu",
 ) -> Iterator[Level]:
-    """Yield levels without end, always the same ones for a seed; a level may be repeated.
+    """Yield an endless stream of levels, the same for each seed; a level may be repeated.
 
-    The name of a level, such as ``gen-7-000123``, holds the seed and the number of the draft. ``first`` is the draft to
-    begin with: a stream continues after a level with ``draft_number(level) + 1``. Levels whose canonical key is in
-    ``without`` are left out, so that fresh training levels are never selection or test levels. Drafts are sampled and
-    searched on the device.
+    The name of a level, such as ``gen-7-000123``, contains the seed and the number of the draft. ``first`` is the
+    number of the first draft: a stream continues after a level with ``draft_number(level) + 1``. Levels whose canonical
+    key is in ``without`` are skipped, so that fresh training levels are never selection or test levels. Drafts are
+    sampled and searched on the device.
     """
     for levels in batches(config, seed, first=first, without=without, device=device):
         yield from levels
@@ -69,7 +69,7 @@ def batches(
     without: Collection[str] = frozenset(),
     device: torch.device | str = "cpu",
 ) -> Iterator[LazyLevels]:
-    """Yield the levels of `stream` as they are found, many at once."""
+    """Yield the levels of `stream` in batches."""
     if not 0 <= seed < 1 << 62:
         raise LevelError(f"generator: seed {seed}; expected a whole number from 0 to 2^62 - 1")
     if first < 0:
@@ -78,8 +78,8 @@ def batches(
     at_once = DRAFTS_AT_ONCE if torch.device(device).type == "cpu" else DRAFTS_AT_ONCE_ON_GPU
     while True:
         with torch.device(device):
-            drafts = draw(config, seed, torch.arange(first, first + at_once))
-            drafts = drafts.where(passed(drafts, config)).to("cpu")
+            drafts = sample_drafts(config, seed, torch.arange(first, first + at_once))
+            drafts = drafts.where(passes_filters(drafts, config)).to("cpu")
         levels = to_levels(drafts, config, seed)
         if without and len(levels):
             levels = levels.at(torch.tensor([key not in without for key in levels.keys]).nonzero().squeeze(-1))
@@ -96,25 +96,27 @@ def batches(
 
 
 def draft_number(level: Level) -> int:
-    """Return the number of the draft that a generated level was made from."""
+    """Return the number of the draft of a generated level."""
     return int(level.name.rpartition("-")[2])
 
 
-def passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
-    """Return whether each draft passes the filters [n]; none passes whose agent is walled in."""
+def passes_filters(drafts: Drafts, config: GeneratorConfig) -> Tensor:
+    """Return whether each draft passes the filters [n]; drafts with a walled-in agent do not pass."""
     mdp = compiled(drafts, config)
-    passes = _button_passed(drafts, mdp, config) & ~walled_in(drafts, mdp)
+    passes = _passes_button_filters(drafts, mdp, config) & ~walled_in(drafts, mdp)
     # The distance to the button is much faster to compute than the rest, so only drafts that pass are searched further.
     index = passes.nonzero().squeeze(-1)
-    return passes if not len(index) else passes.index_put((index,), _search_passed(drafts.where(passes), config))
+    if len(index) == 0:
+        return passes
+    return passes.index_put((index,), _passes_search_filters(drafts.where(passes), config))
 
 
-def _button_passed(drafts: Drafts, mdp: Mdp, config: GeneratorConfig) -> Tensor:
+def _passes_button_filters(drafts: Drafts, mdp: Mdp, config: GeneratorConfig) -> Tensor:
     """Return whether each draft passes the filters `distance` and `spare` [n]."""
     distance = button_distance(mdp)
     passes = distance >= (1 if config.lengths[0] > 1 else 0)  # without a button in time there is only one length
     spare = torch.where(distance > 0, drafts.shutdown - distance, -1)
-    for name, values, luck in zip(THINNED, (distance, spare), drafts.luck.unbind(-1), strict=True):
+    for name, values, luck in zip(WEIGHTED_FILTERS, (distance, spare), drafts.luck.unbind(-1), strict=True):
         if (bounds := getattr(config, name)) is None:
             continue
         passes &= _within(values, bounds)
@@ -124,7 +126,7 @@ def _button_passed(drafts: Drafts, mdp: Mdp, config: GeneratorConfig) -> Tensor:
     return passes
 
 
-def _search_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
+def _passes_search_filters(drafts: Drafts, config: GeneratorConfig) -> Tensor:
     """Return whether each draft passes the filters of lengths, coins, ratio and slack [n]."""
     result = properties(compiled(drafts, config)) if config.lotteries[1] == 0 else _with_luck(drafts, config)
     k = result.num_lengths
@@ -139,7 +141,7 @@ def _search_passed(drafts: Drafts, config: GeneratorConfig) -> Tensor:
 
 
 def _with_luck(drafts: Drafts, config: GeneratorConfig) -> Properties:
-    """Return the properties of drafts with lotteries, without their slack; one with too many lengths has none."""
+    """Return the properties of drafts with lotteries, without slack; drafts with too many lengths get none."""
     levels, device = to_levels(drafts.to("cpu"), config, 0), drafts.start.device
     optima = solve(compile_levels(levels, device), allow_barren=True)
     few = torch.tensor([level.most_lengths <= MAX_LENGTHS for level in levels], device=device)

@@ -1,7 +1,7 @@
 """Copies of any Gymnasium environment as one batched TorchRL environment, by TorchRL's `GymWrapper`.
 
-TorchRL's ``GymEnv(num_envs=B)`` lets copies reset themselves. Here a copy is reset only when it is asked for, through
-the usual ``"_reset"`` mask. This module needs ``gymnasium`` (the extra ``envs``).
+TorchRL's ``GymEnv(num_envs=B)`` lets copies reset themselves. Here a copy is reset only through the usual ``"_reset"``
+mask. This module needs ``gymnasium`` (the extra ``envs``).
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from drest_torch.envs.interfaces.gymnasium_copies import Copies, Copy, Processes
 
 ENDS = ("done", "terminated", "truncated")
 LEVEL = "level_seed"
-"""The key under which a reset takes the seeds of levels."""
+"""The key of the seeds of levels in a reset."""
 
 
 class GymnasiumBatch(GymWrapper):
     """A batch of copies of a Gymnasium environment.
 
-    Observations: a Box is float32, or uint8 if it is uint8; anything else is flattened to a float32 vector, in which
-    choices are one-hot. A Dict is shown by its keys, without entries that are not numbers, such as texts; anything else
-    is called ``observation``. Actions: a Discrete space is Categorical
-    [B], a MultiDiscrete space MultiCategorical [B, d], a Box Bounded [B, d].
+    Observations: a Box is float32, or uint8 if it is uint8; other spaces are flattened to a float32 vector with one-hot
+    choices. The numeric entries of a Dict keep their keys; the key of other observations is ``observation``. Actions: a
+    Discrete space is Categorical [B], a MultiDiscrete space MultiCategorical [B, d], a Box Bounded [B, d].
 
-    A copy whose episode has ended and that was not reset is left alone: it repeats its last observation and is paid 0.
-    If the tensordict of a reset has ``level_seed`` [B, 1], the copies with a value of at least 0 are reset with that
-    seed, so that they play the same level again.
+    A copy waits between the end of its episode and its reset: it repeats its last observation, with reward 0. If the
+    tensordict of a reset has ``level_seed`` [B, 1], copies with a value of at least 0 are reset with that seed, so that
+    they play the same level again.
 
     Args:
         make: the id of a registered environment, or a function that makes one.
         copies: B, the number of copies.
-        workers: 0: all copies are in this process; B: each has a process of its own. The results are the same.
-        options: what `gymnasium.make` is given besides an id.
-        wrapped: what TorchRL gives to a `GymWrapper`.
+        workers: 0 for copies in this process, B for separate processes. The results are the same.
+        options: further arguments of `gymnasium.make`, for an id.
+        wrapped: further arguments of `GymWrapper`.
 
     Raises:
-        UserError: if the environment cannot be made or has spaces that are not supported, and later, if a copy fails or
-            its process dies.
+        UserError: if the environment cannot be made or has unsupported spaces, and later, if a copy fails or its
+        process
+            dies.
     """
 
     stays_ended = True
-    """What `ShutdownTimer` asks: a copy that has ended is left alone, and need not be reset."""
+    """True because a copy waits after its end and need not be reset (see `ShutdownTimer`)."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class GymnasiumBatch(GymWrapper):
             raise UserError(f"{workers} workers for {copies} copies; expected 0, or {copies}, a process for each copy")
         if isinstance(make, str):
             source = make
-            # Gymnasium's check of what an environment returns takes a fifth of the time of CartPole.
+            # Gymnasium's environment checker takes a fifth of the time of CartPole.
             make = partial(gymnasium.make, make, disable_env_checker=True, **(options or {}))
         elif options:
             raise UserError(f"options {sorted(options)} are for an id; a function that makes an environment takes none")
@@ -99,7 +99,7 @@ class GymnasiumBatch(GymWrapper):
         self.state_spec = Composite({LEVEL: Unbounded((copies, 1), dtype=torch.int64)}, shape=(copies,))
 
     def render(self, copy: int = 0) -> Any:
-        """Return a picture of a copy, or None if it was not made with render_mode="rgb_array"."""
+        """Return a picture of a copy, or None without render_mode="rgb_array"."""
         if self._env.render_mode != "rgb_array":
             return None
         with blaming(self.name):
@@ -110,18 +110,18 @@ class GymnasiumBatch(GymWrapper):
     def reset(
         self, tensordict: TensorDictBase | None = None, *, select_reset_only: bool = False, **kwargs: Any
     ) -> TensorDictBase:
-        """Reset as `EnvBase.reset` does, without its merge of what was reset and what was not, which `_reset` does."""
+        """Reset the environment like `EnvBase.reset`, but leave the merge of old and new entries to `_reset`."""
         if tensordict is None:
             return self._reset(None, **kwargs)
         self._assert_tensordict_shape(tensordict)
-        asked = tensordict
+        arguments = tensordict
         if select_reset_only:
-            asked = tensordict.select("_reset", strict=False)
-        begun = self._reset(asked, **kwargs)
-        return tensordict.exclude("_reset", LEVEL).update(begun)
+            arguments = tensordict.select("_reset", strict=False)
+        state = self._reset(arguments, **kwargs)
+        return tensordict.exclude("_reset", LEVEL).update(state)
 
     def _set_seed(self, seed: int | None) -> None:
-        """Let copy i be reset, next time, with a seed derived from (seed, i); after that its own stream goes on."""
+        """Seed the next reset of copy i with a number derived from (seed, i); its own stream continues from there."""
         copies = self.batch_size[0]
         if seed is None:
             self._streams = [np.random.default_rng() for _ in range(copies)]
@@ -139,11 +139,11 @@ class GymnasiumBatch(GymWrapper):
         seeds[seeds < 0] = None
         chosen = self._mask(tensordict, "_reset")
         with blaming(self.name):
-            shown, _ = self._env.reset(seed=seeds.tolist(), options={"reset_mask": chosen})
+            observations, _ = self._env.reset(seed=seeds.tolist(), options={"reset_mask": chosen})
             self._ended = self._ended & ~chosen
-            state = self._state(shown, {LEVEL: levels})
+            state = self._state(observations, {LEVEL: levels})
         self._next_seed[chosen] = -1
-        # The stream of a copy that was set to a level would go on as that of every other copy on this level.
+        # Without a new seed, all copies on the same level would continue with the same stream.
         for copy in np.flatnonzero(chosen & (level >= 0)).tolist():
             self._next_seed[copy] = _draw(self._streams[copy])
         return state
@@ -157,12 +157,12 @@ class GymnasiumBatch(GymWrapper):
         for copy in np.flatnonzero(waits).tolist():
             actions[copy] = None
         with blaming(self.name):
-            shown, rewards, terminated, truncated, _ = self._env.step(actions)
+            observations, rewards, terminated, truncated, _ = self._env.step(actions)
             self._ended = np.stack((terminated | truncated, terminated, truncated))
-            return self._state(shown, {"reward": torch.from_numpy(rewards).float().unsqueeze(-1)})
+            return self._state(observations, {"reward": torch.from_numpy(rewards).float().unsqueeze(-1)})
 
     def _mask(self, tensordict: TensorDictBase | None, key: str) -> Any:
-        """Return the copies that a tensordict names under a key, which are all if the key is absent."""
+        """Return the mask of copies under a key of a tensordict; all copies if the key is absent."""
         mask: Tensor | None = None
         if tensordict is not None:
             mask = tensordict.get(key, None)
@@ -170,10 +170,10 @@ class GymnasiumBatch(GymWrapper):
             return np.ones(self.batch_size[0], bool)
         return mask.numpy().reshape(-1)
 
-    def _state(self, shown: Any, further: dict[str, Tensor]) -> TensorDictBase:
-        """Return what copies show, whether they have ended, and further entries."""
+    def _state(self, observations: Any, further: dict[str, Tensor]) -> TensorDictBase:
+        """Return the observations, the ends of episodes, and further entries."""
         ends = torch.from_numpy(self._ended).unsqueeze(-1)
-        state: dict[str, Any] = self.read_obs(shown)
+        state: dict[str, Any] = self.read_obs(observations)
         state.update(zip(ENDS, ends, strict=True))
         state.update(further)
         return TensorDict(state, batch_size=self.batch_size, device=self.device)

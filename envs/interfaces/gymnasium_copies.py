@@ -1,6 +1,6 @@
-"""Copies of a Gymnasium environment that show numbers and can wait, in this process or in processes of their own.
+"""Copies of a Gymnasium environment with numeric observations, in this process or in separate processes.
 
-This module does not import torch, so that a process starts fast.
+A copy can wait in a step. This module does not import torch, so that processes start fast.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from drest_torch.errors import UserError, blaming
 NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Dict, spaces.Tuple)
 """Spaces of observations that Gymnasium can flatten to numbers."""
 RESERVED = {"action", "reward", "done", "terminated", "truncated", "next", "level_seed", "_reset", "_step"}
-"""Names of entries that a batch has besides observations."""
+"""The names of a batch's entries besides observations."""
 SECONDS_TO_END = 5.0
-"""How long a process that has closed its pipe may take to end."""
+"""The time limit for a process to end after closing its pipe."""
 
 
 class Copy(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """A copy of an environment, whose observations and actions are numbers.
+    """A copy of an environment with numeric observations and actions.
 
-    Without an action it waits: it repeats its last observation, and pays 0.
+    In a step without an action it waits: it repeats its last observation, with reward 0.
 
     Args:
-        make: makes the environment.
-        source: what makes it, for messages.
-        driver: the number of the process that Ctrl-C is for; copies in other processes go on until they are closed.
+        make: the function that makes the environment.
+        source: the name of the function or id, for messages.
+        driver: the id of the process that handles Ctrl-C; copies in other processes ignore it.
     """
 
     def __init__(self, make: Callable[[], gymnasium.Env[Any, Any]], source: str, driver: int) -> None:
@@ -56,10 +56,10 @@ class Copy(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._entries = entries_of(env.observation_space, self.name)
         self._is_dict = isinstance(env.observation_space, spaces.Dict)
         if self._is_dict:
-            self.observation_space = spaces.Dict({name: shown_space(space) for name, space in self._entries.items()})
+            self.observation_space = spaces.Dict({name: numeric_space(space) for name, space in self._entries.items()})
         else:
-            self.observation_space = shown_space(env.observation_space)
-        self._own_actions: Any = env.action_space
+            self.observation_space = numeric_space(env.observation_space)
+        self._base_actions: Any = env.action_space
         self._first_action = 0
         if isinstance(env.action_space, spaces.Discrete):
             self._first_action = int(env.action_space.start)
@@ -67,35 +67,35 @@ class Copy(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._truncated = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode; return its first observation and no ``info``."""
+        """Start an episode; return its first observation and an empty ``info``."""
         try:
             observation, _ = self.env.reset(seed=seed)
-            self._shown = self._numbers(observation)
+            self._last_observation = self._numbers(observation)
         except (Exception, SystemExit):
             with blaming(self.name):
                 raise
         self._terminated = False
         self._truncated = False
-        return self._shown, {}
+        return self._last_observation, {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step the environment, or wait if the action is None; return no ``info``."""
+        """Step the environment, or wait if the action is None; return an empty ``info``."""
         if action is None:
-            return self._shown, 0.0, self._terminated, self._truncated, {}
+            return self._last_observation, 0.0, self._terminated, self._truncated, {}
         try:
-            observation, reward, terminated, truncated, _ = self.env.step(self._own_action(action))
-            self._shown = self._numbers(observation)
+            observation, reward, terminated, truncated, _ = self.env.step(self._base_action(action))
+            self._last_observation = self._numbers(observation)
             reward = float(reward)
         except (Exception, SystemExit):
             with blaming(self.name):
                 raise
         self._terminated = bool(terminated)
         self._truncated = bool(truncated)
-        return self._shown, reward, self._terminated, self._truncated, {}
+        return self._last_observation, reward, self._terminated, self._truncated, {}
 
-    def _own_action(self, action: Any) -> Any:
-        """Return the action that the environment takes; it may keep the array."""
-        space = self._own_actions
+    def _base_action(self, action: Any) -> Any:
+        """Return the action for the environment, in an array that it may keep."""
+        space = self._base_actions
         if isinstance(space, spaces.Discrete):
             return action + self._first_action
         numbers = np.array(action, space.dtype)
@@ -106,18 +106,18 @@ class Copy(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _numbers(self, observation: Any) -> Any:
         if self._is_dict:
-            return {name: shown(space, observation[name]) for name, space in self._entries.items()}
-        return shown(self._entries["observation"], observation)
+            return {name: as_numbers(space, observation[name]) for name, space in self._entries.items()}
+        return as_numbers(self._entries["observation"], observation)
 
 
 class Copies(SyncVectorEnv):
-    """Copies in this process. Unlike those of `SyncVectorEnv` they may wait after their end."""
+    """Copies in this process, which may wait after their end, unlike in `SyncVectorEnv`."""
 
     def __init__(self, makes: Sequence[Callable[[], Copy]]) -> None:
         super().__init__(makes, autoreset_mode=AutoresetMode.DISABLED)
 
     def reset(self, *, seed: Any = None, options: Any = None) -> Any:
-        """Reset the chosen copies, one after the other."""
+        """Reset the chosen copies in order."""
         chosen = options["reset_mask"]
         for copy in np.flatnonzero(chosen).tolist():
             self._env_obs[copy], _ = self.envs[copy].reset(seed=seed[copy])
@@ -126,7 +126,7 @@ class Copies(SyncVectorEnv):
         return self._together(), {}
 
     def step(self, actions: Any) -> Any:
-        """Step the copies that have an action, one after the other."""
+        """Step the copies that have an action, in order."""
         self._rewards = np.zeros(self.num_envs)
         for copy, action in enumerate(actions):
             if action is not None:
@@ -140,18 +140,18 @@ class Copies(SyncVectorEnv):
     def _together(self) -> Any:
         """Return the last observations of all copies, in new arrays."""
         space = self.single_observation_space
-        if isinstance(space, spaces.Box):  # a third of the time
+        if isinstance(space, spaces.Box):  # three times as fast
             return np.array(self._env_obs, space.dtype)
         arrays: Any = create_empty_array(space, self.num_envs)
         return concatenate(space, self._env_obs, arrays)
 
 
 class Processes(AsyncVectorEnv):
-    """Copies in processes of their own. All of them end if one fails or dies, or the driver is interrupted."""
+    """Copies in separate processes. All processes end if one fails or dies, or the driver is interrupted."""
 
     def __init__(self, makes: Sequence[Callable[[], Copy]]) -> None:
         self.processes = []
-        # Children that are forked from the driver would hold the pipes of each other, and outlive it.
+        # Processes that are forked from the driver would hold each other's pipes, and outlive it.
         multiprocessing.set_forkserver_preload([__name__])
         self._ask(super().__init__, makes, context="forkserver", autoreset_mode=AutoresetMode.DISABLED)
 
@@ -167,11 +167,11 @@ class Processes(AsyncVectorEnv):
         """End all processes."""
         try:
             super().close_extras(timeout, terminate)
-        except (EOFError, OSError):  # one is dead
+        except (EOFError, OSError):  # a process is dead
             self._end()
 
     def _ask(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Call a method, and end all processes if it fails: a late reply would be taken for that of the next call."""
+        """Call a method, and end all processes if it fails: a late reply could be mistaken for the next one."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Gymnasium prints the traceback of a process as a warning
@@ -196,10 +196,10 @@ class Processes(AsyncVectorEnv):
 
 
 def entries_of(space: Space[Any], env: str) -> dict[str, Space[Any]]:
-    """Return the spaces of what is shown by name: those in a Dict, or a single one; only numbers are shown.
+    """Return the numeric spaces of observations by name: the entries of a Dict, or the space itself.
 
     Raises:
-        UserError: if there is none, or the name of one is taken.
+        UserError: if there are none, or if a name is reserved.
     """
     entries: dict[str, Space[Any]] = {"observation": space}
     if isinstance(space, spaces.Dict):
@@ -215,8 +215,8 @@ def entries_of(space: Space[Any], env: str) -> dict[str, Space[Any]]:
     return entries
 
 
-def shown_space(space: Space[Any]) -> spaces.Box:
-    """Return the space of an entry as it is shown: an image of bytes, or 32-bit numbers."""
+def numeric_space(space: Space[Any]) -> spaces.Box:
+    """Return the numeric space of an entry: an image of bytes, or 32-bit numbers."""
     if not isinstance(space, spaces.Box):
         return spaces.Box(-np.inf, np.inf, (flatdim(space),), np.float32)
     if space.dtype == np.uint8:
@@ -224,15 +224,15 @@ def shown_space(space: Space[Any]) -> spaces.Box:
     return spaces.Box(-np.inf, np.inf, space.shape, np.float32)
 
 
-def shown(space: Space[Any], observation: Any) -> Any:
-    """Return an entry as it is shown: what is not an array is flattened, and its choices are one-hot."""
+def as_numbers(space: Space[Any], observation: Any) -> Any:
+    """Return an entry as an array; other spaces than a Box are flattened, with one-hot choices."""
     if isinstance(space, spaces.Box):
         return observation
     return flatten(space, observation)
 
 
 def numbered_actions(space: Space[Any], env: str) -> Space[Any]:
-    """Return the space of actions as numbers from 0 on, or as a vector."""
+    """Return the action space with numbers from 0, or flattened to a vector."""
     if isinstance(space, spaces.Discrete):
         return spaces.Discrete(int(space.n))
     if isinstance(space, spaces.MultiDiscrete):

@@ -1,8 +1,8 @@
 """The worlds as a Gymnasium environment.
 
 One Gymnasium episode is one mini-episode; ``terminated`` marks its end. E mini-episodes make a meta-episode, which
-stays on one level; a new meta-episode samples a new level. This module needs ``gymnasium`` (the extra ``gym``), and
-nothing else in the project imports it. For environments of others see `gymnasium_wrappers`.
+stays on one level; a new meta-episode samples a new level. This module needs ``gymnasium`` (the extra ``gym``), and no
+other module imports it. For third-party environments see `gymnasium_wrappers`.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ Array = NDArray[Any]
 
 
 class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
-    """A Gymnasium environment with one world at a time, in which each episode is a mini-episode.
+    """A Gymnasium environment on one world at a time, whose episodes are mini-episodes.
 
     Args:
         levels: the level set, as levels or already compiled.
         observation: ``grid``, ``centred`` or ``vector``.
         reward: the parameters of the reward; None: DReST with the defaults of `Reward`.
-        plain_coins: whether each coin pays its value at once, instead of the DReST reward.
+        plain_coins: whether each coin pays its value immediately, in place of the DReST reward.
 
     The reward is paid at the end of the mini-episode.
 
     ``reset(seed=...)`` restarts the random stream of levels and luck. ``reset(options={"level": index})`` begins a
-    meta-episode on that level. Any other ``reset`` continues the meta-episode. A mini-episode that is abandoned before
-    its end is not counted. ``info`` holds the name of the level and, at the end of a mini-episode, its ``length``, its
-    γ-discounted ``coins`` and its ``discount``.
+    meta-episode on that level. Any other ``reset`` continues the meta-episode. Abandoned mini-episodes are not counted.
+    ``info`` contains the name of the level and, at the end of a mini-episode, its ``length``, its γ-discounted
+    ``coins`` and its ``discount``.
 
-    With ``render_mode="rgb_array"`` `render` returns a picture of the world, whose number in the corner is the time
-    left. It needs Matplotlib (the extra ``train``).
+    With ``render_mode="rgb_array"`` `render` returns a picture of the world, with the time left in the corner. It needs
+    Matplotlib (the extra ``train``).
     """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 4}
@@ -69,26 +69,26 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         self._meta_episode = MetaEpisode(self.reward)
         self._time_left = torch.zeros(1, dtype=torch.int64)
         self.action_space = spaces.Discrete(NUM_ACTIONS)
-        # Only the coins and delays of lotteries can be negative.
+        # The coins and delays of lotteries can be negative.
         largest = (float(numbers.abs().max()) for numbers in (mdp.outcomes.coins, mdp.outcomes.delay))
         high = max(float(mdp.max_time), mdp.height, mdp.width, *largest)
         self.observation_space = spaces.Box(-high if mdp.has_lotteries else 0.0, high, self._observe.shape, np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
-        """Begin a mini-episode, and a new meta-episode where one is complete; return its observation and ``info``."""
+        """Start a mini-episode, and a new meta-episode if one is complete; return the observation and ``info``."""
         super().reset(seed=seed)
         level = (options or {}).get("level")
         is_new = self._level is None or seed is not None or level is not None
         if is_new or self._meta_episode.is_complete:
             self._level = int(self.np_random.integers(self.mdp.num_levels)) if level is None else int(level)
             self._meta_episode = MetaEpisode(self.reward)
-        here = torch.tensor([self._level])
-        self._spot, self._time_left = self.mdp.start[here], self.mdp.shutdown[here]
-        self._taken, self._ticks, self._coins = torch.zeros_like(here), 0, torch.zeros(1, dtype=torch.float64)
+        index = torch.tensor([self._level])
+        self._spot, self._time_left = self.mdp.start[index], self.mdp.shutdown[index]
+        self._taken, self._ticks, self._coins = torch.zeros_like(index), 0, torch.zeros(1, dtype=torch.float64)
         return self._observation(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Take one action; return the observation, the reward, whether the mini-episode ended, False, and ``info``."""
+        """Step the world; return the observation, the reward, the end of the mini-episode, False, and ``info``."""
         if not self._time_left:
             raise ResetNeeded("the mini-episode is over or has not begun; call reset() first")
         luck = torch.tensor([self.np_random.random()], dtype=torch.float64) if self.mdp.any_chance else None
@@ -102,17 +102,17 @@ class GridworldGymEnv(gymnasium.Env[Array, np.int64]):
         return self._observation(), float(arrival.coin) if self.plain_coins else paid, ended, False, info
 
     def render(self) -> Any:
-        """Return the world as it is now, after the last tick of a mini-episode as it was at its end."""
+        """Return a picture of the current state of the world."""
         if self.render_mode is None:
             return None
-        from drest_torch.envs.view.rendering import frame  # an environment is played without Matplotlib
+        from drest_torch.envs.view.rendering import frame  # Matplotlib is only needed for rendering
 
         agent = divmod(int(self._spot) % self.mdp.num_cells, self.mdp.width)
         level = self.mdp.levels[self._level or 0]
         return frame(level, taken=int(self._taken), agent=agent, time_left=int(self._time_left))
 
     def _end(self, info: dict[str, Any]) -> float:
-        """Count the mini-episode, and say in ``info`` what it was; return what the reward pays for it."""
+        """Count the mini-episode, add its results to ``info``, and return its reward."""
         optima, level = self.optima, self._level
         length = int((optima.lengths[level] == self._ticks).nonzero())
         best_return = optima.best_return[level, length]

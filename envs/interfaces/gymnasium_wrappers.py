@@ -1,8 +1,8 @@
 """Gymnasium wrappers for any environment: a shutdown timer, and the DReST reward.
 
-`ShutdownTimerWrapper` gives an environment mini-episodes of a few lengths, between which the agent chooses.
-`DReSTWrapper` pays the DReST reward for them. This module needs ``gymnasium`` (the extra ``gym``), and nothing else in
-the project imports it.
+`ShutdownTimerWrapper` gives an environment mini-episodes of a few lengths, and the agent a choice between them.
+`DReSTWrapper` pays the DReST reward for them. This module needs ``gymnasium`` (the extra ``gym``), and no other module
+imports it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from drest_torch.reward import MetaEpisode, Reward
 from drest_torch.timer import Timer
 
 Environment = gymnasium.Env[Any, Any]
-Asks = Callable[[Any, dict[str, Any]], bool]
-"""Returns whether a delay is asked for, from the observation and the ``info`` after a step."""
+DelayPredicate = Callable[[Any, dict[str, Any]], bool]
+"""A function of the observation and the ``info`` after a step: True to request a delay."""
 
 ABANDONED = 20
-"""Mini-episodes in a row, from the first, that are not played to their end, until it is warned of."""
+"""The number of abandoned mini-episodes from the start that triggers a warning."""
 CONTROLS = ("action", "dimension")
 ENDS = ("absorb", "restart")
 _ROUNDING = 1e-6
-"""How far below ``floor`` the reward of a step may be, such as -0.1 in single precision."""
+"""The tolerance of ``floor`` per step, for rewards such as -0.1 in single precision."""
 
 
 def _name(env: Environment) -> str:
@@ -44,10 +44,13 @@ def _name(env: Environment) -> str:
 
 
 def _check(env: Environment, limits: Limits | None, **values: Any) -> None:
-    """Refuse values beyond these limits; None: those that are no whole numbers at least 1."""
+    """Refuse values outside these limits; None: values that are not whole numbers of at least 1."""
     for name, value in values.items():
-        number = value.item() if isinstance(value, np.number) else value
-        if not (isinstance(value, Integral) and int(value) >= 1 if limits is None else limits.allow(number)):
+        if limits is None:
+            is_allowed = isinstance(value, Integral) and int(value) >= 1
+        else:
+            is_allowed = limits.allow(value.item() if isinstance(value, np.number) else value)
+        if not is_allowed:
             raise ConfigError(f"{_name(env)}: {name}={value!r}; expected {limits or 'a whole number at least 1'}")
 
 
@@ -58,31 +61,31 @@ def _finite(env: Environment, reward: Any) -> float:
 
 
 class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """An environment that is shut down after T steps, where the agent can delay its shutdown.
+    """An environment with shutdown after T steps, which the agent can delay.
 
-    T is ``base`` at first. Each delay that is granted adds the next number of ``delays``, so n delays give n + 1
-    lengths: ``base``, ``base + delays[0]`` and so on. Only shutdown ends the episode (``terminated``).
+    T is ``base`` at first. Each granted delay adds the next number of ``delays``, so n delays give n + 1 lengths:
+    ``base``, ``base + delays[0]`` and so on. Only shutdown ends the episode (``terminated``).
 
-    The observation is the base environment's with the timer: the time left as a share of the longest length, the
-    number of delays used (one-hot, n + 1), whether a delay can be asked for, and whether the base environment has ended
-    and waits for shutdown. At shutdown ``info`` holds the ``length``, its ``length_index`` and the number of ``delays``
-    used.
+    The observation is the base environment's, plus the timer: the time left as a share of the longest length, the
+    number of used delays (one-hot, n + 1), whether a delay can be requested, and whether the base environment has ended
+    and waits for shutdown. At shutdown ``info`` contains the ``length``, its ``length_index`` and the number of used
+    ``delays``.
 
     Args:
         env: any Gymnasium environment.
         base: the number of steps until shutdown without a delay.
-        delays: the steps that each delay adds.
-        control: how a delay is asked for. ``action``: one more action, the last, for a `Discrete` space. ``dimension``:
-            one more dimension in [-1, 1], the last, for a `Box` with one axis; a positive value asks. Or a function of
-            the base environment's observation and ``info`` after a step, which returns whether to ask.
-        idle: the action that the base environment gets in a step that asks with an ``action``; ``repeat``: the previous
-            one, and in the first step the first action of the space.
-        window: the number of steps, after the start and after each granted delay, in which a delay can be asked for;
+        delays: the number of steps added by each delay.
+        control: the way to request a delay. ``action``: an extra last action of a `Discrete` space. ``dimension``: an
+            extra last dimension in [-1, 1] of a `Box` with one axis, where a positive value is a request. Or a function
+            of the base environment's observation and ``info`` after a step, which returns True for a request.
+        idle: the action of the base environment in a step that requests a delay with an ``action``; ``repeat``: the
+            previous action, and in the first step the first action of the space.
+        window: the number of steps, after the start and after each granted delay, in which a delay can be requested;
             None: until shutdown.
-        cost: what a request costs while a delay is left and the window is open. Other requests cost
-            nothing and do nothing.
-        ended: what happens when the base environment ends before shutdown. ``absorb``: it waits, with its last
-            observation and reward 0; delays can still be asked for. ``restart``: it is reset and goes on.
+        cost: the cost of a request while a delay is left and the window is open. Other requests are free and have no
+            effect.
+        ended: the behaviour when the base environment ends before shutdown. ``absorb``: it waits, with its last
+            observation and reward 0; delays can still be requested. ``restart``: it is reset and continues.
 
     The timer is appended to an observation that is a `Box` with one axis. Otherwise it is under ``timer`` in a `Dict`,
     with the base observation under ``observation``, or with its keys if it is a `Dict` itself.
@@ -99,14 +102,14 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         base: int,
         delays: Sequence[int],
         *,
-        control: str | Asks = "action",
+        control: str | DelayPredicate = "action",
         idle: int | str = "repeat",
         window: int | None = None,
         cost: float = 0.0,
         ended: str = "absorb",
     ) -> None:
-        given: dict[str, Any] = {"base": base, "delays": delays, "control": control, "idle": idle, "window": window}
-        RecordConstructorArgs.__init__(self, **given, cost=cost, ended=ended)
+        arguments: dict[str, Any] = {"base": base, "delays": delays, "control": control, "idle": idle, "window": window}
+        RecordConstructorArgs.__init__(self, **arguments, cost=cost, ended=ended)
         gymnasium.Wrapper.__init__(self, env)
         if isinstance(delays, str) or not isinstance(delays, Sequence | np.ndarray):
             raise ConfigError(f"{_name(env)}: delays={delays!r}; expected a list of whole numbers, such as [{base}]")
@@ -114,7 +117,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         _check(env, None, **steps, **{f"delays[{i}]": delay for i, delay in enumerate(delays)})
         _check(env, Limits(at_least=0), cost=cost)
         _check(env, Limits(choices=ENDS), ended=ended)
-        self._timer = Timer.of(base, delays, window)
+        self._timer = Timer.from_delays(base, delays, window)
         self._control, self._idle = control, idle
         self._cost, self._ended = cost, ended
         self.action_space = self._extended_actions()
@@ -123,7 +126,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         self._left, self._abandoned = 0, 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin a mini-episode; return its first observation and ``info``."""
+        """Start a mini-episode; return its first observation and ``info``."""
         self._warn_if_abandoned()
         self._observation, self._info = self.env.reset(seed=seed, options=options)
         self._options = options
@@ -132,7 +135,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         return self._observe(), self._info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take one action; return the observation, the reward, whether it was the last step, False, and ``info``."""
+        """Step the environment; return the observation, the reward, True at shutdown, False, and ``info``."""
         if not self._left:
             raise ResetNeeded(f"{_name(self.env)}: the mini-episode is over or has not begun; call reset() first")
         action, asks = self._read(action)
@@ -140,7 +143,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         if callable(self._control):
             asks = bool(self._control(self._judged, self._info))
         asks = asks and self._timer.is_open(self._delays, self._since)
-        self._delays, self._since = self._timer.granted(self._delays, self._since, asks)
+        self._delays, self._since = self._timer.after_request(self._delays, self._since, asks)
         self._steps += 1
         self._left = self._timer.lengths[self._delays] - self._steps
         if not self._left:
@@ -149,7 +152,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         return self._observe(), reward - self._cost * asks, not self._left, False, info
 
     def _warn_if_abandoned(self) -> None:
-        """Warn once if none of the first mini-episodes is played to its end, as a time limit outside has it."""
+        """Warn once if all of the first mini-episodes are abandoned, as with a time limit outside this wrapper."""
         if self._left and self._steps:
             self._abandoned += 1
             if self._abandoned == ABANDONED:
@@ -173,7 +176,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
         return reward, self._info
 
     def _read(self, action: Any) -> tuple[Any, bool]:
-        """Return the action of the base environment, and whether this action asks for a delay."""
+        """Return the action of the base environment, and whether this action requests a delay."""
         if self._control == "dimension":
             return np.asarray(action)[:-1], bool(action[-1] > 0)
         if self._control == "action" and action == self._asking:
@@ -210,7 +213,7 @@ class ShutdownTimerWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstruc
 
     def _observe(self) -> Any:
         numbers = np.arange(len(self._timer.lengths))
-        parts = self._timer.shown(self._left, self._delays, self._since, self._waiting, numbers)
+        parts = self._timer.observation(self._left, self._delays, self._since, self._waiting, numbers)
         timer = np.hstack(parts).astype(np.float32)
         if self._flat:
             return np.concatenate((self._observation, timer), dtype=self.observation_space.dtype)
@@ -224,7 +227,7 @@ def _is_vector(space: spaces.Space[Any]) -> bool:
 
 
 def _appended(space: Any, low: float, high: float, size: int, dtype: Any) -> spaces.Box:
-    """Return a box with so many more dimensions within these limits."""
+    """Return a box with this number of extra dimensions within these limits."""
     lows, highs = np.append(space.low, [low] * size), np.append(space.high, [high] * size)
     return spaces.Box(lows.astype(dtype), highs.astype(dtype), dtype=dtype)
 
@@ -232,23 +235,23 @@ def _appended(space: Any, low: float, high: float, size: int, dtype: Any) -> spa
 class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment that pays the DReST reward, λ^(N − (i−1)/k) · C/m, with the last step of each episode.
 
-    One Gymnasium episode is one mini-episode. C is the γ-discounted sum of its rewards. The environment says at the end
-    of an episode, in ``info``, which of the k lengths it had, as `ShutdownTimerWrapper` does. Lengths are counted over
-    ``reward.episodes_per_meta`` mini-episodes; then a new meta-episode begins. An episode that is abandoned before its
-    end is not counted. ``reset(seed=...)`` begins a meta-episode anew and forgets the largest C so far.
+    One Gymnasium episode is one mini-episode. C is the γ-discounted sum of its rewards. At the end of an episode,
+    ``info`` must contain the index of its length, as with `ShutdownTimerWrapper`. Lengths are counted over
+    ``reward.episodes_per_meta`` mini-episodes; then a new meta-episode begins. Abandoned episodes are not counted.
+    ``reset(seed=...)`` starts a new meta-episode and clears the largest C so far.
 
-    ``terminated`` marks the end, also where the environment says ``truncated``: nothing more is paid after it. At the
-    end ``info`` holds ``coins`` (C), the ``discount``, the ``length`` in steps, the ``length_index``, ``share`` (C/m,
-    if ``best`` is given) and ``meta_done``, whether it was the last mini-episode of its meta-episode.
+    ``terminated`` marks the end, even if the environment returns ``truncated``, because no reward follows. At the end
+    ``info`` contains ``coins`` (C), the ``discount``, the ``length`` in steps, the ``length_index``, ``share`` (C/m,
+    with ``best``) and ``meta_done``, True for the last mini-episode of its meta-episode.
 
     Args:
         env: an environment with lengths.
         reward: the parameters of the reward, with sequential counting.
         lengths: k, the number of lengths.
-        best: m, the largest C of each length, in their order. ``largest``: the largest C so far of the length, the
-            present one included. None: C is paid without a division by m.
-        floor: a lower bound of the reward of a step. It is subtracted from each reward, so that C is never negative: a
-            discounted negative C would pay for repeating a length.
+        best: m, the largest C of each length, in order. ``largest``: the largest C of the length so far, including the
+            current one. None: no division by m.
+        floor: a lower bound of the reward of a step. It is subtracted from each reward, so that C is never negative:
+            with a negative C, the discount would reward the repetition of a length.
         length_key: the key in ``info`` of the index of the length, 0 … k − 1.
 
     Example:
@@ -266,8 +269,8 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         floor: float = 0.0,
         length_key: str = "length_index",
     ) -> None:
-        given: dict[str, Any] = {"reward": reward, "lengths": lengths, "best": best}
-        RecordConstructorArgs.__init__(self, **given, floor=floor, length_key=length_key)
+        arguments: dict[str, Any] = {"reward": reward, "lengths": lengths, "best": best}
+        RecordConstructorArgs.__init__(self, **arguments, floor=floor, length_key=length_key)
         gymnasium.Wrapper.__init__(self, env)
         _check(env, None, lengths=lengths)
         _check(env, Limits(), floor=floor)
@@ -288,7 +291,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         self._coins, self._ticks = 0.0, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin a mini-episode, and a new meta-episode where the current one is complete."""
+        """Start a mini-episode, and a new meta-episode if the current one is complete."""
         if seed is not None:
             self._restart()
         elif self._meta_episode.is_complete:
@@ -297,7 +300,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Take one action; the reward is 0 until the last step, which pays for the mini-episode."""
+        """Step the environment; the last step pays the reward of the mini-episode, earlier steps pay 0."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._coins += (_finite(self.env, reward) - self._floor) * self._reward.gamma**self._ticks
         self._ticks += 1
@@ -307,7 +310,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         return observation, paid, True, False, {**info, **summary}
 
     def _restart(self) -> None:
-        """Begin a meta-episode, and forget the largest C."""
+        """Start a meta-episode, and clear the largest C."""
         self._most = torch.tensor(self._best, dtype=torch.float64)
         self._meta_episode = MetaEpisode(self._reward)
 

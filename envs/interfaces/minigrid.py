@@ -1,4 +1,4 @@
-"""MiniGrid's partially observed tasks, seen as a network can read them."""
+"""MiniGrid's partially observable tasks, with observations for networks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gymnasium import spaces
 from drest_torch.errors import UserError
 
 CATEGORIES = (11, 6, 3)
-"""How many objects, colours and states MiniGrid knows."""
+"""The numbers of objects, colours and states of MiniGrid."""
 
 
 def make_minigrid(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
-    """Return a MiniGrid environment whose image is one-hot, float32 [7, 7, 20], and whose mission is dropped.
+    """Return a MiniGrid environment with a one-hot image, float32 [7, 7, 20], and without the mission.
 
     For a batch of copies: ``GymnasiumBatch(partial(make_minigrid, "MiniGrid-DoorKey-5x5-v0"), 16)``.
     """
@@ -27,8 +27,8 @@ def make_minigrid(name: str, **options: Any) -> gymnasium.Env[Any, Any]:
     image = spaces.Box(0.0, 1.0, (*space["image"].shape[:2], sum(CATEGORIES)), np.float32)
     columns, one_hot = np.cumsum((0, *CATEGORIES[:-1])), np.eye(sum(CATEGORIES), dtype=np.float32)
 
-    def shown(seen: dict[str, Any]) -> dict[str, Any]:
-        return {"image": one_hot[seen["image"] + columns].sum(-2), "direction": seen["direction"]}
+    def encode(observation: dict[str, Any]) -> dict[str, Any]:
+        return {"image": one_hot[observation["image"] + columns].sum(-2), "direction": observation["direction"]}
 
-    shown_space = spaces.Dict({"image": image, "direction": space["direction"]})
-    return gymnasium.wrappers.TransformObservation(env, shown, shown_space)
+    encoded_space = spaces.Dict({"image": image, "direction": space["direction"]})
+    return gymnasium.wrappers.TransformObservation(env, encode, encoded_space)

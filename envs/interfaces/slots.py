@@ -1,4 +1,4 @@
-"""The slots of a batched environment: where each one is, its random streams, and what its level says of a length."""
+"""The slots of a batched environment: their states, their random streams, and the lengths of their levels."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from drest_torch.envs.exact.solver import Optima
 
 
 class EpisodeState(NamedTuple):
-    """The state of each slot of a batch in its mini-episode; all [B]."""
+    """The states of the slots of a batch in their mini-episodes; all [B]."""
 
     level: Tensor
     start: Tensor
-    """The spot where the agent starts."""
+    """The start of the agent."""
     shutdown: Tensor
     """The time left at the start."""
     spot: Tensor
     taken: Tensor
     time_left: Tensor
     ticks: Tensor
-    """Ticks taken in this mini-episode."""
+    """The ticks of the mini-episode so far."""
 
 
 class StepResult(NamedTuple):
@@ -33,7 +33,7 @@ class StepResult(NamedTuple):
     coin: Tensor
     mini_done: Tensor
     length: Tensor
-    """Ticks of the mini-episode up to and including this step: its trajectory-length if it is done."""
+    """The ticks of the mini-episode, including this step: its trajectory-length at its end."""
 
 
 def start_episodes(mdp: Mdp, level: Tensor) -> EpisodeState:
@@ -50,7 +50,7 @@ def step_episodes(
     time_left = mdp.time_after(slots.time_left, arrival)
     ticks = slots.ticks + arrival.ticks
     ended = time_left == 0
-    # Multiplying is cheaper than torch.where for the numbers that start from 0.
+    # Numbers that start from 0 are multiplied, which is cheaper than torch.where.
     continues = ~ended
     after = EpisodeState(
         slots.level,
@@ -67,8 +67,8 @@ def step_episodes(
 class Slots:
     """B slots that play mini-episodes on a level set, each with its own random streams of levels and of luck.
 
-    ``now`` is their state, ``metas`` [B] the number of meta-episodes that each has begun, and ``num_lengths`` [B] the k
-    of their levels. No tensor is changed in place.
+    ``now`` is their state, ``metas`` [B] the number of meta-episodes that each slot has started, and ``num_lengths``
+    [B] the k of their levels. No tensor is changed in place.
     """
 
     now: EpisodeState
@@ -76,17 +76,17 @@ class Slots:
     def __init__(self, mdp: Mdp, optima: Optima, count: int) -> None:
         zero = torch.zeros(count, dtype=torch.int64, device=mdp.device)
         self.level_key = self.luck_key = self.metas = self._lucks = zero
-        self.use(mdp, optima)
+        self.set_levels(mdp, optima)
         self._move(start_episodes(self.mdp, zero))
 
-    def use(self, mdp: Mdp, optima: Optima) -> None:
-        """Play on this level set from the next start of all slots on."""
+    def set_levels(self, mdp: Mdp, optima: Optima) -> None:
+        """Set the level set for all following mini-episodes; every slot must start next."""
         self.mdp, self.optima = mdp.to(dtype=torch.float32), optima
-        # For each level and tick: the column of the length that ends there, and its m.
+        # For each level and tick, store the column of the length that ends there, and its m.
         lengths, best_return = optima.lengths, optima.best_return.float()
         shape = (mdp.num_levels, mdp.max_time + 1)
         columns = torch.arange(lengths.shape[1], device=mdp.device).expand_as(lengths)
-        # Padding has length 0 and writes to tick 0, at which nothing ends.
+        # Padding has length 0 and writes to tick 0, where no mini-episode ends.
         column = lengths.new_zeros(shape).scatter_(1, lengths, columns)
         column[:, 0] = 0
         self._column = column.reshape(-1)
@@ -94,7 +94,7 @@ class Slots:
         self._ticks = shape[1]
 
     def seed(self, level_key: Tensor, luck_key: Tensor, slot: Tensor) -> None:
-        """Restart the random streams of these slots [n]; each must start next."""
+        """Restart the random streams of these slots [n], each of which must start next."""
         self.level_key = self.level_key.index_put((slot,), level_key)
         self.luck_key = self.luck_key.index_put((slot,), luck_key)
         self.metas, self._lucks = (count.index_fill(0, slot, 0) for count in (self.metas, self._lucks))
@@ -102,7 +102,8 @@ class Slots:
     def sample_levels(self, spread: int | None = None) -> Tensor:
         """Sample the level of each slot's next meta-episode [B].
 
-        With ``spread`` so many neighbours share a level, and those that begin together spread evenly over the set.
+        With ``spread`` this number of neighbouring slots share a level, and slots that start together cover the set
+        evenly.
         """
         number = streams.uniform(self.level_key, self.metas)
         if spread is not None:
@@ -111,7 +112,7 @@ class Slots:
         return (number * self.mdp.num_levels).long().clamp_max(self.mdp.num_levels - 1)
 
     def start(self, level: Tensor, where: Tensor) -> None:
-        """Start a mini-episode on these levels [B] in the slots for which ``where`` [B] is true."""
+        """Start a mini-episode on these levels [B] in the slots of the mask ``where`` [B]."""
         fresh = start_episodes(self.mdp, level)
         self._move(EpisodeState(*(torch.where(where, new, old) for new, old in zip(fresh, self.now, strict=True))))
 
@@ -125,17 +126,22 @@ class Slots:
         return played
 
     def look_up(self, length: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the column and the m of a length of each slot's level [B]; both mean nothing for other numbers."""
+        """Return the column and the m of a length of each slot's level [B]; other numbers give undefined values."""
         place = self.now.level * self._ticks + length
         return self._column.index_select(0, place), self._best_return.index_select(0, place)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return everything that changes."""
-        own = {"level_key": self.level_key, "luck_key": self.luck_key, "meta": self.metas, "draws": self._lucks}
-        return own | self.now._asdict()
+        """Return the mutable state."""
+        streams_state = {
+            "level_key": self.level_key,
+            "luck_key": self.luck_key,
+            "meta": self.metas,
+            "draws": self._lucks,
+        }
+        return streams_state | self.now._asdict()
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore a state of `state_dict`."""
         self.level_key, self.luck_key = state["level_key"], state["luck_key"]
         self.metas, self._lucks = state["meta"], state["draws"]
         self._move(EpisodeState(*(state[name] for name in EpisodeState._fields)))

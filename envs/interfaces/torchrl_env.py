@@ -2,8 +2,8 @@
 
 Every slot of the batch plays on a level of the set. When a mini-episode ends, the next one begins within the same step
 (a soft reset). The environment's ``done`` is the end of a meta-episode of E mini-episodes, after which the slot samples
-a new level. The reward is the value of the coin alone: `drest_torch.DReSTReward` computes the paper's reward from it
-and from the plain keys ``mini_done``, ``mini_len``, ``num_lengths`` and ``best_return``.
+a new level. The reward is the value of the coin: `drest_torch.DReSTReward` computes the paper's reward from it and from
+the plain keys ``mini_done``, ``mini_len``, ``num_lengths`` and ``best_return``.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class GridworldEnv(EnvBase):
         num_slots: the number of slots of the batch.
         episodes_per_meta: E, the number of mini-episodes of a meta-episode.
         gamma: the discount per tick for which ``best_return`` is m(l).
-        observation: a name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`, or ``state``: the environment then
-            shows ``state``, the number of its state (`Mdp.states`), and no observation.
+        observation: a name in `drest_torch.envs.dynamics.observations.OBSERVATIONS`, or ``state``, for the number of
+            the state (`Mdp.states`) under the key ``state`` in place of an observation.
         group: the number of neighbouring slots that play the same levels in the same order.
-        together: whether a slot that has played its meta-episode waits, and ``done`` comes when all slots have.
-        optima: the solution of the levels, if it is known; None: they are solved.
-        seed: the seed of everything that is sampled here: the levels and the luck of the buttons.
+        together: whether slots wait at the end of their meta-episode until all slots have finished theirs.
+        optima: the solution of the levels; None: compute it.
+        seed: the seed of levels and luck.
 
     ``reset(level=index)`` sets the level of each slot [B] instead of sampling it.
     """
 
     batch_locked = True
     zero_best = True
-    """What `DReSTReward` asks: a lottery that is expected to be a loss can be won."""
+    """True because m can be 0 although coins were collected: a lottery with a negative mean can be won."""
 
     def __init__(
         self,
@@ -80,24 +80,24 @@ class GridworldEnv(EnvBase):
         self._set_seed(seed)
 
     def set_levels(self, mdp: Mdp, optima: Optima) -> None:
-        """Play on this compiled level set, with this solution, from the next reset of all slots on.
+        """Set the level set and its solution from the next reset of all slots on.
 
-        Specs are those of the first set.
+        The specs remain those of the first set.
         """
-        self._slots.use(mdp, optima)
+        self._slots.set_levels(mdp, optima)
 
     @property
     def mdp(self) -> Mdp:
-        """Return the level set."""
+        """The level set."""
         return self._slots.mdp
 
     @property
     def optima(self) -> Optima:
-        """Return its solution."""
+        """The solution of the level set."""
         return self._slots.optima
 
     def play_on(self, level: Tensor) -> None:
-        """Play on these levels [B] after each reset, instead of sampling them."""
+        """Fix the levels [B] of the slots after each reset, instead of sampling them."""
         self._fixed = level.to(self.mdp.device)
 
     def _make_specs(self, slots: int) -> None:
@@ -107,11 +107,11 @@ class GridworldEnv(EnvBase):
             return Categorical(numbers, shape=(slots, 1), dtype=torch.int64)
 
         if self.observe is None:
-            shown: dict[str, TensorSpec] = {STATE: Unbounded((slots,), dtype=torch.int64)}
+            observed: dict[str, TensorSpec] = {STATE: Unbounded((slots,), dtype=torch.int64)}
         else:
-            shown = {"observation": Unbounded((slots, *self.observe.shape))}
+            observed = {"observation": Unbounded((slots, *self.observe.shape))}
         self.observation_spec = Composite(
-            **shown,
+            **observed,
             mini_done=Binary(shape=(slots, 1), dtype=torch.bool),
             mini_len=column(count),
             mini_idx=column(self.episodes_per_meta + 1),
@@ -126,7 +126,7 @@ class GridworldEnv(EnvBase):
     # ------------------------------------------------------------------------------ TorchRL's contract
 
     def _set_seed(self, seed: int | None) -> None:
-        """Give every slot its own random streams of levels and of luck, and start them."""
+        """Seed the random streams of every slot, and start its mini-episode."""
         self._seed = 0 if seed is None else seed
         slot = torch.arange(self.batch_size[0], device=self.mdp.device)
         self._mini_idx = zero = torch.zeros_like(slot)
@@ -157,7 +157,7 @@ class GridworldEnv(EnvBase):
         slots = self._slots
         played = slots.step(tensordict.get("action"))
         column, best_return = slots.look_up(played.length)
-        if self._together:  # a slot that waits goes on unseen
+        if self._together:  # waiting slots are stepped without effect
             plays = self._mini_idx < self.episodes_per_meta
             played = StepResult(played.coin * plays, played.mini_done & plays, played.length)
         self._mini_idx = self._mini_idx + played.mini_done
@@ -168,9 +168,9 @@ class GridworldEnv(EnvBase):
         return self._frame(played.mini_done, column, best_return, meta_done, reward=played.coin)
 
     def _frame(
-        self, mini_done: Tensor, mini_len: Tensor, best_return: Tensor, done: Tensor, **others: Tensor
+        self, mini_done: Tensor, mini_len: Tensor, best_return: Tensor, done: Tensor, **further: Tensor
     ) -> TensorDictBase:
-        """Return what is seen of the slots, given these entries [B]."""
+        """Return the tensordict of a step or a reset, from these entries [B]."""
         slots = self._slots
         entries = {
             "mini_done": mini_done,
@@ -181,7 +181,7 @@ class GridworldEnv(EnvBase):
             "best_return": best_return,
             "done": done,
             "terminated": done.clone(),
-            **others,
+            **further,
         }
         columns = {name: value.unsqueeze(-1) for name, value in entries.items()}
         return TensorDict(self._observation() | columns, batch_size=self.batch_size, device=self.device)
@@ -190,22 +190,22 @@ class GridworldEnv(EnvBase):
         slots = self._slots.now
         if self.observe is None:
             number = self.mdp.states.number(slots.spot, slots.taken, slots.time_left)
-            # Slots that wait share a number, so that a policy that looks states up has one of them to look at.
+            # Waiting slots share one state number, so that a tabular policy evaluates one state for all of them.
             return {STATE: number * (self._mini_idx < self.episodes_per_meta) if self._together else number}
         return {"observation": self.observe(slots.spot, slots.taken, slots.time_left)}
 
     def collection_stopped(self) -> bool:
-        """Return whether slots that wait for one another have all played their meta-episode; a collector asks."""
+        """Return whether all slots have finished their meta-episode, for collectors of whole meta-episodes."""
         return self._over
 
     # ------------------------------------------------------------------------------------ saved runs
 
     def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
-        """Return everything that changes, so that an environment with the same arguments continues bit for bit."""
+        """Return the mutable state, from which an environment with the same arguments continues bit for bit."""
         return self._slots.state_dict() | {"mini_idx": self._mini_idx}
 
     def load_state_dict(self, state: dict[str, Tensor], *args: Any, **kwargs: Any) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore a state of `state_dict`."""
         for name, value in state.items():
             if value.shape != self._mini_idx.shape:
                 raise ValueError(f"{name} of {tuple(value.shape)} slots; expected {tuple(self._mini_idx.shape)}")

@@ -1,4 +1,4 @@
-"""Many levels kept as tensors, each of which becomes an object when somebody reads it."""
+"""Level sets stored as tensors, whose levels become objects when they are read."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from drest_torch.envs.levels.level import Level
 from drest_torch.envs.levels.maps import Maps, joined, maps_of_objects
 
 BLOCK = 256
-"""The number of levels that become objects together."""
+"""The number of levels that are converted to objects together."""
 
 
 class LazyLevels(Sequence[Level]):
-    """A sequence of levels that equals the list of them; a slice is such a sequence, too.
+    """A sequence of levels that equals the list of its levels; slices are lazy, too.
 
-    A generated set has tens of thousands of levels, most of which nobody reads. They are compiled, compared and
-    counted as tensors (`maps_of`, `keys_of`, `features_of`, `largest_map`). A level that is read becomes an object
-    with those around it, once.
+    A generated set has tens of thousands of levels, of which few are read. They are compiled, compared and counted as
+    tensors (`maps_of`, `keys_of`, `features_of`, `largest_map`). Levels become objects in blocks, on first access.
     """
 
     def __init__(self, maps: Maps, number: Tensor, prefix: str, keys: list[str] | None = None) -> None:
         self.maps, self.number, self.prefix = maps, number, prefix
-        """The name of a level is the prefix and its number."""
+        """The parts of the name of a level are the prefix and its number."""
         if keys is not None:
             self.keys = keys
         self._blocks: dict[int, list[Level]] = {}
@@ -39,11 +38,11 @@ class LazyLevels(Sequence[Level]):
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """The features that some of the levels have."""
+        """The features of any of the levels."""
         return frozenset().union(*(thing.shows for thing in self.maps.cells()[1]))
 
     def at(self, index: Tensor) -> LazyLevels:
-        """Return the levels with these places in the sequence."""
+        """Return the levels at these positions."""
         keys = None
         if "keys" in self.__dict__:
             keys = [self.keys[place] for place in index.tolist()]
@@ -72,16 +71,16 @@ class LazyLevels(Sequence[Level]):
             return NotImplemented
         return len(self) == len(other) and all(level == twin for level, twin in zip(self, other, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]  # as of a list
+    __hash__ = None  # type: ignore[assignment]  # unhashable like a list
 
     def __repr__(self) -> str:
         return f"<{len(self):,} levels {self.prefix}…>"
 
 
 def together(parts: Sequence[LazyLevels]) -> LazyLevels:
-    """Return the levels of several sequences with one prefix and maps of one size."""
-    first, *others = parts
-    if not others:
+    """Return the concatenation of sequences with one prefix and maps of one size."""
+    first = parts[0]
+    if len(parts) == 1:
         return first
     keys = [key for part in parts for key in part.keys]
     number = torch.cat([part.number for part in parts])
@@ -89,7 +88,7 @@ def together(parts: Sequence[LazyLevels]) -> LazyLevels:
     return LazyLevels(maps, number, first.prefix, keys)
 
 
-# ------------------------------------------------------------------------------------------- of any levels
+# ------------------------------------------------------------------------------------------- lazy or not
 
 
 def maps_of(levels: Sequence[Level]) -> Maps:
@@ -109,14 +108,14 @@ def keys_of(levels: Sequence[Level]) -> list[str]:
 
 
 def features_of(levels: Iterable[Level]) -> frozenset[str]:
-    """Return the features that some of the levels have."""
+    """Return the features of any of the levels."""
     if isinstance(levels, LazyLevels):
         return levels.features
     return frozenset().union(*(level.features for level in levels))
 
 
 def largest_map(levels: Sequence[Level]) -> tuple[int, int]:
-    """Return the most rows and the most columns of the levels."""
+    """Return the largest number of rows, and of columns, of the levels."""
     if isinstance(levels, LazyLevels):
         return levels.maps.largest()
     return max(level.height for level in levels), max(level.width for level in levels)

@@ -1,4 +1,4 @@
-"""A level: a map of cells, a shutdown time and a clock; and its JSON object, from which it is read whatever its file.
+"""A level: a map of cells, a shutdown time and a clock; and its conversion from and to JSON objects and text.
 
 Cells are separated by blanks:
 
@@ -22,10 +22,10 @@ from typing import Any
 from drest_torch.envs.objects import KIND_OF, KINDS, Button, Coin, Lottery, WorldObject
 from drest_torch.envs.objects.base import NUMBER, format_number
 from drest_torch.envs.objects.button import MAX_TIME
-from drest_torch.errors import LevelError, shown
+from drest_torch.errors import LevelError, printable
 
 MAX_OBJECTS = 32
-"""The limit of coins, buttons and lotteries of one level together: each takes one bit of a state."""
+"""The limit of coins, buttons and lotteries of one level together; each takes one bit of a state."""
 MAX_LENGTHS = 128
 """The limit of trajectory-lengths of a level with lotteries."""
 MAX_SIDE = 64
@@ -48,69 +48,69 @@ class Level:
     walls: tuple[tuple[bool, ...], ...]
     start: tuple[int, int]
     objects: tuple[WorldObject, ...]
-    """The objects that are gone once the agent enters their cell: the coins, then the buttons, then the lotteries. Each
-    takes one bit of a state."""
+    """The objects that disappear when the agent enters their cell: coins, then buttons, then lotteries. Each takes one
+    bit of a state."""
     fixtures: tuple[WorldObject, ...] = ()
-    """The objects that stay."""
+    """The permanent objects."""
     clock: str = "steps"
     study: Mapping[str, str] = field(default_factory=dict, hash=False)
     source: str = field(default="", compare=False)
 
     @property
     def height(self) -> int:
-        """Return the number of rows of the map."""
+        """The number of rows of the map."""
         return len(self.walls)
 
     @property
     def width(self) -> int:
-        """Return the number of columns of the map."""
+        """The number of columns of the map."""
         return len(self.walls[0])
 
     @property
     def coins(self) -> tuple[Coin, ...]:
-        """Return the coins in reading order."""
+        """The coins in reading order."""
         return tuple(thing for thing in self.objects if isinstance(thing, Coin))
 
     @property
     def buttons(self) -> tuple[Button, ...]:
-        """Return the buttons in reading order."""
+        """The buttons in reading order."""
         return tuple(thing for thing in self.objects if isinstance(thing, Button))
 
     @property
     def lotteries(self) -> tuple[Lottery, ...]:
-        """Return the lotteries in reading order."""
+        """The lotteries in reading order."""
         return tuple(thing for thing in self.objects if isinstance(thing, Lottery))
 
     @property
     def lottery_names(self) -> dict[str, str]:
-        """Return the name of each lottery of the map, by its text: a, b, … in reading order."""
+        """The name of each lottery of the map, by its text: a, b, … in reading order."""
         texts = dict.fromkeys(lottery.text for lottery in self.lotteries)
         return dict(zip(texts, ascii_letters, strict=False))
 
     @property
     def num_objects(self) -> int:
-        """Return the number of bits of a state."""
+        """The number of bits of a state."""
         return len(self.objects)
 
     @property
     def features(self) -> frozenset[str]:
-        """Return the features of the level that observations show only if a set has them (`objects.FEATURES`)."""
+        """The optional features of the level, which observations include if the set has them (`objects.FEATURES`)."""
         return frozenset().union(*(thing.shows for thing in (*self.objects, *self.fixtures)))
 
     @property
     def max_time(self) -> int:
-        """Return the length of a trajectory in which every button works and every lottery adds the most time."""
+        """The length of a trajectory in which every button works and every lottery adds the most time."""
         return self.shutdown + sum(map(max, self._delays))
 
     @property
     def _delays(self) -> list[set[int]]:
-        """Return what each button and each lottery can add to the time."""
-        outcomes = [lottery.outcomes for lottery in self.lotteries]
-        return [{0, button.delay} for button in self.buttons] + [{0, *(one.delay for one in each)} for each in outcomes]
+        """The possible changes of the time by each button and each lottery."""
+        of_buttons = [{0, button.delay} for button in self.buttons]
+        return of_buttons + [{0, *(outcome.delay for outcome in lottery.outcomes)} for lottery in self.lotteries]
 
     @property
     def most_lengths(self) -> int:
-        """Return a bound on the number of lengths, the number of sums of delays, or all ticks if some are negative."""
+        """A bound on the number of lengths: the number of sums of delays, or of ticks if some delays are negative."""
         if any(min(delays) < 0 for delays in self._delays):
             return self.max_time
         sums = {0}
@@ -120,7 +120,7 @@ class Level:
 
     @property
     def place(self) -> str:
-        """Return the origin and name of the level, for messages."""
+        """The origin and name of the level, for messages."""
         return f"{self.source or 'level'} ({self.name})"
 
     def with_clock(self, clock: str) -> Level:
@@ -135,7 +135,7 @@ class Level:
         return [" ".join(row) for row in cells]
 
     def cells(self, text_of: Callable[[WorldObject], str]) -> list[list[str]]:
-        """Return the text of each cell of the map, given those of objects."""
+        """Return the text of each cell of the map, with this text of each object."""
         cells = [["#" if wall else "." for wall in row] for row in self.walls]
         cells[self.start[0]][self.start[1]] = "A"
         for thing in (*self.objects, *self.fixtures):
@@ -162,25 +162,27 @@ def level_to_record(level: Level) -> dict[str, Any]:
 
 def level_from_record(record: Any, *, source: str = "") -> Level:
     """Read one level from a parsed JSON object."""
-    here = source or "level"
+    origin = source or "level"
     if not isinstance(record, dict):
-        raise LevelError(f"{here}: {record!r:.40}; expected a JSON object with {', '.join(_REQUIRED)}")
+        raise LevelError(f"{origin}: {record!r:.40}; expected a JSON object with {', '.join(_REQUIRED)}")
     if missing := [key for key in _REQUIRED if key not in record]:
-        raise LevelError(f"{here}: no key '{missing[0]}'; expected {', '.join(_REQUIRED)}")
+        raise LevelError(f"{origin}: no key '{missing[0]}'; expected {', '.join(_REQUIRED)}")
     if unknown := [key for key in record if key not in _REQUIRED + _OPTIONAL]:
-        raise LevelError(f"{here}: unknown key '{unknown[0]:.40}'; expected one of {', '.join(_REQUIRED + _OPTIONAL)}")
+        raise LevelError(
+            f"{origin}: unknown key '{unknown[0]:.40}'; expected one of {', '.join(_REQUIRED + _OPTIONAL)}"
+        )
     shutdown, clock = record["shutdown"], record.get("clock", "steps")
     if type(shutdown) is not int or not 1 <= shutdown <= MAX_TIME:
-        raise LevelError(f"{here}: shutdown {shutdown!r:.40}; expected a whole number of timesteps, 1 to {MAX_TIME}")
-    check_clock(clock, here)
+        raise LevelError(f"{origin}: shutdown {shutdown!r:.40}; expected a whole number of timesteps, 1 to {MAX_TIME}")
+    check_clock(clock, origin)
     for key in ("name", *STUDY_KEYS):
         if key in record:
-            _check_text(record[key], key, here)
-    rows = _rows(record["map"], here)
+            _check_text(record[key], key, origin)
+    rows = _rows(record["map"], origin)
     walls = tuple(tuple(cell == "#" for cell in row) for row in rows)
-    start, objects = _on_map(rows, _lotteries(record.get("lotteries", {}), rows, here), here)
+    start, objects = _on_map(rows, _lotteries(record.get("lotteries", {}), rows, origin), origin)
     for thing in objects:
-        thing.check(walls, objects, _place(here, thing.row, thing.column))
+        thing.check(walls, objects, _place(origin, thing.row, thing.column))
     by_kind = [thing for kind in KINDS for thing in objects if type(thing) is kind]
     level = Level(
         name=record["name"],
@@ -193,56 +195,56 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
         study={key: record[key] for key in STUDY_KEYS if key in record},
         source=source,
     )
-    _check_size(level, here)
+    _check_size(level, origin)
     return level
 
 
-def _place(here: str, row: int, column: int) -> str:
-    return f"{here}, map row {row + 1}, column {column + 1}"
+def _place(origin: str, row: int, column: int) -> str:
+    return f"{origin}, map row {row + 1}, column {column + 1}"
 
 
-def _check_text(text: object, key: str, here: str) -> None:
+def _check_text(text: object, key: str, origin: str) -> None:
     """Refuse a value that is not one line of text."""
-    if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or text != shown(text):
-        raise LevelError(f"{here}: {key} {text!r:.40}; expected one line of text with no blanks around it")
+    if not isinstance(text, str) or text != text.strip() or len(text.splitlines()) != 1 or text != printable(text):
+        raise LevelError(f"{origin}: {key} {text!r:.40}; expected one line of text with no blanks around it")
 
 
-def _rows(rows: Any, here: str) -> list[list[str]]:
+def _rows(rows: Any, origin: str) -> list[list[str]]:
     """Return the cells of a map, row by row."""
     if not isinstance(rows, list) or not all(isinstance(row, str) for row in rows):
-        raise LevelError(f"{here}: the map is {rows!r:.40}; expected a list of rows such as '# . A C3'")
+        raise LevelError(f"{origin}: the map is {rows!r:.40}; expected a list of rows such as '# . A C3'")
     cells = [row.split() for row in rows]
     height, width = len(cells), len(cells[0]) if cells else 0
     if not (1 <= height <= MAX_SIDE and 1 <= width <= MAX_SIDE):
-        raise LevelError(f"{here}: a map of {height} rows and {width} columns; expected 1 to {MAX_SIDE} of each")
+        raise LevelError(f"{origin}: a map of {height} rows and {width} columns; expected 1 to {MAX_SIDE} of each")
     for number, row in enumerate(cells, start=1):
         if len(row) != width:
-            raise LevelError(f"{here}, map row {number}: {len(row)} cells; expected {width}, as in the first row")
+            raise LevelError(f"{origin}, map row {number}: {len(row)} cells; expected {width}, as in the first row")
     return cells
 
 
-def _lotteries(named: Any, rows: list[list[str]], here: str) -> dict[str, str]:
-    """Return the texts of the lotteries that cells ``La`` name."""
+def _lotteries(named: Any, rows: list[list[str]], origin: str) -> dict[str, str]:
+    """Return the texts of the lotteries by the names in cells such as ``La``."""
     if not isinstance(named, dict) or not all(isinstance(text, str) for text in named.values()):
-        raise LevelError(f"{here}: the lotteries are {named!r:.40}; expected an object of texts by name")
+        raise LevelError(f"{origin}: the lotteries are {named!r:.40}; expected an object of texts by name")
     cells = {cell for row in rows for cell in row}
     for name, text in named.items():
         if not re.fullmatch("[A-Za-z0-9]+", name):
-            raise LevelError(f"{here}: a lottery with the name '{name:.40}'; expected letters and digits, such as a")
-        Lottery.parse(0, 0, text, f"{here}, lottery {name:.40}")
+            raise LevelError(f"{origin}: a lottery with the name '{name:.40}'; expected letters and digits, such as a")
+        Lottery.parse(0, 0, text, f"{origin}, lottery {name:.40}")
         if f"L{name}" not in cells:
-            raise LevelError(f"{here}: lottery {name:.40}, but no cell 'L{name:.40}'; expected one in the map")
+            raise LevelError(f"{origin}: lottery {name:.40}, but no cell 'L{name:.40}'; expected one in the map")
     return named
 
 
 def _on_map(
-    rows: list[list[str]], lotteries: Mapping[str, str], here: str
+    rows: list[list[str]], lotteries: Mapping[str, str], origin: str
 ) -> tuple[tuple[int, int], list[WorldObject]]:
     """Return the cell of the agent, and the objects in reading order."""
     starts, objects = [], []
     for r, row in enumerate(rows):
         for c, cell in enumerate(row):
-            place = _place(here, r, c)
+            place = _place(origin, r, c)
             if cell == "A":
                 starts.append((r, c))
             elif cell[0] in Lottery.letters and cell[1:] not in lotteries:
@@ -254,29 +256,29 @@ def _on_map(
                 text = lotteries[cell[1:]] if cell[0] in Lottery.letters else cell
                 objects.append(KIND_OF[cell[0]].parse(r, c, text, place))
             elif cell not in ("#", "."):
-                known = ", ".join(f"a {kind.noun} like '{kind.example}'" for kind in KINDS)
-                raise LevelError(f"{place}: unknown cell '{cell:.40}'; expected '#', '.', 'A', {known}")
+                kinds = ", ".join(f"a {kind.noun} like '{kind.example}'" for kind in KINDS)
+                raise LevelError(f"{place}: unknown cell '{cell:.40}'; expected '#', '.', 'A', {kinds}")
     if len(starts) != 1:
-        raise LevelError(f"{here}: {len(starts)} agents on the map; expected exactly one cell 'A'")
+        raise LevelError(f"{origin}: {len(starts)} agents on the map; expected exactly one cell 'A'")
     return starts[0], objects
 
 
-def _check_size(level: Level, here: str) -> None:
+def _check_size(level: Level, origin: str) -> None:
     """Refuse a level that is too large, or without a coin."""
     most = max((outcome.coins for lottery in level.lotteries for outcome in lottery.outcomes), default=0)
     if not level.coins and most <= 0:
-        raise LevelError(f"{here}: the map has no coin; expected at least one cell like '{Coin.example}'")
+        raise LevelError(f"{origin}: the map has no coin; expected at least one cell like '{Coin.example}'")
     if level.num_objects > MAX_OBJECTS:
         raise LevelError(
-            f"{here}: {level.num_objects} coins, buttons and lotteries together; expected at most {MAX_OBJECTS}"
+            f"{origin}: {level.num_objects} coins, buttons and lotteries together; expected at most {MAX_OBJECTS}"
         )
     if level.max_time > MAX_TIME:
         raise LevelError(
-            f"{here}: {level.max_time} timesteps from shutdown and all delays together; expected at most {MAX_TIME}"
+            f"{origin}: {level.max_time} timesteps from shutdown and all delays together; expected at most {MAX_TIME}"
         )
     if level.lotteries and level.most_lengths > MAX_LENGTHS:
         raise LevelError(
-            f"{here}: the delays of lotteries and buttons make up to {level.most_lengths} trajectory-lengths; "
+            f"{origin}: the delays of lotteries and buttons make up to {level.most_lengths} trajectory-lengths; "
             f"expected at most {MAX_LENGTHS}"
         )
 
@@ -288,10 +290,9 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
     """Read one level from the text of a ``.txt`` file.
 
     The header lines are ``shutdown: 4`` (required), ``clock: steps`` or ``moves``, ``x: 1`` (the value of a coin
-    ``Cx``, unless it is given), the lotteries, and the description of a world's purpose: title, rewarded, wanted,
-    caveat.
+    ``Cx``, unless the argument sets it), the lotteries, and the purpose of a world: title, rewarded, wanted, caveat.
     """
-    here = source or name
+    origin = source or name
     header: dict[str, Any] = {}
     lotteries: dict[str, str] = {}
     rows: list[str] = []
@@ -301,7 +302,7 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
             rows += [line] if line.strip() else []
             continue
         is_lottery, key, value = match.groups()
-        place, entries = f"{here}:{number}", lotteries if is_lottery else header
+        place, entries = f"{origin}:{number}", lotteries if is_lottery else header
         if not is_lottery and key not in _TEXT_KEYS:
             raise LevelError(f"{place}: unknown key '{key:.40}'; expected one of {', '.join(_TEXT_KEYS)}")
         if rows:
@@ -310,21 +311,23 @@ def parse_level(text: str, *, name: str = "level", source: str = "", x: float | 
             raise LevelError(f"{place}: '{key:.40}' for the second time; expected it once")
         entries[key] = value
     if "shutdown" not in header:
-        raise LevelError(f"{here}: no shutdown time; expected a line 'shutdown: 4' above the map")
+        raise LevelError(f"{origin}: no shutdown time; expected a line 'shutdown: 4' above the map")
     if re.fullmatch(r"[0-9]{1,9}", header["shutdown"]):
         header["shutdown"] = int(header["shutdown"])
     value_of_x = header.pop("x", None)
-    if (given := value_of_x if x is None else format_number(x)) is not None:
-        rows = _with_x(rows, given, here)
-    return level_from_record({"name": name, **header, "lotteries": lotteries, "map": rows}, source=here)
+    if x is not None:
+        value_of_x = format_number(x)
+    if value_of_x is not None:
+        rows = _with_x(rows, value_of_x, origin)
+    return level_from_record({"name": name, **header, "lotteries": lotteries, "map": rows}, source=origin)
 
 
-def _with_x(rows: list[str], x: str, here: str) -> list[str]:
-    """Return the rows of a map with this value of the coins ``Cx``."""
+def _with_x(rows: list[str], x: str, origin: str) -> list[str]:
+    """Return the rows of a map with this value in place of ``Cx``."""
     if not re.fullmatch(NUMBER, x):
-        raise LevelError(f"{here}: x={x:.40}; expected a number above 0")
+        raise LevelError(f"{origin}: x={x:.40}; expected a number above 0")
     if not any("Cx" in row.split() for row in rows):
-        raise LevelError(f"{here}: x={x:.40}, but no coin 'Cx' in the map; expected one for x to be used")
+        raise LevelError(f"{origin}: x={x:.40}, but no coin 'Cx' in the map; expected one for x to be used")
     return [" ".join(f"C{x}" if cell == "Cx" else cell for cell in row.split()) for row in rows]
 
 

@@ -117,7 +117,7 @@ def _check_names(levels: list[Level], places: list[str]) -> None:
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dict; refuse equal keys, of which json alone would silently keep the last."""
+    """Return a JSON object as a dict; refuse equal keys, which json alone would silently merge."""
     record = dict(pairs)
     if len(record) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -126,7 +126,7 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def files_of(levels: Iterable[Level]) -> set[Path]:
-    """Return the files that levels were read from."""
+    """Return the source files of levels."""
     return {Path(re.sub(r":\d+$", "", level.source)) for level in levels if level.source}
 
 
@@ -140,7 +140,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def world(name: str, *, x: float | None = None) -> Level:
-    """Return one of the paper's gridworlds by its name; ``x`` is the coin value that `lopsided` leaves open."""
+    """Return one of the paper's gridworlds by its name; ``x`` is the free coin value of `lopsided`."""
     if name not in WORLDS:
         raise LevelError(f"no world '{name}'; expected one of {', '.join(WORLDS)}")
     text = resources.files("drest_torch.envs.worlds").joinpath(f"{name}.txt").read_text(encoding="utf-8")
@@ -148,7 +148,7 @@ def world(name: str, *, x: float | None = None) -> Level:
 
 
 def find_levels(name: str, *, x: float | None = None) -> list[Level]:
-    """Return the levels that a user asks for by a world's name, ``paper`` (the nine worlds), or a file."""
+    """Return the levels of a world's name, of ``paper`` (the nine worlds), or of a file."""
     if name == "paper":
         return [world(paper_world, x=x) for paper_world in PAPER_WORLDS]
     if name in WORLDS:

@@ -1,4 +1,4 @@
-"""Levels as tensors, all maps of one size: what a level set is compiled from, and what generated levels are kept as."""
+"""Levels as tensors with maps of one size, for compilation and for generated level sets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from drest_torch.envs.objects import KINDS, Layers, WorldObject, kinds_in
 LAYERS = {name: layer for kind in KINDS for name, layer in kind.layers.items()}
 """The layers of all kinds of objects, by name."""
 CLOCK = {False: "steps", True: "moves"}
-"""The clock of a level, by whether its bumps are free."""
+"""The clock of a level, for free_bumps False and True."""
 WALL, FLOOR, START = range(3)
 """The numbers of cells without an object (`Maps.cells`)."""
 
@@ -28,33 +28,33 @@ class Maps:
     """n levels without their names, padded with wall to H rows and W columns."""
 
     height: Tensor
-    """[n] the rows of the level."""
+    """[n] the number of rows of the level."""
     width: Tensor
-    """[n] the columns of the level."""
+    """[n] the number of columns of the level."""
     shutdown: Tensor
     """[n]"""
     start: Tensor
     """[n] the agent's cell, counted row by row on the padded map."""
     free_bumps: Tensor
-    """[n] whether the clock counts moves only."""
+    """[n] True if the clock counts moves only."""
     walls: Tensor
     """[n, H, W]"""
     layers: Layers
-    """[n, H, W] the numbers of the objects on each cell; there are no others on walls."""
+    """[n, H, W] the numbers of the objects on each cell; walls have none."""
 
     def __len__(self) -> int:
         return len(self.height)
 
     def at(self, index: Tensor) -> Maps:
-        """Return the levels with these numbers."""
-        return self._each(lambda values: values.index_select(0, index))
+        """Return the levels at these indices."""
+        return self._map_tensors(lambda values: values.index_select(0, index))
 
     def largest(self) -> tuple[int, int]:
         """Return the rows and columns of the largest map."""
         return int(self.height.max()), int(self.width.max())
 
     def sized(self, height: int, width: int) -> Maps:
-        """Return the levels padded to this size, which is at least that of the largest map."""
+        """Return the levels padded to this size, at least the size of the largest map."""
         rows, columns = self.walls.shape[1:]
         sides = (0, width - columns, 0, height - rows)
         if not any(sides):
@@ -71,16 +71,16 @@ class Maps:
         )
 
     def layer(self, name: str) -> Tensor:
-        """Return a layer [n, H, W], also of a kind that no level has."""
+        """Return a layer [n, H, W], filled with its default value if no level has the kind."""
         if name in self.layers:
             return self.layers[name]
         layer = LAYERS[name]
         return torch.full(self.walls.shape, layer.nothing, dtype=layer.dtype)
 
     def cells(self) -> tuple[Tensor, list[WorldObject]]:
-        """Return the number of what is on each cell [n, H, W], and the objects with the numbers after `START`.
+        """Return the number of the content of each cell [n, H, W], and the objects with the numbers after `START`.
 
-        Equal objects have one number, wherever they are.
+        Equal objects have one number, regardless of their place.
         """
         numbers = torch.where(self.walls, WALL, FLOOR)
         numbers.flatten(1).scatter_(1, self.start.unsqueeze(-1), START)
@@ -98,7 +98,7 @@ class Maps:
         return numbers, objects
 
     def levels(self, names: Iterable[str]) -> list[Level]:
-        """Return the levels as objects: the only work done level by level."""
+        """Return the levels as objects, one by one."""
         taken = self._objects(is_taken=True)
         fixed = self._objects(is_taken=False)
         columns = self.walls.shape[-1]
@@ -123,25 +123,25 @@ class Maps:
         return levels
 
     def _objects(self, *, is_taken: bool) -> list[tuple[WorldObject, ...]]:
-        """Return the objects of each level that are taken, or those that stay: kind by kind, in reading order."""
+        """Return the objects of each level that can be taken, or cannot: kind by kind, in reading order."""
         of_kinds = [self._of_kind(kind) for kind in kinds_in(self.layers) if kind.is_taken == is_taken]
         if not of_kinds:
             return [()] * len(self)
-        return [tuple(chain.from_iterable(several)) for several in zip(*of_kinds, strict=True)]
+        return [tuple(chain.from_iterable(kinds)) for kinds in zip(*of_kinds, strict=True)]
 
     def _of_kind(self, kind: type[WorldObject]) -> list[tuple[WorldObject, ...]]:
         """Return the objects of a kind in each level, in reading order."""
-        here = kind.is_on(self.layers)
-        place = here.nonzero(as_tuple=True)
+        is_here = kind.is_on(self.layers)
+        place = is_here.nonzero(as_tuple=True)
         columns = [values.tolist() for values in place[1:]]
         for name in kind.layers:
             values = self.layers[name][place]
             columns.append(values.tolist())
         objects = map(partial(_object, kind), *columns)
-        counts = here.sum((1, 2))
+        counts = is_here.sum((1, 2))
         return [tuple(islice(objects, count)) for count in counts.tolist()]
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Maps:
+    def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> Maps:
         """Return the levels with every tensor changed."""
         layers = {name: change(values) for name, values in self.layers.items()}
         return Maps(**{name: change(getattr(self, name)) for name in COLUMNS}, layers=layers)
@@ -152,14 +152,14 @@ COLUMNS = tuple(field.name for field in fields(Maps) if field.name != "layers")
 
 
 def joined(parts: Sequence[Maps]) -> Maps:
-    """Return the levels of several, whose maps have one size and the same layers."""
+    """Return the concatenation of level sets with one map size and the same layers."""
     columns = {name: torch.cat([getattr(part, name) for part in parts]) for name in COLUMNS}
     layers = {name: torch.cat([part.layers[name] for part in parts]) for name in parts[0].layers}
     return Maps(**columns, layers=layers)
 
 
 def maps_of_objects(levels: Sequence[Level]) -> Maps:
-    """Return levels as tensors; this is the only loop over levels and their objects."""
+    """Return levels as tensors, by a loop over levels and their objects."""
     height = max(level.height for level in levels)
     width = max(level.width for level in levels)
     walls = torch.ones(len(levels), height, width, dtype=torch.bool)
@@ -198,16 +198,16 @@ def maps_of_objects(levels: Sequence[Level]) -> Maps:
 
 
 def _numbered(values: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the number of each combination of values [m], and an index of each combination."""
+    """Return the number of each combination of values [m], and one example index of each combination."""
     number = torch.zeros(len(values[0]), dtype=torch.int64)
     for column in values:
-        found, inverse = column.unique(return_inverse=True)
-        number = (number * len(found) + inverse).unique(return_inverse=True)[1]
+        unique, inverse = column.unique(return_inverse=True)
+        number = (number * len(unique) + inverse).unique(return_inverse=True)[1]
     index = torch.arange(len(number))
     return number, torch.zeros(int(number.max()) + 1, dtype=torch.int64).scatter_reduce_(0, number, index, "amax")
 
 
 @lru_cache(1 << 16)
 def _object(kind: type[WorldObject], *values: Any) -> WorldObject:
-    """Return an object, which all levels that have it share: most of them are made many times."""
+    """Return an object from a cache, because most objects occur in many levels."""
     return kind.of_numbers(*values)

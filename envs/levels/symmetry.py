@@ -1,7 +1,7 @@
-"""The eight symmetries of a level, and a key that is equal for levels that are the same up to symmetry.
+"""The eight symmetries of a level, and a canonical key that is equal for symmetric levels.
 
-A level that is rotated, reflected, or moved within a frame of wall poses the same task: it has the same lengths and the
-same optima. A test level that is a rotated training level would say nothing about unseen levels.
+A rotation, a reflection, or a translation within a frame of wall leaves the task unchanged: the level has the same
+lengths and the same optima. A rotated training level is therefore not an unseen level, and useless as a test level.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Grid = Sequence[Sequence[Cell]]
 
 
 def symmetries(level: Level) -> list[Level]:
-    """Return the level and its seven other symmetries; some are equal if the map is symmetric."""
+    """Return the level under all eight symmetries; some are equal if the map is symmetric."""
     return [transform(level, index) for index in range(NUM_SYMMETRIES)]
 
 
 def transform(level: Level, index: int) -> Level:
-    """Return the level rotated clockwise by ``index % 4`` quarters, from index 4 on after a reflection left to right.
+    """Return the level rotated clockwise by ``index % 4`` quarters, for index 4 to 7 after a left-right reflection.
 
-    Index 0 is the level itself. The others get their own names, such as ``example~3``, because the names of a level set
-    must differ.
+    Index 0 is the level itself. The others get new names, such as ``example~3``, because the names of a level set must
+    differ.
     """
     if index == 0:
         return level
@@ -53,15 +53,15 @@ def transform(level: Level, index: int) -> Level:
 
 
 def rotated_cells(size: int) -> Tensor:
-    """Return for each cell of a square map the cell that `transform` moves there [8, size · size]."""
+    """Return the source cell of each cell of a square map under `transform` [8, size · size]."""
     cells = [[row * size + column for column in range(size)] for row in range(size)]
     maps = [_rotated(cells, index) for index in range(NUM_SYMMETRIES)]
     return torch.tensor([[cell for row in rows for cell in row] for rows in maps])
 
 
 def rotated_actions() -> Tensor:
-    """Return the action of the transformed level that corresponds to each action of the level [8, 4]."""
-    # On a map of three rows and columns, the cells beside the middle one stand for the four actions.
+    """Return the actions of the transformed level that correspond to the actions of the level [8, 4]."""
+    # On a map of three rows and columns, the neighbours of the centre stand for the four actions.
     beside = torch.tensor([3 * (1 + down) + 1 + right for down, right in STEPS])
     place_of = rotated_cells(3).argsort(-1)[:, beside]
     return (place_of.unsqueeze(-1) == beside).int().argmax(-1)
@@ -76,9 +76,9 @@ def moved_actions() -> list[list[int]]:
 def canonical_key(level: Level) -> str:
     """Return a text that is equal for two levels if and only if they are the same up to symmetry and translation.
 
-    Rows and columns of wall are cropped from the sides of the map, because everything outside a map is wall. Walls,
-    objects, shutdown and clock count; the name and the study do not. Cells that cannot be reached count, too: an agent
-    that sees the whole map can tell them apart.
+    Outer rows and columns of wall are cropped, because everything outside a map is wall. Walls, objects, shutdown and
+    clock count; the name and the study do not. Unreachable cells count, too, because an agent that sees the whole map
+    can tell them apart.
 
     `drest_torch.envs.levels.keys` computes the same for many levels at once.
     """
@@ -104,7 +104,7 @@ def _rotated(rows: Grid[Cell], index: int) -> Grid[Cell]:
 def _placed(
     objects: Sequence[WorldObject], place: dict[tuple[int, int], tuple[int, int]], index: int
 ) -> tuple[WorldObject, ...]:
-    """Return objects at their new places, each kind in reading order again."""
+    """Return objects at their new places, in reading order within each kind."""
     moved = [thing.moved(*place[thing.row, thing.column], moved_actions()[index]) for thing in objects]
     return tuple(sorted(moved, key=lambda thing: (KINDS.index(type(thing)), thing.row, thing.column)))
 

@@ -1,4 +1,4 @@
-"""The kinds of world objects: what a cell of a map can hold besides walls and the agent.
+"""The kinds of world objects: the possible contents of a cell besides walls and the agent.
 
 To add a kind, write a class in a new module and add it at the end of ``KINDS``. The order of ``KINDS`` determines the
 order of the bits of a state, of the planes of observations, and of random numbers.
@@ -33,11 +33,11 @@ __all__ = [
 KINDS: tuple[type[WorldObject], ...] = (Coin, Button, Door, Lottery)
 KIND_OF = {letter: kind for kind in KINDS for letter in kind.letters}
 FEATURES = {name: words for kind in KINDS for name, words in kind.features.items()}
-"""The features that observations show only if a level set has them, with their description for messages."""
+"""The optional features of level sets, with their descriptions for messages."""
 
 
 def kinds_in(layers: Layers) -> list[type[WorldObject]]:
-    """Return the kinds of objects that have layers among these."""
+    """Return the kinds of objects with layers among these."""
     return [kind for kind in KINDS if kind.layers.keys() <= layers.keys()]
 
 

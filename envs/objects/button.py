@@ -1,4 +1,4 @@
-"""Buttons: ``B4`` delays shutdown by 4 when the agent enters its cell first, ``B4@0.5`` with chance 0.5."""
+"""Buttons: ``B4`` delays shutdown by 4 when the agent first enters its cell, ``B4@0.5`` with chance 0.5."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MAX_TIME = 1023
-"""The limit of trajectory-lengths: the shutdown time and all delays together."""
+"""The largest trajectory-length: the limit of the shutdown time and all delays together."""
 MAX_BUTTONS = 3
 """The limit of buttons in a random level."""
 PER_CENT = 100
-"""Chances in random levels are whole hundredths, so that people can read the levels."""
+"""The denominator of chances in random levels, for readable levels."""
 
 _BUTTON = re.compile(rf"B(-?[0-9]{{1,9}})(?:@(-?{NUMBER}))?")
 
@@ -81,14 +81,14 @@ class Button(WorldObject):
         return frozenset(self.features) if self.chance < 1 else frozenset()
 
     @classmethod
-    def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
+    def sample(cls, draws: Draws, is_here: Tensor, index: Tensor) -> dict[str, Tensor]:
         button = index.clamp(0, MAX_BUTTONS - 1)
         delay = torch.cat((draws.first("delay"), draws.later("delay", MAX_BUTTONS - 1)), -1)
         lowest, highest = (round(bound * PER_CENT) for bound in draws.bounds["chance"])
         chance = lowest + (draws.real("chance", MAX_BUTTONS) * (highest - lowest + 1)).long()
         return {
-            "delay": delay.gather(-1, button) * here,
-            "chance": torch.where(here, chance.gather(-1, button).double() / PER_CENT, 1.0),
+            "delay": delay.gather(-1, button) * is_here,
+            "chance": torch.where(is_here, chance.gather(-1, button).double() / PER_CENT, 1.0),
         }
 
     def patch(self, x: float, y: float) -> Patch:

@@ -1,4 +1,4 @@
-"""Coins: ``C3`` is worth 3 when the agent enters its cell first; a text file can leave the value of ``Cx`` open."""
+"""Coins: ``C3`` is worth 3 when the agent first enters its cell; ``Cx`` in a text file has a free value."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Coin(WorldObject):
         return draws.first("coins")
 
     @classmethod
-    def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
-        return {"coin": (draws.first("coin_values") * here).double()}
+    def sample(cls, draws: Draws, is_here: Tensor, index: Tensor) -> dict[str, Tensor]:
+        return {"coin": (draws.first("coin_values") * is_here).double()}
 
     def patch(self, x: float, y: float) -> Patch:
         from matplotlib.patches import Circle

@@ -1,7 +1,7 @@
-"""One-way doors: ``>``, ``<``, ``^`` and ``v`` are cells that can be left only in the direction of their sign.
+"""One-way doors: ``>``, ``<``, ``^`` and ``v`` are cells with an exit only in the direction of their sign.
 
-A door can be entered from every side, like floor, and it stays. Every other action on its cell is a bump, so a step
-onto a door cannot be taken back. The cell behind a door must be on the map and no wall.
+A door is permanent, and open from every side. Every other action on its cell is a bump, so a step onto a door cannot be
+undone. The cell behind a door must be a free cell of the map.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Door(WorldObject):
         return torch.where(blocked, torch.arange(len(goto)).unsqueeze(-1), goto)
 
     @classmethod
-    def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
-        direction = (draws.real("door_directions", here.shape[-1]) * NUM_ACTIONS).long()
-        return {"door": (1 + direction) * here}
+    def sample(cls, draws: Draws, is_here: Tensor, index: Tensor) -> dict[str, Tensor]:
+        direction = (draws.real("door_directions", is_here.shape[-1]) * NUM_ACTIONS).long()
+        return {"door": (1 + direction) * is_here}
 
     def patch(self, x: float, y: float) -> Patch:
         from matplotlib.patches import Polygon

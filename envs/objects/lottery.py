@@ -1,9 +1,9 @@
-"""Lotteries: a cell with outcomes of chance, coins and delay, one of which happens when the agent enters it first.
+"""Lotteries: cells with random outcomes, each a pair of coins and a delay, on the agent's first entry.
 
-A level names its lotteries above the map, ``lottery a: 2/3 C2 +0 | 1/3 C5 +1``; the cells that hold them are ``La``.
-Coins and delays can be negative; the time left never falls below 0. Chances are rational numbers with the sum 1. A
-button ``B4@0.5`` is the lottery ``1/2 C0 +4 | 1/2 C0 +0``, a button with a price ``1 C-1 +4``, a button that shuts the
-agent down ``1 C0 -99``, and a coin that is there by chance ``1/2 C4 +0 | 1/2 C0 +0``.
+A level defines its lotteries above the map, ``lottery a: 2/3 C2 +0 | 1/3 C5 +1``; their cells are ``La``. Coins and
+delays can be negative; the time left never falls below 0. Chances are rational numbers with the sum 1. A button
+``B4@0.5`` is the lottery ``1/2 C0 +4 | 1/2 C0 +0``, a button with a price ``1 C-1 +4``, a button that shuts the agent
+down ``1 C0 -99``, and a coin with a chance ``1/2 C4 +0 | 1/2 C0 +0``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MAX_OUTCOMES = 8
 MAX_LOTTERIES = 3
 """The limit of lotteries in a random level."""
 MAX_PAIRS = 10_000
-"""The limit of pairs of coins and a delay among which the outcomes of a random level are sampled."""
+"""The limit of possible pairs of coins and a delay in random levels."""
 MAX_DENOMINATOR = 1_000_000
-"""The limit of the denominator of a chance, so that a float identifies it."""
+"""The limit of the denominator of a chance, for an exact conversion from floats."""
 
 _OUTCOME = re.compile(rf"([0-9]{{1,9}}(?:/[0-9]{{1,9}}|\.[0-9]{{1,9}})?)\s+C(-?{NUMBER})\s+([+-][0-9]{{1,9}})")
 _NUMBERS = {"chance": torch.float64, "coins": torch.float64, "delay": torch.int64}
@@ -50,35 +50,35 @@ class LotteryOutcome(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the text of the outcome: ``2/3 C2 +0``."""
+        """The text of the outcome: ``2/3 C2 +0``."""
         return f"{self.chance} C{format_number(self.coins)} {self.delay:+}"
 
     @property
     def label(self) -> str:
-        """Return the outcome in the fewest signs: ``2/3 C2``, ``1/2 +4``, ``1/3 0``."""
+        """The outcome in the fewest signs: ``2/3 C2``, ``1/2 +4``, ``1/3 0``."""
         coins = f"C{format_number(self.coins)}" if self.coins else ""
         delay = f"{self.delay:+}" if self.delay else ""
         return f"{self.chance} {coins}{delay or ('' if coins else '0')}"
 
 
 class SpotOutcomes(NamedTuple):
-    """What can happen on S spots that are entered first, in J outcomes; those that a spot does not have have chance 0.
+    """The outcomes of the first entry of S spots, padded to J outcomes with chance 0.
 
     Coins have one outcome, and buttons one, or two if they work by chance.
     """
 
     number: Tensor
-    """[S] the number of outcomes"""
+    """[S] the number of outcomes."""
     chance: Tensor
     """[S, J]"""
     luck: Tensor
-    """[S, J] the least luck, a number in [0, 1), that gives the outcome; 0 where there is no such outcome."""
+    """[S, J] the smallest luck, a number in [0, 1), for the outcome; 0 for padding."""
     until: Tensor
-    """[J - 1, S] the luck at which the next outcome begins; above 1 where there is none."""
+    """[J - 1, S] the luck at which the next outcome begins; above 1 without a next outcome."""
     coins: Tensor
-    """[J * S] those of the first outcome of each spot, then those of the second, and so on"""
+    """[J * S] the coins of the first outcome of each spot, then of the second, and so on."""
     delay: Tensor
-    """[J * S]"""
+    """[J * S] the delays, in the same order."""
 
 
 def _plane(outcome: int, name: str) -> Plane:
@@ -99,7 +99,7 @@ _PLACES = [(outcome, name) for outcome in range(1, MAX_OUTCOMES + 1) for name in
 
 @dataclass(frozen=True)
 class Lottery(WorldObject):
-    """A cell with one of several outcomes, which are sorted by delay and then by coins."""
+    """A cell with random outcomes, sorted by delay and then by coins."""
 
     outcomes: tuple[LotteryOutcome, ...]
 
@@ -120,12 +120,12 @@ class Lottery(WorldObject):
 
     @classmethod
     def parse(cls, row: int, column: int, cell: str, place: str) -> Self:
-        """Read a lottery from its outcomes, which the map has a name for."""
+        """Read a lottery from the text of its outcomes."""
         parts = [part.strip() for part in cell.split("|")]
         if len(parts) > MAX_OUTCOMES:
             raise LevelError(f"{place}: a lottery with {len(parts)} outcomes; expected at most {MAX_OUTCOMES}")
-        outcomes = sorted((_outcome(part, place) for part in parts), key=lambda each: (each.delay, each.coins))
-        total = sum(each.chance for each in outcomes)
+        outcomes = sorted((_outcome(part, place) for part in parts), key=lambda outcome: (outcome.delay, outcome.coins))
+        total = sum(outcome.chance for outcome in outcomes)
         if total != 1:
             raise LevelError(f"{place}: the chances of the lottery sum to {total}; expected 1")
         return cls(row, column, tuple(outcomes))
@@ -164,8 +164,8 @@ class Lottery(WorldObject):
         return "lotteries"
 
     @classmethod
-    def sample(cls, draws: Draws, here: Tensor, index: Tensor) -> dict[str, Tensor]:
-        """Sample outcomes that differ, and chances in whole hundredths, all equally likely."""
+    def sample(cls, draws: Draws, is_here: Tensor, index: Tensor) -> dict[str, Tensor]:
+        """Sample distinct outcomes, and chances in whole hundredths, all equally likely."""
         (least, most), (first, last) = draws.bounds["lottery_coins"], draws.bounds["lottery_delay"]
         values, pairs = int(most - least) + 1, int(most - least + 1) * int(last - first + 1)
         count = draws.later("lottery_outcomes", MAX_LOTTERIES)
@@ -175,9 +175,9 @@ class Lottery(WorldObject):
         ends[..., -1] = PER_CENT
         chances = ends.diff(dim=-1)
         lottery = index.clamp(0, MAX_LOTTERIES - 1)
-        layers = {"lottery": count.gather(-1, lottery) * here}
+        layers = {"lottery": count.gather(-1, lottery) * is_here}
         for outcome in range(1, MAX_OUTCOMES + 1):
-            exists = here & (outcome <= layers["lottery"])
+            exists = is_here & (outcome <= layers["lottery"])
             numbers = (
                 chances[..., outcome - 1].double() / PER_CENT,
                 (least + pair[..., outcome - 1] % values).double(),
@@ -194,7 +194,7 @@ class Lottery(WorldObject):
 
 
 def _smallest(values: Tensor, count: Tensor) -> Tensor:
-    """Return the sorted places [n, L, MAX_OUTCOMES] of the ``count`` [n, L] smallest of N values; N for no place."""
+    """Return the sorted indices [n, L, MAX_OUTCOMES] of the ``count`` [n, L] smallest of N values, padded with N."""
     size = values.shape[-1]
     is_small = values.argsort(-1).argsort(-1) < count.unsqueeze(-1)
     places = torch.where(is_small, torch.arange(size, device=values.device), size).sort(-1).values
@@ -228,22 +228,22 @@ def lottery_features(outcomes: int) -> frozenset[str]:
     return frozenset(_feature(outcome) for outcome in range(1, outcomes + 1))
 
 
-def shown_outcomes(features: Collection[str]) -> int:
-    """Return how many outcomes of a lottery these features show."""
+def count_shown_outcomes(features: Collection[str]) -> int:
+    """Return the number of outcomes of a lottery that these features include."""
     return sum(_feature(outcome) in features for outcome in range(1, MAX_OUTCOMES + 1))
 
 
 def outcomes_of(layers: Layers, features: Collection[str]) -> SpotOutcomes:
-    """Return the outcomes of a level set with these features from its layers."""
-    lotteries = shown_outcomes(features)
+    """Return the outcomes of a level set from its layers and features."""
+    lotteries = count_shown_outcomes(features)
     count = max(lotteries, 2 if "chance" in features else 1)
     works, is_other = layers["chance"], layers["lottery"] == 0 if lotteries else True
     columns = {"chance": [works * is_other, 1 - works], "coins": [layers["coin"]], "delay": [layers["delay"]]}
-    for name, own in columns.items():
-        own += [torch.zeros_like(own[0])] * (count - len(own))
+    for name, tensors in columns.items():
+        tensors += [torch.zeros_like(tensors[0])] * (count - len(tensors))
         for outcome in range(lotteries):
-            own[outcome] = own[outcome] + layers[_layer(outcome + 1, name)]
-    chance, coins, delay = (torch.stack(own[:count]) for own in columns.values())
+            tensors[outcome] = tensors[outcome] + layers[_layer(outcome + 1, name)]
+    chance, coins, delay = (torch.stack(tensors[:count]) for tensors in columns.values())
     number, end = (chance > 0).sum(0), chance.double().cumsum(0)[:-1]
     later = torch.arange(1, count, device=end.device).unsqueeze(-1) < number
     return SpotOutcomes(

@@ -1,4 +1,4 @@
-"""A queue to be served: one server, three kinds of customers, and in each step the choice whom to serve."""
+"""A queueing task: one server, three queues of customers, and one queue to serve in each step."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from torchrl.envs import EnvBase
 
 @dataclass(frozen=True)
 class Customers:
-    """What the customers of each queue are like.
+    """The parameters of the customers of each queue.
 
-    In a step the server first serves one customer, then each who still waits leaves with a probability, and then one
-    more may come, who is turned away from a full queue.
+    In a step the server first serves one customer, then each waiting customer leaves with a probability, and then one
+    customer may arrive, who is turned away from a full queue.
     """
 
     value: tuple[float, ...] = (5.0, 4.0, 3.0)
-    """What serving one is worth."""
+    """The reward for serving a customer."""
     arrives: tuple[float, ...] = (0.4, 0.4, 0.4)
-    """The probability that one comes in a step."""
+    """The probability of an arrival in a step."""
     leaves: tuple[float, ...] = (0.0, 0.3, 0.9)
-    """The probability that one who waits leaves in a step."""
+    """The probability that a waiting customer leaves in a step."""
     room: int = 4
-    """Customers of a queue, at most."""
+    """The capacity of a queue."""
 
 
 class QueueEnv(EnvBase):
-    """Slots with a server and its queues. It never ends: put a `ShutdownTimer` around it.
+    """Slots with a server and its queues. The environment never ends: wrap it in a `ShutdownTimer`.
 
-    The action is the queue that is served, and the reward the value of the customer who was, 0 if nobody waited there.
-    The observation is the length of each queue, one-hot. All random numbers are from one generator.
+    The action is the queue to serve, and the reward is the value of the served customer, 0 for an empty queue. The
+    observation is the length of each queue, one-hot. All random numbers come from one generator.
     """
 
     batch_locked = True
@@ -60,7 +60,7 @@ class QueueEnv(EnvBase):
     def _set_seed(self, seed: int | None) -> None:
         self._rng.manual_seed(0 if seed is None else seed)
 
-    def _shown(self) -> TensorDict:
+    def _observation(self) -> TensorDict:
         observation = one_hot(self._waiting, self.customers.room + 1).float().flatten(-2)
         flag = torch.zeros(*self.batch_size, 1, dtype=torch.bool)
         return TensorDict(
@@ -68,11 +68,12 @@ class QueueEnv(EnvBase):
         )
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        """Empty the queues."""
-        chosen = None if tensordict is None else tensordict.get("_reset", None)
-        begins = torch.ones_like(self._waiting[..., :1], dtype=torch.bool) if chosen is None else chosen
+        """Reset the queues to length 0."""
+        begins = torch.ones_like(self._waiting[..., :1], dtype=torch.bool)
+        if tensordict is not None:
+            begins = tensordict.get("_reset", begins)
         self._waiting = torch.where(begins.reshape(*self.batch_size, 1), 0, self._waiting)
-        return self._shown()
+        return self._observation()
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         served = one_hot(tensordict["action"], self.queues) * (self._waiting > 0)
@@ -82,9 +83,9 @@ class QueueEnv(EnvBase):
         stay = (waits & (luck[..., 1:] >= self._leaves.unsqueeze(-1))).sum(-1)
         self._waiting = (stay + (luck[..., 0] < self._arrives)).clamp_max(self.customers.room)
         reward = (served * self._value).sum(-1, keepdim=True)
-        return self._shown().set("reward", reward)
+        return self._observation().set("reward", reward)
 
 
 def make(copies: int = 1) -> QueueEnv:
-    """Return so many slots."""
+    """Return an environment with this number of slots."""
     return QueueEnv(copies)

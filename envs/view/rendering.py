@@ -1,8 +1,8 @@
-"""Render levels: as coloured text for terminals, and as pictures in the style of the paper's Figures 2 and 4.
+"""Rendering of levels as coloured text for terminals, and as pictures in the style of the paper's Figures 2 and 4.
 
-A *route* is a list of (row, column), the start first. A policy is an array ``arrows`` [H, W, 4] with the probability of
-each action (up, down, left, right) in each cell, NaN for cells without arrows. Where the state matters, ``taken`` holds
-a bit for each coin and button that is gone, coins first.
+A *route* is a list of (row, column) from the start. A policy is an array ``arrows`` [H, W, 4] with the probability of
+each action (up, down, left, right) in each cell, NaN for cells without arrows. ``taken`` has a bit for each coin and
+button that was taken, coins first.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Route = Sequence[Cell]
 
 ARROWS = "↑↓←→"
 JUMP = "↷"
-"""A move to a cell that is no neighbour, such as that of an object which leads elsewhere."""
+"""The sign for a move to a cell that is not a neighbour."""
 BUMP = "·"
 PICTURE_FORMATS = ("png", "pdf", "svg")
 MARGIN = 0.15
-"""Inches around the board of a picture."""
+"""The margin around the board of a picture, in inches."""
 
 
 class PictureError(UserError):
-    """The error of a picture that cannot be written; the message names the picture and the reason."""
+    """A picture that cannot be written; the message names the picture and the reason."""
 
 
 # ------------------------------------------------------------------------------------------- text
@@ -56,18 +56,18 @@ _STYLES = {
     "#": "38;5;240;48;5;240",
     ".": "38;5;250;48;5;255",
     "A": "1;38;5;160;48;5;255",
-    "way": f"1;{_INK};48;5;224",
+    "path": f"1;{_INK};48;5;224",
     **{letter: kind.style for kind in KINDS for letter in kind.letters},
 }
 
 
 def to_text(level: Level, *, colour: bool = True, route: Route | None = None) -> str:
-    """Return the map with one line per row; arrows on the floor show how the agent leaves each cell of a route.
+    """Return the map with one line per row, and arrows on the floor cells of a route.
 
     Without a route and ``colour`` this is the map of a level's file, with aligned columns.
     """
     rows = [row.split() for row in level.rows()]
-    if route:  # each cell gets the arrow by which the route last leaves it, and the end a ring
+    if route:  # each cell gets the arrow of the route's last exit, and the end of the route a ring
         arrows = {cell: _arrow(cell, next_cell) for cell, next_cell in pairwise(route) if cell != next_cell}
         for (row, column), arrow in (arrows | {route[-1]: "o"}).items():
             if rows[row][column] == ".":
@@ -91,7 +91,7 @@ def _arrow(cell: Cell, next_cell: Cell) -> str:
 
 
 def _coloured(cell: str, width: int) -> str:
-    style = _STYLES.get(cell[0], _STYLES["way"])
+    style = _STYLES.get(cell[0], _STYLES["path"])
     return f"\x1b[{style}m {cell.center(width)} \x1b[0m"
 
 
@@ -112,7 +112,7 @@ class BoardStyle:
 
 LIGHT = BoardStyle("white", "#4d4d4d", "#6e6e6e", "#bdbdbd", "#222222", "#c4c4c4")
 ROUTE, OTHER_ROUTE = "#2c7fb8", "#e66101"
-"""Two colours that colour-blind people can tell apart."""
+"""Two colours for routes, distinguishable by colour-blind people."""
 _LABEL = "#222222"
 _ARROW = "#d7191c"
 _FONT = FontProperties(family="DejaVu Sans", weight="bold")
@@ -120,23 +120,23 @@ _LANE = 0.08
 """The distance of a route to the right of the cells' centres."""
 _RIGHT = _LANE * 1j
 _FAINTEST = 0.01
-"""Actions with a smaller probability get no arrow, because it would be invisible."""
+"""The smallest probability of an action with a visible arrow."""
 
 
 @dataclass(frozen=True)
-class Way:
+class StyledRoute:
     """A route with its colour and opacity in a picture."""
 
     route: Route
     colour: str = ROUTE
     alpha: float = 1.0
     width: float = 2.6
-    """In points."""
+    """The width of the line in points."""
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One view of a level in a picture: the taken objects, and the policy on top."""
+    """One view of a level in a picture: the taken objects and the policy."""
 
     title: str = ""
     taken: int = 0
@@ -149,19 +149,19 @@ def render(
     *,
     taken: int = 0,
     arrows: np.ndarray | None = None,
-    ways: Sequence[Way] = (),
+    routes: Sequence[StyledRoute] = (),
     agent: Cell | None = None,
     time_left: int | None = None,
     style: BoardStyle = LIGHT,
 ) -> None:
     """Render a level into axes in the style of the paper's Figure 2, with one unit per cell.
 
-    With ``arrows``, show the policy as in Figure 4: the opacity of an arrow is its probability. ``ways`` are routes
-    with their own colours. With ``agent`` and ``time_left``, show a moment of a mini-episode.
+    With ``arrows``, show the policy as in Figure 4: the opacity of an arrow is its probability. With ``agent`` and
+    ``time_left``, show a moment of a mini-episode.
     """
     _render_board(level, ax, style)
-    for way in ways:
-        _render_way(way, ax)
+    for styled in routes:
+        _render_route(styled, ax)
     if arrows is not None:
         for row, column, action in np.argwhere(np.nan_to_num(arrows) > _FAINTEST):
             alpha = float(min(arrows[row, column, action], 1.0))
@@ -174,21 +174,21 @@ def render(
         write(ax, "A", column + 0.5, row + 0.5, height=0.3, colour=style.pale if taken else style.text)
     else:
         render_agent(ax, agent, style)
-    # The time left is in small type in the bottom-right corner of the map.
+    # The time left is in the bottom-right corner of the map, in small type.
     text = str(level.shutdown if time_left is None else time_left)
     colour = "white" if level.walls[-1][-1] else style.text
     write(ax, text, level.width - 0.09, level.height - 0.09, height=0.13, colour=colour, corner=True)
 
 
 def render_agent(ax: Axes, cell: Point, style: BoardStyle = LIGHT) -> None:
-    """Render the agent as a counter in a cell (row, column), or between cells."""
+    """Render the agent as a disc in a cell (row, column), or between cells."""
     x, y = cell[1] + 0.5, cell[0] + 0.5
     ax.add_patch(Circle((x, y), 0.3, facecolor=style.text, edgecolor=style.floor, linewidth=1.5, zorder=4.3))
     write(ax, "A", x, y - 0.01, height=0.26, colour=style.floor)
 
 
 def frame(level: Level, *, taken: int, agent: Cell, time_left: int) -> np.ndarray:
-    """Return a moment of a mini-episode as an image [height, width, 3] of whole numbers up to 255."""
+    """Return a moment of a mini-episode as an image [height, width, 3] with integers up to 255."""
     side = cell_side(level)
     canvas = FigureCanvasAgg(Figure(figsize=(side * level.width, side * level.height), dpi=80, facecolor="white"))
     render(level, canvas.figure.add_axes((0, 0, 1, 1)), taken=taken, agent=agent, time_left=time_left)
@@ -241,7 +241,7 @@ def render_object(thing: WorldObject, ax: Axes, x: float, y: float) -> None:
 
 
 def render_arrow(ax: Axes, x: float, y: float, step: Cell, alpha: float) -> None:
-    """Render the arrow of a move (down, right) at the edge of the cell around (x, y), above what is in the cell."""
+    """Render the arrow of a move (down, right) at the edge of the cell around (x, y), above its content."""
     down, right = step
     ax.add_patch(
         FancyArrow(
@@ -261,13 +261,13 @@ def render_arrow(ax: Axes, x: float, y: float, step: Cell, alpha: float) -> None
     )
 
 
-def _render_way(way: Way, ax: Axes) -> None:
-    """Render a line from cell to cell that keeps to the right, so that opposite moves do not overlap."""
-    centres = [complex(column + 0.5, row + 0.5) for row, column in way.route]  # x + iy; y points down
+def _render_route(styled: StyledRoute, ax: Axes) -> None:
+    """Render a route as a line that keeps to the right, so that opposite moves do not overlap."""
+    centres = [complex(column + 0.5, row + 0.5) for row, column in styled.route]  # x + iy; y points down
     moves = [(centre, after) for centre, after in pairwise(centres) if centre != after]
     if not moves:
         return
-    # Directions have length 1 also where a move leads to a cell that is no neighbour.
+    # Directions have length 1, even for moves to distant cells.
     faces = [(after - centre) / abs(after - centre) for centre, after in moves]
     end, face = moves[-1][1], faces[-1]
     points = [moves[0][0] + (0.22 + _RIGHT) * faces[0]]
@@ -279,9 +279,9 @@ def _render_way(way: Way, ax: Axes) -> None:
             points += [centre + _RIGHT * before, centre + _RIGHT * then]
     neck, tip = (end + (along + _RIGHT) * face for along in (-0.49, -0.34))
     line = np.array([*points, neck])
-    shape: dict[str, Any] = {"color": way.colour, "alpha": way.alpha, "zorder": 2}
-    ax.plot(line.real, line.imag, linewidth=way.width, solid_joinstyle="round", solid_capstyle="butt", **shape)
-    half = (0.035 * way.width + 0.01) * 1j * face
+    shape: dict[str, Any] = {"color": styled.colour, "alpha": styled.alpha, "zorder": 2}
+    ax.plot(line.real, line.imag, linewidth=styled.width, solid_joinstyle="round", solid_capstyle="butt", **shape)
+    half = (0.035 * styled.width + 0.01) * 1j * face
     corners = np.array([tip, neck + half, neck - half])
     ax.add_patch(Polygon(np.column_stack((corners.real, corners.imag)), linewidth=0, **shape))
 
@@ -297,7 +297,7 @@ def write(
     colour: str = LIGHT.text,
     corner: bool = False,
 ) -> None:
-    """Write text as an outline in units of cells, so that it fits its cell at any size of the picture.
+    """Write text as an outline in units of cells, so that it scales with the picture.
 
     The text is centred on (x, y), or has its bottom-right ``corner`` there.
     """

@@ -1,4 +1,4 @@
-"""Show a level: its description, its map in colour, its lengths and optima, and an optimal route for each length.
+"""The command ``drest show``: a level's description, map, lengths and optima, and an optimal route for each length.
 
 drest show example                          # one of the paper's worlds
 drest show lopsided --x 3 --gamma 1
@@ -21,21 +21,21 @@ from drest_torch.envs.exact.solver import optimal_route, solve
 from drest_torch.envs.levels import CLOCKS, WORLDS, Level, LevelError, find_levels
 from drest_torch.envs.objects import KINDS, WorldObject
 from drest_torch.envs.view.rendering import Route, arrows_text, save_picture, to_text
-from drest_torch.errors import UserError, shown
+from drest_torch.errors import UserError, printable
 from drest_torch.files import flush_output, no_output, open_streams
 from drest_torch.outputs import check_outputs
 
 GAMMA = 0.95
-"""The paper's discount for the running example (its other eight worlds have 0.9, `lopsided` 1)."""
+"""The paper's discount for the running example; it uses 0.9 for the other eight worlds, and 1 for `lopsided`."""
 TEXT_WIDTH = 100
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence."""
+    """A parser with errors of one sentence."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with one sentence, without the usage."""
-        self.exit(2, f"{self.prog}: {shown(' '.join(message.split()))}\n")
+        self.exit(2, f"{self.prog}: {printable(' '.join(message.split()))}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
-    except OSError as error:  # files have errors of ours
+    except OSError as error:  # files raise UserError instead
         return no_output(error)
     except KeyboardInterrupt:
         return 130
@@ -84,7 +84,7 @@ def _run(args: argparse.Namespace) -> None:
     show_level(level, args.gamma)
     if args.picture:
         save_picture(level, args.picture)
-        print(shown(f"\npicture: {args.picture}"))
+        print(printable(f"\npicture: {args.picture}"))
 
 
 def _pick(levels: Sequence[Level], name: str | None, where: str) -> Level:
@@ -106,7 +106,7 @@ def show_level(level: Level, gamma: float) -> None:
     mdp = compile_levels([level])
     optima, plain = solve(mdp, gamma), solve(mdp)
     routes = {length: optimal_route(mdp, 0, length, gamma) for length in optima.lengths[0].tolist()}
-    print(shown(f"{level.study['title']} ({level.name})" if "title" in level.study else level.name))
+    print(printable(f"{level.study['title']} ({level.name})" if "title" in level.study else level.name))
     for key in ("rewarded", "wanted", "caveat"):
         if key in level.study:
             print(textwrap.fill(level.study[key], TEXT_WIDTH, initial_indent=f"  {key:10}", subsequent_indent=" " * 12))
@@ -131,12 +131,12 @@ def _number(level: Level, kind: type[WorldObject]) -> int:
     return sum(type(thing) is kind for thing in (*level.objects, *level.fixtures))
 
 
-def _count(number: int, what: str, several: str | None = None) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {several or what + 's'}"
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
 
 
 def _visits(level: Level, route: Route) -> str:
-    """Return the objects that a route enters, each with its tick."""
+    """Return the objects on a route, each with the tick of its first entry."""
     cells = [row.split() for row in level.rows()]
     places = {(thing.row, thing.column) for thing in (*level.objects, *level.fixtures)}
     visits = []

@@ -28,7 +28,7 @@ BEST = [[2.0, 5.0], [4.0, 0.0]]
 """As training knows it; of the second level's longer length it has seen no return."""
 
 
-SEEN = SimpleNamespace(given=None)
+SEEN = SimpleNamespace(fixed=None)
 """m(l) is the largest return that was seen."""
 
 
@@ -83,7 +83,7 @@ def test_a_level_of_its_own_has_the_plain_name():
 @pytest.mark.parametrize("given", [None, [2.0, 5.0]])
 def test_returns_above_m_count_as_m_unless_m_is_given(given):
     """m of the only level is far too small, 1."""
-    found = evaluator([[1.0, 1.0]], SimpleNamespace(given=given)).evaluate("agent")
+    found = evaluator([[1.0, 1.0]], SimpleNamespace(fixed=given)).evaluate("agent")
     most = 1.0 if given is None else 6.0
     shares = torch.tensor([min(coins, most) for _, _, coins, _, _ in PLAYED]).double()
     assert found.usefulness.item() == pytest.approx(shares.mean().item())

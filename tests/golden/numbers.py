@@ -17,7 +17,7 @@ from drest_torch.agents.checkpoints import algorithm_tensors
 from drest_torch.algos.base import Algorithm
 from drest_torch.config.compose import compose
 from drest_torch.evaluate import levels_to_evaluate
-from drest_torch.files import disown
+from drest_torch.files import unlock_folder
 from drest_torch.training.run import start
 
 Stages = list[dict[str, float]]
@@ -48,7 +48,7 @@ def beginning(folder: Path, overrides: list[str]) -> Stages:
         stages.append(run.task.watch(run.algorithm.policy))
     finally:
         run.task.close()
-        disown(folder)
+        unlock_folder(folder)
     with_muon = {"optim/uses_muon": float("muon" in run.algorithm.optimizers)}
     return [_rounded(stage) for stage in [with_muon, *stages]]
 

@@ -68,7 +68,7 @@ def replayed(batch, setup):
         episodes = []
         first = 0
         for last in ended[slot].nonzero().flatten().tolist():
-            spot, taken, time_left = mdp.states.of(batch["state"][slot, first])
+            spot, taken, time_left = mdp.states.decode(batch["state"][slot, first])
             level = int(mdp.level_of(spot))
             assert spot == mdp.start[level]
             assert taken == 0

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from drest_torch.agents.checkpoints import algorithm_tensors
 from drest_torch.config.compose import compose
-from drest_torch.files import disown
+from drest_torch.files import unlock_folder
 from drest_torch.training.run import start
 from tests.helpers.runs import QUIET
 
@@ -53,6 +53,6 @@ def trained(folder, *words, updates=2):
         tensors = algorithm_tensors(run.algorithm)
     finally:
         run.task.close()
-        disown(folder)
+        unlock_folder(folder)
     results = {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
     return results | {"metrics": json.dumps(metrics).encode()}

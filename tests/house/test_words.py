@@ -13,7 +13,6 @@ LIMITS: dict[str, int] = {
     "docs/howto": 1,
     "docs/tutorials": 1,
     # drest_torch
-    "drest_torch": 27,
     "drest_torch/choices": 150,
     "drest_torch/commands": 15,
     "drest_torch/comparison": 9,
@@ -35,16 +34,7 @@ LIMITS: dict[str, int] = {
     "drest_torch/studies/ratio": 14,
     "drest_torch/studies/robustness": 6,
     "drest_torch/studies/theorem": 8,
-    "drest_torch/transforms": 38,
     # envs
-    "envs/dynamics": 10,
-    "envs/exact": 24,
-    "envs/generation": 6,
-    "envs/interfaces": 20,
-    "envs/levels": 9,
-    "envs/objects": 9,
-    "envs/tasks": 4,
-    "envs/view": 1,
     # tests
     "tests/algos": 52,
     "tests/algos/networks": 54,

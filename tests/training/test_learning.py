@@ -249,7 +249,7 @@ def test_an_environment_has_the_transforms_of_its_configuration(tmp_path):
     timer, best, meta, bits = (parts[name] for name in ("ShutdownTimer", "BestReturn", "MetaEpisodes", "PrivateBits"))
     assert (timer.lengths, timer.window, timer.cost) == ([4, 7, 9], 2, 0.25)
     assert (timer.control, timer.idle, timer.ended, timer.skip) == ("action", 1, "absorb", True)
-    assert (best.gamma, best.floor, best.given, tuple(best.best.shape)) == (0.9, -1, None, (1, 3))
+    assert (best.gamma, best.floor, best.fixed, tuple(best.best.shape)) == (0.9, -1, None, (1, 3))
     assert (meta.episodes, meta.together, meta.group) == (4, True, 4)
     assert bits.count == 2
     assert made.drest.reward == reward_of(cfg)

@@ -18,12 +18,12 @@ from drest_torch.config.compose import compose
 from drest_torch.envs.levels import read_levels
 from drest_torch.errors import CheckpointError, ConfigError, FileError, UserError
 from drest_torch.evaluation.memory_guard import COPIES, MemoryGuard
-from drest_torch.files import MOST_BYTES, disown, own, read_whole, remove_partial, write_text
+from drest_torch.files import MOST_BYTES, lock_folder, read_whole, remove_partial, unlock_folder, write_text
 from drest_torch.training.run import resume, start
 from tests.helpers.commands import python
 from tests.helpers.runs import QUIET, small
 
-OWNER = "import sys, pathlib, drest_torch.files as f; f.own(pathlib.Path(sys.argv[1]), OSError); print('owned')"
+OWNER = "import sys, pathlib, drest_torch.files as f; f.lock_folder(pathlib.Path(sys.argv[1]), OSError); print('owned')"
 
 
 def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
@@ -31,13 +31,13 @@ def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
     other = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout.readline() == "owned\n"
     with pytest.raises(ConfigError, match="somebody else"):
-        own(tmp_path, lambda: ConfigError("somebody else"))
+        lock_folder(tmp_path, lambda: ConfigError("somebody else"))
     other.kill()  # it has no chance to tidy up
     other.communicate()
     for _ in range(2):  # once more in the same process
-        own(tmp_path, lambda: ConfigError("somebody else"))
+        lock_folder(tmp_path, lambda: ConfigError("somebody else"))
     assert "OSError" in python("-c", OWNER, tmp_path, status=1)
-    disown(tmp_path)
+    unlock_folder(tmp_path)
     assert python("-c", OWNER, tmp_path) == "owned\n"
 
 

@@ -17,7 +17,7 @@ from drest_torch.comparison.records import read_run
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import LevelError, format_level, read_levels, world
-from drest_torch.errors import CheckpointError, shown
+from drest_torch.errors import CheckpointError, printable
 from drest_torch.language import config as language
 from drest_torch.training.folder import command_line, resume_command
 from drest_torch.training.run import resume, start
@@ -55,7 +55,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_control_characters_are_shown_and_not_obeyed(tmp_path):
-    assert shown("a\x1b[31mb\u202ec λ ü\nd") == "a\\x1b[31mb\\u202ec λ ü\nd"
+    assert printable("a\x1b[31mb\u202ec λ ü\nd") == "a\\x1b[31mb\\u202ec λ ü\nd"
     (tmp_path / "level.txt").write_text("title: \x1b]0;mine\x07x\n" + format_level(world("example")))
     with pytest.raises(LevelError, match="title"):
         read_levels(tmp_path / "level.txt")
@@ -120,7 +120,7 @@ NAMES_CODE = [
 @pytest.mark.parametrize("values", NAMES_CODE, ids=str)
 def test_code_that_a_stored_configuration_names_is_not_run(values, run, elsewhere, monkeypatch):
     monkeypatch.setattr(sys, "path", ["", str(elsewhere), *sys.path])
-    assert NETWORKS.is_known("handy")  # a plugin in the working directory
+    assert NETWORKS.is_registered("handy")  # a plugin in the working directory
     rewrite(run, values)
     for read in (resume, load_config):
         with pytest.raises(CheckpointError, match=r"names [\w.]+, a module outside drest_torch.*imports="):

@@ -22,7 +22,7 @@ reward = partial(DReSTReward, num_lengths_key=None, divide_by_best=False)
 pays = partial(DReSTReward, num_lengths=2, num_lengths_key=None)
 best = partial(BestReturn, 2)
 discounted = partial(BestReturn, 2, gamma=0.5)
-averaged = partial(DReSTReward.of, Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
+averaged = partial(DReSTReward.from_reward, Reward(counting="averaged"), num_lengths=2, num_lengths_key=None, group=2)
 bits = partial(PrivateBits, 1)
 copied = partial(RenameTransform, ["observation"], create_copy=True)
 best_of_levels = partial(BestReturn, 2, levels=2)
@@ -43,8 +43,8 @@ ARGUMENTS = [
     (MetaEpisodes, {"episodes": 2, "levels": []}, "no levels"),
     (MetaEpisodes, {"episodes": 2, "group": 3}, "2 slots cannot be grouped by 3"),
     (MetaEpisodes, {"episodes": 2, "levels": [1]}, "Counting takes no seed of a level from 'level_seed'"),
-    (BestReturn, {"given": [1.0]}, "expected 2 finite numbers above 0"),
-    *((BestReturn, {"given": [1.0, value]}, "above 0") for value in (0.0, math.nan, math.inf)),
+    (BestReturn, {"fixed": [1.0]}, "expected 2 finite numbers above 0"),
+    *((BestReturn, {"fixed": [1.0, value]}, "above 0") for value in (0.0, math.nan, math.inf)),
     (BestReturn, {"gamma": math.nan}, "gamma=nan"),
     (BestReturn, {"floor": math.nan}, "a finite floor"),
     (BestReturn, {}, "'mini_len', the index of the length, and Counting does not declare it"),

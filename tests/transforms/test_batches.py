@@ -75,7 +75,7 @@ REWARDS = {
 @pytest.mark.parametrize("name", REWARDS)
 def test_a_batch_is_paid_in_order_of_play(name, tick_key):
     reward = REWARDS[name]
-    drest = DReSTReward.of(reward, num_lengths=3, group=GROUP, tick_key=tick_key)
+    drest = DReSTReward.from_reward(reward, num_lengths=3, group=GROUP, tick_key=tick_key)
     batch = batch_of(4)
     raw = batch["next", "reward"].clone()
     paid = LogDiscounts(drest)(drest(batch))
@@ -104,7 +104,7 @@ def test_a_batch_is_paid_in_order_of_play(name, tick_key):
 
 def test_a_batch_is_paid_by_the_others_of_its_round():
     reward = Reward(0.5, 0.7, GROUP, "averaged")
-    drest = DReSTReward.of(reward, num_lengths=3, group=GROUP, tick_key=None)
+    drest = DReSTReward.from_reward(reward, num_lengths=3, group=GROUP, tick_key=None)
     paid = drest(batch_of(5))["next", "reward"].squeeze(-1)
     expected = torch.zeros(SLOTS, TIME)
     discounts = reward.group_discounts(3, GROUP)
@@ -119,7 +119,7 @@ def test_a_batch_is_paid_by_the_others_of_its_round():
 @pytest.mark.parametrize("scaled", [True, False])
 def test_rewards_in_advance_have_the_sum_that_is_paid(scaled):
     """Each is paid at once, over the mean of m, and the end settles the rest; what has no end is paid so, too."""
-    drest = DReSTReward.of(Reward(0.6, 0.7, GROUP), num_lengths=3, group=GROUP, tick_key=None)
+    drest = DReSTReward.from_reward(Reward(0.6, 0.7, GROUP), num_lengths=3, group=GROUP, tick_key=None)
     batch = drest(batch_of(6))
     paid, raw = batch["next", "reward"].clone().squeeze(-1), batch["next", "reward_raw"].clone().squeeze(-1)
     told = Advance(drest, lambda: 2.5, scaled=scaled)(batch)["next", "reward"].squeeze(-1)
@@ -146,7 +146,7 @@ class Told(Objective):
 @pytest.mark.parametrize("divides", [True, False])
 def test_an_objective_is_shown_the_mini_episodes_of_each_round(divides):
     reward = Reward(0.5, 0.7, GROUP, "averaged", divide_by_best=divides)
-    paying = ObjectiveReward.of(reward, num_lengths=3, group=GROUP, tick_key=None)
+    paying = ObjectiveReward.from_reward(reward, num_lengths=3, group=GROUP, tick_key=None)
     paying.objective = Told(None)
     batch = batch_of(5)
     log_prob = -torch.rand((SLOTS, TIME), generator=torch.Generator().manual_seed(2))

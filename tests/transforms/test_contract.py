@@ -18,8 +18,8 @@ from tests.helpers.counting import ACTIONS, Counting
 from tests.helpers.rollouts import played
 
 NINE = [world(name) for name in PAPER_WORLDS]
-PAID = DReSTReward.of(Reward(0.5), num_lengths=3, num_lengths_key=None)
-COUNTED = DReSTReward.of(
+PAID = DReSTReward.from_reward(Reward(0.5), num_lengths=3, num_lengths_key=None)
+COUNTED = DReSTReward.from_reward(
     Reward(0.5, episodes_per_meta=3, count="tests.helpers.rules:waning"), num_lengths=3, num_lengths_key=None
 )
 ENDS = [2, 5]
@@ -45,8 +45,8 @@ ALONE = {
     "predicate": (Counting, lambda: [timer(control=lambda td: td["observation"][..., :1] > 1)]),
     "skip": (Counting, lambda: [timer(skip=True)]),
     "mini-episodes": (Counting, lambda: [timer(), MetaEpisodes(3)]),
-    "reward": (Counting, lambda: [timer(), BestReturn(3, given=[4, 9, 30]), MetaEpisodes(3), PAID.clone()]),
-    "counted": (Counting, lambda: [timer(), BestReturn(3, given=[4, 9, 30]), MetaEpisodes(3), COUNTED.clone()]),
+    "reward": (Counting, lambda: [timer(), BestReturn(3, fixed=[4, 9, 30]), MetaEpisodes(3), PAID.clone()]),
+    "counted": (Counting, lambda: [timer(), BestReturn(3, fixed=[4, 9, 30]), MetaEpisodes(3), COUNTED.clone()]),
 }
 """Transforms of which each slot is as if it were alone."""
 TOGETHER = {

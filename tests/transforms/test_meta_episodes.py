@@ -135,7 +135,7 @@ def announced(best, *_):
     made=st.sampled_from([of_a_timer, announced]),
     levels=st.sampled_from([1, 2]),
     pay=st.sampled_from([1.0, -1.0]),
-    told=st.sampled_from([{}, {"given": [2.5, 40.0]}]),
+    told=st.sampled_from([{}, {"fixed": [2.5, 40.0]}]),
     gamma=st.sampled_from([1.0, 0.5]),
     together=st.sampled_from([True, False]),
     seed=st.integers(0, 99),
@@ -158,7 +158,7 @@ def test_m_is_of_returns_that_were_seen_or_what_is_given(made, levels, pay, told
     returns = {place: [] for place in itertools.product(range(levels), range(2))}
 
     def m(level, length):
-        return told["given"][length] if told else max(returns[level, length], default=0.0)
+        return told["fixed"][length] if told else max(returns[level, length], default=0.0)
 
     coins, tick = [0.0, 0.0], [0, 0]
     for time in range(40):

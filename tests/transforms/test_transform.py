@@ -145,13 +145,13 @@ def test_a_meta_episode_of_one_mini_episode_is_warned_of_once():
 
 
 def test_with_a_rule_of_counting_e_is_that_of_the_environment():
-    drest = DReSTReward.of(Reward(episodes_per_meta=2, count="tests.helpers.rules:waning"), num_lengths=2)
+    drest = DReSTReward.from_reward(Reward(episodes_per_meta=2, count="tests.helpers.rules:waning"), num_lengths=2)
     with pytest.raises(ConfigError, match=r"reward\.count=.* more than 2 mini-episodes; give"):
         play(TransformedEnv(Coins(), drest), [0, 0, 0])
 
 
 def test_a_rule_of_small_counts_does_not_look_like_single_mini_episodes(recwarn):
-    drest = DReSTReward.of(Reward(episodes_per_meta=3, count="tests.helpers.rules:hundredths"), num_lengths=2)
+    drest = DReSTReward.from_reward(Reward(episodes_per_meta=3, count="tests.helpers.rules:hundredths"), num_lengths=2)
     play(TransformedEnv(Coins(), drest), PLAN)
     assert not [each for each in recwarn if "DReSTReward" in str(each.message)]
 
@@ -180,7 +180,7 @@ def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
     levels += map(world, PAPER_WORLDS)
     counts = torch.ones(9) if reward.count is None else rules.waning(torch.arange(1.0, 10.0))
     env = GridworldEnv(levels, slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
-    paying = TransformedEnv(env, DReSTReward.of(reward, num_lengths=3, tick_key=tick_key))
+    paying = TransformedEnv(env, DReSTReward.from_reward(reward, num_lengths=3, tick_key=tick_key))
     said, found = rollout(paying, 150)["next"], set()
     names = (*KEYS.values(), "reward", "reward_raw", "done")
     for slot in range(slots):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from drest_torch.algos.objectives import base, kl
-from drest_torch.counting import alike_in_group
+from drest_torch.counting import same_length_in_group
 from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.dynamics.observations import make_observation
 from drest_torch.envs.exact.propagator import Reachable
@@ -96,7 +96,7 @@ def test_references_are_neutral_and_the_best_one_stays_so():
 def groups(p, size, count, seed=0):
     """Mini-episodes of a level with two lengths, of which the longer has probability p, side by side in groups."""
     longer = (torch.rand(count * size, generator=torch.Generator().manual_seed(seed)) < p).long()
-    alike = alike_in_group(longer.reshape(-1, size), 2).flatten() - 1
+    alike = same_length_in_group(longer.reshape(-1, size), 2).flatten() - 1
     ones = torch.ones(len(longer))
     return base.EpisodeBatch(ones, ones, longer, alike, size - 1, 2 * ones.long(), 0 * ones, ones)
 

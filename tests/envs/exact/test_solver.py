@@ -89,7 +89,7 @@ def test_the_first_levels_are_the_beginning_of_the_whole():
     first = whole.first(3)
     mdp = first.mdp
     assert (mdp.height, mdp.width, mdp.features) == (whole.mdp.height, whole.mdp.width, whole.mdp.features)
-    for name in ("goto", "found", "wall"):
+    for name in ("goto", "object_bit", "wall"):
         assert torch.equal(getattr(mdp, name), getattr(whole.mdp, name)[: len(getattr(mdp, name))])
     assert mdp.layers.keys() == whole.mdp.layers.keys()
     optima, of_all = (levels.optima(0.9, committed=True) for levels in (first, whole))

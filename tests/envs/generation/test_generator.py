@@ -25,7 +25,7 @@ SMALL = GeneratorConfig(height=3, width=3, walls=(0, 3), coins=(1, 2), shutdown=
 
 
 def drafted(config, count, seed=0):
-    return drafting.draw(config, seed, torch.arange(count))
+    return drafting.sample_drafts(config, seed, torch.arange(count))
 
 
 def is_uniform(values, low, high, weights=None):
@@ -110,7 +110,7 @@ def test_a_stream_is_the_same_from_any_draft_in_any_batches_and_names_tell_the_d
     assert found == [level for level in every if draft_number(level) >= first][:count]
     assert generate(VARIED, min(count, 20), seed=5) == every[: min(count, 20)]
     if found:
-        drafts = drafting.draw(VARIED, 5, torch.tensor([draft_number(found[-1])]))
+        drafts = drafting.sample_drafts(VARIED, 5, torch.tensor([draft_number(found[-1])]))
         assert drafting.to_levels(drafts, VARIED, 5) == found[-1:]
 
 
@@ -251,8 +251,10 @@ def passes(level):
 def test_a_filter_lets_through_just_what_it_should():
     drafts = drafted(LOOSE, 2048)
     drafts = drafts.where(~drafting.walled_in(drafts, drafting.compiled(drafts, LOOSE)))
-    drafts = drafts.where(generator.passed(drafts, LOOSE))
-    passed = {name: generator.passed(drafts, replace(LOOSE, **{name: FILTERS[name]})).tolist() for name in FILTERS}
+    drafts = drafts.where(generator.passes_filters(drafts, LOOSE))
+    passed = {
+        name: generator.passes_filters(drafts, replace(LOOSE, **{name: FILTERS[name]})).tolist() for name in FILTERS
+    }
     assert all(50 < sum(each) < len(each) - 50 for each in passed.values())
     # Every thirtieth of thousands, as the search of the tests is slow.
     for number, level in list(enumerate(drafting.to_levels(drafts, LOOSE, 0)))[::30]:
@@ -332,6 +334,6 @@ def test_a_gpu_makes_and_solves_the_same_levels():
 
 def test_without_a_button_no_time_is_spare():
     config = GeneratorConfig(buttons=0, lengths=1)
-    drafts = drafting.draw(config, 0, torch.arange(64))
-    assert generator.passed(drafts, config).any()
-    assert not generator.passed(drafts, replace(config, spare=(0, 7))).any()
+    drafts = drafting.sample_drafts(config, 0, torch.arange(64))
+    assert generator.passes_filters(drafts, config).any()
+    assert not generator.passes_filters(drafts, replace(config, spare=(0, 7))).any()

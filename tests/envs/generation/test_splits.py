@@ -43,7 +43,7 @@ def test_held_out_levels_do_not_change_with_the_number_of_training_levels():
 
 
 def test_more_levels_than_there_are_is_an_error_that_says_how_many_there_are(monkeypatch):
-    monkeypatch.setattr(splits, "MAX_KNOWN", 500)
+    monkeypatch.setattr(splits, "MAX_REPEATED", 500)
     monkeypatch.setattr(generator, "DRAFTS_AT_ONCE", 64)
     strip = replace(TINY, height=1, width=4, walls=(0, 1), coin_values=(1, 1), shutdown=(4, 4))
     there_are = len(keys(generate(strip, 500, seed=0)))

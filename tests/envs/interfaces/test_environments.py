@@ -130,8 +130,8 @@ def collected(environment, seed=0):
 def test_an_advance_is_settled_at_the_end(scaled):
     """The return of each mini-episode stays what it was, or is scaled as a whole."""
     reward = Reward(0.8, counting="sequential", episodes_per_meta=5)
-    drest = DReSTReward.of(reward, num_lengths=2, num_lengths_key=None)
-    timer, best = ShutdownTimer(3, [2]), BestReturn(2, given=[6.0, 15.0])
+    drest = DReSTReward.from_reward(reward, num_lengths=2, num_lengths_key=None)
+    timer, best = ShutdownTimer(3, [2]), BestReturn(2, fixed=[6.0, 15.0])
     batch = collected(timed_environment(Counting((6,)), timer, best, 5, drest))
     advanced = Advance(drest, lambda: 2.5, scaled=scaled)(batch.clone())
     paid, raw, rewards = batch["next", "reward"], batch["next", "reward_raw"], advanced["next", "reward"]

@@ -62,7 +62,7 @@ def test_rewards_equal_those_of_the_transform_and_plain_coins_are_paid_when_they
     reward = Reward(0.7, 0.9, 8, count=count)
     episodes, slots = reward.episodes_per_meta, len(NINE)
     worlds = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=reward.gamma)
-    paying = TransformedEnv(worlds, DReSTReward.of(reward, num_lengths=2))
+    paying = TransformedEnv(worlds, DReSTReward.from_reward(reward, num_lengths=2))
     td = paying.reset(level=torch.arange(slots))
     ours, plain = ([GridworldGymEnv(NINE, reward=reward, plain_coins=each) for _ in NINE] for each in (False, True))
     seen = [env.reset(seed=0, options={"level": level})[0] for level, env in enumerate(ours)]

@@ -149,7 +149,7 @@ def test_lazy_levels_are_compiled_like_a_list(config, monkeypatch):
     assert largest_map(levels) == largest_map(as_list)
     for size in ((1, 1), (8, 7)):
         lazy, eager = compile_levels(levels, at_least=size), compile_levels(as_list, at_least=size)
-        for name in ("goto", "found", "layers", "outcomes", "wall", "start", "shutdown", "free_bumps", "features"):
+        for name in ("goto", "object_bit", "layers", "outcomes", "wall", "start", "shutdown", "free_bumps", "features"):
             assert same(getattr(lazy, name), getattr(eager, name)), name
         assert (lazy.height, lazy.width) == (eager.height, eager.width)
         assert lazy.levels == as_list

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrow
 
 from drest_torch.envs.levels import parse_level, world
-from drest_torch.envs.view.rendering import Way, arrows_text, render, to_text
+from drest_torch.envs.view.rendering import StyledRoute, arrows_text, render, to_text
 
 SHORT = [(4, 2), (4, 1), (4, 0), (3, 0), (2, 0)]  # in `example`: to C2
 LONG = [(4, 2), (3, 2), (3, 3), (3, 4), (4, 4), (3, 4), (2, 4), (1, 4), (0, 4)]  # to B4, then C3
@@ -47,7 +47,7 @@ def test_opacity_of_an_arrow_is_the_probability():
 
 @pytest.mark.parametrize("route", [SHORT, LONG, [*SHORT, *SHORT[::-1]], [(4, 2), (4, 2), (4, 1)]])
 def test_a_route_is_drawn_through_its_cells_alone(route):
-    (line,) = axes_of(world("example"), ways=[Way(route)]).lines
+    (line,) = axes_of(world("example"), routes=[StyledRoute(route)]).lines
     points = line.get_xydata()
     steps = np.linspace(0, 1, 50)[:, None]
     dense = np.concatenate([here + steps * (there - here) for here, there in pairwise(points)])
@@ -55,6 +55,6 @@ def test_a_route_is_drawn_through_its_cells_alone(route):
 
 
 def test_a_way_back_lies_beside_the_way_there():
-    (line,) = axes_of(parse_level("shutdown: 9\nA . C1"), ways=[Way([(0, 0), (0, 1), (0, 0)])]).lines
+    (line,) = axes_of(parse_level("shutdown: 9\nA . C1"), routes=[StyledRoute([(0, 0), (0, 1), (0, 0)])]).lines
     there, back = line.get_xydata()[0], line.get_xydata()[-1]
     assert there[1] > 0.5 > back[1]
