@@ -11,7 +11,7 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from drest_torch import _WHERE as WHERE
+from drest_torch import _MODULES as WHERE
 from tests.helpers.commands import python
 from tests.helpers.documents import ROOT
 
