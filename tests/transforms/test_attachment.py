@@ -1,7 +1,9 @@
-"""What transforms cannot be given, or put around, is refused in a sentence: a table."""
+"""Tables of invalid arguments, environments and orders of transforms, each of which is refused in one sentence."""
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import gymnasium
 import pytest
@@ -26,91 +28,171 @@ averaged = partial(DReSTReward.from_reward, Reward(counting="averaged"), num_len
 bits = partial(PrivateBits, 1)
 copied = partial(RenameTransform, ["observation"], create_copy=True)
 best_of_levels = partial(BestReturn, 2, levels=2)
-levelled = partial(Counting, (8,), levels=True)
-PREDICATES = [lambda _, asked=asked: asked for asked in (None, torch.tensor(True), torch.ones(2, 3), torch.ones(2))]
-"""Functions that do not return a boolean for each of two slots."""
+with_levels = partial(Counting, (8,), levels=True)
 
 
-def vector():
+def two_slots():
+    """Return an environment with two slots."""
+    return Counting((2,))
+
+
+def self_resetting():
     """Return copies of CartPole that reset themselves."""
     make = [partial(gymnasium.make, "CartPole-v1")] * 2
     return GymWrapper(gymnasium.vector.SyncVectorEnv(make, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP))
 
 
+class Refusal(NamedTuple):
+    """Transforms around an environment, and the message of their refusal."""
+
+    name: str
+    message: str
+    transforms: Sequence[Callable[[], Any]]
+    env: Callable[[], Any] = Counting
+
+
+def argument(kind, name, message, **arguments):
+    """Return the refusal of arguments of one transform, besides those that it requires."""
+    required = {BestReturn: {"num_lengths": 2}, ShutdownTimer: {"base": 3, "delays": [2]}}.get(kind, {})
+    return Refusal(f"{kind.__name__}: {name}", message, [partial(kind, **required | arguments)], two_slots)
+
+
+def predicate(name, result):
+    """Return the refusal of a predicate that does not return a boolean for each of two slots."""
+    message = "asks ShutdownTimer .* returned .*expected booleans, torch.bool"
+    return argument(ShutdownTimer, f"predicate of {name}", message, control=lambda _: result)
+
+
 ARGUMENTS = [
-    (DReSTReward, {"lam": 1.1}, "lam[= ]1.1"),
-    (MetaEpisodes, {"episodes": 2.5}, "episodes=2.5; expected a whole number"),
-    (MetaEpisodes, {"episodes": 2, "levels": []}, "no levels"),
-    (MetaEpisodes, {"episodes": 2, "group": 3}, "2 slots cannot be grouped by 3"),
-    (MetaEpisodes, {"episodes": 2, "levels": [1]}, "Counting takes no seed of a level from 'level_seed'"),
-    (BestReturn, {"fixed": [1.0]}, "expected 2 finite numbers above 0"),
-    *((BestReturn, {"fixed": [1.0, value]}, "above 0") for value in (0.0, math.nan, math.inf)),
-    (BestReturn, {"gamma": math.nan}, "gamma=nan"),
-    (BestReturn, {"floor": math.nan}, "a finite floor"),
-    (BestReturn, {}, "'mini_len', the index of the length, and Counting does not declare it"),
-    (ShutdownTimer, {"base": 0}, "base=0"),
-    (ShutdownTimer, {"base": 10**12}, "base=1000000000000 .* 50000 steps or fewer"),
-    (ShutdownTimer, {"delays": [3, 0]}, r"delays\[1\]=0"),
-    *((ShutdownTimer, {"cost": value}, f"cost={value}") for value in (-1.0, math.nan)),
-    (ShutdownTimer, {"window": 0}, "window=0"),
-    (ShutdownTimer, {"ended": "stop"}, "ended=stop"),
-    (ShutdownTimer, {"idle": 3}, "idle=3, and Counting has the actions 0 to 2"),
-    *((ShutdownTimer, {"idle": value}, f"idle={value}") for value in (-1, "rest")),
-    (ShutdownTimer, {"control": "dimension"}, "Counting has the action space Categorical.*control=action"),
-    *(
-        (ShutdownTimer, {"control": asks}, "asks ShutdownTimer .* returned .*expected booleans, torch.bool")
-        for asks in PREDICATES
+    argument(DReSTReward, "lam above 1", "lam[= ]1.1", lam=1.1),
+    argument(MetaEpisodes, "half an episode", "episodes=2.5; expected a whole number", episodes=2.5),
+    argument(MetaEpisodes, "no levels", "no levels", episodes=2, levels=[]),
+    argument(MetaEpisodes, "group", "2 slots cannot be grouped by 3", episodes=2, group=3),
+    argument(MetaEpisodes, "levels", "Counting takes no seed of a level from 'level_seed'", episodes=2, levels=[1]),
+    argument(BestReturn, "too few m", "expected 2 finite numbers above 0", fixed=[1.0]),
+    argument(BestReturn, "m of 0", "above 0", fixed=[1.0, 0.0]),
+    argument(BestReturn, "m of NaN", "above 0", fixed=[1.0, math.nan]),
+    argument(BestReturn, "infinite m", "above 0", fixed=[1.0, math.inf]),
+    argument(BestReturn, "gamma of NaN", "gamma=nan", gamma=math.nan),
+    argument(BestReturn, "floor of NaN", "a finite floor", floor=math.nan),
+    argument(BestReturn, "no lengths", "'mini_len', the index of the length, and Counting does not declare it"),
+    argument(ShutdownTimer, "base of 0", "base=0", base=0),
+    argument(ShutdownTimer, "large base", "base=1000000000000 .* 50000 steps or fewer", base=10**12),
+    argument(ShutdownTimer, "delay of 0", r"delays\[1\]=0", delays=[3, 0]),
+    argument(ShutdownTimer, "negative cost", "cost=-1.0", cost=-1.0),
+    argument(ShutdownTimer, "cost of NaN", "cost=nan", cost=math.nan),
+    argument(ShutdownTimer, "window of 0", "window=0", window=0),
+    argument(ShutdownTimer, "ended", "ended=stop", ended="stop"),
+    argument(ShutdownTimer, "large idle", "idle=3, and Counting has the actions 0 to 2", idle=3),
+    argument(ShutdownTimer, "negative idle", "idle=-1", idle=-1),
+    argument(ShutdownTimer, "idle text", "idle=rest", idle="rest"),
+    argument(
+        ShutdownTimer,
+        "dimension of a discrete action",
+        "Counting has the action space Categorical.*control=action",
+        control="dimension",
     ),
+    predicate("None", None),
+    predicate("one boolean", torch.tensor(True)),
+    predicate("a wide tensor", torch.ones(2, 3)),
+    predicate("floats", torch.ones(2)),
 ]
-REQUIRED = {BestReturn: {"num_lengths": 2}, ShutdownTimer: {"base": 3, "delays": [2]}}
-TOGETHER = [
-    ([metas, timer], Counting, "finds 'mini_done' .*put ShutdownTimer before MetaE"),
-    ([timer, timer], Counting, "ShutdownTimer adds .*attach ShutdownTimer once"),
-    ([timer, metas, reward, reward], Counting, "DReSTReward adds .*attach DReSTReward once"),
-    ([timer, metas, reward, lambda: BestReturn(2)], Counting, "before DReSTReward"),
-    ([timer, bits], Counting, "'mini_done'.*put MetaEpisodes before it"),
-    ([timer, metas, bits, bits], Counting, "PrivateBits adds 'private_bits'"),
-    ([timer, metas, partial(reward, num_lengths=3)], Counting, "DReSTReward counts 3; give it num_lengths=2"),
-    (
-        [timer, discounted, metas, pays],
-        Counting,
+ORDERS = [
+    Refusal("timer last", "finds 'mini_done' .*put ShutdownTimer before MetaE", [metas, timer]),
+    Refusal("two timers", "ShutdownTimer adds .*attach ShutdownTimer once", [timer, timer]),
+    Refusal("two rewards", "DReSTReward adds .*attach DReSTReward once", [timer, metas, reward, reward]),
+    Refusal("best last", "before DReSTReward", [timer, metas, reward, best]),
+    Refusal("bits without ends", "'mini_done'.*put MetaEpisodes before it", [timer, bits]),
+    Refusal("two bits", "PrivateBits adds 'private_bits'", [timer, metas, bits, bits]),
+]
+DISAGREEMENTS = [
+    Refusal(
+        "lengths of the reward",
+        "DReSTReward counts 3; give it num_lengths=2",
+        [timer, metas, partial(reward, num_lengths=3)],
+    ),
+    Refusal("lengths of m", "Counting has 2 lengths; give num_lengths=2", [timer, partial(BestReturn, 3)]),
+    Refusal(
+        "gamma of m",
         "measures m with gamma=0.5, and DReSTReward pays with gamma=1",
+        [timer, discounted, metas, pays],
     ),
-    ([timer, best, metas, partial(pays, gamma=0.5)], Counting, "with gamma=1, and DReSTReward pays with gamma=0.5"),
-    *(([step], vector, "copies .*of GymWrapper .*reset themselves .*use SerialEnv") for step in (timer, metas)),
-    ([timer, lambda: BestReturn(3)], Counting, "Counting has 2 lengths; give num_lengths=2"),
-    *(
-        ([partial(copied, [name]), timer, metas, reward], Counting, f"adds '{name}', and Counting has such")
-        for name in ("timer", "tick", "mini_len", "mini_idx", "mini_waits", "reward_raw")
+    Refusal(
+        "gamma of the reward",
+        "with gamma=1, and DReSTReward pays with gamma=0.5",
+        [timer, best, metas, partial(pays, gamma=0.5)],
     ),
-    ([timer, metas, averaged], Counting, "pays for a collected batch, and not in an environment; give it to a coll"),
-    ([lambda: MetaEpisodes(3)], lambda: GridworldEnv([world("example")], 2), "plays mini-episodes of its own"),
-    ([timer], lambda: Counting(kind="box"), r"Counting has the action space Bounded.*control=dimension"),
-    ([timer], lambda: Counting(kind="several"), r"has the action space MultiCategorical.*control=dimension for"),
-    ([partial(RenameTransform, [], [], ["action"], ["move"]), timer], Counting, "no 'action'"),
-    *(
-        ([*steps, metas], lambda kind=kind, pay=pay: kind(pay=pay), f"{kind.__name__} paid a reward of NaN or infinity")
-        for pay in (math.nan, math.inf, -math.inf)
-        for kind, steps in ((Counting, [timer]), (OneLength, [lambda: BestReturn(2)]))
+    Refusal(
+        "averaged counting",
+        "pays for a collected batch, and not in an environment; give it to a coll",
+        [timer, metas, averaged],
     ),
-    ([timer, lambda: BestReturn(2)], lambda: Counting(pay=-1), r"Counting was -\d+ above a floor of 0 .*set `floor`"),
-    ([timer, best_of_levels, partial(MetaEpisodes, 2)], levelled, "is on no level"),
-    ([timer, best_of_levels, partial(MetaEpisodes, 2, levels=[0, 5])], levelled, "is on level 5; use MetaEpisodes"),
+    Refusal("no level", "is on no level", [timer, best_of_levels, partial(MetaEpisodes, 2)], with_levels),
+    Refusal(
+        "a level without m",
+        "is on level 5; use MetaEpisodes",
+        [timer, best_of_levels, partial(MetaEpisodes, 2, levels=[0, 5])],
+        with_levels,
+    ),
 ]
-
-
-@pytest.mark.parametrize(
-    ("steps", "env", "message"),
-    [
-        *(
-            ([lambda kind=kind, told=told: kind(**REQUIRED.get(kind, {}) | told)], lambda: Counting((2,)), message)
-            for kind, told, message in ARGUMENTS
-        ),
-        *TOGETHER,
-    ],
+NAMES = [
+    Refusal(
+        f"entry {name}",
+        f"adds '{name}', and Counting has such",
+        [partial(copied, [name]), timer, metas, reward],
+    )
+    for name in ("timer", "tick", "mini_len", "mini_idx", "mini_waits", "reward_raw")
+]
+SELF_RESETTING = "copies .*of GymWrapper .*reset themselves .*use SerialEnv"
+ENVIRONMENTS = [
+    Refusal("timer on self-resetting copies", SELF_RESETTING, [timer], self_resetting),
+    Refusal("meta-episodes on self-resetting copies", SELF_RESETTING, [metas], self_resetting),
+    Refusal(
+        "mini-episodes of the environment",
+        "plays mini-episodes of its own",
+        [partial(MetaEpisodes, 3)],
+        lambda: GridworldEnv([world("example")], 2),
+    ),
+    Refusal(
+        "action on a box",
+        r"Counting has the action space Bounded.*control=dimension",
+        [timer],
+        partial(Counting, kind="box"),
+    ),
+    Refusal(
+        "action on several choices",
+        r"has the action space MultiCategorical.*control=dimension for",
+        [timer],
+        partial(Counting, kind="several"),
+    ),
+    Refusal("no action", "no 'action'", [partial(RenameTransform, [], [], ["action"], ["move"]), timer]),
+]
+REWARDS = [
+    Refusal(
+        f"{kind.__name__} pays {pay}",
+        f"{kind.__name__} paid a reward of NaN or infinity",
+        [transform, metas],
+        partial(kind, pay=pay),
+    )
+    for pay in (math.nan, math.inf, -math.inf)
+    for kind, transform in ((Counting, timer), (OneLength, best))
+]
+NEGATIVE = Refusal(
+    "negative return",
+    r"Counting was -\d+ above a floor of 0 .*set `floor`",
+    [timer, best],
+    partial(Counting, pay=-1),
 )
-def test_what_cannot_be_is_refused_in_a_sentence(steps, env, message):
-    """When it is attached, or in the first steps."""
-    with pytest.raises(ConfigError, match=message) as caught:
-        TransformedEnv(env(), Compose(*(step() for step in steps))).rollout(9)
+REFUSALS = [*ARGUMENTS, *ORDERS, *DISAGREEMENTS, *NAMES, *ENVIRONMENTS, *REWARDS, NEGATIVE]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
+def test_invalid_transforms_are_refused_in_one_sentence(refusal):
+    """The refusal comes at the attachment, or in the first steps."""
+    with pytest.raises(ConfigError, match=refusal.message) as caught:
+        TransformedEnv(refusal.env(), Compose(*(make() for make in refusal.transforms))).rollout(9)
     assert "\n" not in str(caught.value)
+
+
+def test_names_of_refusals_are_unique():
+    assert len({refusal.name for refusal in REFUSALS}) == len(REFUSALS)
