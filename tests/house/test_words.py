@@ -59,7 +59,6 @@ LIMITS: dict[str, int] = {
     "tests/statistics": 14,
     "tests/studies": 175,
     "tests/training": 126,
-    "tests/transforms": 71,
 }
 
 

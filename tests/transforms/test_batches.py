@@ -1,4 +1,4 @@
-"""What is paid for a collected batch, and shown of it, in plain Python: with γ below 1, and no two numbers alike."""
+"""Payments of collected batches against plain Python, with γ below 1 and distinct numbers everywhere."""
 
 import math
 
@@ -22,7 +22,7 @@ SLOTS, TIME, GROUP = 6, 14, 3
 
 
 def batch_of(seed):
-    """Return steps of mini-episodes of any length, the last of which has no end, with k of 2 or 3 in each group."""
+    """Return steps of mini-episodes of random lengths, the last unfinished, with k of 2 or 3 in each group."""
     rng = torch.Generator().manual_seed(seed)
 
     def whole(high):
@@ -33,19 +33,19 @@ def batch_of(seed):
     ended[:, -1], ended[-1, :] = False, False
     ended[-1, 4] = True
     begins = torch.cat((torch.ones_like(ended[:, :1]), ended[:, :-1]), 1)
-    said = {"num_lengths": k.clone(), "tick": whole(5) * ~begins}
+    before = {"num_lengths": k.clone(), "tick": whole(5) * ~begins}
     after = {
         "mini_done": ended,
         "mini_len": whole(6) % k,
         "best_return": 1 + torch.rand(k.shape, generator=rng),
         "reward": torch.rand(k.shape, generator=rng),
     }
-    return TensorDict({**said, "next": after | {"num_lengths": k.clone()}}, (SLOTS, TIME))
+    return TensorDict({**before, "next": after | {"num_lengths": k.clone()}}, (SLOTS, TIME))
 
 
 def mini_episodes(batch, reward, tick_key):
     """Return (slot, first, last, coins, length, m, k) of each mini-episode, by group, round by round."""
-    after, found = batch["next"], [[] for _ in range(SLOTS)]
+    after, episodes = batch["next"], [[] for _ in range(SLOTS)]
     for slot in range(SLOTS):
         first = 0
         for last in after["mini_done"][slot].flatten().nonzero().flatten().tolist():
@@ -54,12 +54,20 @@ def mini_episodes(batch, reward, tick_key):
                 tick = time - first if tick_key is None else int(batch[tick_key][slot, time])
                 coins += after["reward"][slot, time].item() * reward.gamma**tick
             length, m = int(after["mini_len"][slot, last]), after["best_return"][slot, last].item()
-            found[slot].append((slot, first, last, coins, length, m, int(batch["num_lengths"][slot, 0])))
+            episodes[slot].append((slot, first, last, coins, length, m, int(batch["num_lengths"][slot, 0])))
             first = last + 1
-    groups = [found[first : first + GROUP] for first in range(0, SLOTS, GROUP)]
-    return [
-        [turn for number in range(TIME) for mine in slots for turn in mine[number : number + 1]] for slots in groups
-    ]
+    groups = [episodes[first : first + GROUP] for first in range(0, SLOTS, GROUP)]
+    return [_by_rounds(slots) for slots in groups]
+
+
+def _by_rounds(slots):
+    """Return the mini-episodes of slots, round by round."""
+    return [episode for number in range(TIME) for episodes in slots for episode in episodes[number : number + 1]]
+
+
+def with_rounds(played):
+    """Return pairs of a mini-episode and its round, the number of earlier ones of its slot."""
+    return [(episode, sum(other[0] == episode[0] for other in played[:index])) for index, episode in enumerate(played)]
 
 
 REWARDS = {
@@ -92,9 +100,10 @@ def test_a_batch_is_paid_in_order_of_play(name, tick_key):
             expected[slot, last] = min(reward.lam**exponent * share, reward.clip or math.inf)
             for row in paid["drest_counts"][slot, first : last + 1].tolist():
                 assert row == pytest.approx(before)
-            shown = [(each - (index / k if reward.normalise else 0)) * math.log(reward.lam) for each in before]
+            normaliser = index / k if reward.normalise else 0
+            log_discounts = [(count_before - normaliser) * math.log(reward.lam) for count_before in before]
             for row in paid["drest_log_discounts"][slot, first : last + 1].tolist():
-                assert row == pytest.approx(shown, abs=1e-5)
+                assert row == pytest.approx(log_discounts, abs=1e-5)
             count += 1
     assert torch.allclose(paid["next", "reward"].squeeze(-1), expected, rtol=1e-4)
     assert torch.equal(paid["next", "reward_raw"], raw)
@@ -109,31 +118,31 @@ def test_a_batch_is_paid_by_the_others_of_its_round():
     expected = torch.zeros(SLOTS, TIME)
     discounts = reward.group_discounts(3, GROUP)
     for played in mini_episodes(batch_of(5), reward, None):
-        turns = [sum(other[0] == mine[0] for other in played[:index]) for index, mine in enumerate(played)]
-        for (slot, _, last, coins, length, m, k), turn in zip(played, turns, strict=True):
-            alike = sum(other[4] == length for other, its in zip(played, turns, strict=True) if its == turn)
+        rounds = with_rounds(played)
+        for (slot, _, last, coins, length, m, k), turn in rounds:
+            alike = sum(other[4] == length for other, other_turn in rounds if other_turn == turn)
             expected[slot, last] = discounts[k, alike - 1] * coins / m
     assert torch.allclose(paid, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("scaled", [True, False])
-def test_rewards_in_advance_have_the_sum_that_is_paid(scaled):
-    """Each is paid at once, over the mean of m, and the end settles the rest; what has no end is paid so, too."""
+def test_advanced_rewards_sum_to_the_paid_reward(scaled):
+    """Coins are paid at once, divided by the mean of m, and the end pays the difference."""
     drest = DReSTReward.from_reward(Reward(0.6, 0.7, GROUP), num_lengths=3, group=GROUP, tick_key=None)
     batch = drest(batch_of(6))
     paid, raw = batch["next", "reward"].clone().squeeze(-1), batch["next", "reward_raw"].clone().squeeze(-1)
-    told = Advance(drest, lambda: 2.5, scaled=scaled)(batch)["next", "reward"].squeeze(-1)
+    advanced = Advance(drest, lambda: 2.5, scaled=scaled)(batch)["next", "reward"].squeeze(-1)
     assert torch.equal(batch["next", "reward_raw"].squeeze(-1), raw)
     ended = batch["next", "mini_done"].squeeze(-1)
-    assert torch.allclose(told[~ended], raw[~ended] / 2.5)
+    assert torch.allclose(advanced[~ended], raw[~ended] / 2.5)
     for played in mini_episodes(batch_of(6), drest.reward, None):
         for slot, first, last, *_ in played:
-            total = told[slot, first : last + 1].sum().item()
+            total = advanced[slot, first : last + 1].sum().item()
             assert total == pytest.approx(paid[slot, last].item() / (2.5 if scaled else 1), rel=1e-4)
 
 
-class Told(Objective):
-    """An objective that pays the place of each mini-episode among those that it is shown, and keeps them."""
+class RecordingObjective(Objective):
+    """An objective that pays the index of each mini-episode, and records its arguments."""
 
     def value(self, outcome):
         raise NotImplementedError
@@ -144,35 +153,36 @@ class Told(Objective):
 
 
 @pytest.mark.parametrize("divides", [True, False])
-def test_an_objective_is_shown_the_mini_episodes_of_each_round(divides):
+def test_an_objective_gets_the_mini_episodes_of_each_round(divides):
     reward = Reward(0.5, 0.7, GROUP, "averaged", divide_by_best=divides)
     paying = ObjectiveReward.from_reward(reward, num_lengths=3, group=GROUP, tick_key=None)
-    paying.objective = Told(None)
+    paying.objective = RecordingObjective(None)
     batch = batch_of(5)
     log_prob = -torch.rand((SLOTS, TIME), generator=torch.Generator().manual_seed(2))
     paid = paying(batch.set("action_log_prob", log_prob))["next", "reward"].squeeze(-1)
-    shown, expected = paying.objective.played, torch.zeros(SLOTS, TIME)
-    rounds = len(shown.coins) // SLOTS
-    assert shown.others == GROUP - 1
+    outcome, expected = paying.objective.played, torch.zeros(SLOTS, TIME)
+    assert len(outcome.coins) // SLOTS > 2
+    assert outcome.others == GROUP - 1
     for played in mini_episodes(batch_of(5), reward, None):
-        turns = [sum(other[0] == mine[0] for other in played[:index]) for index, mine in enumerate(played)]
-        for (slot, first, last, coins, length, m, k), turn in zip(played, turns, strict=True):
+        rounds = with_rounds(played)
+        for (slot, first, last, coins, length, m, k), turn in rounds:
             place = turn * SLOTS + slot
-            alike = sum(other[4] == length for other, its in zip(played, turns, strict=True) if its == turn) - 1
+            alike = sum(other[4] == length for other, other_turn in rounds if other_turn == turn) - 1
             share = coins / m if divides else coins
-            found = shown.coins[place], shown.share[place], shown.log_prob[place], shown.steps[place]
             steps = slice(first, last + 1)
-            wanted = coins, share, log_prob[slot, steps].sum().item(), last + 1 - first
-            assert [each.item() for each in found] == pytest.approx(wanted, rel=1e-4)
-            found = shown.column[place], shown.alike[place], shown.num_lengths[place]
-            assert [int(each) for each in found] == [length, alike, k]
+            assert outcome.coins[place].item() == pytest.approx(coins, rel=1e-4)
+            assert outcome.share[place].item() == pytest.approx(share, rel=1e-4)
+            assert outcome.log_prob[place].item() == pytest.approx(log_prob[slot, steps].sum().item(), rel=1e-4)
+            assert outcome.steps[place] == last + 1 - first
+            assert outcome.column[place] == length
+            assert outcome.alike[place] == alike
+            assert outcome.num_lengths[place] == k
             expected[slot, last] = place + 1
-    assert rounds > 2
     assert torch.equal(paid, expected)
 
 
 @pytest.mark.parametrize(("clock", "patience"), [("steps", 1), ("moves", 100)])
-def test_a_batch_of_gridworlds_may_take_as_long_as_its_mini_episodes(clock, patience):
+def test_the_limit_of_steps_follows_from_the_longest_length(clock, patience):
     mdp = compile_levels([world("royal_road").with_clock(clock), world("example").with_clock(clock)])
     worlds = Gridworlds.on(mdp, solve(mdp), make_observation("grid", mdp), slots=6, rounds=3, group=2)
     assert worlds.most_steps == 3 * mdp.max_time * patience

@@ -1,4 +1,4 @@
-"""One contract for all transforms, in the ways in which TorchRL tests its own."""
+"""One contract for all transforms, tested like TorchRL's own transforms."""
 
 import itertools
 import pickle
@@ -48,7 +48,7 @@ ALONE = {
     "reward": (Counting, lambda: [timer(), BestReturn(3, fixed=[4, 9, 30]), MetaEpisodes(3), PAID.clone()]),
     "counted": (Counting, lambda: [timer(), BestReturn(3, fixed=[4, 9, 30]), MetaEpisodes(3), COUNTED.clone()]),
 }
-"""Transforms of which each slot is as if it were alone."""
+"""Transforms whose slots are independent."""
 TOGETHER = {
     "best": (Counting, lambda: [timer(), BestReturn(3), MetaEpisodes(3)]),
     "levels": (levelled, lambda: [timer(), MetaEpisodes(3, levels=[3, 5])]),
@@ -62,13 +62,13 @@ TOGETHER = {
 ALL = ALONE | TOGETHER
 
 
-def made(case, batch=(2,), ends=ENDS):
+def make_env(case, batch=(2,), ends=ENDS):
     inner, steps = ALL[case]
     return TransformedEnv(inner(batch, ends), Compose(*steps()))
 
 
 def around(case, batched=SerialEnv):
-    """The transforms of a case around two batches, and not in each."""
+    """Return the environment of a case with its transforms around two batches, not in each of them."""
     inner, steps = ALL[case]
     return TransformedEnv(batched(2, partial(inner, (2,), ENDS)), Compose(*steps(), StepCounter()))
 
@@ -79,52 +79,52 @@ def chosen(env, steps=40):
 
 
 def play(env, actions):
-    """Play these actions from a seed; what follows them [*batch, T]."""
+    """Play these actions from a seed; return the entries after each of them [*batch, T]."""
     set_seed(env, 0)
     return played(env, actions)["next"]
 
 
-def same(one, two):
-    """What both say is equal."""
-    for key in set(one.keys()) & set(two.keys()):
-        assert torch.equal(one[key], two[key]), key
-    assert one["done"].any()
+def assert_equal(first, second):
+    """Assert that shared entries are equal, and that some meta-episode ends."""
+    for key in set(first.keys()) & set(second.keys()):
+        assert torch.equal(first[key], second[key]), key
+    assert first["done"].any()
 
 
 @pytest.mark.parametrize("case", ALL)
-def test_specs(case):
-    check_env_specs(made(case))
-    check_env_specs(SerialEnv(2, partial(made, case)))
+def test_specs_are_those_of_the_steps(case):
+    check_env_specs(make_env(case))
+    check_env_specs(SerialEnv(2, partial(make_env, case)))
     check_env_specs(around(case))
     if case not in ("group", "worlds", "discounted"):
-        check_env_specs(made(case, (), 4))
+        check_env_specs(make_env(case, (), 4))
 
 
 @pytest.mark.parametrize("case", ALL)
 def test_a_rollout_is_the_same_as_single_steps(case):
-    env = made(case)
+    env = make_env(case)
     actions = chosen(env)
-    said = play(env, actions)
+    steps = play(env, actions)
     set_seed(env, 0)
     plans = iter(actions)
     rolled = env.rollout(len(actions), lambda td: td.set("action", next(plans)), break_when_any_done=False)
     if case not in ("best", "double", "discounted best"):  # m is larger by then
-        same(said, rolled["next"])
+        assert_equal(steps, rolled["next"])
 
 
 @pytest.mark.parametrize("case", ALONE)
-def test_each_slot_is_as_if_it_were_alone_inside_and_outside_a_batch(case):
-    inside, outside = SerialEnv(2, partial(made, case)), around(case)
+def test_slots_are_independent_inside_or_outside_a_batch(case):
+    inside, outside = SerialEnv(2, partial(make_env, case)), around(case)
     actions = chosen(inside)
-    one = play(inside, actions)
-    same(one, play(outside, actions))
+    steps = play(inside, actions)
+    assert_equal(steps, play(outside, actions))
     for slot, end in enumerate(ENDS):
-        same(one[1, slot], play(made(case, (), end), [action[1, slot] for action in actions]))
+        assert_equal(steps[1, slot], play(make_env(case, (), end), [action[1, slot] for action in actions]))
 
 
 @pytest.mark.parametrize("case", ALONE)
 def test_a_reset_of_some_slots_leaves_the_others(case):
-    env = made(case)
+    env = make_env(case)
     td = env.reset()
     for action in chosen(env, 1):
         td = env.step_and_maybe_reset(td.set("action", action))[1]
@@ -140,7 +140,7 @@ SAMPLES = {
     "private_bits": lambda: [timer(), MetaEpisodes(3), PrivateBits(4)],
     "level": lambda: [timer(), MetaEpisodes(3, levels=range(999))],
 }
-"""What is sampled, and by which transforms."""
+"""The transforms that sample, by the entry of their samples."""
 
 
 def sampling(key):
@@ -148,32 +148,32 @@ def sampling(key):
 
 
 def sampled(env, key, seed=None):
-    """Return what is sampled while a delay is asked for in every step, [*batch, steps, …]."""
+    """Return the samples [*batch, steps, …] of a rollout that requests a delay in every step."""
     if seed is not None:
         env.set_seed(seed)
-    asks = torch.full(env.batch_size, ACTIONS)
-    return env.rollout(6, lambda td: td.set("action", asks), break_when_any_done=False)[key]
+    requests = torch.full(env.batch_size, ACTIONS)
+    return env.rollout(6, lambda td: td.set("action", requests), break_when_any_done=False)[key]
 
 
 @pytest.mark.parametrize("copies", [1, 3])
 @pytest.mark.parametrize("key", SAMPLES)
-def test_set_seed_reaches_what_transforms_sample(key, copies):
+def test_set_seed_seeds_the_samples_of_transforms(key, copies):
     env = sampling(key) if copies == 1 else SerialEnv(copies, partial(sampling, key))
-    one = sampled(env, key, seed=3)
-    assert torch.equal(sampled(env, key, seed=3), one)
-    assert not torch.equal(sampled(env, key, seed=4), one)
+    samples = sampled(env, key, seed=3)
+    assert torch.equal(sampled(env, key, seed=3), samples)
+    assert not torch.equal(sampled(env, key, seed=4), samples)
 
 
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("key", SAMPLES)
-def test_copies_have_random_numbers_of_their_own(key, seed):
+def test_copies_have_independent_random_numbers(key, seed):
     torch.manual_seed(0)
     copies = sampled(SerialEnv(6, partial(sampling, key)), key, seed)
-    assert not any(torch.equal(one, other) for one, other in itertools.combinations(copies, 2))
+    assert not any(torch.equal(first, second) for first, second in itertools.combinations(copies, 2))
 
 
 @pytest.mark.parametrize("key", SAMPLES)
-def test_without_a_seed_random_numbers_follow_from_those_of_torch(key):
+def test_without_a_seed_torch_seeds_the_random_numbers(key):
     samples = [sampled(sampling(key), key) for seed in (0, 0, 1) if torch.manual_seed(seed)]
     assert torch.equal(*samples[:2])
     assert not torch.equal(*samples[1:])
@@ -182,36 +182,36 @@ def test_without_a_seed_random_numbers_follow_from_those_of_torch(key):
 def test_streams_of_an_environment_are_independent():
     env = TransformedEnv(levelled((500,)), Compose(timer(), MetaEpisodes(3, levels=range(2)), PrivateBits(1)))
     env.set_seed(0)
-    begun = env.reset()
-    level, bit = begun["level"].flatten().float(), begun["private_bits"].flatten()
+    state = env.reset()
+    level, bit = state["level"].flatten().float(), state["private_bits"].flatten()
     assert abs(torch.corrcoef(torch.stack((level, bit)))[0, 1]) < 0.2
 
 
-def test_set_seed_reaches_transforms_of_an_environment_that_was_copied():
+def test_set_seed_seeds_the_transforms_of_a_pickled_environment():
     env = pickle.loads(pickle.dumps(sampling("private_bits")))
     assert torch.equal(sampled(env, "private_bits", seed=3), sampled(env, "private_bits", seed=3))
 
 
 @pytest.mark.slow
-def test_copies_in_processes_have_random_numbers_of_their_own():
-    """Processes that are forked begin with the same state of torch's generator."""
-    env = ParallelEnv(3, partial(made, "together", (8,), 5), mp_start_method="fork")
+def test_copies_in_processes_have_independent_random_numbers():
+    """Forked processes start with the same state of torch's generator."""
+    env = ParallelEnv(3, partial(make_env, "together", (8,), 5), mp_start_method="fork")
     try:
         copies = env.reset()["private_bits"]
     finally:
         env.close()
-    assert not any(torch.equal(one, other) for one, other in itertools.combinations(copies, 2))
+    assert not any(torch.equal(first, second) for first, second in itertools.combinations(copies, 2))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["box", "reward"])
-def test_in_and_around_processes(case):
-    said = [play(SerialEnv(2, partial(made, case)), actions := chosen(around(case)))]
-    for env in (ParallelEnv(2, partial(made, case)), around(case, ParallelEnv)):
+def test_processes_give_the_same_steps_as_one_process(case):
+    rollouts = [play(SerialEnv(2, partial(make_env, case)), actions := chosen(around(case)))]
+    for env in (ParallelEnv(2, partial(make_env, case)), around(case, ParallelEnv)):
         try:
             check_env_specs(env)
-            said.append(play(env, actions))
+            rollouts.append(play(env, actions))
         finally:
             env.close()
-    same(*said[:2])
-    same(*said[1:])
+    assert_equal(*rollouts[:2])
+    assert_equal(*rollouts[1:])

@@ -1,4 +1,4 @@
-"""Mini-episodes and meta-episodes that are cut are not paid in silence: by a batch, or by what ends steps outside."""
+"""Warnings and errors for mini-episodes and meta-episodes cut by a batch, or by a truncation outside the transforms."""
 
 import warnings
 from functools import partial
@@ -18,7 +18,7 @@ on_batches = partial(drest, counting="averaged", group=2)
 
 
 def env_of(*further, batch=(2,), inner=(), together=True):
-    """Mini-episodes of 3 steps, or of 5, two in a meta-episode."""
+    """Return an environment with mini-episodes of 3 or 5 steps, two in a meta-episode."""
     steps = ShutdownTimer(3, [2]), BestReturn(2), MetaEpisodes(2, together=together)
     return TransformedEnv(Counting(batch), Compose(*inner, *steps, *further))
 
@@ -29,39 +29,39 @@ def play(env, steps):
 
 
 def warned(call):
-    """Return the warnings of our own."""
+    """Return the messages of the warnings of `DReSTReward`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
     return [str(warning.message) for warning in caught if "DReSTReward" in str(warning.message)]
 
 
-def test_whole_meta_episodes_are_paid_without_a_word():
+def test_whole_meta_episodes_are_paid_without_a_warning():
     batch = play(env_of(), 6)
     assert warned(lambda: on_batches()(batch)) == []
     assert batch["next", "reward"].sum() > 3
 
 
-@pytest.mark.parametrize("told", [{}, {"tick_key": None}], ids=["tick", "best_tick"])
-def test_a_mini_episode_that_began_before_the_batch_is_refused(told):
+@pytest.mark.parametrize("arguments", [{}, {"tick_key": None}], ids=["tick", "best_tick"])
+def test_a_mini_episode_that_began_before_the_batch_is_refused(arguments):
     batch = play(env_of(), 6)
     with pytest.raises(ConfigError, match=r"first step in slot 0 is in the middle of a mini-episode .*collect whole"):
-        on_batches(**told)(batch[:, 1:])
-    assert on_batches(**told)(batch[:, 3:])["next", "reward"][:, -1].all()
+        on_batches(**arguments)(batch[:, 1:])
+    assert on_batches(**arguments)(batch[:, 3:])["next", "reward"][:, -1].all()
 
 
-def test_a_mini_episode_that_ends_after_the_batch_is_left_out():
+def test_a_mini_episode_that_ends_after_the_batch_is_not_paid():
     pays, first = on_batches(), play(env_of(), 3)
     cut = play(env_of(), 5)
-    (said,) = warned(lambda: [pays(cut), pays(play(env_of(), 5))])  # once
-    assert "2 mini-episodes have not ended when the batch does; they are neither paid nor counted" in said
+    (warning,) = warned(lambda: [pays(cut), pays(play(env_of(), 5))])  # once
+    assert "2 mini-episodes have not ended when the batch does; they are neither paid nor counted" in warning
     assert cut["next", "reward"].flatten().tolist() == [*pays(first)["next", "reward"][0].flatten(), 0, 0] * 2
 
 
-def collected(env, frames, postproc=None, **told):
+def collected(env, frames, postproc=None, **arguments):
     """Return the batches of TorchRL's collector."""
-    told = {"total_frames": 2 * frames, "auto_register_policy_transforms": False} | told
-    return list(Collector(env, None, frames_per_batch=frames, postproc=postproc, **told))
+    arguments = {"total_frames": 2 * frames, "auto_register_policy_transforms": False} | arguments
+    return list(Collector(env, None, frames_per_batch=frames, postproc=postproc, **arguments))
 
 
 def test_frames_per_batch_that_cut_mini_episodes_are_refused():
@@ -69,7 +69,7 @@ def test_frames_per_batch_that_cut_mini_episodes_are_refused():
         collected(env_of(), 2 * 4, on_batches())
 
 
-def test_a_batch_that_was_interrupted_and_padded_is_whole():
+def test_the_padding_of_an_interrupted_batch_is_no_cut():
     env = env_of()
     ends = {"interruptor": env.transform[-1], "reset_at_each_iter": True}
     assert warned(lambda: collected(env, 2 * 20, on_batches(), **ends)) == []
@@ -82,7 +82,7 @@ def test_a_batch_that_was_interrupted_and_padded_is_whole():
         lambda: on_batches()(env_of(StepCounter(4)).rollout(20, break_when_any_done=False)),
     ],
 )
-def test_a_mini_episode_that_was_truncated_in_a_batch_is_refused(collect):
+def test_a_truncated_mini_episode_in_a_batch_is_refused(collect):
     with pytest.raises(ConfigError, match="a mini-episode of slot 0 was truncated before its end; if StepCounter"):
         collect()
 
@@ -97,10 +97,10 @@ CUT = {
 
 
 @pytest.mark.parametrize("case", CUT)
-def test_a_meta_episode_that_is_cut_from_outside_is_warned_of_once(case):
-    (said,) = warned(CUT[case])
-    assert "was reset in the middle of its meta-episode (mini-episodes so far: " in said
-    assert "StepCounter(max_steps) or max_frames_per_traj" in said
+def test_a_meta_episode_cut_from_outside_gives_one_warning(case):
+    (warning,) = warned(CUT[case])
+    assert "was reset in the middle of its meta-episode (mini-episodes so far: " in warning
+    assert "StepCounter(max_steps) or max_frames_per_traj" in warning
 
 
 QUIET = {
@@ -113,5 +113,5 @@ QUIET = {
 
 
 @pytest.mark.parametrize("case", QUIET)
-def test_what_cuts_no_meta_episode_is_not_warned_of(case):
+def test_whole_meta_episodes_give_no_warning(case):
     assert warned(QUIET[case]) == []

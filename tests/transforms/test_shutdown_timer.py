@@ -1,4 +1,4 @@
-"""ShutdownTimer: what it says in every step is what a timer in plain Python says."""
+"""`ShutdownTimer` against a timer in plain Python, in every step."""
 
 import math
 
@@ -15,7 +15,7 @@ WITH_DIMENSIONS = ("box", "several")
 
 
 def play(env, kind, asks, actions):
-    """Play [*batch, T] requests and actions, as this kind of environment takes them; what follows them [*batch, T]."""
+    """Play requests and actions [*batch, T] in this kind of action space; return the entries after each step."""
     chosen, none = torch.where(asks, ACTIONS, actions), torch.zeros_like(actions)
     taken = {
         "categorical": chosen,
@@ -27,7 +27,7 @@ def play(env, kind, asks, actions):
 
 
 @given(
-    told=st.fixed_dictionaries(
+    settings=st.fixed_dictionaries(
         {
             "base": st.integers(1, 4),
             "delays": st.sampled_from([[2, 4], [1, 1, 1], [3], []]),
@@ -43,34 +43,36 @@ def play(env, kind, asks, actions):
     ends=st.lists(st.sampled_from([1, 2, 4, 100]), min_size=4, max_size=4),
     seed=st.integers(0, 99),
 )
-def test_every_step_is_as_in_plain_python(told, kind, place, batch, ends, seed):
-    """With ``place`` a predicate asks where this count is shown, with a dimension of size 1 or without."""
+def test_every_step_equals_a_timer_in_plain_python(settings, kind, place, batch, ends, seed):
+    """With ``place`` a predicate requests delays at this count, with a dimension of size 1 or without."""
     steps, slots = 24, math.prod(batch)
     generator = torch.Generator().manual_seed(seed)
     asks = torch.rand((*batch, steps), generator=generator) < 0.3
     actions = torch.randint(ACTIONS, (*batch, steps), generator=generator)
     control = "dimension" if kind in WITH_DIMENSIONS else "action"
-    expected = told if control == "action" else told | {"idle": None}  # others act as usual in a step that asks
+    expected = (
+        settings if control == "action" else settings | {"idle": None}
+    )  # otherwise a request leaves the action as it is
     if place is not None:
-        count, shown = place
-        control, kind, asks = lambda td: td["observation"][..., shown] == count, "categorical", torch.zeros_like(asks)
-        expected = told | {"idle": None}
+        count, index = place
+        control, kind, asks = lambda td: td["observation"][..., index] == count, "categorical", torch.zeros_like(asks)
+        expected = settings | {"idle": None}
     inner = Counting(batch, torch.tensor(ends[:slots]).reshape(batch), kind)
-    env = TransformedEnv(inner, ShutdownTimer(control=control, **told))
+    env = TransformedEnv(inner, ShutdownTimer(control=control, **settings))
     assert kind != "categorical" or env.action_spec.space.n == ACTIONS + (place is None)
-    said = play(env, kind, asks, actions).reshape(-1, steps)
-    lengths = torch.tensor([told["base"], *told["delays"]]).cumsum(0)
+    after = play(env, kind, asks, actions).reshape(-1, steps)
+    lengths = torch.tensor([settings["base"], *settings["delays"]]).cumsum(0)
     acting = actions.reshape(-1, steps) / (4 if kind == "box" else 1)
     for slot in range(slots):
-        asked = asks.reshape(-1, steps)[slot].tolist() if place is None else [lambda seen: seen[0] == count] * steps
-        rows = list(timed(zip(asked, acting[slot].tolist(), strict=True), end=ends[slot], **expected))
+        requests = asks.reshape(-1, steps)[slot].tolist() if place is None else [lambda seen: seen[0] == count] * steps
+        rows = list(timed(zip(requests, acting[slot].tolist(), strict=True), end=ends[slot], **expected))
         seen, reward, timer, used, down = zip(*rows, strict=True)
-        torch.testing.assert_close(said["observation"][slot], torch.tensor(seen))
-        torch.testing.assert_close(said["reward"][slot].flatten(), torch.tensor(reward).float())
-        torch.testing.assert_close(said["timer"][slot], torch.tensor(timer))
-        assert said["mini_len"][slot].flatten().tolist() == list(used)
+        torch.testing.assert_close(after["observation"][slot], torch.tensor(seen))
+        torch.testing.assert_close(after["reward"][slot].flatten(), torch.tensor(reward).float())
+        torch.testing.assert_close(after["timer"][slot], torch.tensor(timer))
+        assert after["mini_len"][slot].flatten().tolist() == list(used)
         left = torch.tensor(timer)[:, 0] * lengths[-1]
-        torch.testing.assert_close(lengths[torch.tensor(used)] - left, said["tick"][slot, :, 0].float())
+        torch.testing.assert_close(lengths[torch.tensor(used)] - left, after["tick"][slot, :, 0].float())
         for key in ("done", "terminated"):
-            assert said[key][slot].flatten().tolist() == list(down)
-    assert not said["truncated"].any()
+            assert after[key][slot].flatten().tolist() == list(down)
+    assert not after["truncated"].any()

@@ -1,4 +1,4 @@
-"""DReSTReward in the way TorchRL tests its transforms, and against the paper by hand."""
+"""`DReSTReward` tested like TorchRL's transforms, and against the paper in plain Python."""
 
 import math
 
@@ -19,11 +19,11 @@ from tests.helpers.rollouts import played, rollout
 
 
 def play(env, actions):
-    """Play the same actions in every slot; the steps stacked [*batch, T]."""
+    """Play the same actions in every slot; return the steps [*batch, T]."""
     return played(env, [torch.full(env.batch_size, action) for action in actions])
 
 
-def test_a_batch_that_is_none_is_refused():
+def test_a_batch_without_slots_by_time_is_refused():
     with pytest.raises(ConfigError, match=r"a batch of shape \(2,\) and group=1; expected \[slots, time\]"):
         DReSTReward()(TensorDict({}, batch_size=2))
     with pytest.raises(ConfigError, match="a group that divides the slots"):
@@ -31,9 +31,10 @@ def test_a_batch_that_is_none_is_refused():
 
 
 class Coins(Counting):
-    """Pays 1 a step. Action 0 ends the mini-episode, any other goes on for one step more; three are a meta-episode.
+    """An environment with rewards of 1. Action 0 ends the mini-episode, others take one more step; three make a
+    meta-episode.
 
-    What it says of them may be nested under ``inner``, or be without a dimension of size 1; ``changed`` are specs.
+    Entries can be nested under ``inner``, or lack the dimension of size 1; ``changed`` are specs.
     """
 
     def __init__(self, batch=(2,), episodes=3, last=(1,), inner=None, **changed):
@@ -48,16 +49,16 @@ class Coins(Counting):
         self.observation_spec = Composite(observation=Unbounded((*batch, 2)), **specs, shape=batch)
         self.played = torch.zeros_like(self.count)
 
-    def said(self, shown, ended, length):
-        says = {"mini_done": ended, "mini_len": length, "best_return": length + 1.0, "tick": self.count}
-        says |= {"num_lengths": torch.full_like(length, 2)}
-        says = {name: value.reshape(self.form) for name, value in says.items()}
-        return shown.update({self.inner: says} if self.inner else says)
+    def with_entries(self, step, ended, length):
+        entries = {"mini_done": ended, "mini_len": length, "best_return": length + 1.0, "tick": self.count}
+        entries |= {"num_lengths": torch.full_like(length, 2)}
+        entries = {name: value.reshape(self.form) for name, value in entries.items()}
+        return step.update({self.inner: entries} if self.inner else entries)
 
     def _reset(self, tensordict=None, **kwargs):
         self.played = self.played * ~self.chosen(tensordict)
-        shown, none = super()._reset(tensordict, **kwargs), torch.zeros_like(self.count)
-        return self.said(shown, none.bool(), none)
+        state, zero = super()._reset(tensordict, **kwargs), torch.zeros_like(self.count)
+        return self.with_entries(state, zero.bool(), zero)
 
     def _step(self, tensordict):
         length, step = self.count, super()._step(tensordict)
@@ -65,7 +66,7 @@ class Coins(Counting):
         self.count, self.played = self.count * ~ended, self.played + ended
         done = self.played == self.episodes
         step.update({"reward": self.reward_spec.one(), "done": done, "terminated": done.clone()})
-        return self.said(step, ended, length)
+        return self.with_entries(step, ended, length)
 
 
 INT8 = {"shape": (2, 1), "dtype": torch.int8}
@@ -86,7 +87,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_an_entry_that_is_missing_or_of_another_kind_is_refused_when_the_transform_is_attached(case):
+def test_a_missing_or_wrong_entry_is_refused_at_the_attachment(case):
     changed, arguments, message = WRONG[case]
     for attach in (
         TransformedEnv,
@@ -102,7 +103,7 @@ IMPOSSIBLE = {"best_return": (0.0, -1.0, math.nan, math.inf), "mini_len": (2, -1
 
 @pytest.mark.parametrize("attached", [True, False], ids=["in an environment", "on a batch"])
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key in IMPOSSIBLE for value in IMPOSSIBLE[key]])
-def test_what_is_impossible_at_the_end_of_a_mini_episode_is_refused(key, value, attached):
+def test_impossible_values_at_the_end_are_refused(key, value, attached):
     env, drest = Coins(mini_len=Unbounded((2, 1), dtype=torch.int64)), DReSTReward()
     env._step = lambda td, step=env._step: (out := step(td)).set(key, torch.full_like(out[key], value))
     with pytest.raises(ConfigError, match=f"DReSTReward read {value:g} from '{key}' at the end of a mini-episode"):
@@ -111,8 +112,8 @@ def test_what_is_impossible_at_the_end_of_a_mini_episode_is_refused(key, value, 
 
 @pytest.mark.parametrize("attached", [True, False], ids=["in an environment", "on a batch"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_reward_that_is_no_number_is_refused_before_it_is_paid(value, attached):
-    """In a step before the end of its mini-episode."""
+def test_an_infinite_reward_is_refused_before_the_payment(value, attached):
+    """The reward is in a step before the end of its mini-episode."""
     env, drest = Coins(), DReSTReward()
     env._step = lambda td, step=env._step: (out := step(td)).set("reward", torch.where(out["mini_done"], 1.0, value))
     with pytest.raises(ConfigError, match=f"paid rewards that add up to {value:g} in a mini-episode; mend its reward"):
@@ -127,7 +128,7 @@ PLAN = [0, 1, 0, 0, 1, 1, 1, 0, 0, 1]
 @pytest.mark.parametrize("batch", [(), (2,), (2, 3)], ids=str)
 @pytest.mark.parametrize("last", [(1,), ()], ids=["a dimension of size 1", "none"])
 @pytest.mark.parametrize("inner", [None, "info"])
-def test_nested_keys_and_any_batch(batch, last, inner):
+def test_keys_can_be_nested_in_any_batch(batch, last, inner):
     nested = {f"{name}_key": (inner, key) if inner else key for name, key in KEYS.items()}
     env = TransformedEnv(Coins(batch, last=last, inner=inner), DReSTReward(0.5, gamma=0.9, **nested))
     check_env_specs(env)
@@ -137,26 +138,26 @@ def test_nested_keys_and_any_batch(batch, last, inner):
     assert paid.any()
 
 
-def test_a_meta_episode_of_one_mini_episode_is_warned_of_once():
+def test_a_meta_episode_of_one_mini_episode_gives_one_warning():
     env = TransformedEnv(Coins((2,), episodes=1), DReSTReward())
     with pytest.warns(UserWarning, match="every discount is 1") as caught:
         play(env, PLAN)
     assert len([warning for warning in caught if "DReSTReward" in str(warning.message)]) == 1
 
 
-def test_with_a_rule_of_counting_e_is_that_of_the_environment():
+def test_a_counting_rule_needs_the_e_of_the_environment():
     drest = DReSTReward.from_reward(Reward(episodes_per_meta=2, count="tests.helpers.rules:waning"), num_lengths=2)
     with pytest.raises(ConfigError, match=r"reward\.count=.* more than 2 mini-episodes; give"):
         play(TransformedEnv(Coins(), drest), [0, 0, 0])
 
 
-def test_a_rule_of_small_counts_does_not_look_like_single_mini_episodes(recwarn):
+def test_small_weights_give_no_warning_of_single_episodes(recwarn):
     drest = DReSTReward.from_reward(Reward(episodes_per_meta=3, count="tests.helpers.rules:hundredths"), num_lengths=2)
     play(TransformedEnv(Coins(), drest), PLAN)
-    assert not [each for each in recwarn if "DReSTReward" in str(each.message)]
+    assert not [warning for warning in recwarn if "DReSTReward" in str(warning.message)]
 
 
-def test_a_reward_in_double_precision_stays_so():
+def test_a_reward_keeps_double_precision():
     check_env_specs(TransformedEnv(Coins(reward=Unbounded((2, 1), dtype=torch.float64)), DReSTReward()))
 
 
@@ -173,25 +174,25 @@ def test_a_reward_in_double_precision_stays_so():
     ],
     ids=str,
 )
-def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
-    """On levels of different k; each slot has counts of its own."""
+def test_every_payment_equals_plain_python(reward, tick_key):
+    """The levels have different k, and slots have independent counts."""
     slots = 22
     levels = [parse_level(f"shutdown: 1\nC1 A B1\n. . {last}", name=last) for last in (".", "B2")]
     levels += map(world, PAPER_WORLDS)
     counts = torch.ones(9) if reward.count is None else rules.waning(torch.arange(1.0, 10.0))
     env = GridworldEnv(levels, slots, episodes_per_meta=reward.episodes_per_meta, gamma=reward.gamma)
     paying = TransformedEnv(env, DReSTReward.from_reward(reward, num_lengths=3, tick_key=tick_key))
-    said, found = rollout(paying, 150)["next"], set()
+    after, payments = rollout(paying, 150)["next"], set()
     names = (*KEYS.values(), "reward", "reward_raw", "done")
     for slot in range(slots):
         coins, earlier = [], []
-        for values in zip(*(said[name][slot].flatten().tolist() for name in names), strict=True):
+        for values in zip(*(after[name][slot].flatten().tolist() for name in names), strict=True):
             ended, k, m, _, length, paid, raw, done = values
             coins.append(raw)
             expected = 0.0
             if ended:
                 weights = counts[: len(earlier)].tolist()[::-1]
-                before = sum(weight for weight, each in zip(weights, earlier, strict=True) if each == length)
+                before = sum(weight for weight, other in zip(weights, earlier, strict=True) if other == length)
                 exponent = before - (sum(weights) / k if reward.normalise else 0)
                 share = sum(c * reward.gamma**tick for tick, c in enumerate(coins))
                 share /= (m or 1.0) if reward.divide_by_best else 1.0
@@ -201,5 +202,5 @@ def test_every_mini_episode_is_paid_as_in_plain_python(reward, tick_key):
             assert paid == pytest.approx(expected, rel=1e-5)
             assert done == (len(earlier) == reward.episodes_per_meta)
             earlier = [] if done else earlier
-            found.add(round(paid, 5))
-    assert len(found) > 3
+            payments.add(round(paid, 5))
+    assert len(payments) > 3
