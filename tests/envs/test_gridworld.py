@@ -1,4 +1,4 @@
-"""The batched environment: against the simulator, batch against singles, resets, streams and seeds."""
+"""The batched environment against the simulator and single environments, with its resets, streams and seeds."""
 
 import random
 
@@ -16,7 +16,7 @@ from tests.helpers.simulator import MIXED, Simulator, random_levels
 
 
 @pytest.mark.parametrize("buttons", [False, True])
-def test_every_step_equals_the_simulators(buttons):
+def test_every_step_equals_the_simulator(buttons):
     levels = random_levels(40, 40, buttons=buttons, doors=(False, True), clock=None)
     env = GridworldEnv(levels, 40, episodes_per_meta=1000, gamma=0.9)
     td = env.reset(level=torch.arange(40))
@@ -37,14 +37,14 @@ def test_every_step_equals_the_simulators(buttons):
                 assert env.optima.lengths[i, column] == simulator.ticks
                 assert td["best_return"][i].item() == pytest.approx(env.optima.best_return[i, column].item())
                 simulators[i] = simulator = Simulator(levels[i])
-            shown = td["observation"][i]
-            assert shown[3].nonzero().tolist() == [[simulator.row, simulator.column]]
-            assert (shown[4] == simulator.time_left).all()
+            planes = td["observation"][i]
+            assert planes[3].nonzero().tolist() == [[simulator.row, simulator.column]]
+            assert (planes[4] == simulator.time_left).all()
         assert env._slots.now.ticks.tolist() == [simulator.ticks for simulator in simulators]
     assert ended > 100
 
 
-def test_batch_equals_singles():
+def test_a_batch_equals_single_environments():
     levels = random_levels(12, 12, chances=(False, True), clock=None)
     batch = GridworldEnv(levels, 8, episodes_per_meta=3, seed=4)
     rollout(batch, 30)
@@ -60,14 +60,20 @@ def test_batch_equals_singles():
     assert (together["next", "mini_idx"][done] == 3).all()
 
 
-def test_a_group_plays_the_same_levels_and_other_numbers_of_slots_are_refused():
+def test_a_group_plays_the_same_levels():
     env = GridworldEnv(NINE, 12, episodes_per_meta=1, group=4)
     for _ in range(5):
         env.reset()
         level = env._slots.now.level.reshape(3, 4)
         assert (level == level[:, :1]).all()
+
+
+def test_a_group_that_does_not_divide_the_slots_is_refused():
     with pytest.raises(ValueError, match="12 slots cannot be grouped by 5"):
         GridworldEnv(NINE, 12, group=5)
+
+
+def test_a_state_with_another_number_of_slots_is_refused():
     with pytest.raises(ValueError, match="expected"):
         GridworldEnv(NINE, 4).load_state_dict(GridworldEnv(NINE, 8).state_dict())
 
@@ -79,7 +85,7 @@ LUCK = {
 
 
 @pytest.mark.parametrize("text", LUCK.values(), ids=LUCK)
-def test_what_is_sampled_agrees_with_the_propagator(text):
+def test_samples_agree_with_the_propagator(text):
     level = parse_level(text, name="luck")
     exact = Reachable(compile_levels([level])).evaluate(uniform_policy)
     frames = rollout(GridworldEnv([level], 512, episodes_per_meta=1000), 150)["next"]
@@ -100,20 +106,30 @@ def test_cuda_equals_cpu():
     assert (cpu == cuda).all()
 
 
-def test_streams_are_uniform_and_independent():
+@pytest.fixture(scope="module")
+def drawn():
+    """Return the numbers of 400 streams [400, 500]."""
     slot, counter = torch.meshgrid(torch.arange(400), torch.arange(500), indexing="ij")
-    drawn = streams.uniform(streams.mix(torch.zeros_like(slot), slot), counter)
+    return streams.uniform(streams.mix(torch.zeros_like(slot), slot), counter)
+
+
+def test_streams_are_uniform(drawn):
     assert 0 <= drawn.min() <= drawn.max() < 1
     assert drawn.unique().numel() == drawn.numel()
     bins, expected = torch.histc(drawn.float(), 20, 0, 1), drawn.numel() / 20
     assert ((bins - expected) ** 2 / expected).sum() < 50  # χ² with 19 degrees of freedom: p ≈ 1e-4
+
+
+def test_streams_are_independent(drawn):
     for a, b in ((drawn[:, 1:], drawn[:, :-1]), (drawn[1:], drawn[:-1])):
         correlation = torch.corrcoef(torch.stack((a.reshape(-1), b.reshape(-1))))[0, 1]
         assert abs(correlation) < 0.01
 
 
-def test_levels_and_luck_have_streams_of_their_own():
+def test_streams_of_luck_differ_from_those_of_levels():
     state = GridworldEnv(NINE, 8, group=4, seed=3).state_dict()
     levels, luck = state["level_key"].tolist(), state["luck_key"].tolist()
-    assert levels[:4] == levels[:1] * 4 != levels[4:] == levels[4:5] * 4  # a group has the same levels
+    assert levels[:4] == levels[:1] * 4  # a group has the same levels
+    assert levels[4:] == levels[4:5] * 4
+    assert levels[0] != levels[4]
     assert len({*levels, *luck}) == 2 + 8

@@ -1,4 +1,4 @@
-"""Observations against what the simulator's states show, cell by cell."""
+"""Observations against the states of the simulator, cell by cell."""
 
 from collections import defaultdict
 from itertools import compress, product
@@ -14,8 +14,8 @@ from drest_torch.envs.levels import Button, Coin, LevelError, world
 from tests.helpers.simulator import MIXED, Simulator, levels, outcomes
 
 
-def shown(state, contrast, names, places, units):
-    """What stands in these places, by the names of planes, in these units; where nothing is named there is a 0."""
+def plane_values(state, contrast, names, places, units):
+    """Return the values of these planes at these places, in these units; 0 without an object."""
     level, cells = state.level, defaultdict(dict)
     for thing in compress(level.objects, state.present):
         at = thing.row, thing.column
@@ -42,14 +42,16 @@ def expected(name, state, mdp, count):
     has_start = name.endswith(("start", "start_elapsed", "faint", "alike"))
     names = make_observation("grid_start" if has_start else "grid", mdp).planes
     if name.startswith("grid"):
-        return shown(state, contrast, names, [*product(range(mdp.height), range(mdp.width))], {})
+        return plane_values(state, contrast, names, [*product(range(mdp.height), range(mdp.width))], {})
     # The cells around the agent: coins as shares of the largest, delays in units of 8.
-    level, beside = state.level, [each for each in names if each not in ("agent", "time")]
-    values = [coin.value for coin in level.coins] + [each.coins for thing in level.lotteries for each in thing.outcomes]
+    level, beside = state.level, [plane for plane in names if plane not in ("agent", "time")]
+    values = [coin.value for coin in level.coins] + [
+        outcome.coins for lottery in level.lotteries for outcome in lottery.outcomes
+    ]
     units = {"coin": max(values) if contrast is None else 1.0, "coins": max(values), "delay": 8}
     downs, rights = range(1 - mdp.height, mdp.height), range(1 - mdp.width, mdp.width)
     places = [(state.row + down, state.column + right) for down, right in product(downs, rights)]
-    window = shown(state, contrast, beside, places, units)
+    window = plane_values(state, contrast, beside, places, units)
     return window + steps(state.time_left, count) + (steps(state.ticks, count) if "elapsed" in name else [])
 
 
@@ -58,7 +60,7 @@ def steps(time, count):
 
 
 def walked(level, rng):
-    """A state of a level after some steps, before the end."""
+    """Return a state of a level after some random steps, before the end."""
     state = Simulator(level)
     for _ in range(rng.randint(0, 6)):
         _, after, _ = rng.choice(outcomes(state, rng.randrange(4)))
@@ -74,12 +76,12 @@ def walked(level, rng):
     st.sampled_from((VectorObservation.TABLE_BITS, 0)),
     st.randoms(use_true_random=False),
 )
-def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, levels, chosen, count, bits, rng):
+def test_an_observation_equals_the_state_of_the_simulator(monkeypatch, levels, chosen, count, bits, rng):
     monkeypatch.setattr(VectorObservation, "TABLE_BITS", bits)
     mdp, states = compile_levels(levels), [walked(level, rng) for level in levels]
-    places = [index * mdp.num_cells + each.row * mdp.width + each.column for index, each in enumerate(states)]
-    numbers = [sum((1 - there) << bit for bit, there in enumerate(each.observation[2:])) for each in states]
-    now = [torch.tensor(values) for values in (places, numbers, [each.time_left for each in states])]
+    spots = [index * mdp.num_cells + state.row * mdp.width + state.column for index, state in enumerate(states)]
+    taken = [sum((1 - present) << bit for bit, present in enumerate(state.observation[2:])) for state in states]
+    now = [torch.tensor(values) for values in (spots, taken, [state.time_left for state in states])]
     luck = any(level.lotteries or any(button.chance < 1 for button in level.buttons) for level in levels)
     refused = {"vector": (ValueError, f"shows 1 level and the set has {len(levels)}")} if len(levels) > 1 else {}
     if luck:
@@ -96,9 +98,13 @@ def test_an_observation_is_what_a_state_of_the_simulator_shows(monkeypatch, leve
             assert of_state.tolist() == pytest.approx(expected(name, state, mdp, count))
 
 
-def test_the_vector_is_the_papers_and_what_cannot_be_shown_is_refused():
-    """The agent at x = 2, y = 4; C3, C2, C1 in reading order, then B4."""
+def test_the_vector_observation_is_the_papers():
+    """The agent is at x = 2, y = 4, and the objects are C3, C2, C1 in reading order, then B4."""
     mdp = compile_levels([world("example")])
     assert make_observation("vector", mdp)(mdp.start, torch.tensor([0]), mdp.shutdown).tolist() == [[2, 4, 1, 1, 1, 1]]
+
+
+def test_an_unsupported_observation_is_refused():
+    mdp = compile_levels([world("example")])
     with pytest.raises(ValueError, match="no observation 'pixels'"):
         make_observation("pixels", mdp)

@@ -1,4 +1,4 @@
-"""Exact properties against every trajectory there is, and estimates of sizes against the states of unrolled levels."""
+"""Exact properties against all trajectories, and estimates of sizes against the states of unrolled levels."""
 
 import pytest
 import torch
@@ -17,14 +17,16 @@ from tests.helpers.simulator import ACTIONS, MIXED, Simulator, levels, outcomes,
 
 
 def exhaustive(level):
-    """For each length the best total and the earliest last coin or working button of a trajectory that has it,
-    and the ticks to the first button."""
+    """Return the best total and minus its last tick for each length, and the distance to the nearest button.
+
+    The last tick is the earliest at which a trajectory with the best total has its last coin or working button.
+    """
     best, distances = {}, []
 
     def play(state, total, last):
         if state.done:
-            found = (total, -last)
-            best[state.ticks] = max(found, best.get(state.ticks, found))
+            end = (total, -last)
+            best[state.ticks] = max(end, best.get(state.ticks, end))
             return
         for action in ACTIONS:
             presses = isinstance(state.ahead(action), Button)
@@ -41,30 +43,30 @@ def exhaustive(level):
 
 
 @given(levels(max_ticks=5, max_buttons=2, **MIXED))
-def test_all_properties_are_those_of_the_trajectories(levels):
+def test_properties_equal_those_of_all_trajectories(levels):
     mdp = compile_levels(levels)
-    found, distance = properties(mdp), button_distance(mdp)
+    exact, distance = properties(mdp), button_distance(mdp)
     for index, level in enumerate(levels):
         best, nearest = exhaustive(level)
         totals, k = [total for total, _ in best.values()], len(best)
-        assert found.num_lengths[index] == k
-        assert found.lengths[index, :k].tolist() == list(best)
-        assert found.best_return[index, :k].tolist() == pytest.approx(totals)
+        assert exact.num_lengths[index] == k
+        assert exact.lengths[index, :k].tolist() == list(best)
+        assert exact.best_return[index, :k].tolist() == pytest.approx(totals)
         slack = [length + last if total > 0 else length for length, (total, last) in best.items()]
-        assert found.slack[index, :k].tolist() == slack
+        assert exact.slack[index, :k].tolist() == slack
         assert distance[index] == nearest
-        assert found.with_coin[index] == sum(total > 0 for total in totals)
+        assert exact.with_coin[index] == sum(total > 0 for total in totals)
         if totals[0] > 0:
-            assert found.ratio[index] == pytest.approx(totals[-1] / totals[0])
+            assert exact.ratio[index] == pytest.approx(totals[-1] / totals[0])
 
 
 @pytest.mark.parametrize("entries", [1 << 14, 1], ids=["in parts", "one by one without a table"])
-def test_the_ways_of_searching_agree(entries, monkeypatch):
+def test_searches_with_small_tables_agree(entries, monkeypatch):
     levels = random_levels(120, 2, chances=True, doors=True, clock=None)
     expected = properties(compile_levels(levels))
     monkeypatch.setattr(module, "MAX_TABLE", entries)
-    found = properties(compile_levels(levels))
-    torch.testing.assert_close(vars(found), vars(expected), rtol=0, atol=0)
+    exact = properties(compile_levels(levels))
+    torch.testing.assert_close(vars(exact), vars(expected), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +80,23 @@ def test_the_ways_of_searching_agree(entries, monkeypatch):
         ("\nclock: moves\nA > > C1", [2]),
     ],
 )
-def test_a_place_that_cannot_be_stayed_at(text, lengths):
+def test_an_agent_cannot_wait_everywhere(text, lengths):
     assert properties(compile_levels([parse_level(f"shutdown: 2{text}")])).lengths.tolist() == [lengths]
 
 
-def bounds(levels):
-    """The estimated and the true number of states of each level, and the same of its largest number in one tick."""
+def checked_bounds(levels):
+    """Return the estimated and the true numbers of states of each level, then those of its largest tick.
+
+    Assert that no estimate is below the truth.
+    """
     mdp = compile_levels(levels)
-    reachable, found = Reachable(mdp), estimate_size(mdp)
+    reachable, estimate = Reachable(mdp), estimate_size(mdp)
     states = torch.bincount(mdp.level_of(reachable.states.spot), minlength=mdp.num_levels)
     ticks = [torch.bincount(mdp.level_of(layer.spot), minlength=mdp.num_levels) for layer in reachable.layers]
     width = torch.stack(ticks).amax(0)
-    assert (found.states >= states).all()
-    assert (found.width >= width).all()
-    return found.states, states, found.width, width
+    assert (estimate.states >= states).all()
+    assert (estimate.width >= width).all()
+    return estimate.states, states, estimate.width, width
 
 
 @pytest.mark.parametrize(
@@ -103,29 +108,29 @@ def bounds(levels):
         ("generated", ["chance=[0.2,0.9]", "buttons=[1,3]", "lengths=[2,8]"], 40),
     ],
 )
-def test_an_estimate_is_never_below_the_truth_and_close_to_it(name, values, count):
-    """With buttons that work by chance it is close to that of all their outcomes."""
+def test_an_estimate_is_a_tight_upper_bound(name, values, count):
+    """For buttons that work by chance, the bound counts all of their outcomes."""
     levels = generate(preset(name, *(f"levels.generator.{value}" for value in values)), count, seed=3)
     lucks = torch.tensor([2 ** sum(button.chance < 1 for button in level.buttons) for level in levels])
-    estimated, states, estimated_width, width = bounds(levels)
+    estimated, states, estimated_width, width = checked_bounds(levels)
     assert (estimated <= 1.35 * lucks * states).all()
     assert estimated.sum() <= 1.05 * (lucks * states).sum()
     assert (estimated_width <= 1.6 * lucks * width).all()
 
 
 @given(levels(lotteries=(0, 1, 2), **MIXED))
-def test_an_estimate_is_never_below_the_truth_where_there_is_luck_or_a_door(levels):
-    bounds(levels)
+def test_an_estimate_is_an_upper_bound_with_luck_or_doors(levels):
+    checked_bounds(levels)
 
 
-def test_a_thing_that_has_to_be_passed_is_taken_on_the_way():
+def test_objects_of_a_corridor_are_taken_in_order():
     corridor = parse_level("shutdown: 4\nA C1 C2 C3", name="corridor")
     # Nothing taken: at the start in ticks 0 to 3. C1: 2 cells from tick 1. C1, C2: 3 cells from tick 2, and so on.
     assert estimate_size(compile_levels([corridor])).states.tolist() == [4 + (3 + 2) + (2 + 1) + 1]
 
 
 @pytest.mark.slow
-def test_a_level_of_many_things_is_too_large_without_being_counted_to_the_end():
+def test_a_level_with_many_objects_is_refused_early():
     rows = [["C1" if (row + column) % 4 == 0 else "." for column in range(9)] for row in range(9)]
     rows[4][5] = "A"
     text = "shutdown: 60\n" + "\n".join(map(" ".join, rows))
@@ -135,9 +140,8 @@ def test_a_level_of_many_things_is_too_large_without_being_counted_to_the_end():
         solve(mdp)
 
 
-def test_parts_are_whole_consecutive_and_no_larger_than_they_may_be():
+def test_parts_are_consecutive_ranges_within_their_limits():
     mdp = compile_levels([world("example")] * 7)
     numbers = torch.tensor([5, 5, 1, 30, 2, 2, 2])
-    found = parts(mdp, numbers, 10)
-    assert [list(each) for each in found] == [[0, 1], [2], [3], [4, 5, 6]]
-    assert [len(each) for each in parts(mdp, numbers, 1000, 3)] == [3, 3, 1]
+    assert [list(part) for part in parts(mdp, numbers, 10)] == [[0, 1], [2], [3], [4, 5, 6]]
+    assert [len(part) for part in parts(mdp, numbers, 1000, 3)] == [3, 3, 1]

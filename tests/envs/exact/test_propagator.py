@@ -18,10 +18,10 @@ def rows(states):
 
 
 def policy_on(reachable, policies):
-    """The simulator's policies, one a level, as one function of the propagator's states."""
+    """Return the simulator's policies, one for each level, as one function of the propagator's states."""
     mdp = reachable.mdp
 
-    def ask(states):
+    def policy(states):
         chances = []
         for spot, taken, time_left in rows(states):
             index, cell = divmod(spot, mdp.num_cells)
@@ -30,19 +30,19 @@ def policy_on(reachable, policies):
             chances.append(policies[index](SimpleNamespace(observation=(column, row, *present), time_left=time_left)))
         return torch.tensor(chances, dtype=torch.float64)
 
-    return ask
+    return policy
 
 
 @given(levels(4, max_ticks=5, lotteries=(0, 0, 1, 2), **MIXED), st.booleans(), st.sampled_from((1.0, 0.9, 0.5)))
-def test_random_levels_and_policies_against_enumeration(levels, sees_time, gamma):
+def test_random_policies_have_the_lengths_of_an_enumeration(levels, sees_time, gamma):
     policies = [random_policy(i, sees_time=sees_time) for i in range(len(levels))]
     reachable = Reachable(compile_levels(levels))
     states, index = reachable.distinct(see_time=sees_time)
     assert len(states) <= len(reachable)
-    found = reachable.propagate(policy_on(reachable, policies)(states)[index], gamma)
+    lengths = reachable.propagate(policy_on(reachable, policies)(states)[index], gamma)
     for index, (level, policy) in enumerate(zip(levels, policies, strict=True)):
         expected = {length: (float(p), float(c)) for length, (p, c) in enumerate_policy(level, policy, gamma).items()}
-        columns = zip(reachable.lengths[index].tolist(), found.probability[index], found.coins[index], strict=True)
+        columns = zip(reachable.lengths[index].tolist(), lengths.probability[index], lengths.coins[index], strict=True)
         got = {length: (p.item(), (p * coins).item()) for length, p, coins in columns if p > 0}
         assert got.keys() == expected.keys()
         for length in got:
@@ -50,13 +50,13 @@ def test_random_levels_and_policies_against_enumeration(levels, sees_time, gamma
 
 
 def test_visits_by_hand():
-    """The coin is entered with 1/4 in each step, and the agent comes back from it with 1/4."""
+    """The agent enters the coin's cell with probability 1/4 in each step, and leaves it with 1/4."""
     reachable = Reachable(compile_levels([parse_level("shutdown: 3\nA C1", name="corridor")]))
     visits = reachable.visits(torch.full((len(reachable), 4), 0.25, dtype=torch.float64))
     assert len(reachable.distinct(see_time=False)[0]) == 3  # the coin is there, or the agent in one of two cells
-    found = dict(zip(rows(reachable.states), visits.tolist(), strict=True))
+    by_state = dict(zip(rows(reachable.states), visits.tolist(), strict=True))
     first, second = {(0, 0, 3): 1, (0, 0, 2): 3 / 4, (1, 1, 2): 1 / 4}, {(0, 0, 1): 9 / 16, (0, 1, 1): 1 / 16}
-    assert found == pytest.approx(first | second | {(1, 1, 1): 3 / 16 + 3 / 16})
+    assert by_state == pytest.approx(first | second | {(1, 1, 1): 3 / 16 + 3 / 16})
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_visits_by_hand():
     ],
     ids=["never an end", "never the longer length"],
 )
-def test_a_length_never_chosen_has_probability_and_coins_zero(level, action, probability):
+def test_a_length_that_is_never_chosen_has_no_coins(level, action, probability):
     reachable = Reachable(compile_levels([level]))
     policy = torch.eye(4)[action].expand(len(reachable), 4).clone().requires_grad_()
-    found = reachable.propagate(policy)
-    assert found.probability.tolist() == [probability]
-    assert not found.coins.any()
-    (found.probability.sum() + found.coins.sum()).backward()
+    lengths = reachable.propagate(policy)
+    assert lengths.probability.tolist() == [probability]
+    assert not lengths.coins.any()
+    (lengths.probability.sum() + lengths.coins.sum()).backward()
     assert policy.grad.isfinite().all()
 
 
@@ -84,21 +84,21 @@ def test_wrong_shape_is_refused():
 
 
 @pytest.mark.parametrize("rarely", [0.0, 0.02, 0.2])
-def test_a_policy_is_asked_where_it_comes_to(rarely):
-    """What it visits, and with which probability, follows from its logits there and uniform play elsewhere."""
+def test_a_policy_is_evaluated_only_in_visited_states(rarely):
+    """Its visits follow from its logits in these states, and uniform actions elsewhere."""
     reachable = Reachable(compile_levels(random_levels(40, 0, max_ticks=6, chances=(False, True), clock=None)))
     place = {row: i for i, row in enumerate(rows(reachable.states))}
     alike = torch.tensor([place[row] for row in rows(reachable.states)])  # at different ticks, the same state
     logits = 2 * torch.randn(len(reachable), 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)[alike]
-    asked = []
+    evaluated = []
 
     def policy(states):
-        asked.extend(place[row] for row in rows(states))
-        return logits[asked[len(asked) - len(states) :]]
+        evaluated.extend(place[row] for row in rows(states))
+        return logits[evaluated[len(evaluated) - len(states) :]]
 
-    visited, found = reachable.explore(policy, rarely)
-    assert alike[visited].tolist() == asked
-    assert torch.equal(found, logits[visited])
+    visited, explored_logits = reachable.explore(policy, rarely)
+    assert alike[visited].tolist() == evaluated
+    assert torch.equal(explored_logits, logits[visited])
     played = torch.full_like(logits, 0.25)
     played[visited] = logits[visited].softmax(-1)
     assert torch.equal(visited, (reachable.visits(played) > rarely).nonzero().squeeze(-1))

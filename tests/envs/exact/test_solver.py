@@ -1,4 +1,4 @@
-"""Lengths, optima and routes against the simulator's search; level sets that are solved once; what coins are paid."""
+"""Lengths, optima and routes against the simulator's search, cached level sets, and payments of coins."""
 
 from dataclasses import replace
 from unittest.mock import Mock
@@ -30,7 +30,7 @@ from tests.helpers.simulator import (
 
 
 def by_length(optima):
-    """What each level has by its lengths."""
+    """Yield the best returns of each level by length."""
     for lengths, best, k in zip(optima.lengths, optima.best_return, optima.num_lengths, strict=True):
         yield dict(zip(lengths[:k].tolist(), best[:k].tolist(), strict=True))
         assert not lengths[k:].any()
@@ -38,24 +38,24 @@ def by_length(optima):
 
 
 @given(levels(max_ticks=10, decimals=(False, True), **MIXED), st.sampled_from((1.0, 0.9, 0.3)))
-def test_lengths_and_optima_are_those_of_all_trajectories(levels, gamma):
-    """Without a discount those of whole coins are found in another way."""
-    for level, found in zip(levels, by_length(solve(compile_levels(levels), gamma)), strict=True):
-        assert found == pytest.approx(searched_optima(level, gamma))
+def test_optima_equal_a_search_of_all_trajectories(levels, gamma):
+    """Without a discount, levels with integer coins have another algorithm."""
+    for level, best_returns in zip(levels, by_length(solve(compile_levels(levels), gamma)), strict=True):
+        assert best_returns == pytest.approx(searched_optima(level, gamma))
 
 
 @given(levels(doors=(False, True), clock=None))
 def test_routes_replayed_by_the_simulator_collect_the_optimum(levels):
     mdp = compile_levels(levels)
-    for index, (level, found) in enumerate(zip(levels, by_length(solve(mdp, 0.8)), strict=True)):
-        for length, best in found.items():
+    for index, (level, best_returns) in enumerate(zip(levels, by_length(solve(mdp, 0.8)), strict=True)):
+        for length, best in best_returns.items():
             route = optimal_route(mdp, index, length, 0.8)
             state, total = Simulator(level), 0.0
             assert route[0] == level.start
-            for here in route[1:]:
+            for cell in route[1:]:
                 steps = [step for action in ACTIONS for _, *step in outcomes(state, action)]
                 timed = [(after, coin) for after, coin in steps if after.ticks > state.ticks]
-                after, coin = next(step for step in timed if (step[0].row, step[0].column) == here)
+                after, coin = next(step for step in timed if (step[0].row, step[0].column) == cell)
                 total += 0.8**state.ticks * coin
                 state = after
             assert state.done
@@ -72,8 +72,8 @@ def test_routes_replayed_by_the_simulator_collect_the_optimum(levels):
         ("A C1", 1.5, ValueError, "expected a discount above 0, at most 1"),
     ],
 )
-def test_what_cannot_be_solved_is_refused(cells, gamma, error, message):
-    """A level in which nothing can be collected is named."""
+def test_unsolvable_levels_are_refused(cells, gamma, error, message):
+    """The message names a level without a reachable coin."""
     level = parse_level(f"shutdown: 2\n{cells}", name="no", source="no.txt")
     with pytest.raises(error, match=message):
         solve(compile_levels([world("example"), level]), gamma)
@@ -84,11 +84,13 @@ LUCK = parse_level(
 )
 
 
-def test_the_first_levels_are_the_beginning_of_the_whole():
+def test_the_first_levels_equal_those_of_the_whole_set():
     whole = LevelSet(compile_levels([*map(world, PAPER_WORLDS), LUCK]))
     first = whole.first(3)
     mdp = first.mdp
-    assert (mdp.height, mdp.width, mdp.features) == (whole.mdp.height, whole.mdp.width, whole.mdp.features)
+    assert mdp.height == whole.mdp.height
+    assert mdp.width == whole.mdp.width
+    assert mdp.features == whole.mdp.features
     for name in ("goto", "object_bit", "wall"):
         assert torch.equal(getattr(mdp, name), getattr(whole.mdp, name)[: len(getattr(mdp, name))])
     assert mdp.layers.keys() == whole.mdp.layers.keys()
@@ -100,7 +102,7 @@ def test_the_first_levels_are_the_beginning_of_the_whole():
 
 
 @pytest.mark.parametrize("algo", ["ppo", "exact"])
-def test_a_run_compiles_and_solves_the_levels_of_each_split_once(tmp_path, monkeypatch, algo):
+def test_a_run_solves_the_levels_of_each_split_once(tmp_path, monkeypatch, algo):
     compiled, solved = Mock(wraps=compile_levels), Mock(wraps=solve)
     monkeypatch.setattr(gridworlds, "compile_levels", compiled)
     monkeypatch.setattr(solver, "solve", solved)
@@ -121,15 +123,15 @@ def with_coins(level: Level, value) -> Level:
 
 
 @given(levels(4, max_ticks=5), st.sampled_from(sorted(INSTEAD)))
-def test_m_of_the_paid_coins_is_that_of_a_search_through_all_trajectories(levels, pays):
+def test_m_of_paid_coins_equals_a_search_of_all_trajectories(levels, pays):
     for best_of, value in (("paid", INSTEAD[pays]), ("actual", float)):
         optima = PaidCoins(pays, best_of).optima(LevelSet(compile_levels(levels)), 0.9)
-        for level, found in zip(levels, by_length(optima), strict=True):
-            assert found == pytest.approx(searched_optima(with_coins(level, value), 0.9))
+        for level, best_returns in zip(levels, by_length(optima), strict=True):
+            assert best_returns == pytest.approx(searched_optima(with_coins(level, value), 0.9))
 
 
 @pytest.mark.parametrize("algo", ["exact", "ppo", "tabular"])
-def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
+def test_only_training_pays_other_values_of_coins(algo, tmp_path):
     options = ("levels=example", "reward.pays=count", "reward.best_of=actual", *QUIET)
     run = start(configured(tmp_path, f"algo={algo}", *options))
     if algo == "exact":
@@ -150,7 +152,7 @@ def test_training_pays_other_coins_and_evaluation_does_not(algo, tmp_path):
     assert set(run.gridworlds.watched["train"].mdp.coin.tolist()) == {0.0, 1.0, 2.0, 3.0}
 
 
-def test_wrong_coins_are_refused_where_there_are_none_to_replace():
+def test_other_payments_are_refused_for_lotteries():
     with pytest.raises(ConfigError, match=r"reward\.pays=count on levels with lotteries"):
         PaidCoins("count").paid(compile_levels([LUCK]))
     assert set(VALUES) == {"actual", *INSTEAD}

@@ -202,8 +202,11 @@ def test_the_worlds_are_those_of_the_figures(name):
         assert format_level(level) == (Path(*drest_torch.envs.worlds.__path__) / f"{name}.txt").read_text("utf-8")
 
 
-def test_names_and_the_value_of_x(tmp_path):
+def test_paper_names_its_nine_worlds():
     assert [level.name for level in find_levels("paper")] == [name for name in FACTS if name != "lopsided"]
+
+
+def test_x_sets_the_value_of_a_coin(tmp_path):
     assert world("lopsided", x=0.025).coins == (Coin(0, 0, 0.025), Coin(3, 3, 1.0))
     assert find_levels("lopsided", x=7) == [world("lopsided", x=7)]
     path = tmp_path / "l.txt"
@@ -229,7 +232,7 @@ def test_names_and_the_value_of_x(tmp_path):
         ],
     ],
 )
-def test_a_name_or_an_x_that_is_none_is_refused(tmp_path, monkeypatch, act, start, phrase):
+def test_an_invalid_name_or_x_is_refused(tmp_path, monkeypatch, act, start, phrase):
     monkeypatch.chdir(tmp_path)
     for path in ("l.txt", "s.jsonl"):
         write_levels(path, [world("example")])
@@ -246,14 +249,14 @@ WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_
     st.floats(1e-7, 1e22) | st.sampled_from((1e-7, 0.1 + 0.2, 1e22)),
     st.floats(1e-7, 1.0),
 )
-def test_levels_read_back_from_texts_records_and_files(tmp_path_factory, chosen, study, value, chance):
+def test_levels_read_back_from_every_format(tmp_path_factory, chosen, study, value, chance):
     first = chosen[0]
     things = {Coin: {"value": value}, Button: {"chance": chance}}
     objects = tuple(replace(thing, **things.get(type(thing), {})) for thing in first.objects)
     chosen[0] = replace(first, objects=objects, study=study)
     path = tmp_path_factory.mktemp("levels")
     with localcontext() as context:
-        context.prec = 3  # what the reader's program does with decimals is not to matter
+        context.prec = 3  # the precision of decimals in the calling program must not matter
         assert not any("e" in cell or cell.endswith(".0") for row in chosen[0].rows() for cell in row.split())
         for level in chosen:
             text, record = format_level(level), level_to_record(level)
@@ -267,7 +270,7 @@ def test_levels_read_back_from_texts_records_and_files(tmp_path_factory, chosen,
             write_levels(path / name, read_levels(path / name))
             assert (path / name).read_bytes() == before
     assert read_levels(path / "set.jsonl")[-1].place == f"{path / 'set.jsonl'}:{len(chosen)} ({chosen[-1].name})"
-    assert {each.name for each in path.iterdir()} == {"set.jsonl", "0.txt"}
+    assert {file.name for file in path.iterdir()} == {"set.jsonl", "0.txt"}
 
 
 SMALL = Level("a", 3, ((False, False, False),), (0, 0), (Coin(0, 1, 1.0), Coin(0, 2, 2.0)))
@@ -288,11 +291,11 @@ UNWRITABLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "place", "phrase"), UNWRITABLE, ids=range(len(UNWRITABLE)))
-def test_what_is_not_written_leaves_what_was_there(tmp_path, name, given, place, phrase):
+@pytest.mark.parametrize(("name", "levels", "place", "phrase"), UNWRITABLE, ids=range(len(UNWRITABLE)))
+def test_a_refused_write_leaves_existing_files(tmp_path, name, levels, place, phrase):
     (tmp_path / "folder.jsonl").mkdir()
     for ending in ("txt", "jsonl"):
         (tmp_path / f"old.{ending}").write_text("old")
-    refused(lambda: write_levels(tmp_path / name, iter(given)), f"{tmp_path / name}{place}", phrase)
+    refused(lambda: write_levels(tmp_path / name, iter(levels)), f"{tmp_path / name}{place}", phrase)
     assert [(tmp_path / f"old.{ending}").read_text() for ending in ("txt", "jsonl")] == ["old", "old"]
-    assert {each.name for each in tmp_path.iterdir()} == {"folder.jsonl", "old.jsonl", "old.txt"}
+    assert {file.name for file in tmp_path.iterdir()} == {"folder.jsonl", "old.jsonl", "old.txt"}

@@ -1,4 +1,4 @@
-"""Symmetries by hand, and keys that are equal for those and for nothing else."""
+"""Symmetries by hand, and keys that are equal only for symmetric levels."""
 
 import pytest
 from hypothesis import given
@@ -10,15 +10,15 @@ from tests.helpers.simulator import MIXED, levels
 
 
 def framed(level, up, down, left, right):
-    """The same level within so many more rows and columns of wall."""
+    """Return the level within this number of extra rows and columns of wall."""
     wall = " ".join("#" * (left + level.width + right))
     rows = [" ".join(["#"] * left + [row] + ["#"] * right) for row in level.rows()]
     return level_from_record(level_to_record(level) | {"map": [wall] * up + rows + [wall] * down})
 
 
 def test_the_eight_symmetries_by_hand():
-    level = parse_level("shutdown: 3\nA C1 #\n> B2@0.5 C2.5")  # whose map looks like no other symmetry of it
-    assert [each.rows() for each in symmetries(level)] == [
+    level = parse_level("shutdown: 3\nA C1 #\n> B2@0.5 C2.5")  # a map without symmetries
+    assert [symmetry.rows() for symmetry in symmetries(level)] == [
         ["A C1 #", "> B2@0.5 C2.5"],
         ["v A", "B2@0.5 C1", "C2.5 #"],
         ["C2.5 B2@0.5 <", "# C1 A"],
@@ -31,7 +31,7 @@ def test_the_eight_symmetries_by_hand():
 
 
 @given(levels(4, lotteries=(0, 0, 1), **MIXED), st.lists(st.integers(0, 2), min_size=4, max_size=4))
-def test_keys_are_equal_for_all_symmetries_and_translations(levels, frame):
+def test_keys_are_equal_for_moved_symmetries(levels, frame):
     for level in levels:
         for turned in symmetries(level):
             assert canonical_key(framed(turned, *frame)) == canonical_key(level)

@@ -1,4 +1,4 @@
-"""A contract for every kind of world object: a level that is rotated or reflected is the same task."""
+"""A contract for every kind of world object: rotations and reflections of a level leave the task unchanged."""
 
 import pytest
 import torch
@@ -8,12 +8,12 @@ from tests.helpers.kinds import check_symmetries
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.noun)
-def test_symmetries_have_the_same_lengths_and_m(kind):
+def test_symmetries_leave_the_optima_unchanged(kind):
     check_symmetries(kind)
 
 
-def test_an_effect_that_follows_reading_order_is_noticed(monkeypatch):
-    """Who enters a door comes out of the next one in reading order."""
+def test_an_effect_that_depends_on_reading_order_fails(monkeypatch):
+    """An agent that enters a door leaves by the next one in reading order."""
 
     def redirect(goto, layers, shape):
         spots = layers["door"].nonzero().squeeze(-1)

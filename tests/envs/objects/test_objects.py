@@ -18,7 +18,8 @@ from drest_torch.envs.view.rendering import render
 from tests.helpers.simulator import ACTIONS, MIXED, Simulator, outcomes, random_levels
 
 
-def test_outcomes_are_sorted_by_delay_and_then_by_coins_and_their_chances_are_rational():
+def test_a_lottery_is_read_with_sorted_outcomes():
+    """Outcomes are sorted by delay, then by coins, with rational chances."""
     level = parse_level("lottery a: 1/3 C5 +1 | 0.5 C2 +0 | 1/6 C-1.5 +0\nshutdown: 3\nA La", name="a")
     (lottery,) = level.lotteries
     assert lottery.outcomes == (
@@ -32,18 +33,18 @@ def test_outcomes_are_sorted_by_delay_and_then_by_coins_and_their_chances_are_ra
 
 
 def achievable(level, length, gamma):
-    """For every P(L = l) that a deterministic policy can have, which sees all its past, the most of E[C · 1(L = l)]."""
-    known = {}
+    """Return the largest E[C · 1(L = l)] of deterministic policies of histories, for each possible P(L = l)."""
+    cache = {}
 
     def after(state, total):
         if state.done:
             hits = Fraction(state.ticks == length)
             return {hits: hits * total}
         key = (state.state, state.ticks, total)
-        if key not in known:
-            # Of pairs with the same probability the one with the most coins comes last, and is kept.
-            known[key] = dict(sorted(pair for action in ACTIONS for pair in of_action(state, total, action)))
-        return known[key]
+        if key not in cache:
+            # Of pairs with the same probability, `dict` keeps the last one, with the most coins.
+            cache[key] = dict(sorted(pair for action in ACTIONS for pair in of_action(state, total, action)))
+        return cache[key]
 
     def of_action(state, total, action):
         sums = {Fraction(0): Fraction(0)}
@@ -58,36 +59,36 @@ def achievable(level, length, gamma):
 
 
 @pytest.mark.parametrize(("gamma", "count"), [(1.0, 120), (0.5, 60)])
-def test_optima_against_all_deterministic_policies(gamma, count):
-    """m(l) is the largest ratio of what policies can have, committed(l) the largest E[C] among those sure of l."""
+def test_optima_equal_those_of_all_deterministic_policies(gamma, count):
+    """m(l) is the largest ratio of E[C · 1(L = l)] to P(L = l), committed(l) the largest E[C] with P(L = l) = 1."""
     small = {"max_side": 3, "max_ticks": 4, "decimals": False}
     levels = random_levels(count, 2, lotteries=(1, 2), **small, **MIXED)
     mdp = compile_levels(levels)
     optima = solve(mdp, gamma, allow_barren=True)
     committed = committed_return(mdp, optima)
-    differ, unsure = 0, 0
+    differ, impossible = 0, 0
     for index, level in enumerate(levels):
         k = int(optima.num_lengths[index])
-        every = [achievable(level, length, gamma) for length in optima.lengths[index, :k].tolist()]
-        best = [float(max(c / p for p, c in pairs.items() if p > 0)) for pairs in every]
-        sure = [float(pairs.get(1, math.nan)) for pairs in every]
+        pairs_of_lengths = [achievable(level, length, gamma) for length in optima.lengths[index, :k].tolist()]
+        best = [float(max(c / p for p, c in pairs.items() if p > 0)) for pairs in pairs_of_lengths]
+        certain = [float(pairs.get(1, math.nan)) for pairs in pairs_of_lengths]
         assert optima.best_return[index, :k].tolist() == pytest.approx(best, abs=1e-9), format_level(level)
-        assert committed[index, :k].tolist() == pytest.approx(sure, abs=1e-12, nan_ok=True), format_level(level)
+        assert committed[index, :k].tolist() == pytest.approx(certain, abs=1e-12, nan_ok=True), format_level(level)
         assert not optima.best_return[index, k:].any()
         assert committed[index, k:].isnan().all()
-        differ += sum(map(operator.lt, sure, best))
-        unsure += sum(map(math.isnan, sure))
+        differ += sum(map(operator.lt, certain, best))
+        impossible += sum(map(math.isnan, certain))
     assert differ > 5
-    assert unsure > 5
+    assert impossible > 5
 
 
 def test_without_luck_committed_is_m():
     mdp = compile_levels([world("example"), world("hidden_treasure"), world("spacious")])
     optima = solve(mdp)
     expected = optima.best_return.masked_fill(optima.lengths == 0, math.nan)
-    announced = compile_levels(mdp.levels, features=["chance"])  # which takes the way of levels with luck
-    for each in (mdp, announced):
-        torch.testing.assert_close(committed_return(each, optima), expected, rtol=0, atol=0, equal_nan=True)
+    with_feature = compile_levels(mdp.levels, features=["chance"])  # uses the algorithm for luck
+    for compiled in (mdp, with_feature):
+        torch.testing.assert_close(committed_return(compiled, optima), expected, rtol=0, atol=0, equal_nan=True)
 
 
 def test_a_door_is_rendered_as_an_arrowhead_in_its_direction():

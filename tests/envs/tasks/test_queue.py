@@ -1,4 +1,4 @@
-"""The queue to be served, against a table of its transitions: what it does, and m of the configuration."""
+"""The queueing task against a table of its transitions, and m of its configuration."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from tests.helpers.rollouts import rollout
 
 
 def following(waiting, arrives, leaves, room):
-    """Return the probabilities of the length of a queue in which so many still wait."""
+    """Return the probabilities of the next length of a queue with this number of waiting customers."""
     chance = [0.0] * (room + 1)
     for stay in range(waiting + 1):
         stays = math.comb(waiting, stay) * (1 - leaves) ** stay * leaves ** (waiting - stay)
@@ -22,7 +22,7 @@ def following(waiting, arrives, leaves, room):
 
 
 def table(customers):
-    """Return the chance of each state after each action [S, A, S], and the reward [S, A]; the last queue counts on."""
+    """Return the transition probabilities [S, A, S] and the rewards [S, A]; the last queue varies fastest."""
     states = list(itertools.product(range(customers.room + 1), repeat=3))
     chance, reward = torch.zeros(len(states), 3, len(states), dtype=torch.float64), torch.zeros(len(states), 3)
     for (index, lengths), action in itertools.product(enumerate(states), range(3)):
@@ -34,13 +34,13 @@ def table(customers):
     return chance, reward
 
 
-def test_the_table_is_the_environment():
-    """From each state that was seen, the shares of what followed and what was paid are those of the table."""
+def test_the_environment_has_the_transitions_of_the_table():
+    """The observed transitions and rewards of frequent states are those of the table."""
     few = Customers(leaves=(0.1, 0.3, 0.5), room=2)
     (chance, pay), frames = table(few), rollout(QueueEnv(400, few), 400)
-    shown = (frames["observation"], frames["next", "observation"])
+    observations = (frames["observation"], frames["next", "observation"])
     digits = torch.tensor([9, 3, 1])
-    state, after = ((entry.unflatten(-1, (3, 3)).argmax(-1) * digits).sum(-1).flatten() for entry in shown)
+    state, after = ((entry.unflatten(-1, (3, 3)).argmax(-1) * digits).sum(-1).flatten() for entry in observations)
     action, reward = frames["action"].flatten(), frames["next", "reward"].flatten()
     count = torch.zeros_like(chance)
     count.index_put_((state, action, after), torch.ones(len(state), dtype=torch.float64), accumulate=True)
@@ -53,19 +53,22 @@ def test_the_table_is_the_environment():
     torch.testing.assert_close(reward, pay[state, action])
 
 
-def test_m_of_the_configuration_is_the_most_that_a_server_can_expect_who_is_sure_of_the_length():
-    """Backwards from shutdown; who asks for the delay serves the queue of `env.idle` in that step."""
+def test_m_of_the_configuration_is_the_largest_expected_reward():
+    """Backward induction from shutdown, for policies that are certain of the length.
+
+    A step that requests the delay serves the queue of `env.idle`.
+    """
     env, (chance, pay) = compose("env=queue").env, table(Customers())
     (delay,) = env.delays
 
     def before(value):
         return pay + chance @ value
 
-    short, asked = torch.zeros(2, len(pay), dtype=torch.float64)
+    short, delayed = torch.zeros(2, len(pay), dtype=torch.float64)
     for _ in range(delay):
-        asked = before(asked).amax(-1)
+        delayed = before(delayed).amax(-1)
     long = torch.full_like(short, -1e6)  # shutdown without the delay
     for _ in range(env.base):
-        long = torch.maximum(before(long).amax(-1), before(asked)[:, env.idle])
-        short, asked = before(short).amax(-1), before(asked).amax(-1)
+        long = torch.maximum(before(long).amax(-1), before(delayed)[:, env.idle])
+        short, delayed = before(short).amax(-1), before(delayed).amax(-1)
     assert [short[0].item(), long[0].item()] == pytest.approx(list(env.best), abs=1e-3)

@@ -1,4 +1,4 @@
-"""Maps as text and as pictures: what stands in each cell is what is drawn there."""
+"""Maps as text and as pictures: every cell shows its content."""
 
 from itertools import pairwise
 
@@ -20,21 +20,24 @@ def axes_of(level, **over):
     return ax
 
 
-def test_a_route_is_arrows_on_the_floor_and_one_sign_a_tick():
+def test_a_route_is_arrows_on_the_floor_of_a_map():
     text = to_text(world("example"), colour=False, route=SHORT)
     rows = [" ".join(row.split()) for row in text.splitlines()[2:]]
     assert rows == ["C2 # C1 # .", "↑ # . . .", "↑ ← A # B4"]
+
+
+def test_the_text_of_a_route_has_one_sign_for_each_tick():
     assert arrows_text(LONG) == "↑→→↓↑↑↑↑"
     assert arrows_text([(0, 0), (0, 0), (0, 1), (0, 0)]) == "·→←"
 
 
-def test_the_picture_names_its_objects_but_what_is_taken():
+def test_a_picture_has_labels_of_the_remaining_objects():
     for taken, gone in ((0, set()), (0b1000, {"B4"}), (0b0001, {"C3"})):  # C3 is the first in reading order
         names = [patch.get_gid() for patch in axes_of(world("example"), taken=taken).patches if patch.get_gid()]
         assert sorted(names) == sorted({"4", "A", "B4", "C1", "C2", "C3"} - gone)
 
 
-def test_opacity_of_an_arrow_is_the_probability():
+def test_the_opacity_of_an_arrow_is_the_probability():
     level = world("example")
     arrows = np.full((5, 5, 4), np.nan)
     arrows[4, 2] = [0.5, 0, 0.25, 0.25]
@@ -46,15 +49,15 @@ def test_opacity_of_an_arrow_is_the_probability():
 
 
 @pytest.mark.parametrize("route", [SHORT, LONG, [*SHORT, *SHORT[::-1]], [(4, 2), (4, 2), (4, 1)]])
-def test_a_route_is_drawn_through_its_cells_alone(route):
+def test_a_route_is_drawn_only_through_its_cells(route):
     (line,) = axes_of(world("example"), routes=[StyledRoute(route)]).lines
     points = line.get_xydata()
     steps = np.linspace(0, 1, 50)[:, None]
-    dense = np.concatenate([here + steps * (there - here) for here, there in pairwise(points)])
+    dense = np.concatenate([start + steps * (end - start) for start, end in pairwise(points)])
     assert {(int(y), int(x)) for x, y in dense} == set(route)
 
 
-def test_a_way_back_lies_beside_the_way_there():
+def test_opposite_moves_of_a_route_do_not_overlap():
     (line,) = axes_of(parse_level("shutdown: 9\nA . C1"), routes=[StyledRoute([(0, 0), (0, 1), (0, 0)])]).lines
-    there, back = line.get_xydata()[0], line.get_xydata()[-1]
-    assert there[1] > 0.5 > back[1]
+    outward, back = line.get_xydata()[0], line.get_xydata()[-1]
+    assert outward[1] > 0.5 > back[1]

@@ -1,4 +1,4 @@
-"""``drest show``: what it prints is right, and what goes wrong is told in one sentence."""
+"""The output of ``drest show`` against the solver and the simulator, and its errors."""
 
 import re
 
@@ -13,14 +13,14 @@ from tests.helpers.simulator import Simulator
 
 
 def table(text):
-    """{length: (m(l), discounted m(l), what the route enters)}"""
+    """Return m(l), the discounted m(l), and the objects on the route, by length."""
     rows = re.findall(r"^ *(\d+) {3,}([\d.]+) {3,}([\d.]+) {3}(\S.*)$", text, flags=re.M)
     return {int(length): (float(plain), float(discounted), entered) for length, plain, discounted, entered in rows}
 
 
 def replay(level, arrows):
-    """What a route enters by the rules of the simulator, which it must end with: (name, tick) in order."""
-    state, found = Simulator(level), []
+    """Return the objects on a route in the simulator as (name, tick); assert that the route ends with shutdown."""
+    state, visits = Simulator(level), []
     cells = [row.split() for row in level.rows()]
     for tick, arrow in enumerate(arrows, 1):
         stays, before = [action for action in range(4) if state.is_bump(action)], state.observation[2:]
@@ -28,34 +28,34 @@ def replay(level, arrows):
         assert (action in stays) == (arrow == "·")
         state.step(action)
         if state.observation[2:] != before:
-            found.append((cells[state.row][state.column], tick))
+            visits.append((cells[state.row][state.column], tick))
     assert state.done
-    return found
+    return visits
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_every_route_earns_what_the_table_says(name, call):
+def test_every_route_collects_the_coins_of_the_table(name, call):
     code, text, _ = call(show.main, name, "--gamma", "0.9")
     assert code == 0
     level, rows = world(name), table(text)
-    ways = {int(length): arrows for length, arrows in re.findall(r"^length (\d+): (\S+)$", text, flags=re.M)}
+    routes = {int(length): arrows for length, arrows in re.findall(r"^length (\d+): (\S+)$", text, flags=re.M)}
     assert "\x1b" not in text  # no terminal, no colour
     assert text.startswith(f"{level.study['title']} ({name})\n")
     assert [key for key in level.study if f"\n  {key} " in text] == ["rewarded", "wanted", "caveat"]
-    assert set(rows) == set(ways) == {level.shutdown, level.max_time}
+    assert set(rows) == set(routes) == {level.shutdown, level.max_time}
     named = re.findall(r"\(length (\d+)(?: or (\d+))?", level.study["wanted"])
     assert {int(length) for pair in named for length in pair if length} == set(rows)
     best = solve(compile_levels([level])).best_return[0].tolist()
     assert [rows[length][0] for length in sorted(rows)] == best
-    for length, arrows in ways.items():
-        found = replay(level, arrows)
-        earned = sum(float(cell[1:]) * 0.9 ** (tick - 1) for cell, tick in found if cell[0] == "C")
+    for length, arrows in routes.items():
+        visits = replay(level, arrows)
+        earned = sum(float(cell[1:]) * 0.9 ** (tick - 1) for cell, tick in visits if cell[0] == "C")
         assert len(arrows) == length
         assert rows[length][1] == pytest.approx(earned, rel=1e-3)
-        assert rows[length][2] == ", ".join(f"{cell} (tick {tick})" for cell, tick in found)
+        assert rows[length][2] == ", ".join(f"{cell} (tick {tick})" for cell, tick in visits)
 
 
-def test_options(tmp_path, monkeypatch, call):
+def test_options_change_the_output(tmp_path, monkeypatch, call):
     out = call(show.main, "lopsided", "--x", "3", "--gamma", "1").out
     assert {length: row[0] for length, row in table(out).items()} == {2: 1, 4: 3}
     with monkeypatch.context() as terminal:
@@ -88,7 +88,7 @@ def test_options(tmp_path, monkeypatch, call):
         (("example", "--nonsense"), "--nonsense"),
     ],
 )
-def test_an_error_is_one_sentence_and_exit_code_2(arguments, message, tmp_path, call):
+def test_an_error_is_one_sentence_with_exit_code_2(arguments, message, tmp_path, call):
     files = {"far.jsonl": '{"name": "far", "shutdown": 1, "map": ["A . C1"]}', "a-file": ""}
     for name, text in files.items():
         (tmp_path / name).write_text(text)
