@@ -1,4 +1,4 @@
-"""Generated levels against the ranges they are drawn from and the simulator's search."""
+"""Generated levels against their ranges and the simulator's search."""
 
 import hashlib
 import json
@@ -29,14 +29,14 @@ def drafted(config, count, seed=0):
 
 
 def is_uniform(values, low, high, weights=None):
-    """Whether whole numbers are spread as they should be, by chi-square within five standard deviations."""
+    """Return whether integers have these weights, by chi-square within five standard deviations."""
     weights = torch.tensor([1.0] * (high - low + 1) if weights is None else weights)
-    found = torch.bincount(torch.as_tensor(values).long() - low, minlength=len(weights))
-    assert len(found) == len(weights)
-    assert not found[weights == 0].any()
-    found, weights = found[weights > 0], weights[weights > 0]
-    expected, freedom = found.sum() * weights / weights.sum(), len(found) - 1
-    chi_square = ((found - expected) ** 2 / expected).sum().item()
+    counts = torch.bincount(torch.as_tensor(values).long() - low, minlength=len(weights))
+    assert len(counts) == len(weights)
+    assert not counts[weights == 0].any()
+    counts, weights = counts[weights > 0], weights[weights > 0]
+    expected, freedom = counts.sum() * weights / weights.sum(), len(counts) - 1
+    chi_square = ((counts - expected) ** 2 / expected).sum().item()
     return abs(chi_square - freedom) < 5 * (2 * freedom) ** 0.5 + 1e-6
 
 
@@ -102,20 +102,20 @@ def every():
 
 @settings(max_examples=8)
 @given(st.integers(0, 400), st.integers(0, 80), st.sampled_from((50, 700)))
-def test_a_stream_is_the_same_from_any_draft_in_any_batches_and_names_tell_the_draft(every, first, count, at_once):
+def test_a_stream_does_not_depend_on_its_batches(every, first, count, at_once):
     assert [draft_number(level) for level in every] == sorted({int(level.name[len("gen-5-") :]) for level in every})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(generator, "DRAFTS_AT_ONCE", at_once)
-        found = list(islice(stream(VARIED, 5, first=first), count))
-    assert found == [level for level in every if draft_number(level) >= first][:count]
+        levels = list(islice(stream(VARIED, 5, first=first), count))
+    assert levels == [level for level in every if draft_number(level) >= first][:count]
     assert generate(VARIED, min(count, 20), seed=5) == every[: min(count, 20)]
-    if found:
-        drafts = drafting.sample_drafts(VARIED, 5, torch.tensor([draft_number(found[-1])]))
-        assert drafting.to_levels(drafts, VARIED, 5) == found[-1:]
+    if levels:
+        drafts = drafting.sample_drafts(VARIED, 5, torch.tensor([draft_number(levels[-1])]))
+        assert drafting.to_levels(drafts, VARIED, 5) == levels[-1:]
 
 
 def numbers(drafts):
-    """Everything that is drawn, by the name of its range."""
+    """Return the sampled numbers by the names of their ranges."""
     coin, delay, door = drafts.layers["coin"], drafts.layers["delay"], drafts.layers.get("door", torch.zeros(1, 1))
     outside = drafts.walls.shape[1] - drafts.height * drafts.width
     return {
@@ -149,7 +149,7 @@ WEIGHTED = GeneratorConfig(
 
 
 @pytest.mark.parametrize("config", [UNIFORM, WEIGHTED], ids=["uniform", "weighted"])
-def test_numbers_are_drawn_as_their_weights_say(config):
+def test_numbers_have_the_distribution_of_their_weights(config):
     ranges = vars(config) | {"door": (1, 4), "chance": [round(100 * chance) for chance in config.chance]}
     for name, values in numbers(drafted(config, 20_000, seed=1)).items():
         if name != "door" or len(values):
@@ -162,7 +162,7 @@ def test_numbers_are_drawn_as_their_weights_say(config):
 
 
 @pytest.mark.parametrize("config", [UNIFORM, replace(UNIFORM, doors=(1, 3))], ids=["without doors", "with doors"])
-def test_cells_of_a_map_are_alike_with_one_thing_each_and_nothing_is_outside(config):
+def test_objects_are_uniform_over_distinct_cells_of_a_map(config):
     drafts, cell = drafted(config, 20_000, seed=1), torch.arange(42)
     for height, width in ((4, 5), (7, 6), (6, 5)):
         inside = (cell // 6 < height) & (cell % 6 < width)
@@ -170,14 +170,14 @@ def test_cells_of_a_map_are_alike_with_one_thing_each_and_nothing_is_outside(con
         assert of_size.walls[:, ~inside].all()
         start = torch.zeros_like(of_size.walls).scatter(1, of_size.start.unsqueeze(-1), True)
         things = [start, of_size.walls & inside, *(of_size.layers[name] != 0 for name in ("coin", "delay", "door"))]
-        assert (sum(there.long() for there in things) <= 1).all()
-        for there in things[: 5 if config.doors[1] else 4]:
-            assert not there[:, ~inside].any()
-            assert is_uniform(there[:, inside].nonzero()[:, 1], 0, height * width - 1)
+        assert (sum(mask.long() for mask in things) <= 1).all()
+        for mask in things[: 5 if config.doors[1] else 4]:
+            assert not mask[:, ~inside].any()
+            assert is_uniform(mask[:, inside].nonzero()[:, 1], 0, height * width - 1)
 
 
-def test_walls_are_in_lines_and_blocks_or_spread():
-    """By the mean number of pairs of walls side by side."""
+def test_walls_have_the_configured_shape():
+    """The mean number of pairs of adjacent walls tells the shapes apart."""
     pairs = {}
     for shape in drafting.WALL_SHAPES:
         config = GeneratorConfig(height=8, width=8, walls=(12, 12), wall_shape=shape, wall_length=(3, 4), coins=(1, 1))
@@ -200,7 +200,8 @@ def test_walls_are_in_lines_and_blocks_or_spread():
         GeneratorConfig(height=(3, 5), width=(4, 5), walls=(0, 4), wall_shape="mixed", coins=(1, 2), doors=(1, 3)),
     ],
 )
-def test_drafts_are_compiled_as_their_levels_are_and_drafted_again_where_these_are_refused(config):
+def test_drafts_are_compiled_like_their_levels(config):
+    """Drafts are walled in exactly where their levels would be refused."""
     drafts = drafted(config, 300)
     walled_in = drafting.walled_in(drafts, drafting.compiled(drafts, config))
     levels = drafting.to_levels(drafts, config, 0)
@@ -212,8 +213,8 @@ def test_drafts_are_compiled_as_their_levels_are_and_drafted_again_where_these_a
     fast, slow = drafting.compiled(drafts, config), compile_levels(levels, at_least=(config.height[1], config.width[1]))
     assert config.doors[1] or fast.features == slow.features
     names = Mdp.__dataclass_fields__.keys() - {"levels", "features"}
-    made, told = ({name: getattr(mdp, name) for name in names} for mdp in (fast, slow))
-    torch.testing.assert_close(made, told, rtol=0, atol=0)
+    from_drafts, from_levels = ({name: getattr(mdp, name) for name in names} for mdp in (fast, slow))
+    torch.testing.assert_close(from_drafts, from_levels, rtol=0, atol=0)
     heights, widths = (range(low, high + 1) for low, high in (config.height, config.width))
     assert {(level.height, level.width) for level in levels} == {*product(heights, widths)}
 
@@ -221,7 +222,7 @@ def test_drafts_are_compiled_as_their_levels_are_and_drafted_again_where_these_a
 LOOSE = GeneratorConfig(
     buttons=(0, 2), coins=(1, 3), delay=(1, 4), lengths=(1, 4), coin_in_every_length=False, walls=(0, 12)
 )
-"""Which refuses only what has no coin at all."""
+"""A configuration that refuses only levels without a reachable coin."""
 FILTERS = {
     "lengths": (3, 3),
     "coin_in_every_length": True,
@@ -233,7 +234,7 @@ FILTERS = {
 
 
 def passes(level):
-    """Whether the level passes each filter, by the simulator's search (but for the slack)."""
+    """Return whether the level passes each filter, by the simulator's search (except for the slack)."""
     mdp, optima = compile_levels([level]), searched_optima(level, 1.0)
     totals, distance = list(optima.values()), button_distance(mdp).item()
     numbers = {
@@ -248,17 +249,17 @@ def passes(level):
     return {name: all(low <= number <= high for number in numbers[name]) for name, (low, high) in ranges.items()}
 
 
-def test_a_filter_lets_through_just_what_it_should():
+def test_filters_agree_with_the_search_of_the_simulator():
     drafts = drafted(LOOSE, 2048)
     drafts = drafts.where(~drafting.walled_in(drafts, drafting.compiled(drafts, LOOSE)))
     drafts = drafts.where(generator.passes_filters(drafts, LOOSE))
     passed = {
         name: generator.passes_filters(drafts, replace(LOOSE, **{name: FILTERS[name]})).tolist() for name in FILTERS
     }
-    assert all(50 < sum(each) < len(each) - 50 for each in passed.values())
+    assert all(50 < sum(results) < len(results) - 50 for results in passed.values())
     # Every thirtieth of thousands, as the search of the tests is slow.
     for number, level in list(enumerate(drafting.to_levels(drafts, LOOSE, 0)))[::30]:
-        assert passes(level) == {name: each[number] for name, each in passed.items()}
+        assert passes(level) == {name: results[number] for name, results in passed.items()}
 
 
 def test_filters_with_weights_thin_out():
@@ -268,10 +269,10 @@ def test_filters_with_weights_thin_out():
     assert few == [level for level in every if level.name in names]
     levels = [level for level in every if draft_number(level) <= last]
     counts = button_distance(compile_levels(levels)).bincount(minlength=5)
-    kept = button_distance(compile_levels(few)).bincount(minlength=5)
+    thinned = button_distance(compile_levels(few)).bincount(minlength=5)
     for distance, weight in enumerate(weights, start=1):
         expected = counts[distance] * weight / 4
-        assert abs(kept[distance] - expected) <= 5 * (expected * (1 - weight / 4)) ** 0.5
+        assert abs(thinned[distance] - expected) <= 5 * (expected * (1 - weight / 4)) ** 0.5
 
 
 @pytest.mark.parametrize(
@@ -297,12 +298,12 @@ def test_filters_with_weights_thin_out():
         ({"weights": {"coins": (0, 0, 0, 0)}}, "for coins; .* not all of them 0"),
     ],
 )
-def test_ranges_that_cannot_be_are_refused(ranges, message):
+def test_invalid_ranges_are_refused(ranges, message):
     with pytest.raises(LevelError, match=message):
         GeneratorConfig(**ranges)
 
 
-def test_ranges_that_no_level_fits_are_given_up(monkeypatch):
+def test_ranges_without_levels_end_with_an_error(monkeypatch):
     monkeypatch.setattr(generator, "MAX_REFUSED", 2000)
     # On a strip of three cells with one step to go, pressing the button leaves one more: too few for the coin.
     strip = GeneratorConfig(height=1, width=3, walls=(0, 0), coins=(1, 1), shutdown=(1, 1), delay=(1, 1))
@@ -323,13 +324,13 @@ def test_ranges_that_no_level_fits_are_given_up(monkeypatch):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_makes_and_solves_the_same_levels():
+def test_a_gpu_generates_the_same_levels():
     config = GeneratorConfig(coins=(1, 4), buttons=(1, 2), lengths=(2, 4), wall_shape="mixed")
     levels = generate(config, 300, seed=3)
     assert generate(config, 300, seed=3, device="cuda") == levels
-    here, there = (solve(compile_levels(levels, device), 0.9) for device in ("cpu", "cuda"))
-    assert torch.equal(here.lengths, there.lengths.cpu())
-    assert torch.allclose(here.best_return, there.best_return.cpu())
+    cpu, cuda = (solve(compile_levels(levels, device), 0.9) for device in ("cpu", "cuda"))
+    assert torch.equal(cpu.lengths, cuda.lengths.cpu())
+    assert torch.allclose(cpu.best_return, cuda.best_return.cpu())
 
 
 def test_without_a_button_no_time_is_spare():

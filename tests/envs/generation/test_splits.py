@@ -27,32 +27,33 @@ def test_no_level_comes_twice_within_or_across_the_sets():
     sets = (split.train, split.selection, split.test)
     assert [len(keys(levels)) for levels in sets] == [len(levels) for levels in sets] == [600, 100, 300]
     assert len({level.name for levels in sets for level in levels}) == 1000
-    for one, other in combinations(sets, 2):
-        assert not keys(one) & keys(other)
-        assert_disjoint(one, other)
+    for first, second in combinations(sets, 2):
+        assert not keys(first) & keys(second)
+        assert_disjoint(first, second)
 
 
-def test_held_out_levels_do_not_change_with_the_number_of_training_levels():
+def test_held_out_levels_do_not_depend_on_the_training_levels():
     few = make_split(TINY, train=10, selection=50, test=100, seed=1)
     many = make_split(TINY, train=400, selection=50, test=100, seed=1)
-    assert (few.test, few.selection) == (many.test, many.selection)
+    assert few.test == many.test
+    assert few.selection == many.selection
     assert few.train == many.train[:10]
     other_selection = make_split(TINY, train=10, selection=5, test=100, seed=1)
     assert other_selection.test == few.test
     assert other_selection.selection == few.selection[:5]
 
 
-def test_more_levels_than_there_are_is_an_error_that_says_how_many_there_are(monkeypatch):
+def test_too_few_different_levels_are_an_error_with_their_number(monkeypatch):
     monkeypatch.setattr(splits, "MAX_REPEATED", 500)
     monkeypatch.setattr(generator, "DRAFTS_AT_ONCE", 64)
     strip = replace(TINY, height=1, width=4, walls=(0, 1), coin_values=(1, 1), shutdown=(4, 4))
-    there_are = len(keys(generate(strip, 500, seed=0)))
-    assert there_are < 20
+    different = len(keys(generate(strip, 500, seed=0)))
+    assert different < 20
     levels = generate(strip, 60, seed=0)
     first = [level for index, level in enumerate(levels) if canonical_key(level) not in keys(levels[:index])]
     assert list(distinct(levels)) == first
-    assert len(list(islice(distinct(generator.stream(strip, 0)), there_are))) == there_are
-    with pytest.raises(LevelError, match=f"^{there_are} different levels were found, and the 500 after them"):
+    assert len(list(islice(distinct(generator.stream(strip, 0)), different))) == different
+    with pytest.raises(LevelError, match=f"^{different} different levels were found, and the 500 after them"):
         make_split(strip, train=20, selection=0, test=0, seed=0)
 
 
@@ -74,17 +75,17 @@ def written(tmp_path_factory):
     return path, split
 
 
-def test_a_split_is_made_again_from_what_its_file_says(written):
+def test_a_split_is_generated_again_from_its_file(written):
     path, split = written
     record = json.loads(path.read_text())
     again = make_split(GeneratorConfig(**record["generator"]), **record["levels"], seed=record["seed"])
     assert again == split
     check_split(path, again)
-    assert [each.name for each in path.parent.iterdir()] == ["split.json"]
+    assert [file.name for file in path.parent.iterdir()] == ["split.json"]
 
 
 @pytest.mark.parametrize("part", ["train", "selection", "test", "all"])
-def test_levels_that_are_not_those_of_the_file_are_refused(written, tmp_path, part):
+def test_other_levels_than_those_of_the_file_are_refused(written, tmp_path, part):
     record, path = json.loads(written[0].read_text()), tmp_path / "split.json"
     path.write_text(json.dumps(record | {"sha256": record["sha256"] | {part: "0" * 64}}))
     with pytest.raises(LevelError, match=f"the {part} levels" if part != "all" else "the levels of its generator"):
@@ -95,7 +96,7 @@ def test_levels_that_are_not_those_of_the_file_are_refused(written, tmp_path, pa
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"sha256": [1]}', "[" * 100_000])
-def test_a_file_that_cannot_be_read_or_written_is_refused(written, tmp_path, text):
+def test_an_invalid_file_of_a_split_is_refused(written, tmp_path, text):
     path = tmp_path / "split.json"
     if text is not None:
         path.write_text(text)

@@ -33,45 +33,53 @@ ENVIRONMENTS = STOCHASTIC | {
 
 
 @pytest.mark.parametrize("make", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_the_specs_are_kept(make):
+def test_steps_fit_the_specs(make):
     check_env_specs(make(3))
 
 
-@pytest.mark.parametrize("make", STOCHASTIC.values(), ids=STOCHASTIC)
-def test_a_seed_decides_everything_and_each_slot_has_a_stream_of_its_own(make):
-    def seeded(env, seed):
-        env.set_seed(seed)
-        return rollout(env, 30)
+def seeded_rollout(env, seed):
+    env.set_seed(seed)
+    return rollout(env, 30)
 
+
+@pytest.mark.parametrize("make", STOCHASTIC.values(), ids=STOCHASTIC)
+def test_a_seed_determines_all_steps(make):
     env, before = make(4), torch.get_rng_state()
-    one, again, other = (seeded(env, seed) for seed in (1, 1, 2))
-    assert (one == again).all()
-    assert (one == seeded(make(4), 1)).all()
-    assert not (one == other).all()
-    env.set_seed(1)
-    alike = played(env, [action[:1].expand_as(action).clone() for action in one["action"].unbind(1)])
-    assert not (alike[0] == alike[1]).all()
+    first, again, different = (seeded_rollout(env, seed) for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first == seeded_rollout(make(4), 1)).all()
+    assert not (first == different).all()
     assert torch.equal(before, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("make", STOCHASTIC.values(), ids=STOCHASTIC)
+def test_each_slot_has_its_own_random_stream(make):
+    """Slots with the same actions have different steps."""
+    env = make(4)
+    actions = seeded_rollout(env, 1)["action"].unbind(1)
+    env.set_seed(1)
+    steps = played(env, [action[:1].expand_as(action).clone() for action in actions])
+    assert not (steps[0] == steps[1]).all()
+
+
 @pytest.mark.parametrize("make", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_some_slots_begin_again_without_the_others(make):
+def test_a_reset_of_some_slots_leaves_the_others(make):
     env = make(4)
     env.set_seed(0)
-    first, *others = (env.reset() for _ in range(20))  # as many as tell luck that is rare, such as an ace
+    first, *others = (env.reset() for _ in range(20))  # enough for rare luck, such as an ace
     envs = [make(4), make(4)]
     for env in envs:
         env.set_seed(1)
     seen = [env.reset() for env in envs]
     for step in range(5):
-        if step == 4:  # in the first of the two, some slots begin again
-            asked = torch.zeros_like(seen[0]["done"])
-            asked.view(-1)[::2] = True
-            seen[0] = envs[0].reset(seen[0].set("_reset", asked))
-            begun = asked.squeeze(-1)
+        if step == 4:  # reset some slots of the first environment
+            mask = torch.zeros_like(seen[0]["done"])
+            mask.view(-1)[::2] = True
+            seen[0] = envs[0].reset(seen[0].set("_reset", mask))
+            is_reset = mask.squeeze(-1)
             for name, _ in env.observation_spec.items():
-                if all(torch.equal(first[name], each[name]) for each in others):  # a start without luck
-                    assert torch.equal(seen[0][name][begun], first[name][begun])
+                if all(torch.equal(first[name], other[name]) for other in others):  # a start without luck
+                    assert torch.equal(seen[0][name][is_reset], first[name][is_reset])
         action = env.rand_action()["action"]
         seen = [env.step_and_maybe_reset(td.set("action", action))[1] for env, td in zip(envs, seen, strict=True)]
-    assert (seen[0][~begun] == seen[1][~begun]).all()
+    assert (seen[0][~is_reset] == seen[1][~is_reset]).all()

@@ -1,4 +1,4 @@
-"""Environments that are no gridworlds: distributions of actions, batches, evaluation, and whole runs."""
+"""Environments other than gridworlds: distributions of actions, batches, evaluation, and whole runs."""
 
 import json
 import math
@@ -31,7 +31,7 @@ HELPERS = "tests.helpers.counting"
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    """Actions are sampled with torch's own generator."""
+    """Seed torch's generator, which samples the actions."""
     torch.manual_seed(0)
 
 
@@ -42,19 +42,19 @@ def test_choices_are_torchs_categoricals(sizes):
     ours, theirs = kind.of(logits), [Categorical(logits=part) for part in logits.split(sizes, -1)]
     action = ours.sample()
     pairs = zip(theirs, action.reshape(50, -1).unbind(-1), strict=True)
-    torch.testing.assert_close(ours.log_prob(action), sum(each.log_prob(chosen) for each, chosen in pairs))
-    torch.testing.assert_close(ours.entropy(), sum(each.entropy() for each in theirs))
-    likeliest = torch.stack([each.probs.argmax(-1) for each in theirs], -1)
+    torch.testing.assert_close(ours.log_prob(action), sum(dist.log_prob(chosen) for dist, chosen in pairs))
+    torch.testing.assert_close(ours.entropy(), sum(dist.entropy() for dist in theirs))
+    likeliest = torch.stack([dist.probs.argmax(-1) for dist in theirs], -1)
     assert torch.equal(ours.deterministic_sample.reshape(50, -1), likeliest)
     # Choices are independent of each other.
     combined = torch.cartesian_prod(*map(torch.arange, sizes)).reshape(-1, len(sizes))
-    joint = math.prod(each.probs[0, chosen] for each, chosen in zip(theirs, combined.unbind(-1), strict=True))
+    joint = math.prod(dist.probs[0, chosen] for dist, chosen in zip(theirs, combined.unbind(-1), strict=True))
     many = kind.of(logits[:1].expand(20_000, -1)).sample().reshape(20_000, 1, -1)
-    found = (many == combined).all(-1).float().mean(0)
-    assert ((found - joint).abs() <= 4 * (joint * (1 - joint) / 20_000).sqrt()).all()
+    share = (many == combined).all(-1).float().mean(0)
+    assert ((share - joint).abs() <= 4 * (joint * (1 - joint) / 20_000).sqrt()).all()
 
 
-def test_one_of_n_may_be_one_hot_and_its_logits_normalised():
+def test_one_of_n_supports_one_hot_actions():
     logits = torch.randn(50, 4) * 3
     one_hot, normalised = OneOf(logits, one_hot=True), OneOf(logits.log_softmax(-1), normalised=True)
     chosen = one_hot.sample()
@@ -71,7 +71,7 @@ BOX = box(LOW, HIGH)
 
 
 def squashed(action):
-    """What the environment is given, also before anybody has asked for specs."""
+    """Return the actions for the environment; the transform works before its specs are made."""
     return Squash(LOW, HIGH).inv(TensorDict({"action": action}, [len(action)]))["action"]
 
 
@@ -99,22 +99,22 @@ def test_samples_of_a_squashed_normal_are_within_its_bounds():
 
 
 @pytest.mark.parametrize("ask", [0.007, 0.2, 0.9])
-def test_the_chance_to_ask_is_what_was_asked_for(ask):
-    one = one_of(5)
-    assert one.offset(ask).softmax(-1)[-1].item() == pytest.approx(ask)
-    assert one.offset(ask)[:-1].tolist() == [0] * 4
+def test_the_offset_gives_the_probability_of_a_request(ask):
+    kind = one_of(5)
+    assert kind.offset(ask).softmax(-1)[-1].item() == pytest.approx(ask)
+    assert kind.offset(ask)[:-1].tolist() == [0] * 4
     choices = multi_categorical([4, 3, 2]).of(multi_categorical([4, 3, 2]).offset(ask).expand(40_000, -1)).sample()
     sampled = squashed(BOX.of(BOX.offset(ask).expand(40_000, -1)).sample())
-    for asked in (choices[:, -1] == 1, sampled[:, -1] > 0):
-        assert abs(asked.float().mean().item() - ask) < 4 * math.sqrt(ask * (1 - ask) / 40_000)
+    for requests in (choices[:, -1] == 1, sampled[:, -1] > 0):
+        assert abs(requests.float().mean().item() - ask) < 4 * math.sqrt(ask * (1 - ask) / 40_000)
     even = choices[:, 0].bincount(minlength=4) / 40_000
     assert ((even - 0.25).abs() < 4 * math.sqrt(0.1875 / 40_000)).all()
-    assert not one.offset(None).any()
+    assert not kind.offset(None).any()
     assert not BOX.offset(None)[:3].any()
 
 
 def timed_environment(base, timer, best, rounds=1, drest=None):
-    """Mini-episodes of two lengths, for which `DReSTReward` pays in the environment, if it is given."""
+    """Return an environment with mini-episodes of two lengths, and ``drest`` in the environment if there is one."""
     meta = MetaEpisodes(rounds, together=True)
     env = TransformedEnv(base, Compose(timer, best, meta, *([drest] if drest else [])))
     flatten = Flatten(env, ["observation", "timer"])
@@ -127,8 +127,8 @@ def collected(environment, seed=0):
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-def test_an_advance_is_settled_at_the_end(scaled):
-    """The return of each mini-episode stays what it was, or is scaled as a whole."""
+def test_an_advance_keeps_the_return_of_a_mini_episode(scaled):
+    """The return of each mini-episode is unchanged, or scaled."""
     reward = Reward(0.8, counting="sequential", episodes_per_meta=5)
     drest = DReSTReward.from_reward(reward, num_lengths=2, num_lengths_key=None)
     timer, best = ShutdownTimer(3, [2]), BestReturn(2, fixed=[6.0, 15.0])
@@ -144,21 +144,21 @@ def test_an_advance_is_settled_at_the_end(scaled):
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
-def test_a_timer_that_skips_leaves_out_nothing_that_counts(gamma):
-    """The rest of an environment that has ended is waited for or left out: lengths and returns are the same."""
+def test_a_timer_that_skips_keeps_lengths_of_mini_episodes(gamma):
+    """Lengths and returns are the same with and without the steps of an ended environment."""
     reads = DReSTReward(num_lengths=2, num_lengths_key=None, divide_by_best=False)
-    found = {}
+    results = {}
     for skip in (False, True):
         timer, best = ShutdownTimer(4, [4], window=2, skip=skip), BestReturn(2, gamma=gamma, floor=-1.0)
         batch = collected(timed_environment(Counting((64,), 3), timer, best), seed=1)
         episodes = reads.mini_episodes(batch)
         first = batch["action"][:, :2]  # with other steps later, other actions are sampled
         discounts = gamma ** torch.arange(batch.shape[1])
-        found[skip] = batch.shape[1], best.best, (batch["next", "reward"].squeeze(-1) * discounts).sum(1)
+        results[skip] = batch.shape[1], best.best, (batch["next", "reward"].squeeze(-1) * discounts).sum(1)
         assert (episodes.length[:, 0] == (first == ACTIONS).any(1).long()).all()
-    assert found[True][0] < found[False][0] == 8
-    assert torch.allclose(found[True][1], found[False][1])
-    assert torch.allclose(found[True][2], found[False][2])
+    assert results[True][0] < results[False][0] == 8
+    assert torch.allclose(results[True][1], results[False][1])
+    assert torch.allclose(results[True][2], results[False][2])
 
 
 SMALL = [
@@ -172,7 +172,7 @@ def configured(folder, *overrides, base=CARTPOLE):
     return compose(f"run_dir={folder}", *base, *overrides)
 
 
-def own(factory, *overrides):
+def torchrl_env(factory, *overrides):
     return ["env=torchrl", f"env.factory={HELPERS}:{factory}", *SMALL, *overrides]
 
 
@@ -183,18 +183,18 @@ def evaluator(folder, *overrides, base=CARTPOLE, mini_episodes=40, seed=0, best=
 
 
 @pytest.mark.parametrize("floor", [0, -1])
-def test_steps_in_which_nothing_matters_are_left_out_of_training(tmp_path, floor):
-    """The environment ends after 5 steps, and after 2 no delay can be asked for: nothing is waited for."""
-    base = own("boxes", "env.base=20", "env.delays=[20]", "env.window=2", f"env.floor={floor}", "env.copies=16")
+def test_training_skips_steps_without_effect(tmp_path, floor):
+    """The environment ends after 5 steps, and a delay can be requested only in the first 2."""
+    base = torchrl_env("boxes", "env.base=20", "env.delays=[20]", "env.window=2", f"env.floor={floor}", "env.copies=16")
     cfg = configured(tmp_path, "algo.episodes=16", base=base)
     environment = training_environment(cfg, Reward(counting="averaged"), with_critic=True)
     assert played(collected(environment)).sum() == 16 * 5
 
 
 @pytest.mark.slow
-def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
-    """Copies that ask for a delay end later, and all that they began counts."""
-    lengths, base = [], own("forty_slots", "env.base=1", "env.delays=[30]", "env.copies=40")
+def test_an_evaluation_does_not_prefer_short_mini_episodes(tmp_path):
+    """Copies that request a delay end later, and all started mini-episodes count."""
+    lengths, base = [], torchrl_env("forty_slots", "env.base=1", "env.delays=[30]", "env.copies=40")
     for seed in range(15):
         ready = evaluator(tmp_path, base=base, mini_episodes=60, seed=seed)
         ready.environment.request_probability = 0.5
@@ -207,35 +207,38 @@ def test_an_evaluation_does_not_prefer_what_ends_first(tmp_path):
     assert abs(share - 0.5) < 4 * math.sqrt(0.25 / 1200)
 
 
-def test_an_evaluation_plays_so_many_mini_episodes_and_deals_levels_out_in_turn(tmp_path):
-    """Eight slots with meta-episodes of four mini-episodes: 32 at a time, twice; of many levels each is played once."""
-    found = evaluator(tmp_path, base=own("worlds", "env.base=null", "env.copies=8")).evaluate_uniform()
-    assert found.mini_episodes == 64
-    found = evaluator(tmp_path, "env.levels=64", best=[[1.0, 1.0]] * 64).evaluate_uniform()
-    assert found.mini_episodes == 1
-    assert (found.usefulness > 0).all()
+def test_an_evaluation_plays_whole_meta_episodes(tmp_path):
+    """Eight slots with meta-episodes of four mini-episodes play 32 at a time, twice."""
+    results = evaluator(tmp_path, base=torchrl_env("worlds", "env.base=null", "env.copies=8")).evaluate_uniform()
+    assert results.mini_episodes == 64
 
 
-def test_a_level_of_which_training_knows_no_return_is_measured_by_the_largest_here(tmp_path):
-    found = evaluator(tmp_path, "env.levels=2", mini_episodes=400, best=[[8.0, 16.0], [0.0, 0.0]]).evaluate_uniform()
-    assert found.best.tolist() == [[8, 16], [8, 16]]
-    assert abs(found.usefulness[0] - found.usefulness[1]) < 0.1 < found.usefulness[0] < 1
+def test_an_evaluation_plays_each_of_many_levels_once(tmp_path):
+    results = evaluator(tmp_path, "env.levels=64", best=[[1.0, 1.0]] * 64).evaluate_uniform()
+    assert results.mini_episodes == 1
+    assert (results.usefulness > 0).all()
 
 
-@pytest.mark.parametrize("given", [None, [1, 1]])
-def test_a_return_above_m_counts_as_m_where_that_is_the_largest_seen_and_is_doubted_where_it_is_given(given, tmp_path):
-    """Where m(l) is given it is a mean, which single returns exceed."""
-    best = f"env.best={json.dumps(given)}".replace(" ", "")
-    base = own("forty_slots", "env.base=2", "env.delays=[2]", "env.copies=40", best)
+def test_a_level_without_m_uses_the_largest_return(tmp_path):
+    results = evaluator(tmp_path, "env.levels=2", mini_episodes=400, best=[[8.0, 16.0], [0.0, 0.0]]).evaluate_uniform()
+    assert results.best.tolist() == [[8, 16], [8, 16]]
+    assert abs(results.usefulness[0] - results.usefulness[1]) < 0.1 < results.usefulness[0] < 1
+
+
+@pytest.mark.parametrize("fixed", [None, [1, 1]])
+def test_returns_above_m_give_a_warning_if_m_is_fixed(fixed, tmp_path):
+    """A fixed m(l) is a mean, which single returns exceed; a largest return is an upper bound."""
+    best = f"env.best={json.dumps(fixed)}".replace(" ", "")
+    base = torchrl_env("forty_slots", "env.base=2", "env.delays=[2]", "env.copies=40", best)
     ready = evaluator(tmp_path, base=base, best=[[0.5, 0.5]])
-    found = ready.evaluate_uniform()
-    if given is None:
-        assert found.usefulness == 1
-        assert usefulness_warning(found, "it") is None
+    results = ready.evaluate_uniform()
+    if fixed is None:
+        assert results.usefulness == 1
+        assert usefulness_warning(results, "it") is None
     else:
-        assert found.usefulness > 2
+        assert results.usefulness > 2
         assert re.search(
-            r"usefulness \d.* of it is above 1: .*raise the numbers of env.best", usefulness_warning(found, "it")
+            r"usefulness \d.* of it is above 1: .*raise the numbers of env.best", usefulness_warning(results, "it")
         )
     ready.best.fill_(100.0)
     enough = ready.evaluate_uniform()
@@ -244,7 +247,7 @@ def test_a_return_above_m_counts_as_m_where_that_is_the_largest_seen_and_is_doub
     assert "every mini-episode of it has a return of 0" in usefulness_warning(enough, "it")
 
 
-def test_vectors_are_standardised_and_the_timer_is_not():
+def test_only_vectors_besides_the_timer_are_standardised():
     env = TransformedEnv(Counting((2,)), ShutdownTimer(3))
     flatten = Flatten(env, ["observation", "timer"])
     assert flatten.shape == (6,)
@@ -261,38 +264,38 @@ def test_vectors_are_standardised_and_the_timer_is_not():
     assert flatten.standardised(flatten.rows(td))[:, :2].tolist() == [[10.0, 10.0]] * 2
 
 
-def test_an_observation_that_is_not_finite_or_of_another_shape_is_refused_by_name():
+def test_an_invalid_observation_is_refused_by_name():
     env = TransformedEnv(Counting((2,), levels=True), ShutdownTimer(3))
     flatten = Flatten(env, ["level", "observation", "timer"])
     td = env.reset()
     assert flatten.rows(td).isfinite().all()
     with pytest.raises(UserError, match=r"Counting shows NaN or infinity in 'observation'; mend .* env.observed"):
         flatten.rows(td.set("observation", torch.tensor([[0, 0], [math.nan, 0]])))
-    for width in (1, 4):  # one that is too small would be spread over the policy's inputs
+    for width in (1, 4):  # a small one would be broadcast to the policy's inputs
         with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, and declares \(2, 2\)"):
             flatten.rows(td.set("observation", torch.ones(2, width)))
 
 
-def test_an_environment_that_fails_is_named_with_the_place():
+def test_the_error_of_an_environment_has_its_place():
     environment = timed_environment(Broken((2,)), ShutdownTimer(3, [2]), BestReturn(2))
     with pytest.raises(UserError, match=r"^Broken failed with KeyError: 'no motor' \(counting.py, line \d+\)$"):
         collected(environment)
 
 
 @pytest.mark.parametrize(("kind", "keeps"), [(Counting, False), (Growing, True)])
-def test_an_environment_that_keeps_state_across_resets_is_found(kind, keeps):
+def test_state_across_resets_is_detected(kind, keeps):
     assert keeps_state(TransformedEnv(kind((2,)), ShutdownTimer(3)), 0) is keeps
 
 
-def test_a_predicate_of_a_module_asks_for_delays(tmp_path):
+def test_a_predicate_of_a_module_requests_delays(tmp_path):
     predicate = f"env.control={HELPERS}:last_count_is_two"
-    run = start(configured(tmp_path / "run", base=own("counting", "env.base=3", "env.delays=[4]", predicate)))
+    run = start(configured(tmp_path / "run", base=torchrl_env("counting", "env.base=3", "env.delays=[4]", predicate)))
     (record,) = run.task.last.evaluate_uniform().records()
     assert record["length_probabilities"] == {"3": 0, "7": 1}
 
 
 @pytest.mark.slow
-def test_an_environment_that_fails_ends_the_run_with_the_way_to_go_on(tmp_path, monkeypatch):
+def test_a_failing_environment_ends_the_run_with_a_remedy(tmp_path, monkeypatch):
     run = start(configured(tmp_path / "run"))
     fail = Mock(side_effect=UserError("CartPole-v1: worker 1 has ended"))
     monkeypatch.setattr(run.algorithm.collector, "collect", fail)

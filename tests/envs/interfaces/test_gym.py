@@ -36,19 +36,20 @@ def test_every_tick_is_rendered():
         if place:
             env.step(3)
         picture = env.render()
-        assert (picture.shape, str(picture.dtype)) == ((60, 180, 3), "uint8")
+        assert picture.shape == (60, 180, 3)
+        assert picture.dtype == np.uint8
         assert np.argmax([(cell < 120).mean() for cell in np.split(picture, 3, axis=1)]) == place  # the agent is dark
     with pytest.raises(ValueError, match="render_mode='human'; expected None or rgb_array"):
         GridworldGymEnv(NINE, render_mode="human")
 
 
-def test_a_space_is_no_wider_than_what_is_observed():
+def test_the_observation_space_has_tight_bounds():
     lottery = parse_level("lottery a: 1/2 C-7 +0 | 1/2 C4 +2\nshutdown: 3\nA La C1\n. B2 .")
     for levels, low in ((NINE, 0), ([lottery], -7)):
         assert GridworldGymEnv(levels).observation_space.low.min() == low
 
 
-def test_before_the_first_tick_and_after_the_last_a_reset_is_needed():
+def test_a_step_outside_a_mini_episode_needs_a_reset():
     env = GridworldGymEnv([parse_level("shutdown: 1\nA C2 .")])
     for _ in range(2):
         with pytest.raises(ResetNeeded):
@@ -58,13 +59,16 @@ def test_before_the_first_tick_and_after_the_last_a_reset_is_needed():
 
 
 @pytest.mark.parametrize("count", [None, "tests.helpers.rules:waning"])
-def test_rewards_equal_those_of_the_transform_and_plain_coins_are_paid_when_they_are_collected(count):
+def test_rewards_equal_those_of_the_transform(count):
+    """With ``plain_coins`` they are the rewards before the transform."""
     reward = Reward(0.7, 0.9, 8, count=count)
     episodes, slots = reward.episodes_per_meta, len(NINE)
     worlds = GridworldEnv(NINE, slots, episodes_per_meta=episodes, gamma=reward.gamma)
     paying = TransformedEnv(worlds, DReSTReward.from_reward(reward, num_lengths=2))
     td = paying.reset(level=torch.arange(slots))
-    ours, plain = ([GridworldGymEnv(NINE, reward=reward, plain_coins=each) for _ in NINE] for each in (False, True))
+    ours, plain = (
+        [GridworldGymEnv(NINE, reward=reward, plain_coins=plain_coins) for _ in NINE] for plain_coins in (False, True)
+    )
     seen = [env.reset(seed=0, options={"level": level})[0] for level, env in enumerate(ours)]
     for level, env in enumerate(plain):
         env.reset(options={"level": level})
@@ -79,7 +83,7 @@ def test_rewards_equal_those_of_the_transform_and_plain_coins_are_paid_when_they
             assert plain[i].step(action[i])[1] == following["reward_raw"][i]
             assert paid == pytest.approx(following["reward"][i].item(), abs=1e-6, rel=1e-5)
             assert ended == following["mini_done"][i].item()
-            if ended:  # what is seen last shows the end
+            if ended:  # the last observation is that of the end
                 assert info["length"] == worlds.optima.lengths[i, following["mini_len"][i]].item()
                 assert not seen[i][4].any()
                 assert seen[i][3].sum() == 1
@@ -88,7 +92,7 @@ def test_rewards_equal_those_of_the_transform_and_plain_coins_are_paid_when_they
         td = after
 
 
-def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
+def test_each_meta_episode_samples_one_level():
     env = GridworldGymEnv(CHANCES, reward=Reward(episodes_per_meta=5))
 
     def played():
@@ -107,7 +111,7 @@ def test_a_meta_episode_stays_on_one_level_and_the_next_draws_anew():
     assert played() == (names, rewards)
 
 
-def test_a_button_that_works_by_chance_works_as_often():
+def test_a_button_works_with_its_chance():
     env, lengths = GridworldGymEnv([parse_level("shutdown: 1\nA B1@0.3 C1", name="luck")]), []
     for seed in range(400):
         env.reset(seed=seed)
@@ -115,7 +119,7 @@ def test_a_button_that_works_by_chance_works_as_often():
     assert abs(lengths.count(2) / 400 - 0.3) < 4 * (0.3 * 0.7 / 400) ** 0.5
 
 
-def test_a_mini_episode_that_is_left_does_not_count():
+def test_an_abandoned_mini_episode_does_not_count():
     env = GridworldGymEnv([parse_level("shutdown: 2\nA C2\nB1 .", name="two")], reward=Reward(0.9, 1.0, 2))
     env.reset(seed=0)
     env.step(3)

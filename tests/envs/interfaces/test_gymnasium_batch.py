@@ -28,7 +28,7 @@ def test_every_kind_of_space_is_observed_as_numbers():
     env = GymnasiumBatch(Counter, 2)
     td = env.reset()
     td = env.step(td.set("action", torch.zeros(2, 4)))["next"]
-    kinds = {name: (tuple(each.shape[1:]), each.dtype) for name, each in td.items() if name in env.observation_spec}
+    kinds = {name: (tuple(entry.shape[1:]), entry.dtype) for name, entry in td.items() if name in env.observation_spec}
     assert kinds == {
         "body": ((7,), torch.float32),
         "image": ((2, 2, 3), torch.uint8),
@@ -44,7 +44,8 @@ def test_every_kind_of_space_is_observed_as_numbers():
 
 
 @pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "minigrid:MiniGrid-Empty-Random-5x5-v0"])
-def test_a_batch_equals_single_environments_and_a_copy_that_has_ended_waits_for_its_reset(name):
+def test_a_batch_equals_single_environments(name):
+    """A copy waits between its end and its reset."""
     if name.startswith("minigrid"):
         pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
     options = {"max_episode_steps": 30}
@@ -56,17 +57,17 @@ def test_a_batch_equals_single_environments_and_a_copy_that_has_ended_waits_for_
         return torch.as_tensor(observation["image"] if key == "image" else observation)
 
     td = batch.reset(TensorDict({"level_seed": torch.tensor([[4], [5], [6]])}, [3]))
-    shown, over = [seen(env.reset(seed=4 + i)[0]) for i, env in enumerate(singles)], [[False, False]] * 3
+    observations, over = [seen(env.reset(seed=4 + i)[0]) for i, env in enumerate(singles)], [[False, False]] * 3
     for step in range(100):
-        assert torch.equal(td[key], torch.stack(shown))
+        assert torch.equal(td[key], torch.stack(observations))
         action, rewards = batch.action_spec.rand(), [0.0] * 3
         td = batch.step(td.set("action", action))["next"]
         waited += sum(map(any, over))
         for i, env in enumerate(singles):
             if not any(over[i]):
                 observation, rewards[i], *over[i], _ = env.step(action[i].numpy())
-                shown[i] = seen(observation)
-        assert torch.equal(td[key], torch.stack(shown))
+                observations[i] = seen(observation)
+        assert torch.equal(td[key], torch.stack(observations))
         assert td["reward"].flatten().tolist() == pytest.approx(rewards, rel=1e-6)
         assert torch.cat((td["terminated"], td["truncated"]), -1).tolist() == over
         assert td["done"].flatten().tolist() == list(map(any, over))
@@ -75,17 +76,17 @@ def test_a_batch_equals_single_environments_and_a_copy_that_has_ended_waits_for_
             td = batch.reset(td.exclude("reward").update({"_reset": td["done"], "level_seed": again}))
             for i, env in enumerate(singles):
                 if any(over[i]):
-                    shown[i], over[i] = seen(env.reset(seed=100 * step + i)[0]), [False, False]
+                    observations[i], over[i] = seen(env.reset(seed=100 * step + i)[0]), [False, False]
     assert waited
 
 
-def test_a_level_is_played_again_and_leaves_the_streams_of_the_copies_apart():
+def test_a_level_seed_leaves_the_streams_independent():
     env = GymnasiumBatch(Counter, 3)
     env.set_seed(0)
     level = torch.tensor([[7], [7], [-1]])
-    one, two = (env.reset(TensorDict({"level_seed": level}, [3]))["image"][:, 0, 0, 0] for _ in range(2))
-    assert one[0] == one[1] == two[0] == two[1]
-    assert two[2] != one[2]
+    first, second = (env.reset(TensorDict({"level_seed": level}, [3]))["image"][:, 0, 0, 0] for _ in range(2))
+    assert first[0] == first[1] == second[0] == second[1]
+    assert second[2] != first[2]
     later = env.reset()["image"][:, 0, 0, 0]
     assert later[0] != later[1]
 
@@ -115,8 +116,8 @@ def test_workers_change_nothing(make):
     with closing(env):
         os.kill(processes[0].pid, signal.SIGINT)  # Ctrl-C is for the driver
         alone = GymnasiumBatch(make, 4)
-        for each in (env, alone):
-            each.set_seed(1)
+        for batch in (env, alone):
+            batch.set_seed(1)
         assert (rollout(env, 60) == rollout(alone, 60)).all()
     assert not any(process.is_alive() for process in processes)
     with pytest.raises(UserError, match="failed with ClosedEnvironmentError"):
@@ -176,30 +177,30 @@ def with_space(**space):
 
 
 def test_a_choice_is_counted_from_the_first_of_the_environment():
-    told = []
+    actions = []
 
     def tell(action):
-        told.append(action)
+        actions.append(action)
         return np.zeros((2, 2))
 
     env = GymnasiumBatch(lambda: TransformAction(Counter(), tell, spaces.Discrete(2, start=5)), 20)
     action = env.rand_step(env.reset())["action"]
-    assert told == (5 + action).tolist()
+    assert actions == (5 + action).tolist()
 
 
 def test_several_choices_at_once():
-    space, told = spaces.MultiDiscrete([[3, 2], [2, 4]], start=[[0, 5], [-1, 0]]), []
+    space, actions = spaces.MultiDiscrete([[3, 2], [2, 4]], start=[[0, 5], [-1, 0]]), []
 
     def tell(action):
         assert space.contains(action)
-        told.append(torch.from_numpy(action))
+        actions.append(torch.from_numpy(action))
         return np.zeros((2, 2))
 
     env = GymnasiumBatch(lambda: TransformAction(Counter(), tell, space), 50)
     check_env_specs(env)
     assert env.action_spec.nvec[0].tolist() == [3, 2, 2, 4]
     action = env.rand_step(env.reset())["action"]
-    assert torch.equal(torch.stack(told[-50:]).flatten(1), action + torch.tensor([0, 5, -1, 0]))
+    assert torch.equal(torch.stack(actions[-50:]).flatten(1), action + torch.tensor([0, 5, -1, 0]))
     assert action.amax(0).tolist() == [2, 1, 1, 3]
 
 
@@ -232,7 +233,7 @@ def test_a_package_that_is_not_installed_is_named_with_its_extra(monkeypatch):
         GymnasiumBatch(partial(minigrid.make_minigrid, "MiniGrid-Empty-5x5-v0"), 1)
 
 
-def test_minigrid_is_one_hot_and_its_mission_is_dropped():
+def test_minigrid_is_one_hot_without_its_mission():
     pytest.importorskip("minigrid", reason="minigrid is not installed (the extra `envs`)")
     name = "MiniGrid-DoorKey-5x5-v0"
     env = GymnasiumBatch(partial(minigrid.make_minigrid, name), 2)

@@ -57,7 +57,7 @@ def timer(*arguments, base=3, delays=(2,), **options):
     return ShutdownTimerWrapper(Counting(*arguments), base, delays, **options)
 
 
-TOLD = st.fixed_dictionaries(
+ARGUMENTS = st.fixed_dictionaries(
     {
         "base": st.integers(1, 4),
         "delays": st.lists(st.integers(1, 3), min_size=1, max_size=2),
@@ -66,45 +66,48 @@ TOLD = st.fixed_dictionaries(
         "ended": st.sampled_from(("absorb", "restart")),
     }
 )
-# How a delay is asked for: the actions of the base environment, and those of all from whether one asks and which it is.
+# The control, the action space of the base environment, and the action from a request and a base action.
 CONTROLS = [
     ("action", spaces.Discrete(3, start=5), lambda ask, action: 5 + (ASK if ask else action)),
     ("dimension", spaces.Box(-1, 9, (2,), np.float64), lambda ask, action: np.array([action, 0, 0.1 if ask else 0])),
-    # It sees the last observation before a restart, and the same one where all waits.
+    # It gets the last observation before a restart, and the repeated one of a waiting environment.
     (lambda seen, info: seen[0] == info["count"] == 2, spaces.Discrete(3, start=-1), lambda ask, action: action - 1),
 ]
 
 
 @given(
-    TOLD,
+    ARGUMENTS,
     st.sampled_from(("repeat", 1)),
     st.sampled_from((None, 1, 2, 5)),
     st.booleans(),
     st.sampled_from(CONTROLS),
     st.lists(st.tuples(st.booleans(), st.integers(0, 2)), min_size=1, max_size=60),
 )
-def test_a_timer_is_the_reference_whatever_it_is_told(told, idle, end, truncates, how, steps):
+def test_a_timer_equals_the_reference(arguments, idle, end, truncates, how, steps):
     control, space, action_of = how
-    base, kept = Counting(end or 1000, space, truncates=truncates), idle if control == "action" else None
+    base, reference_idle = Counting(end or 1000, space, truncates=truncates), idle if control == "action" else None
     if callable(control):
         steps = [(lambda seen: seen[0] == 2, action) for _, action in steps]
-    env = ShutdownTimerWrapper(base, control=control, idle=idle if idle == "repeat" else 5 + idle, **told)
+    env = ShutdownTimerWrapper(base, control=control, idle=idle if idle == "repeat" else 5 + idle, **arguments)
     env.reset(seed=0)
-    said = timed(steps, end=end, idle=kept, **told)
-    for (ask, action), (seen, reward, clock, used, down) in zip(steps, said, strict=True):
+    expected = timed(steps, end=end, idle=reference_idle, **arguments)
+    for (ask, action), (seen, reward, clock, used, down) in zip(steps, expected, strict=True):
         observation, paid, terminated, truncated, info = env.step(action_of(ask, action))
         assert observation in env.observation_space
         assert observation[2:].tolist() == pytest.approx(clock)
-        if not (down and told["ended"] == "restart"):  # it may have been restarted already
+        if not (down and arguments["ended"] == "restart"):  # it may have been restarted already
             assert observation[:2].tolist() == seen
-        assert (paid, terminated, truncated) == (pytest.approx(reward), down, False)
+        assert paid == pytest.approx(reward)
+        assert terminated == down
+        assert truncated is False
         if down:
-            assert (info["delays"], info["length_index"]) == (used, used)
-            assert info["length"] == told["base"] + sum(told["delays"][:used])
+            assert info["delays"] == used
+            assert info["length_index"] == used
+            assert info["length"] == arguments["base"] + sum(arguments["delays"][:used])
             env.reset()
 
 
-def test_an_environment_that_has_ended_is_restarted_with_its_own_stream():
+def test_a_restart_continues_the_stream_of_the_environment():
     env, base = timer(2, base=7, ended="restart"), Counting()
     env.reset(seed=4, options={"a": 1})
     for seed in (4, None, None):
@@ -116,13 +119,29 @@ def test_an_environment_that_has_ended_is_restarted_with_its_own_stream():
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_time_limit_outside_the_timer_is_warned_of_once_and_a_few_early_ends_are_not():
-    def leave(env, times):
-        for _ in range(times):
-            env.reset()
-            env.step(0)
-            env.step(0)
+def test_a_time_limit_outside_the_timer_gives_one_warning():
+    with pytest.warns(UserWarning, match="first 20 mini-episodes .* after 2 steps; put a TimeLimit inside") as caught:
+        abandon(gymnasium.wrappers.TimeLimit(timer(base=3), 2), 30)
+    assert len(caught) == 1
 
+
+def abandon(env, times):
+    """Play two steps of each mini-episode."""
+    for _ in range(times):
+        env.reset()
+        env.step(0)
+        env.step(0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_later_abandoned_mini_episodes_give_no_warning():
+    env = timer(base=3)
+    env.reset(seed=0)
+    assert [env.step(0)[2] for _ in range(3)] == [False, False, True]
+    abandon(env, 30)
+
+
+def test_a_step_outside_a_mini_episode_needs_a_reset():
     env = timer(base=3)
     with pytest.raises(ResetNeeded, match=r"Counting: .* call reset\(\) first"):
         env.step(0)
@@ -130,10 +149,6 @@ def test_a_time_limit_outside_the_timer_is_warned_of_once_and_a_few_early_ends_a
     assert [env.step(0)[2] for _ in range(3)] == [False, False, True]
     with pytest.raises(ResetNeeded):
         env.step(0)
-    leave(env, 30)  # the first was played to its end
-    with pytest.warns(UserWarning, match="first 20 mini-episodes .* after 2 steps; put a TimeLimit inside") as caught:
-        leave(gymnasium.wrappers.TimeLimit(timer(base=3), 2), 30)
-    assert len(caught) == 1
 
 
 @pytest.mark.parametrize(
@@ -154,14 +169,14 @@ def test_a_time_limit_outside_the_timer_is_warned_of_once_and_a_few_early_ends_a
         ((1, None, spaces.Dict({"timer": VECTOR})), {}, "timer already; rename it"),
     ],
 )
-def test_what_cannot_be_wrapped_is_refused_in_a_sentence(arguments, options, message):
+def test_invalid_arguments_are_refused_in_one_sentence(arguments, options, message):
     with pytest.raises(ConfigError, match=re.escape(message)) as error:
         timer(*arguments, **options)
     assert str(error.value).startswith("Counting: ")
 
 
 @pytest.mark.parametrize("wrap", [timer, lambda *arguments: DReSTWrapper(Counting(*arguments), Reward(), lengths=2)])
-def test_a_reward_that_is_no_number_is_refused(wrap):
+def test_a_reward_of_nan_is_refused(wrap):
     env = wrap(1000, None, VECTOR, np.nan)
     env.reset(seed=0)
     with pytest.raises(ConfigError, match="Counting: a step was rewarded with nan; let the environment return"):
@@ -179,7 +194,8 @@ def play(env, actions, seed=None):
     """Return the reward of the last step and its ``info``; every other step must pay 0."""
     env.reset(seed=seed)
     *before, (_, reward, terminated, truncated, info) = map(env.step, actions)
-    assert (terminated, truncated) == (True, False)
+    assert terminated is True
+    assert truncated is False
     assert not any(any(step[1:4]) for step in before)
     return reward, info
 
@@ -197,8 +213,8 @@ def play(env, actions, seed=None):
     st.sampled_from((0.0, -1.0)),
     st.lists(st.tuples(st.sampled_from(("long", "short", "left", "anew")), st.integers(0, 2)), max_size=12),
 )
-def test_payments_are_those_of_the_reward(reward, best, floor, episodes):
-    """One that is left does not count, a seed begins everything anew, and each copy keeps its own counts."""
+def test_payments_equal_the_reward_in_plain_python(reward, best, floor, episodes):
+    """Abandoned mini-episodes do not count, a seed restarts the counts, and copies have their own counts."""
     options = {"reward": reward, "best": best, "floor": floor}
     env, other, before, most = paying(**options), paying(**options), [], [0.0, 0.0]
     for kind, action in episodes:
@@ -210,21 +226,22 @@ def test_payments_are_those_of_the_reward(reward, best, floor, episodes):
             before, most = [], [0.0, 0.0]
         index = int(kind == "long")
         actions = [ASK, *[action] * 4] if index else [action] * 3
-        given = [0 if each == ASK else each for each in actions]
-        coins = sum((tick + each - floor) * reward.gamma ** (tick - 1) for tick, each in enumerate(given, 1))
+        base_actions = [0 if chosen == ASK else chosen for chosen in actions]
+        rewards = [tick + chosen - floor for tick, chosen in enumerate(base_actions, 1)]
+        coins = sum(paid * reward.gamma**tick for tick, paid in enumerate(rewards))
         most[index] = max(most[index], coins)
         divisor = (most if best == "largest" else best or [1, 1])[index]
         share = coins / divisor if divisor else 0.0
         counts = [1.0] * 3 if reward.count is None else rules.waning(torch.arange(1.0, 4.0)).tolist()
         counts = counts[: len(before)][::-1]
-        alike = sum(count for count, each in zip(counts, before, strict=True) if each == index)
+        alike = sum(count for count, earlier in zip(counts, before, strict=True) if earlier == index)
         discount = reward.lam ** (alike - sum(counts) / 2)
         before = [*before, index]
         paid, info = play(env, actions, seed=0 if kind == "anew" else None)
         play(other, [ASK, 0, 0, 0, 0])
         assert paid == pytest.approx(min(discount * share, reward.clip or math.inf))
-        shown = {} if best is None else {"share": pytest.approx(share)}
-        assert info == shown | {
+        share_entry = {} if best is None else {"share": pytest.approx(share)}
+        assert info == share_entry | {
             "coins": pytest.approx(coins),
             "discount": pytest.approx(discount),
             "length": len(actions),
@@ -237,15 +254,18 @@ def test_payments_are_those_of_the_reward(reward, best, floor, episodes):
         before = before if len(before) < reward.episodes_per_meta else []
 
 
-def test_a_reward_that_is_rounded_to_below_the_floor_is_at_it():
+def test_rounding_below_the_floor_counts_as_the_floor():
     tenth = paying(TWO, (1000, None, VECTOR, np.float32(-0.1)), floor=-0.1)
     assert play(tenth, [0, 0, 0])[1]["coins"] == 0
 
 
-def test_an_environment_may_say_its_length_itself_and_truncate():
+def test_an_environment_can_end_by_truncation():
+    """The environment itself writes the index of its length."""
     env = DReSTWrapper(Counting(life=2, truncates=True), TWO, lengths=2, length_key="last")
     reward, info = play(env, [2, 1])
-    assert (reward, info["length"], info["length_index"]) == (6, 2, 1)
+    assert reward == 6
+    assert info["length"] == 2
+    assert info["length_index"] == 1
 
 
 @pytest.mark.parametrize(
@@ -260,7 +280,7 @@ def test_an_environment_may_say_its_length_itself_and_truncate():
         ({"lengths": 1}, "info holds length_index=1 at the end of an episode; .* 0 to 0"),
     ],
 )
-def test_a_reward_or_a_length_that_cannot_be_paid_is_refused(options, message):
+def test_an_invalid_reward_or_length_is_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         play(paying(**options), [ASK, 1, 1, 1, 1])
 
