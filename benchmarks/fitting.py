@@ -51,7 +51,7 @@ def estimated(words: Sequence[str]) -> float:
 
 
 def largest(values: Sequence[int], words: Callable[[int], list[str]], limit: float) -> int:
-    """Return the largest of increasing values that stays below a limit; the first is assumed to."""
+    """Return the largest of increasing values that stays below a limit; the first value must do so."""
     fits, above = 0, len(values)
     while above - fits > 1:
         middle = (fits + above) // 2

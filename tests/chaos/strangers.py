@@ -186,7 +186,7 @@ def plant(folder: Path) -> None:
 
 
 def is_run_unchecked(here: Path, values: dict[str, Any]) -> bool:
-    """Return whether the foreign code runs without the check of its origin; otherwise the attack is no test."""
+    """Return whether the foreign code runs if its origin is not checked, as it must for the attack to be a test."""
     from drest_torch.config import stored
 
     rewrite(here / "run", values)

@@ -38,7 +38,7 @@ class Terminal(io.StringIO):
 
 
 def python(*arguments, cwd=ROOT, status=0, **variables):
-    """Run Python in a new process, check its exit status, and return its output (of an error, its messages)."""
+    """Run Python in a new process, check its exit status, and return its output, or its messages after an error."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
     command = [sys.executable, *map(str, arguments)]
     process = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)

@@ -40,7 +40,7 @@ NAMES = frozenset(
         "wanted",
     ]
 )
-"""Words that may not be the whole name of a variable, parameter, function or class, because they name nothing."""
+"""Words that are too vague to be the name of a variable, parameter, function or class."""
 FIRST_WORDS = frozenset(["How", "Of", "That", "Those", "What", "Where", "Whether", "Who"])
 """Words that may not begin a docstring."""
 VERBS = frozenset(Path(__file__).with_name("verbs.txt").read_text("utf-8").split())
