@@ -1,4 +1,4 @@
-"""Print and plot runs beside each other: ``drest compare runs/* out=scratch/curves.png``."""
+"""The command `drest compare`, which prints and plots runs side by side: ``drest compare runs/* out=scratch/curves.png``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate a saved run: ``python -m drest_torch.evaluate run=RUN levels=paper`` or ``levels.path=FILE``."""
+"""The command `drest evaluate`, which evaluates a saved run: ``drest evaluate run=RUN levels=paper``."""
 
 from __future__ import annotations
 

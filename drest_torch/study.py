@@ -1,4 +1,4 @@
-"""Run a study and write its report: ``python -m drest_torch.study study=NAME``, or ``study=paper`` or ``study=all``."""
+"""The command `drest study`, which runs studies and writes their reports: ``drest study study=NAME``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train an agent: ``python -m drest_torch.train algo=ppo levels=generated reward=drest``."""
+"""The command `drest train`, which trains an agent: ``drest train algo=ppo levels=generated reward=drest``."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class LazyLevels(Sequence[Level]):
 
     @cached_property
     def features(self) -> frozenset[str]:
-        """The features of any of the levels."""
+        """The union of the features of the levels."""
         return frozenset().union(*(thing.shows for thing in self.maps.cells()[1]))
 
     def at(self, index: Tensor) -> LazyLevels:
@@ -108,7 +108,7 @@ def keys_of(levels: Sequence[Level]) -> list[str]:
 
 
 def features_of(levels: Iterable[Level]) -> frozenset[str]:
-    """Return the features of any of the levels."""
+    """Return the union of the features of the levels."""
     if isinstance(levels, LazyLevels):
         return levels.features
     return frozenset().union(*(level.features for level in levels))
