@@ -1,4 +1,4 @@
-"""The command `drest check`, which checks an environment before training: ``drest check env.factory=my:make`` or ``env.id=CartPole-v1``."""
+"""The command `drest check`, which checks an environment before training: ``drest check env.id=CartPole-v1``."""
 
 from __future__ import annotations
 

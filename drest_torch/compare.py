@@ -1,4 +1,4 @@
-"""The command `drest compare`, which prints and plots runs side by side: ``drest compare runs/* out=scratch/curves.png``."""
+"""The command `drest compare`, which prints and plots runs: ``drest compare runs/* out=scratch/curves.png``."""
 
 from __future__ import annotations
 
