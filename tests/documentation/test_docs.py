@@ -386,7 +386,7 @@ def test_every_table_of_numbers_has_a_source():
 def test_generated_tables_are_what_their_script_writes():
     tables = load("tables")
     texts = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *PAGES)}
-    assert sum(len(tables.TABLE.findall(text)) for text in texts.values()) >= 25
+    assert sum(len(tables.TABLE.findall(text)) for text in texts.values()) >= 15
     assert [page.name for page, text in texts.items() if tables.written(text) != text] == []
 
 

@@ -26,8 +26,8 @@ KEYS = ("family", "like", "arguments", "strength", "symbol", "values")
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
     """Agents of each objective at the strength that is compared; their seeds are 0, 1, 2, …"""
-    seeds_of_others: int = limited(at_least=1, default=2)
-    """Agents at each other strength: more would take another hour, and they are compared with nothing."""
+    seeds_of_others: int = limited(at_least=1, default=1)
+    """Agents at each other strength: they show the course of a curve, and are compared with nothing."""
     arguments: str = ""
     """Arguments of `drest train` for every agent: the same network, levels and number of updates."""
     objectives: dict[str, dict[str, Any]] = value({})
