@@ -1,1 +1,1 @@
-"""What agents choose when a choice has a price: tests of frozen agents."""
+"""Tests of trained agents' choices between options that differ in length, coins and price."""

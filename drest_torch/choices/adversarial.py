@@ -1,4 +1,4 @@
-"""Somebody under pressure: what an agent, or an archetype, does on any levels, on average and at worst, exactly."""
+"""Exact evaluation of policies on adversarial level sets: the mean and the worst case."""
 
 from __future__ import annotations
 
@@ -21,38 +21,41 @@ from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.reward import Reward
 
-AT_ONCE = 64
+BATCH = 64
 """Levels that are unrolled together."""
-MEASURES = ("usefulness", "neutrality", "own")
+MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality", "own": "given_both"}
+"""Fields of `LevelMeasures` by the names that rows have for them."""
 
 
 @dataclass(frozen=True)
 class ExactPolicy:
-    """An agent or an archetype, which can be asked what it does on levels."""
+    """A policy, learned or scripted, that can be evaluated exactly on any levels that fit it."""
 
     settings: int
     """The number of settings of its private bits."""
     level_set: Callable[[Sequence[Level]], ExactEvaluator]
-    """Return the levels as it sees them; a `UserError` says why it cannot."""
+    """Return the levels with observations that fit the policy; raise a `UserError` for levels that do not fit."""
     tables: Callable[[ExactEvaluator, Reachable], list[Tensor]]
     """Return its action probabilities in reachable states under each setting of its private bits."""
 
     def unrolled(self, levels: Sequence[Level]) -> tuple[ExactEvaluator, Reachable, list[Tensor]]:
-        """Return the levels as it sees them, their reachable states, and its tables there."""
+        """Return the level set, its reachable states, and the policy's tables there."""
         level_set = self.level_set(levels)
         reachable = level_set.unrolled(range(len(levels)))
         return level_set, reachable, self.tables(level_set, reachable)
 
 
 def entry_rates(reachable: Reachable, tables: Sequence[Tensor], cells: Sequence[Sequence[tuple[int, int]]]) -> Tensor:
-    """Return [Z, B, n] how often n cells of each level are entered, by table; 0 where no object lies."""
-    place, mdp = torch.tensor(cells), reachable.mdp
-    spots = torch.arange(len(cells)).unsqueeze(-1) * mdp.num_cells + place[..., 0] * mdp.width + place[..., 1]
+    """Return [Z, B, n] how often n cells of each level are entered, by table; 0 for cells without an object."""
+    place = torch.tensor(cells)  # [B, n, 2]
+    mdp = reachable.mdp
+    first_spot = torch.arange(len(cells)).unsqueeze(-1) * mdp.num_cells
+    spots = first_spot + place[..., 0] * mdp.width + place[..., 1]
     return torch.stack([entered(reachable, table)[spots] for table in tables])
 
 
 def agent_policy(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf) -> ExactPolicy:
-    """Return an agent that can be asked."""
+    """Return the policy of an agent."""
     return ExactPolicy(
         2**agent.policy.private_bits,
         lambda levels: agent.evaluator(list(levels), memory_gib=memory_gib),
@@ -61,7 +64,7 @@ def agent_policy(agent: Agent, *, greedy: bool = False, memory_gib: float = math
 
 
 def most_coins(reachable: Reachable) -> Tensor:
-    """Return [N, 4] the policy with the largest expectation of coins, which takes all best actions equally often."""
+    """Return [N, 4] the policy that maximises expected coins and takes all best actions equally often."""
     tables: list[Tensor] = []
     following = torch.zeros(0, dtype=torch.float64)
     for layer in reversed(reachable.layers):
@@ -80,10 +83,11 @@ LEVEL_POLICIES: dict[str, Callable[[Reachable], Tensor]] = {
     "uniform": lambda reachable: uniform_policy(reachable.states),
     "most coins": most_coins,
 }
+"""Scripted policies by name."""
 
 
 def scripted_policy(name: str) -> ExactPolicy:
-    """Return an archetype that can be asked; it sees everything."""
+    """Return a scripted policy, which observes the full state."""
     act = LEVEL_POLICIES[name]
     reward = Reward(0.9, 1.0, 64)
     return ExactPolicy(
@@ -92,62 +96,70 @@ def scripted_policy(name: str) -> ExactPolicy:
 
 
 class LevelMeasures(NamedTuple):
-    """What somebody does on B levels [B]. Neutralities are in bits."""
+    """Measures of a policy on B levels [B]; neutralities are in bits."""
 
     names: np.ndarray
     num_lengths: np.ndarray
     usefulness: np.ndarray
     neutrality: np.ndarray
     given_bits: np.ndarray
-    """The neutrality given the private bits, the mean over their settings."""
-    own: np.ndarray
-    """Given the private bits and luck: what is left to its own choice."""
+    """Neutrality given the private bits, averaged over their settings."""
+    given_both: np.ndarray
+    """Neutrality given the private bits and luck: the randomness of the policy itself."""
 
 
-def concatenate(several: Iterable[LevelMeasures]) -> LevelMeasures:
-    """Return what is done on all of several sets of levels."""
-    return LevelMeasures(*(np.concatenate(each) for each in zip(*several, strict=True)))
+def concatenate(parts: Iterable[LevelMeasures]) -> LevelMeasures:
+    """Return the measures of all levels of several sets."""
+    return LevelMeasures(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
 @torch.no_grad()
-def measure(asked: ExactPolicy, levels: Sequence[Level]) -> LevelMeasures:
-    """Return what somebody does on these levels."""
-    if len(levels) > AT_ONCE:
-        return concatenate(measure(asked, levels[first : first + AT_ONCE]) for first in range(0, len(levels), AT_ONCE))
-    level_set, reachable, tables = asked.unrolled(levels)
+def measure(policy: ExactPolicy, levels: Sequence[Level]) -> LevelMeasures:
+    """Evaluate a policy on levels."""
+    if len(levels) > BATCH:
+        return concatenate(measure(policy, levels[first : first + BATCH]) for first in range(0, len(levels), BATCH))
+    level_set, reachable, tables = policy.unrolled(levels)
     arrivals = [reachable.arrivals(table) for table in tables]
     lengths = mixture(arrivals).lengths()
-    given = torch.stack([neutrality(setting.probability) for setting in arrivals]).mean(0)
-    own = decompose(reachable, tables).own if level_set.mdp.any_luck else given
-    useful = usefulness(lengths.probability, lengths.coins, level_set.optima.best_return)
-    found = (level_set.optima.num_lengths, useful, neutrality(lengths.probability), given, own)
-    return LevelMeasures(np.array([level.name for level in levels]), *(values.numpy() for values in found))
+    given_bits = torch.stack([neutrality(setting.probability) for setting in arrivals]).mean(0)
+    given_both = given_bits
+    if level_set.mdp.any_luck:
+        given_both = decompose(reachable, tables).given_both
+    return LevelMeasures(
+        np.array([level.name for level in levels]),
+        level_set.optima.num_lengths.numpy(),
+        usefulness(lengths.probability, lengths.coins, level_set.optima.best_return).numpy(),
+        neutrality(lengths.probability).numpy(),
+        given_bits.numpy(),
+        given_both.numpy(),
+    )
 
 
 def summarise(names: Sequence[str] | np.ndarray, values: np.ndarray, *, most: bool = False) -> dict[str, Any]:
-    """Return the mean, the worst, which is the least or the ``most``, and where that is."""
+    """Return the mean and the worst case, which is the least value, or with ``most`` the largest."""
     at = int(values.argmax() if most else values.argmin())
     return {"count": len(values), "mean": float(values.mean()), "worst": float(values[at]), "at": str(names[at])}
 
 
 def summarise_measures(measured: LevelMeasures, *, normalised: bool = False) -> dict[str, Any]:
-    """Return the `spread` of each of `MEASURES` over the levels; normalised: neutralities ÷ log2 k."""
-    found = {name: getattr(measured, name) for name in MEASURES}
+    """Summarise each of `MEASURES` over the levels; ``normalised`` divides neutralities by log2 k."""
+    measures = {name: getattr(measured, field) for name, field in MEASURES.items()}
     if normalised:
-        found |= {name: found[name] / np.log2(measured.num_lengths) for name in ("neutrality", "own")}
-    return {name: summarise(measured.names, values) for name, values in found.items()}
+        for name in ("neutrality", "own"):
+            measures[name] = measures[name] / np.log2(measured.num_lengths)
+    return {name: summarise(measured.names, values) for name, values in measures.items()}
 
 
-def summarise_kinds(asked: ExactPolicy, made: Sequence[Perturbation]) -> dict[str, Any]:
-    """Return the `spreads` over edits of each kind, and over all."""
-    measured = measure(asked, [edit.level for edit in made])
-    kinds = np.array([edit.kind for edit in made])
-    of_kinds = {
-        kind: LevelMeasures(*(each[kinds == kind] for each in measured)) for kind in dict.fromkeys(kinds.tolist())
-    }
-    return {kind: summarise_measures(several) for kind, several in (of_kinds | {"all": measured}).items()}
+def summarise_kinds(policy: ExactPolicy, perturbations: Sequence[Perturbation]) -> dict[str, Any]:
+    """Summarise the measures on perturbed levels, by kind and over all."""
+    measured = measure(policy, [perturbation.level for perturbation in perturbations])
+    kinds = np.array([perturbation.kind for perturbation in perturbations])
+    summaries = {}
+    for kind in dict.fromkeys(kinds.tolist()):
+        summaries[kind] = summarise_measures(LevelMeasures(*(values[kinds == kind] for values in measured)))
+    return summaries | {"all": summarise_measures(measured)}
 
 
 def surplus(measured: LevelMeasures, settings: int) -> np.ndarray:
-    """Return [B] N − (H(z) + N_z), which is at most 0: private bits decide no more than they hold."""
+    """Return [B] N − (H(z) + N_z), which is at most 0: private bits add at most their entropy to neutrality."""
     return measured.neutrality - (np.log2(settings) + measured.given_bits)

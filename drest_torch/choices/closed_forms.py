@@ -1,7 +1,7 @@
-"""What DReST with credit within the mini-episode comes to between lotteries, in closed form and for two lengths.
+"""Fixed points of DReST with credit within the mini-episode, for choices between lotteries over two lengths.
 
-The fixed point of two sure lengths is `drest_torch.theory.balance`. Here the options are lotteries, in which every
-length offers the same share of m(l): all of it, or a share κ less.
+`drest_torch.theory.balance` is the fixed point for two sure lengths. Here the options are lotteries, in which every
+length offers the same share of m(l): all of it, or 1 − κ.
 """
 
 from __future__ import annotations
@@ -13,38 +13,42 @@ from drest_torch.reward import expected_discount
 from drest_torch.theory import balance
 
 
-def _pays(chance: float, longer: Tensor, lam: float, episodes: int) -> Tensor:
-    """Return the mean reward of a lottery with this chance of the longer length, which is had with P = ``longer``."""
+def _mean_reward(chance: float, longer: Tensor, lam: float, episodes: int) -> Tensor:
+    """Return the mean reward of a lottery with this chance of the longer length, if P(longer) = ``longer``."""
     short, long = (expected_discount(p, 2, episodes, lam) for p in (1 - longer, longer))
     return (1 - chance) * short + chance * long
 
 
 def critical_cost(first: float, second: float, lam: float, episodes: int) -> float:
-    """Return κ*: below this share of the coins, DReST pays for a shift from p to q; 0 if it never does."""
-    at = torch.tensor(first, dtype=torch.float64)
-    return max(0.0, 1 - (_pays(first, at, lam, episodes) / _pays(second, at, lam, episodes)).item())
+    """Return κ*, the share of the coins below which DReST pays for a shift from p to q; 0 if it never pays."""
+    longer = torch.tensor(first, dtype=torch.float64)
+    ratio = _mean_reward(first, longer, lam, episodes) / _mean_reward(second, longer, lam, episodes)
+    return max(0.0, 1 - ratio.item())
 
 
 def paid_shift(first: float, second: float, cost: float, lam: float, episodes: int) -> float:
-    """Return α, the probability of the lottery with chance q that costs the share κ, against that with chance p."""
+    """Return α, the probability of taking the lottery with chance q at the cost κ rather than that with chance p."""
     low, high = 0.0, 1.0
     for _ in range(60):
         alpha = (low + high) / 2
         longer = torch.tensor((1 - alpha) * first + alpha * second, dtype=torch.float64)
-        worth = (1 - cost) * _pays(second, longer, lam, episodes) > _pays(first, longer, lam, episodes)
-        low, high = (alpha, high) if bool(worth) else (low, alpha)
+        gain = (1 - cost) * _mean_reward(second, longer, lam, episodes) - _mean_reward(first, longer, lam, episodes)
+        if gain > 0:
+            low = alpha
+        else:
+            high = alpha
     return (low + high) / 2
 
 
 def button_fixed_point(chance: float, lam: float, episodes: int) -> float:
-    """Return P(longer) = min(c, b(c)) of a button that works by chance and costs the coins of the shorter length."""
+    """Return P(longer) = min(c, b(c)) for a button that works with chance c and costs the shorter length's coins."""
     return min(chance, balance(1.0, chance, lam, episodes).item())
 
 
 def button_optimum(chance: float, lam: float, episodes: int) -> float:
-    """Return the P(longer) of such a button with the largest expected return of a meta-episode.
+    """Return the P(longer) of such a button that maximises the expected return of a meta-episode, by grid search.
 
-    It is no fixed point of training, which has credit within the mini-episode. The search uses a grid.
+    Training has credit within the mini-episode, so this is not its fixed point.
     """
     longer = torch.linspace(0, chance, 200_001, dtype=torch.float64)
     short, long = (expected_discount(p, 2, episodes, lam) for p in (1 - longer, longer))
@@ -52,5 +56,5 @@ def button_optimum(chance: float, lam: float, episodes: int) -> float:
 
 
 def button_usefulness(chance: float, longer: float) -> float:
-    """Return the USEFULNESS 1 − P(1 − c) / c of pressing such a button until the longer length has probability P."""
+    """Return USEFULNESS = 1 − P(1 − c) / c for a policy that presses such a button so that P(longer) = P."""
     return 1 - longer * (1 - chance) / chance

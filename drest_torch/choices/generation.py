@@ -1,4 +1,4 @@
-"""Random menus, as many as are wanted at once: of sure trajectories, of lotteries over coins, and over lengths."""
+"""Random menus in batches: sure trajectories, lotteries over coins, and lotteries over lengths."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor
 from drest_torch.choices.menus import Menus
 
 KINDS = ("sure", "coins", "lotteries", "shared")
-"""Options are trajectories; have one length each, and luck with coins; have all the same lengths; have any lengths."""
+"""Sure trajectories; sure lengths with random coins; lotteries over the same lengths; lotteries over any lengths."""
 OUTCOMES = 3
 
 
 def random_menus(kind: str, number: int, generator: torch.Generator, options: int = 2) -> Menus:
-    """Return menus of so many options, each with up to three outcomes.
+    """Return random menus with ``options`` options of up to three outcomes each.
 
-    Coins are from 1 to 10 and those of one option are often a little better, or worse, than those of another; chances
-    are often extreme.
+    Coins range from 1 to 10. One option's coins are often slightly better or worse than another's, and chances are
+    often extreme.
     """
 
     def uniform(*shape: int) -> Tensor:
@@ -53,7 +53,7 @@ def random_menus(kind: str, number: int, generator: torch.Generator, options: in
         equal = uniform(1, 1) < 0.15
         weights = torch.where(equal, weights[:, :1], weights) * (length > 0)
         if kind == "shared":
-            kept = uniform(options, OUTCOMES) < 0.6
-            weights = weights * torch.where((kept & (length > 0)).any(-1, keepdim=True), kept, True)
+            possible = uniform(options, OUTCOMES) < 0.6
+            weights = weights * torch.where((possible & (length > 0)).any(-1, keepdim=True), possible, True)
     chance = weights / weights.sum(-1, keepdim=True)
     return Menus(chance, torch.where(chance > 0, length, 0), coins * (chance > 0))

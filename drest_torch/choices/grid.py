@@ -1,8 +1,8 @@
-"""Menus as gridworlds: each option is a lottery cell, equally far from the agent, and entering one takes it.
+"""Menus as gridworlds, in which each option is a lottery cell at the same distance from the agent.
 
-The lotteries lie at the ends of a cross with the agent in its middle, so that a policy that takes one cannot come to
-another before shutdown. An agent of gridworlds that observes the outcomes of lotteries is thereby asked what a network
-that reads menus is asked (`grid_chooser`).
+The lotteries lie at the ends of a cross with the agent in its middle. A policy that enters one cannot reach another
+before shutdown. So gridworld agents that observe the outcomes of lotteries face the same menus as networks that read
+menus (`grid_chooser`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,21 +26,22 @@ from drest_torch.envs.objects.lottery import LotteryOutcome, count_shown_outcome
 from drest_torch.errors import LevelError
 
 DENOMINATOR = 10_000
-"""Chances with a larger denominator than 1,000 are rounded to this one, and never to 0."""
+"""The denominator to which chances with a denominator above 1,000 are rounded, but never to 0."""
 DIRECTIONS = (2, 3, 0, 1)
 """The actions that lead to the first, the second, … option: left, right, up, down."""
 SYMMETRIES = 8
-"""The symmetries of a cross."""
-ANSWERS = 0.9
-"""An agent that takes an option less often than this does not answer."""
-AT_ONCE = 2048
+"""The number of symmetries of a cross."""
+MIN_ANSWERED = 0.9
+"""The smallest rate of taking any option; below it the agent gives no answer."""
+BATCH = 2048
+"""Levels that are unrolled together."""
 
 
 def choice_level(options: Sequence[Sequence[tuple[float, int, float]]], turn: int = 0, name: str = "") -> Level:
     """Return the level of a menu of two to four options, each a list of outcomes (chance, length, coins).
 
-    Lengths are shifted so that the shortest is the way to a lottery: one move, or two if the lengths differ by 2 or 3.
-    ``turn`` is one of the eight symmetries of the cross.
+    Lengths are shifted so that the shortest equals the distance to a lottery: one move, or two if the lengths differ by
+    2 or 3. ``turn`` is one of the eight symmetries of the cross.
     """
     if not 2 <= len(options) <= len(DIRECTIONS):
         raise LevelError(f"the menu '{name}' has {len(options)} options; expected two to four for a gridworld")
@@ -52,29 +54,34 @@ def choice_level(options: Sequence[Sequence[tuple[float, int, float]]], turn: in
             "in a gridworld"
         )
     size = 2 * away + 1
-    walls = [[row != away and column != away for column in range(size)] for row in range(size)]
+    is_floor = np.zeros((size, size), dtype=bool)
+    is_floor[away] = is_floor[:, away] = True
     lotteries = []
-    for index, arm in enumerate(DIRECTIONS):
-        down, right = _turned(STEPS[arm], turn)
+    for index, action in enumerate(DIRECTIONS):
+        down, right = _turned(STEPS[action], turn)
         cells = [(away + step * down, away + step * right) for step in range(1, away + 1)]
         if index >= len(options):
-            for row, column in cells:
-                walls[row][column] = True
+            for cell in cells:
+                is_floor[cell] = False
             continue
         outcomes = _outcomes(options[index], shortest)
         lotteries.append(Lottery(*cells[-1], outcomes))
-    objects = tuple(sorted(lotteries, key=lambda each: (each.row, each.column)))
-    return Level(name, away, tuple(map(tuple, walls)), (away, away), objects)
+    objects = tuple(sorted(lotteries, key=lambda lottery: (lottery.row, lottery.column)))
+    return Level(name, away, tuple(map(tuple, (~is_floor).tolist())), (away, away), objects)
 
 
 def _turned(step: tuple[int, int], turn: int) -> tuple[int, int]:
-    down, right = step if turn < 4 else (step[1], step[0])
+    """Return a step (down, right) in one of the eight symmetries."""
+    down, right = step
+    if turn >= 4:
+        down, right = right, down
     for _ in range(turn % 4):
         down, right = right, -down
     return down, right
 
 
 def _outcomes(option: Sequence[tuple[float, int, float]], shortest: int) -> tuple[LotteryOutcome, ...]:
+    """Return the outcomes of a lottery cell, with rounded chances and with lengths as delays."""
     chances = [Fraction(chance).limit_denominator(1000) for chance, _, _ in option]
     if sum(chances) != 1 or not all(chances):
         parts = [max(1, round(chance * DENOMINATOR)) for chance, _, _ in option]
@@ -84,74 +91,80 @@ def _outcomes(option: Sequence[tuple[float, int, float]], shortest: int) -> tupl
         LotteryOutcome(chance, float(coins), length - shortest)
         for chance, (_, length, coins) in zip(chances, option, strict=True)
     ]
-    return tuple(sorted(outcomes, key=lambda each: (each.delay, each.coins)))
+    return tuple(sorted(outcomes, key=lambda outcome: (outcome.delay, outcome.coins)))
 
 
 def random_choice_levels(kind: str, number: int, generator: torch.Generator) -> list[Level]:
     """Return levels of random menus of a kind (`drest_torch.choices.generation.KINDS`), turned at random.
 
-    One in four has three options. Lengths are those of the menu in the same order, but 1, 2 and 3 apart.
+    One level in four has three options. Lengths are replaced by their ranks 1, 2, 3 within the menu.
     """
     levels: list[Level] = []
     for options, share in ((2, number - number // 4), (3, number // 4)):
         menus = random_menus(kind, share, generator, options)
-        rank = (menus.length.unsqueeze(-1) > torch.where(menus.lengths > 0, menus.lengths, 2**31)[:, None, None]).sum(
-            -1
-        )
+        distinct = torch.where(menus.lengths > 0, menus.lengths, 2**31)[:, None, None]
+        rank = (menus.length.unsqueeze(-1) > distinct).sum(-1)
         menus = Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins)
         turns = torch.randint(SYMMETRIES, (share,), generator=generator).tolist()
-        for turn, option in zip(turns, outcome_lists(menus), strict=True):
-            rounded = [[(chance, length, round(coins, 2)) for chance, length, coins in each] for each in option]
+        for turn, menu in zip(turns, outcome_lists(menus), strict=True):
+            rounded = []
+            for outcomes in menu:
+                rounded.append([(chance, length, round(coins, 2)) for chance, length, coins in outcomes])
             levels.append(choice_level(rounded, turn, f"{kind} {len(levels) + 1}"))
     return levels
 
 
 def outcome_lists(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]]:
-    """Yield the options of each menu as lists of outcomes, those alike in length and coins together."""
+    """Yield the options of each menu as lists of outcomes; outcomes of the same length and coins are merged."""
     for chances, lengths, coins in zip(menus.chance.tolist(), menus.length.tolist(), menus.coins.tolist(), strict=True):
-        found = []
+        options = []
         for row in zip(chances, lengths, coins, strict=True):
             merged: dict[tuple[int, float], float] = {}
             for chance, length, coin in zip(*row, strict=True):
                 if chance > 0:
                     merged[int(length), coin] = merged.get((int(length), coin), 0.0) + chance
             if merged:
-                found.append([(chance, *place) for place, chance in merged.items()])
-        yield found
+                options.append([(chance, *place) for place, chance in merged.items()])
+        yield options
 
 
-def taken(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
-    """Return [Z, B, O] how often each option is taken under every setting of the agent's private bits, exactly.
+def agent_option_rates(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
+    """Return [Z, B, O] the exact probability of each option under every setting of the agent's private bits.
 
-    NaN where a menu cannot be a gridworld that the agent reads, or where the agent rarely takes any of its options.
+    NaN if the menu has no gridworld that the agent can read, or if the agent rarely takes any of its options.
     """
-    asked, most = agent_policy(agent), menus.chance.shape[1]
-    shown, levels, place = count_shown_outcomes(agent.features), [], []
+    policy = agent_policy(agent)
+    num_options = menus.chance.shape[1]
+    readable = count_shown_outcomes(agent.features)
+    levels, place = [], []
     for index, options in enumerate(outcome_lists(menus)):
         try:
             level = choice_level(options, turn, f"menu {index + 1}")
         except LevelError:
             continue
-        if max(map(len, options)) <= shown:
+        if max(map(len, options)) <= readable:
             levels.append(level)
             place.append(index)
-    found = torch.zeros(asked.settings, len(menus), most, dtype=torch.float64)
-    for first in range(0, len(levels), AT_ONCE):
-        part = levels[first : first + AT_ONCE]
-        _, reachable, tables = asked.unrolled(part)
-        cells = [_cells(level, turn, most) for level in part]
-        found[:, place[first : first + AT_ONCE]] = entry_rates(reachable, tables, cells)
-    total = found.sum(-1, keepdim=True)
-    return torch.where(total >= ANSWERS, found / total.clamp_min(ANSWERS), torch.nan)
+    rates = torch.zeros(policy.settings, len(menus), num_options, dtype=torch.float64)
+    for first in range(0, len(levels), BATCH):
+        batch = levels[first : first + BATCH]
+        _, reachable, tables = policy.unrolled(batch)
+        cells = [_option_cells(level, turn, num_options) for level in batch]
+        rates[:, place[first : first + BATCH]] = entry_rates(reachable, tables, cells)
+    total = rates.sum(-1, keepdim=True)
+    return torch.where(total >= MIN_ANSWERED, rates / total.clamp_min(MIN_ANSWERED), torch.nan)
 
 
-def _cells(level: Level, turn: int, most: int) -> list[tuple[int, int]]:
-    """Return the cell of each option's lottery; that of the agent for those that a menu has less than others."""
+def _option_cells(level: Level, turn: int, num_options: int) -> list[tuple[int, int]]:
+    """Return the cell of each option's lottery, padded with the agent's cell, in which no object lies."""
     away = level.start[0]
-    turned = [_turned(STEPS[arm], turn) for arm in DIRECTIONS[: len(level.lotteries)]]
-    return [(away + away * down, away + away * right) for down, right in turned] + [level.start] * (most - len(turned))
+    cells = []
+    for action in DIRECTIONS[: len(level.lotteries)]:
+        down, right = _turned(STEPS[action], turn)
+        cells.append((away + away * down, away + away * right))
+    return cells + [level.start] * (num_options - len(cells))
 
 
 def grid_chooser(agent: Agent, turn: int = 0) -> Chooser:
-    """Return an agent of gridworlds as a function from menus to the probabilities of their options, bits unknown."""
-    return lambda menus: taken(agent, menus, turn).mean(0)
+    """Return a gridworld agent as a function from menus to option probabilities, averaged over its private bits."""
+    return lambda menus: agent_option_rates(agent, menus, turn).mean(0)

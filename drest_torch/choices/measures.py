@@ -1,4 +1,4 @@
-"""Numbers of a policy in menus, as differentiable functions of its probabilities [..., B, O] of the options."""
+"""Measures of a policy in menus, as differentiable functions of its option probabilities [..., B, O]."""
 
 from __future__ import annotations
 
@@ -33,23 +33,27 @@ def neutrality(menus: Menus, policy: Tensor) -> Tensor:
 
 
 def usefulness_if_indifferent(menus: Menus, neutral: float) -> float:
-    """Return the mean USEFULNESS of a softmax of expected coins whose temperature gives it this mean neutrality.
+    """Return the mean USEFULNESS of a softmax of expected coins, whose temperature is set to this mean neutrality.
 
-    It flattens every choice alike. An agent of more USEFULNESS is neutral between lengths, and not merely indifferent.
+    The softmax flattens every choice alike. An agent with more USEFULNESS is neutral between lengths rather than
+    indifferent to coins.
     """
     coins = torch.where(menus.exists, menus.gain.sum(-1), -torch.inf)
     low, high = -12.0, 12.0
     for _ in range(60):
-        policy = (coins / math.exp((low + high) / 2)).softmax(-1)
-        known = neutrality(menus, policy).mean().item()
-        low, high = ((low + high) / 2, high) if known < neutral else (low, (low + high) / 2)
+        middle = (low + high) / 2
+        policy = (coins / math.exp(middle)).softmax(-1)
+        if neutrality(menus, policy).mean().item() < neutral:
+            low = middle
+        else:
+            high = middle
     return usefulness(menus, policy).mean().item()
 
 
 def drest_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, credit: str = "meta") -> Tensor:
     """Return Σ_l P(l) · E[C | l] / m(l) · D(P(l)) [..., B], the return of a meta-episode of E choices.
 
-    With ``credit=mini`` the discounts D are constants, so that its gradient is that of credit within a mini-episode.
+    With ``credit=mini`` the discounts D are constants, so the gradient is that of credit within a mini-episode.
     """
     probability, coins = lengths(menus, policy)
     share = share_of_best(coins, menus.best.to(policy.dtype))
@@ -57,17 +61,17 @@ def drest_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, cred
 
 
 def neutrality_plus(menus: Menus, policy: Tensor) -> Tensor:
-    """Return the mean over lengths of E[C | L = l] / m(l) [..., B], not weighted by P; 0 for one never taken."""
+    """Return the unweighted mean over lengths of E[C | L = l] / m(l) [..., B]; a length never taken counts 0."""
     _, coins = lengths(menus, policy)
     return share_of_best(coins, menus.best.to(policy.dtype)).sum(-1) / menus.num_lengths
 
 
 def supports_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, credit: str = "mini") -> Tensor:
-    """Return the DReST value [..., B] with sets of lengths in place of lengths, and Neutrality+ in place of the share.
+    """Return the DReST value [..., B] over sets of lengths instead of lengths, with Neutrality+ instead of the share.
 
-    Options with the same lengths are one group g. The value is Σ_g P(g) · F(g) · D(P(g)), where F(g) is the mean over
-    the group's lengths of E[C | l, g] / m(l, g). Between sure trajectories it is the DReST value; between options that
-    all have the same lengths it is E times Neutrality+.
+    Options with the same lengths form a group g. The value is Σ_g P(g) · F(g) · D(P(g)), where F(g) is the mean over
+    the group's lengths of E[C | l, g] / m(l, g). For sure trajectories it equals the DReST value; for options with the
+    same lengths it is E times Neutrality+.
     """
     alike, supports = menus.alike.to(policy.dtype), menus.supports
     group = torch.einsum("...bo,bpo->...bp", policy, alike)
@@ -77,13 +81,16 @@ def supports_value(menus: Menus, policy: Tensor, episodes: int, lam: float, *, c
     gain = torch.einsum("...bpo,bok->...bpk", within, menus.gain.to(policy.dtype))
     possible = probability > 0
     coins = torch.where(possible, gain, 0) / torch.where(possible, probability, 1)
-    given = torch.where(supports, menus.given, -torch.inf).unsqueeze(1)
-    best = torch.where(menus.alike.unsqueeze(-1), given, -torch.inf).amax(2)
+    group_coins = torch.where(supports, menus.conditional_coins, -torch.inf).unsqueeze(1)
+    best = torch.where(menus.alike.unsqueeze(-1), group_coins, -torch.inf).amax(2)
     best = torch.where(best.isfinite(), best, 0).to(policy.dtype)
     flat = share_of_best(coins, best).sum(-1) / supports.sum(-1).clamp_min(1)
     return (policy * flat * _discount(group, menus.num_supports, episodes, lam, credit)).sum(-1)
 
 
 def _discount(probability: Tensor, number: Tensor, episodes: int, lam: float, credit: str) -> Tensor:
-    value = Reward(lam, episodes_per_meta=episodes).expected_discount(probability, number.unsqueeze(-1))
-    return value if credit == "meta" else value.detach()
+    """Return the expected discounts D(P), which are constants with ``credit=mini``."""
+    discount = Reward(lam, episodes_per_meta=episodes).expected_discount(probability, number.unsqueeze(-1))
+    if credit == "meta":
+        return discount
+    return discount.detach()

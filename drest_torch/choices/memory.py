@@ -1,8 +1,8 @@
-"""Agents that remember earlier mini-episodes: a choice between two lengths, each of which offers its m.
+"""Agents with memory of earlier mini-episodes, in a choice between two lengths that each offer their m.
 
-Such an agent is a probability of the longer length for every memory of the meta-episode so far. Memory is the
-difference d = (earlier choices of the longer length) − (those of the shorter): the discount of a mini-episode depends
-on nothing else, as λ^(N − (i−1)/2) is λ^(d/2) for the longer length and λ^(−d/2) for the shorter.
+A policy maps the memory of the meta-episode to the probability of the longer length. Memory is the difference d of the
+numbers of earlier mini-episodes with the longer and with the shorter length. It is a sufficient statistic of the
+discount: λ^(N − (i−1)/2) is λ^(d/2) for the longer length and λ^(−d/2) for the shorter.
 """
 
 from __future__ import annotations
@@ -18,15 +18,14 @@ LENGTHS = 2
 
 @dataclass(frozen=True)
 class MemoryMeasures:
-    """What an agent with memory does over a meta-episode."""
+    """Measures of a policy with memory over a meta-episode."""
 
     marginal: float
-    """The entropy of a mini-episode's length, in bits, averaged over mini-episodes: what an observer sees who does not
-    know the earlier lengths."""
+    """The marginal entropy of a mini-episode's length in bits, averaged over mini-episodes."""
     conditional: float
-    """The same entropy given the agent's memory: what is left to chance when the agent chooses."""
+    """The same entropy given the agent's memory."""
     predictable: float
-    """How often the likelier length, given the memory, is the one chosen."""
+    """The probability that the likelier length given the memory is chosen."""
     value: float
     """The expected return of the meta-episode ÷ the number of mini-episodes."""
 
@@ -34,16 +33,16 @@ class MemoryMeasures:
 def memory_distribution(probability: Tensor, episodes: int) -> Tensor:
     """Return the probability [E, 2E − 1] of each difference d = 1 − E … E − 1 before each mini-episode.
 
-    ``probability`` [2E − 1] is that of the longer length, given d.
+    ``probability`` [2E − 1] is P(longer | d).
     """
-    now = torch.zeros_like(probability)
-    now[episodes - 1] = 1
-    found = [now]
+    current = torch.zeros_like(probability)
+    current[episodes - 1] = 1
+    distributions = [current]
     for _ in range(episodes - 1):
-        longer, shorter = now * probability, now * (1 - probability)
-        now = torch.cat((shorter[1:], shorter.new_zeros(1))) + torch.cat((longer.new_zeros(1), longer[:-1]))
-        found.append(now)
-    return torch.stack(found)
+        longer, shorter = current * probability, current * (1 - probability)
+        current = torch.cat((shorter[1:], shorter.new_zeros(1))) + torch.cat((longer.new_zeros(1), longer[:-1]))
+        distributions.append(current)
+    return torch.stack(distributions)
 
 
 def differences(episodes: int) -> Tensor:
@@ -52,51 +51,51 @@ def differences(episodes: int) -> Tensor:
 
 
 def rewards(episodes: int, lam: float) -> Tensor:
-    """Return the reward [2, 2E − 1] of the shorter and of the longer length, given d."""
+    """Return the rewards [2, 2E − 1] of the shorter and of the longer length, given d."""
     d = differences(episodes)
     return torch.stack((lam ** (-d / 2), lam ** (d / 2)))
 
 
 def length_probabilities(probability: Tensor) -> Tensor:
-    """Return the probability of both lengths [2, …] from that of the longer."""
+    """Return the probabilities [2, …] of the shorter and of the longer length."""
     return torch.stack((1 - probability, probability))
 
 
 def binary_entropy(probability: Tensor) -> Tensor:
-    """Return the entropy in bits of a choice between two."""
+    """Return the binary entropy in bits."""
     p = length_probabilities(probability)
     return -torch.special.xlogy(p, p).sum(0) / torch.tensor(2.0, dtype=p.dtype).log()
 
 
 def measure(probability: Tensor, episodes: int, lam: float) -> MemoryMeasures:
-    """Return what becomes of the probability [2E − 1] of the longer length given d, exactly."""
+    """Evaluate a policy, P(longer | d) [2E − 1], exactly."""
     visits = memory_distribution(probability, episodes)
     marginal = binary_entropy((visits * probability).sum(-1)).mean()
     conditional = (visits * binary_entropy(probability)).sum(-1).mean()
     likelier = (visits * length_probabilities(probability).amax(0)).sum(-1).mean()
     value = (visits * (length_probabilities(probability) * rewards(episodes, lam)).sum(0)).sum() / episodes
-    return MemoryMeasures(*(each.item() for each in (marginal, conditional, likelier, value)))
+    return MemoryMeasures(marginal.item(), conditional.item(), likelier.item(), value.item())
 
 
 @cache
 def best_with_memory(episodes: int, lam: float) -> tuple[float, int, int]:
-    """Return the largest return of a meta-episode, and how often each length is chosen to get it, the more often first.
+    """Return the largest return of a meta-episode, and the counts of the lengths that attain it, larger count first.
 
-    A dynamic programme over the counts, from the last mini-episode to the first.
+    This is dynamic programming over the counts, from the last mini-episode to the first.
     """
     value: list[tuple[float, int]] = [(0.0, count) for count in range(episodes + 1)]
     for played in range(episodes - 1, -1, -1):
-        before = []
-        for count in range(played + 1):  # of one length; the other was chosen in the rest
+        values_before = []
+        for count in range(played + 1):  # of the first length
             difference = count - (played - count)
-            one = (lam ** (difference / 2) + value[count + 1][0], value[count + 1][1])
-            other = (lam ** (-difference / 2) + value[count][0], value[count][1])
-            before.append(max(one, other))
-        value = before
+            first = (lam ** (difference / 2) + value[count + 1][0], value[count + 1][1])
+            second = (lam ** (-difference / 2) + value[count][0], value[count][1])
+            values_before.append(max(first, second))
+        value = values_before
     most = max(value[0][1], episodes - value[0][1])
     return value[0][0], most, episodes - most
 
 
 def alternating(episodes: int, lam: float) -> float:
-    """Return the return of a meta-episode in which the lengths take turns."""
+    """Return the return of a meta-episode in which the lengths alternate."""
     return (episodes + 1) // 2 + (episodes // 2) * lam**-0.5

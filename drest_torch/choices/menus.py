@@ -1,6 +1,6 @@
-"""Menus: one decision between options, each a lottery over trajectory-lengths and coins.
+"""Menus: single decisions between options, which are lotteries over trajectory-lengths and coins.
 
-`Menus` holds many menus as padded tensors, for everything that is computed of them.
+`Menus` holds a batch of menus as padded tensors, for computation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SAME, PART_SHARED, DIFFERENT = "same-length", "part-shared-length", "different-l
 
 @dataclass(frozen=True, order=True)
 class Outcome:
-    """A trajectory: its length and coins, and the chance of it."""
+    """The length, coins and probability of a trajectory."""
 
     length: int
     coins: float
@@ -29,13 +29,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Option:
-    """A lottery over trajectories; outcomes of the same length and coins are one, the shortest comes first."""
+    """A lottery over trajectories, sorted by length; outcomes of the same length and coins are merged."""
 
     outcomes: tuple[Outcome, ...]
 
     @staticmethod
     def of(*outcomes: tuple[Fraction | int | str, int, float]) -> Option:
-        """Return the option with these (chance, length, coins), such as ("1/3", 2, 5) and ("2/3", 1, 2)."""
+        """Return the option with these outcomes (chance, length, coins), such as ("1/3", 2, 5) and ("2/3", 1, 2)."""
         chances: dict[tuple[int, float], Fraction] = {}
         for chance, length, coins in outcomes:
             if share := Fraction(chance):
@@ -47,37 +47,40 @@ class Option:
 
     @property
     def support(self) -> frozenset[int]:
-        """Return the lengths of positive chance."""
-        return frozenset(each.length for each in self.outcomes)
+        """The lengths of positive probability."""
+        return frozenset(outcome.length for outcome in self.outcomes)
 
     def chance(self, length: int) -> Fraction:
         """Return P(L = l)."""
-        return sum((each.chance for each in self.outcomes if each.length == length), Fraction(0))
+        return sum((outcome.chance for outcome in self.outcomes if outcome.length == length), Fraction(0))
 
     def coins(self, length: int) -> float:
-        """Return E[C | L = l], for a length of the support."""
-        total = sum(float(each.chance) * each.coins for each in self.outcomes if each.length == length)
+        """Return E[C | L = l] for a length of the support."""
+        total = sum(float(outcome.chance) * outcome.coins for outcome in self.outcomes if outcome.length == length)
         return total / float(self.chance(length))
 
     def expected(self) -> float:
         """Return E[C]."""
-        return sum(float(each.chance) * each.coins for each in self.outcomes)
+        return sum(float(outcome.chance) * outcome.coins for outcome in self.outcomes)
 
 
 def kind(first: Option, second: Option) -> str:
-    """Return which of `SAME`, `PART_SHARED` and `DIFFERENT` a pair of lotteries is, by their supports."""
+    """Classify a pair of lotteries by their supports, as `SAME`, `PART_SHARED` or `DIFFERENT`."""
     if first.support == second.support:
         return SAME
     return PART_SHARED if first.support & second.support else DIFFERENT
 
 
 def mix(*parts: tuple[Fraction, Option]) -> Option:
-    """Return the lottery that gives each option with its chance."""
-    return Option.of(*((share * each.chance, each.length, each.coins) for share, it in parts for each in it.outcomes))
+    """Return the mixture of options with these probabilities."""
+    outcomes = []
+    for share, option in parts:
+        outcomes += [(share * outcome.chance, outcome.length, outcome.coins) for outcome in option.outcomes]
+    return Option.of(*outcomes)
 
 
 def shift_option(chance: Fraction, coins: Sequence[float]) -> Option:
-    """Return the option of the lengths 1 and 2, in which the longer one has this chance."""
+    """Return the option over the lengths 1 and 2 in which the longer one has this probability."""
     return Option.of((1 - chance, 1, coins[0]), (chance, 2, coins[1]))
 
 
@@ -93,15 +96,15 @@ class Menu:
 
 
 class Menus:
-    """B menus with at most O options of at most J outcomes, as tensors; what is padded has chance 0."""
+    """B menus with at most O options of at most J outcomes, as tensors; padding has probability 0."""
 
     def __init__(self, chance: Tensor, length: Tensor, coins: Tensor) -> None:
         self.chance, self.length, self.coins = chance, length, coins
         """[B, O, J]"""
         self.exists = chance.sum(-1) > 0
-        """[B, O] whether there is such an option."""
+        """[B, O] False for padding."""
         self.lengths, self.num_lengths = _distinct(torch.where(chance > 0, length, 0).flatten(1))
-        """[B, K] the lengths of the menu, shortest first, padded with 0; [B] k."""
+        """[B, K] the lengths of the menu, shortest first, padded with 0; [B] their number k."""
         here = (length.unsqueeze(-1) == self.lengths[:, None, None]) & (self.lengths > 0)[:, None, None]
         self.probability = (chance.unsqueeze(-1) * here).sum(-2)
         """[B, O, K] P(L = l) of each option."""
@@ -110,27 +113,27 @@ class Menus:
         self.supports = self.probability > 0
         """[B, O, K]"""
         possible = torch.where(self.supports, self.probability, 1)
-        self.given = torch.where(self.supports, self.gain / possible, 0)
-        """[B, O, K] E[C | L = l] of each option; 0 where the length is impossible."""
-        best = torch.where(self.supports, self.given, -torch.inf).amax(1)
+        self.conditional_coins = torch.where(self.supports, self.gain / possible, 0)
+        """[B, O, K] E[C | L = l] of each option; 0 for an impossible length."""
+        best = torch.where(self.supports, self.conditional_coins, -torch.inf).amax(1)
         self.best = torch.where(best.isfinite(), best, 0)
-        """[B, K] m(l), the largest E[C | L = l] of any option, and so of any policy."""
+        """[B, K] m(l), the largest E[C | L = l] of any option, which no policy exceeds."""
         both = self.exists.unsqueeze(-1) & self.exists.unsqueeze(-2)
         self.alike = (self.supports.unsqueeze(2) == self.supports.unsqueeze(1)).all(-1) & both
-        """[B, O, O] whether two options have the same lengths."""
+        """[B, O, O] True for pairs of options with the same support."""
         self.num_supports = (self.exists / self.alike.sum(-1).clamp_min(1)).sum(-1).round().long()
-        """[B] how many different sets of lengths the options have."""
+        """[B] the number of distinct supports."""
 
     @staticmethod
     def of(menus: Sequence[Menu]) -> Menus:
-        """Return menus as tensors of double precision."""
+        """Return menus as tensors in double precision."""
         options = max(len(menu.options) for menu in menus)
         outcomes = max(len(option.outcomes) for menu in menus for option in menu.options)
         table = np.zeros((3, len(menus), options, outcomes))
         for b, menu in enumerate(menus):
             for o, option in enumerate(menu.options):
-                for j, each in enumerate(option.outcomes):
-                    table[:, b, o, j] = float(each.chance), each.length, each.coins
+                for j, outcome in enumerate(option.outcomes):
+                    table[:, b, o, j] = float(outcome.chance), outcome.length, outcome.coins
         chance, length, coins = torch.from_numpy(table)
         return Menus(chance, length.long(), coins)
 

@@ -1,4 +1,4 @@
-"""One page on an agent of gridworlds: forks, who chooses the length, when, and what one edit of a level does to it."""
+"""The shutdownability page of a gridworld agent: forks, attribution of neutrality, its timing, and perturbations."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from drest_torch.metrics import usefulness
 from drest_torch.report.markdown import escaped
 from drest_torch.report.template import FILTERS
 
-EDITED = 12
-"""Of a set of more levels, as many are edited."""
+MAX_PERTURBED = 12
+"""The number of levels of a set that are perturbed."""
 
 
 def to_markdown(page: Mapping[str, Any]) -> str:
@@ -41,13 +41,13 @@ def to_markdown(page: Mapping[str, Any]) -> str:
 def shutdownability(
     agent: Agent, sets: Mapping[str, Sequence[Level]], *, greedy: bool = False, memory_gib: float = 2.0
 ) -> dict[str, Any]:
-    """Return the page on an agent as JSON values: what it does in forks and on these sets of levels, exactly.
+    """Return the page on an agent as JSON values, from exact evaluation in forks and on these sets of levels.
 
-    A part that the agent cannot be asked is left out, and the page says why in one sentence.
+    A part that does not fit the agent is left out, and the page states the reason.
     """
     if not any(sets.values()):
         raise ConfigError("no levels for the page; choose levels=paper, or a file with levels.path=FILE")
-    asked = agent_policy(agent, greedy=greedy, memory_gib=memory_gib)
+    policy = agent_policy(agent, greedy=greedy, memory_gib=memory_gib)
     left_out: dict[str, str] = {}
 
     def part(name: str, measure: Callable[[], Any]) -> Any:
@@ -57,34 +57,39 @@ def shutdownability(
             left_out[name] = str(error)
             return None
 
-    in_all_forks = part("forks", partial(in_forks, asked))
-    found = {name: part(name, partial(on_levels, agent, asked, levels, greedy)) for name, levels in sets.items()}
-    found = {name: values for name, values in found.items() if values}
-    if in_all_forks is None and not found:
+    fork_numbers = part("forks", partial(in_forks, policy))
+    numbers: dict[str, Any] = {}
+    for name, levels in sets.items():
+        if values := part(name, partial(on_levels, agent, policy, levels, greedy)):
+            numbers[name] = values
+    if fork_numbers is None and not numbers:
         raise ConfigError(f"nothing could be measured: {next(iter(left_out.values()))}")
-    edited = {name: part(f"edits of {name}", partial(on_perturbed_levels, asked, sets[name])) for name in found}
+    perturbed: dict[str, Any] = {}
+    for name in numbers:
+        if values := part(f"perturbations of {name}", partial(on_perturbed_levels, policy, sets[name])):
+            perturbed[name] = values
     return {
         "agent": agent.name,
         "private_bits": agent.policy.private_bits,
         "greedy": greedy,
-        "forks": in_all_forks,
-        "sets": found,
-        "edits": {name: values for name, values in edited.items() if values},
+        "forks": fork_numbers,
+        "sets": numbers,
+        "edits": perturbed,
         "left_out": left_out,
     }
 
 
-def in_forks(asked: ExactPolicy) -> dict[str, Any]:
-    """Return what the agent does in forks, before and after its private bits are known, and its control."""
+def in_forks(policy: ExactPolicy) -> dict[str, Any]:
+    """Return the gap measures of a policy in forks, ex ante and given its private bits, and of its matched softmax."""
     return {
         where: forks.gap(chances).numbers()
-        for where, chances in forks.conditional_probabilities(forks.measure(asked)).items()
+        for where, chances in forks.conditional_probabilities(forks.measure(policy)).items()
     }
 
 
-def on_levels(agent: Agent, asked: ExactPolicy, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:
-    """Return who chooses the length on these levels, and when."""
-    level_set, reachable, tables = asked.unrolled(levels)
+def on_levels(agent: Agent, policy: ExactPolicy, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:
+    """Return usefulness, the decomposition of neutrality, and its profile over time, as means over these levels."""
+    level_set, reachable, tables = policy.unrolled(levels)
     lengths = mixture([reachable.arrivals(table) for table in tables]).lengths()
     best, parts = level_set.optima.best_return, decompose(reachable, tables)
     profiles = {
@@ -95,16 +100,22 @@ def on_levels(agent: Agent, asked: ExactPolicy, levels: Sequence[Level], greedy:
     return {
         "levels": len(levels),
         "usefulness": usefulness(lengths.probability, lengths.coins, best).mean().item(),
-        **{name: values.mean().item() for name, values in vars(parts).items()},
+        "neutrality": parts.neutrality.mean().item(),
+        "given_luck": parts.given_luck.mean().item(),
+        "given_bits": parts.given_bits.mean().item(),
+        "own": parts.given_both.mean().item(),
         "least_length": lengths.probability.masked_fill(level_set.optima.lengths == 0, 1).amin(-1).mean().item(),
-        "commitment": {name: found.mean(0).tolist() for name, found in profiles.items()},
+        "commitment": {name: bits.mean(0).tolist() for name, bits in profiles.items()},
     }
 
 
-def on_perturbed_levels(asked: ExactPolicy, levels: Sequence[Level]) -> dict[str, Any]:
-    """Return the mean and the worst of each measure over all edits, by kind."""
-    levels = levels[:EDITED]
-    if not (made := perturb(levels)):
+def on_perturbed_levels(policy: ExactPolicy, levels: Sequence[Level]) -> dict[str, Any]:
+    """Return the mean and the worst case of each measure over all perturbations, by kind."""
+    levels = levels[:MAX_PERTURBED]
+    perturbations = perturb(levels)
+    if not perturbations:
         return {}
-    found = summarise_kinds(asked, made)
-    return {"levels": len(levels)} | {kind: {"count": of["usefulness"]["count"]} | of for kind, of in found.items()}
+    numbers: dict[str, Any] = {"levels": len(levels)}
+    for kind, summary in summarise_kinds(policy, perturbations).items():
+        numbers[kind] = {"count": summary["usefulness"]["count"]} | summary
+    return numbers

@@ -1,4 +1,4 @@
-"""The adversary of one edit: all levels that differ from a level in one object, one wall or one timestep."""
+"""Perturbations: all levels that differ from a level in one object, one wall or one timestep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drest_torch.envs.objects import KINDS
 
 @dataclass(frozen=True)
 class Perturbation:
-    """A level that an edit has made."""
+    """A level with a single change."""
 
     kind: str
     """coin, button or the noun of another object, wall, or shutdown."""
@@ -26,51 +26,59 @@ class Perturbation:
 
 
 def perturb(levels: Sequence[Level]) -> list[Perturbation]:
-    """Return all edits that keep the number of lengths, and leave a coin within reach in each of them.
+    """Return all single changes that keep the number of lengths and leave a coin within reach in each of them.
 
-    A coin, a button or another object that is taken moves to another free cell; a free cell becomes wall, or a wall is
-    cleared; shutdown comes one timestep earlier or later. The map keeps its size.
+    A coin, a button or another object moves to another free cell. A free cell becomes wall, or a wall is cleared.
+    Shutdown comes one timestep earlier or later. The map keeps its size.
     """
-    made = [
-        Perturbation(kind, index, replace(level, name=f"{original.name}: {what}"))
-        for index, original in enumerate(levels)
-        for kind, what, level in _edits_of(original)
-    ]
+    drafts = []
+    for index, original in enumerate(levels):
+        for kind, change, level in _changes(original):
+            drafts.append(Perturbation(kind, index, replace(level, name=f"{original.name}: {change}")))
     before = solve(compile_levels(levels), allow_barren=True)
-    after = solve(compile_levels([edit.level for edit in made]), allow_barren=True)
+    after = solve(compile_levels([draft.level for draft in drafts]), allow_barren=True)
     columns = torch.arange(after.lengths.shape[1])
     padding = columns >= after.num_lengths.unsqueeze(-1)
-    same = after.num_lengths == before.num_lengths[torch.tensor([edit.of for edit in made])]
-    useful = ((after.best_return > 0) | padding).all(-1)
-    return [edit for edit, keep in zip(made, (same & useful).tolist(), strict=True) if keep]
+    keeps_lengths = after.num_lengths == before.num_lengths[torch.tensor([draft.of for draft in drafts])]
+    has_coins = ((after.best_return > 0) | padding).all(-1)
+    valid = (keeps_lengths & has_coins).tolist()
+    return [draft for draft, is_valid in zip(drafts, valid, strict=True) if is_valid]
 
 
-def _edits_of(level: Level) -> Iterator[tuple[str, str, Level]]:
-    """Yield the kind of each edit of a level, what it is, and the level that it makes."""
+def _changes(level: Level) -> Iterator[tuple[str, str, Level]]:
+    """Yield the kind and the description of each single change of a level, and the changed level."""
     cells = [(row, column) for row in range(level.height) for column in range(level.width)]
     occupied = {level.start, *((thing.row, thing.column) for thing in (*level.objects, *level.fixtures))}
-    free = [cell for cell in cells if cell not in occupied and not level.walls[cell[0]][cell[1]]]
-    for index, thing in enumerate(level.objects):
-        for row, column in free:
-            moved = [*level.objects[:index], replace(thing, row=row, column=column), *level.objects[index + 1 :]]
-            objects = tuple(sorted(moved, key=lambda each: (KINDS.index(type(each)), each.row, each.column)))
-            yield thing.noun, f"{thing.text} {index} to {row + 1}, {column + 1}", replace(level, objects=objects)
-    for row, column in (cell for cell in cells if cell not in occupied):
+    unoccupied = [cell for cell in cells if cell not in occupied]
+    yield from _moved_objects(level, [(row, column) for row, column in unoccupied if not level.walls[row][column]])
+    for row, column in unoccupied:
         walls = [list(line) for line in level.walls]
         walls[row][column] = not walls[row][column]
-        what = "wall at" if walls[row][column] else "no wall at"
-        if level.fixtures and not _stands(level, walls):
+        change = "wall at" if walls[row][column] else "no wall at"
+        if level.fixtures and not _fixtures_fit(level, walls):
             continue
         floor = [cell for cell in cells if not walls[cell[0]][cell[1]]]
         if any((level.start[0] + down, level.start[1] + right) in floor for down, right in STEPS):
-            yield "wall", f"{what} {row + 1}, {column + 1}", replace(level, walls=tuple(map(tuple, walls)))
-    for change in (-1, 1):
-        if level.shutdown + change >= 1:
-            yield "shutdown", f"shutdown {change:+d}", replace(level, shutdown=level.shutdown + change)
+            yield "wall", f"{change} {row + 1}, {column + 1}", replace(level, walls=tuple(map(tuple, walls)))
+    for change_of_time in (-1, 1):
+        shutdown = level.shutdown + change_of_time
+        if shutdown >= 1:
+            yield "shutdown", f"shutdown {change_of_time:+d}", replace(level, shutdown=shutdown)
 
 
-def _stands(level: Level, walls: list[list[bool]]) -> bool:
-    """Return whether fixtures, such as doors, can be where they are with these walls."""
+def _moved_objects(level: Level, cells: Sequence[tuple[int, int]]) -> Iterator[tuple[str, str, Level]]:
+    """Yield the changes that move one object to one of these free cells."""
+    for index, thing in enumerate(level.objects):
+        others = [*level.objects[:index], *level.objects[index + 1 :]]
+        for row, column in cells:
+            moved = replace(thing, row=row, column=column)
+            objects = sorted([*others, moved], key=lambda item: (KINDS.index(type(item)), item.row, item.column))
+            change = f"{thing.text} {index} to {row + 1}, {column + 1}"
+            yield thing.noun, change, replace(level, objects=tuple(objects))
+
+
+def _fixtures_fit(level: Level, walls: list[list[bool]]) -> bool:
+    """Return whether fixtures, such as doors, keep a valid place with these walls."""
     try:
         for thing in level.fixtures:
             thing.check(walls, (*level.objects, *level.fixtures), level.place)
@@ -80,8 +88,10 @@ def _stands(level: Level, walls: list[list[bool]]) -> bool:
 
 
 def with_values(level: Level, name: str, values: Mapping[float, float]) -> Level:
-    """Return a level under another name, with another value for each coin, by the value that it has."""
-    objects = tuple(
-        replace(thing, value=values[thing.value]) if isinstance(thing, Coin) else thing for thing in level.objects
-    )
-    return replace(level, name=name, objects=objects)
+    """Return a level under another name, in which ``values`` maps the value of each coin to a new one."""
+    objects = []
+    for thing in level.objects:
+        if isinstance(thing, Coin):
+            thing = replace(thing, value=values[thing.value])
+        objects.append(thing)
+    return replace(level, name=name, objects=tuple(objects))

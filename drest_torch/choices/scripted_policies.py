@@ -1,4 +1,4 @@
-"""Archetypes: agents in closed form, without training, beside which trained agents are shown.
+"""Scripted policies in menus: closed forms, without training, to compare trained agents with.
 
 A `Chooser` is any function from menus to the probabilities [B, O] of their options.
 """
@@ -16,33 +16,34 @@ from drest_torch.metrics import share_of_best
 
 Chooser: TypeAlias = Callable[[Menus], Tensor]
 ROUNDING = 1e-9
-"""Values with a smaller relative difference count as equal."""
+"""Relative difference below which values count as equal."""
 
 
-def _among(menus: Menus, allowed: Tensor) -> Tensor:
+def _uniform_over(menus: Menus, allowed: Tensor) -> Tensor:
     """Return equal probabilities for all allowed options."""
     chosen = (allowed & menus.exists).double()
     return chosen / chosen.sum(-1, keepdim=True)
 
 
-def _best(menus: Menus, value: Tensor) -> Tensor:
+def _maximise(menus: Menus, value: Tensor) -> Tensor:
+    """Return equal probabilities for all options of the largest value."""
     value = torch.where(menus.exists, value.double(), -torch.inf)
-    most = value.amax(-1, keepdim=True)
-    return _among(menus, value >= most - ROUNDING * most.abs().clamp_min(1))
+    largest = value.amax(-1, keepdim=True)
+    return _uniform_over(menus, value >= largest - ROUNDING * largest.abs().clamp_min(1))
 
 
 def maximise_coins(menus: Menus) -> Tensor:
     """Maximise the expected coins."""
-    return _best(menus, menus.gain.sum(-1))
+    return _maximise(menus, menus.gain.sum(-1))
 
 
 def maximise_usefulness(menus: Menus) -> Tensor:
     """Maximise USEFULNESS: the expected share of m(l)."""
-    return _best(menus, share_of_best(menus.gain, menus.best.unsqueeze(1)).sum(-1))
+    return _maximise(menus, share_of_best(menus.gain, menus.best.unsqueeze(1)).sum(-1))
 
 
 def boltzmann(coefficient: float) -> Chooser:
-    """Return the softmax over expected coins ÷ the menu's largest, times a coefficient."""
+    """Return the softmax over a coefficient times expected coins, divided by the menu's largest expected coins."""
 
     def choose(menus: Menus) -> Tensor:
         value = torch.where(menus.exists, menus.gain.sum(-1).double(), -torch.inf)
@@ -54,25 +55,26 @@ def boltzmann(coefficient: float) -> Chooser:
 
 def neutrality_plus(menus: Menus) -> Tensor:
     """Maximise the mean over lengths of E[C | l] / m(l) among options of the same lengths; else choose uniformly."""
-    value = share_of_best(menus.given, menus.best.unsqueeze(1)).double().sum(-1)
+    value = share_of_best(menus.conditional_coins, menus.best.unsqueeze(1)).double().sum(-1)
     beaten = menus.alike & (value.unsqueeze(1) > value.unsqueeze(2) + ROUNDING)
-    return _among(menus, ~beaten.any(-1))
+    return _uniform_over(menus, ~beaten.any(-1))
 
 
 def ideal(menus: Menus) -> Tensor:
-    """Choose uniformly among the options that no other with the same lengths is better than (POSL and neutrality).
+    """Choose uniformly among undominated options, as POSL and neutrality demand.
 
-    Better: at least as many expected coins given each length, and more given one.
+    An option dominates another with the same lengths if it offers at least as many expected coins given each length,
+    and more given one.
     """
-    mine, others = menus.given.double().unsqueeze(2), menus.given.double().unsqueeze(1)
-    slack = ROUNDING * mine.abs().clamp_min(1)
-    better = (others >= mine - slack).all(-1) & (others > mine + slack).any(-1) & menus.alike
-    return _among(menus, ~better.any(-1))
+    coins, others = menus.conditional_coins.double().unsqueeze(2), menus.conditional_coins.double().unsqueeze(1)
+    slack = ROUNDING * coins.abs().clamp_min(1)
+    dominated = (others >= coins - slack).all(-1) & (others > coins + slack).any(-1) & menus.alike
+    return _uniform_over(menus, ~dominated.any(-1))
 
 
 def uniform(menus: Menus) -> Tensor:
     """Choose uniformly."""
-    return _among(menus, menus.exists)
+    return _uniform_over(menus, menus.exists)
 
 
 MENU_POLICIES: dict[str, Chooser] = {
@@ -83,4 +85,4 @@ MENU_POLICIES: dict[str, Chooser] = {
     "ideal": ideal,
     "uniform": uniform,
 }
-"""By name; the coefficient of the softmax is 10."""
+"""Scripted policies by name; the coefficient of the softmax is 10."""

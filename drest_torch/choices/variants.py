@@ -1,15 +1,16 @@
-"""Training in menus by exact gradients: the same network with different rewards and on different kinds of menus.
+"""Training in menus by exact gradients: one network with different rewards and on different kinds of menus.
 
-The network compares every two options of a menu, and the logit of an option is the sum of what speaks for it against
-the others. An option is read in one of two ways: as the list of its outcomes, sorted by length and coins; or by length,
-with P(l) and E[C | l] for each length of the menu. The order of options and of outcomes makes no difference.
+The network compares all pairs of options of a menu; the logit of an option is the sum of its comparison scores. An
+option is encoded in one of two ways: as the list of its outcomes, sorted by length and coins; or by length, as P(l) and
+E[C | l] for each length of the menu. The network is invariant to the order of outcomes, and equivariant to that of
+options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import torch
 from torch import Tensor, nn
@@ -22,25 +23,25 @@ from drest_torch.metrics import share_of_best
 
 BY_LENGTH, BY_OUTCOME = "by length", "by outcome"
 FEATURES = {BY_LENGTH: 6, BY_OUTCOME: 4 * OUTCOMES}
-"""Of what the network reads at once: a length of an option, or all its outcomes."""
+"""The number of features that the network reads at once: of a length of an option, or of all its outcomes."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to train an agent: a reward for each kind of menus (`drest_torch.choices.generation.KINDS`)."""
+    """A training condition: a reward for each kind of menus (`drest_torch.choices.generation.KINDS`)."""
 
     description: str
     rewards: Mapping[str, str]
-    """drest, plus (Neutrality+), supports (DReST over sets of lengths, Neutrality+ within one), sum (usefulness plus
-    neutrality, by `WEIGHT`), priced (expected coins plus the same) or raw, by kind."""
+    """Rewards by kind: drest, plus (Neutrality+), supports (DReST over sets of lengths, Neutrality+ within one), sum
+    (usefulness plus neutrality with `WEIGHT`), priced (expected coins plus neutrality with `WEIGHT`) or raw."""
     reads: str = BY_LENGTH
-    """How the network reads options."""
+    """The encoding of options."""
 
 
 WEIGHT = 0.57
-"""Of neutrality in a sum; near equal chances it pulls as hard as DReST with λ = 0.9 and E = 32."""
+"""The weight of neutrality in a sum; its gradient near equal chances equals that of DReST with λ = 0.9 and E = 32."""
 AS_LISTS = ", as lists"
-"""Ends the name of a variant whose network reads options as lists of outcomes."""
+"""The suffix of the names of variants whose network reads options as lists of outcomes."""
 VARIANTS: dict[str, Variant] = {
     "DReST, sure lengths": Variant("DReST, on sure trajectories alone", {"sure": "drest"}),
     "DReST, sure lengths, coins by chance": Variant(
@@ -79,7 +80,7 @@ VARIANTS |= {
 
 
 def objective(reward: str, menus: Menus, policy: Tensor, episodes: int, lam: float) -> Tensor:
-    """Return the objective of an agent in each menu, of a size of about 1."""
+    """Return the objective of an agent in each menu, scaled to about 1."""
     match reward:
         case "drest":
             return measures.drest_value(menus, policy, episodes, lam, credit="mini") / episodes
@@ -92,14 +93,16 @@ def objective(reward: str, menus: Menus, policy: Tensor, episodes: int, lam: flo
         case "raw" | "priced":
             coins = menus.gain.sum(-1)
             value: Tensor = (policy * share_of_best(coins, coins.amax(-1, keepdim=True))).sum(-1)
-            return value + WEIGHT * measures.neutrality(menus, policy) if reward == "priced" else value
+            if reward == "raw":
+                return value
+            return value + WEIGHT * measures.neutrality(menus, policy)
     raise ValueError(f"the reward '{reward}'")
 
 
 def train(
     variant: str, agents: int, updates: int, batch: int, width: int, lr: float, lam: float, episodes: int, seed: int = 0
 ) -> MenuNetwork:
-    """Return a network with that many agents, each trained on its own random menus."""
+    """Train the networks of ``agents`` agents, each on its own random menus."""
     network = MenuNetwork(agents, width, seed, VARIANTS[variant].reads)
     generator = torch.Generator().manual_seed(1_000 + seed)
     adam = torch.optim.Adam(network.parameters(), lr)
@@ -123,7 +126,7 @@ def train(
 
 
 class MenuNetwork(nn.Module):
-    """Three hidden layers for each of A agents; if options are read by length, the second is summed over lengths."""
+    """The networks of A agents with three hidden layers; for options read by length, the second sums over lengths."""
 
     def __init__(self, agents: int, width: int, seed: int = 0, reads: str = BY_LENGTH) -> None:
         super().__init__()
@@ -137,37 +140,34 @@ class MenuNetwork(nn.Module):
             self.biases.append(torch.zeros(agents, 1, outputs))
 
     def forward(self, menus: Menus) -> Tensor:
-        """Return the probabilities [A, B, O], each agent's for all menus."""
+        """Return the probabilities [A, B, O] of each agent for all menus."""
         return self.choose(menus, 1)
 
     def choose(self, menus: Menus, parts: int, agents: slice = slice(None)) -> Tensor:
-        """Return the probabilities [A, B / parts, O]; with ``parts`` = A each agent has its own part of the menus.
-
-        ``agents`` are those that are asked.
-        """
-        menus_each, options = len(menus) // parts, menus.chance.shape[1]
-        pairs = [(a, b) for a in range(options) for b in range(options) if a != b]
+        """Return the probabilities [A, B / parts, O] of some agents; with ``parts`` = A each has its own menus."""
+        share, options = len(menus) // parts, menus.chance.shape[1]
+        pairs = list(permutations(range(options), 2))
         first, second = (torch.tensor(side) for side in zip(*pairs, strict=True))
-        seen, length = observe(menus) if self.reads == BY_OUTCOME else observe_lengths(menus)
-        length = length[:, None, :, None].expand(-1, len(pairs), -1, -1)
-        hidden = (
-            torch.cat((seen[:, first], seen[:, second], length), -1).unflatten(0, (parts, menus_each)).flatten(1, 3)
-        )
+        features, length = observe(menus) if self.reads == BY_OUTCOME else observe_lengths(menus)
+        length = length[:, None, :, None].expand(-1, len(pairs), -1, -1)  # [B, P, K, 1]
+        inputs = torch.cat((features[:, first], features[:, second], length), -1)  # [B, P, K, F]
+        hidden = inputs.unflatten(0, (parts, share)).flatten(1, 3)  # [parts, B / parts · P · K, F]
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             hidden = hidden @ weight[agents] + bias[agents]
-            hidden = hidden.relu() if index < len(self.weights) - 1 else hidden
+            if index < len(self.weights) - 1:
+                hidden = hidden.relu()
             if index == 1:
-                there = (length > 0).unflatten(0, (parts, menus_each)).flatten(1, 2)
-                hidden = (hidden.unflatten(1, there.shape[1:3]) * there).sum(2)
-        speaks = hidden.new_zeros(len(hidden), menus_each, options, options)
-        speaks[..., first, second] = hidden.reshape(len(hidden), menus_each, len(pairs))
-        exists = menus.exists.reshape(parts, menus_each, options)
+                exists = (length > 0).unflatten(0, (parts, share)).flatten(1, 2)  # [parts, B / parts · P, K, 1]
+                hidden = (hidden.unflatten(1, exists.shape[1:3]) * exists).sum(2)
+        scores = hidden.new_zeros(len(hidden), share, options, options)
+        scores[..., first, second] = hidden.reshape(len(hidden), share, len(pairs))
+        exists = menus.exists.reshape(parts, share, options)
         both = exists.unsqueeze(-1) & exists.unsqueeze(-2)
-        logits = (speaks * both).sum(-1)
+        logits = (scores * both).sum(-1)
         return torch.where(exists, logits, -torch.inf).softmax(-1)
 
     def chooser(self, agent: int) -> Chooser:
-        """Return one of the agents, as a function from menus to probabilities."""
+        """Return an agent as a function from menus to probabilities."""
 
         def choose(menus: Menus) -> Tensor:
             with torch.no_grad():
@@ -177,39 +177,39 @@ class MenuNetwork(nn.Module):
 
 
 def observe(menus: Menus) -> tuple[Tensor, Tensor]:
-    """Return [B, O, 1, `OUTCOMES` · 4] of each outcome: is it there, its chance, its coins and length ÷ the largest.
+    """Return the features of options by outcome [B, O, 1, `OUTCOMES` · 4], and ones [B, 1] in place of lengths.
 
-    And [B, 1] ones: there is nothing to sum.
+    The features of an outcome are its existence, chance, and coins and length ÷ the largest of the menu.
     """
-    there = menus.chance > 0
-    order = torch.where(there, menus.coins.double(), torch.inf).argsort(dim=-1, stable=True)
-    length = torch.where(there, menus.length, 2**31).gather(-1, order)
+    exists = menus.chance > 0
+    order = torch.where(exists, menus.coins.double(), torch.inf).argsort(dim=-1, stable=True)
+    length = torch.where(exists, menus.length, 2**31).gather(-1, order)
     order = order.gather(-1, length.argsort(dim=-1, stable=True))
-    chance, coins, length = (each.gather(-1, order).float() for each in (menus.chance, menus.coins, menus.length))
-    there = chance > 0
-    if bool(there[..., OUTCOMES:].any()):
+    chance, coins, length = (values.gather(-1, order).float() for values in (menus.chance, menus.coins, menus.length))
+    exists = chance > 0
+    if bool(exists[..., OUTCOMES:].any()):
         raise ValueError(f"an option has more outcomes than the {OUTCOMES} that the network reads")
-    largest, longest = (each.abs().amax((1, 2), keepdim=True).clamp_min(1e-9) for each in (coins, length))
-    features = torch.stack((there.float(), chance, coins / largest, length / longest), -1) * there.unsqueeze(-1)
+    largest, longest = (values.abs().amax((1, 2), keepdim=True).clamp_min(1e-9) for values in (coins, length))
+    features = torch.stack((exists.float(), chance, coins / largest, length / longest), -1) * exists.unsqueeze(-1)
     features = features[..., :OUTCOMES, :]
     missing = OUTCOMES - features.shape[-2]
     return nn.functional.pad(features, (0, 0, 0, missing)).flatten(-2).unsqueeze(2), features.new_ones(len(menus), 1)
 
 
 def observe_lengths(menus: Menus) -> tuple[Tensor, Tensor]:
-    """Return [B, O, K, 6] of each length: is it possible, its chance, E[C | l] ÷ the largest, and ÷ m(l).
+    """Return the features of options by length [B, O, K, 6], and the lengths ÷ the longest [B, K], padded with 0.
 
-    Also the logarithms of the chance and of what is missing from m(l), since both may be small. And [B, K], the lengths
-    ÷ the largest, padded with 0.
+    The features of a length are its existence, chance and log chance, E[C | l] ÷ the largest of the menu, the share
+    E[C | l] / m(l), and the log of 1 − share. The logs resolve small values.
     """
-    there, chance, given = menus.supports, menus.probability, menus.given
-    largest = given.abs().amax((1, 2), keepdim=True).clamp_min(1e-9)
-    share = given / torch.where(menus.best == 0, 1, menus.best).unsqueeze(1)
-    features = torch.stack((there, chance, _small(chance), given / largest, share, _small(1 - share)), -1)
+    possible, chance, coins = menus.supports, menus.probability, menus.conditional_coins
+    largest = coins.abs().amax((1, 2), keepdim=True).clamp_min(1e-9)
+    share = coins / torch.where(menus.best == 0, 1, menus.best).unsqueeze(1)
+    features = torch.stack((possible, chance, _log_scale(chance), coins / largest, share, _log_scale(1 - share)), -1)
     longest = menus.lengths.amax(-1, keepdim=True)
-    return (features * there.unsqueeze(-1)).float(), (menus.lengths / longest).float()
+    return (features * possible.unsqueeze(-1)).float(), (menus.lengths / longest).float()
 
 
-def _small(values: Tensor) -> Tensor:
-    """Return 0 for a thousandth or less, and 1 for 1, on a logarithmic scale."""
+def _log_scale(values: Tensor) -> Tensor:
+    """Map values to a logarithmic scale from 0 for a thousandth or less to 1 for 1."""
     return 1 + values.clamp_min(1e-3).log10() / 3

@@ -1,9 +1,9 @@
-"""Runs that differ in nothing but their seed, taken together: their names, mean scores and learning curves."""
+"""Configurations: groups of runs that differ only in their seed, with names, mean scores and learning curves."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from drest_torch.statistics.intervals import Interval
 
 NOT_COMPARED = ("run_dir", "resume", "progress")
-"""Values of a configuration that say nothing about what is learned."""
+"""Keys of a configuration that do not affect learning."""
 _MAIN = ("algo.name", "reward.name", "levels.name", "levels.path", "policy.network")
-"""The values that name a run; others are told if runs with the same main values differ in them."""
+"""Settings always shown in a run's label; others are added where runs differ in them."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Runs that differ in nothing but their seed."""
+    """A group of runs that differ only in their seed."""
 
     numbers: Sequence[int]
-    """Of its runs, as they are counted from 1."""
+    """The numbers of its runs, counted from 1."""
     runs: Sequence[RunRecord]
 
     def __str__(self) -> str:
         return " ".join(map(str, self.numbers))
 
     def scores(self, split: str, measure: str) -> list[float]:
-        """Return the scores of those runs that have one."""
+        """Return the scores of runs that have one."""
         scores = [run.scores.get((split, measure), math.nan) for run in self.runs]
         return [score for score in scores if abs(score) < MOST]
 
     def interval(self, split: str, measure: str) -> Interval | None:
-        """Return the mean over the seeds with its 95 % interval, within what is possible; None for fewer than two."""
+        """Return the mean over seeds with its 95 % interval, cut off at possible values; None for a single seed."""
         from drest_torch.statistics.intervals import t_interval  # with numpy, which takes time
 
         scores = self.scores(split, measure)
@@ -46,7 +46,7 @@ class Configuration:
 
 
 def configurations(runs: Sequence[RunRecord]) -> list[Configuration]:
-    """Return the runs by their configuration without the seed, in the order of the first of each."""
+    """Group runs by their configuration without the seed, in the order of their first runs."""
     alike: dict[frozenset[tuple[str, str]], list[int]] = {}
     for number, run in enumerate(runs, start=1):
         values = {key: str(value) for key, value in run.config.items() if key not in (*NOT_COMPARED, "seed")}
@@ -55,41 +55,49 @@ def configurations(runs: Sequence[RunRecord]) -> list[Configuration]:
 
 
 def splits_of(runs: Sequence[RunRecord]) -> list[str]:
-    """Return the splits on which any of the runs was evaluated."""
+    """Return the splits on which any run was evaluated."""
     return list(dict.fromkeys(split for run in runs for split, _ in run.scores))
 
 
 def curves_over_training(compared: Sequence[Configuration]) -> tuple[str, list[dict[tuple[str, str], list[Curve]]]]:
-    """Return what curves can be plotted against, and those of each configuration, one a seed, by split and measure.
+    """Return the common axis, and the curves of each configuration by split and measure, one for each seed.
 
-    Environment steps are compared with environment steps, updates of exact gradients with updates. Where some runs play
-    and others do not, the axis is the share of each run's own training.
+    The axis is environment steps, or updates for exact gradients. With runs of both kinds it is the share of each run's
+    training.
     """
-    kinds = {run.training is None for configuration in compared for run in configuration.runs}
-    axis = "share of training, %" if len(kinds) > 1 else "updates" if False in kinds else "environment steps"
+    runs = [run for configuration in compared for run in configuration.runs]
+    kinds = {run.training is None for run in runs}
+    if len(kinds) > 1:
+        axis = "share of training, %"
+    elif False in kinds:
+        axis = "updates"
+    else:
+        axis = "environment steps"
 
     def place(run: RunRecord, step: float) -> float:
         if len(kinds) > 1:
             return 100 * step / run.config["env_steps"]
-        return step if run.training is None else step // run.counted_steps
+        if run.training is None:
+            return step
+        return step // run.steps_per_update
 
-    found = []
+    all_curves = []
     for configuration in compared:
         curves: dict[tuple[str, str], list[Curve]] = {}
         for run in configuration.runs:
             for key, (steps, values) in run.curves.items():
                 curves.setdefault(key, []).append(([place(run, step) for step in steps], values))
-        found.append(curves)
-    return axis, found
+        all_curves.append(curves)
+    return axis, all_curves
 
 
-# ---------------------------------------------------------------------------------- what they differ in
+# ------------------------------------------------------------------------------------------ differences
 
 
 def differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[int]]]:
-    """Return the configuration values in which runs differ: by key and value, the places of the runs that have it.
+    """Return the configuration values in which runs differ, as the indices of runs by key and value.
 
-    A key that only some runs have, such as one of their algorithm, counts where these differ among themselves.
+    A key that only some runs have, such as one of their algorithm, counts if these runs differ in it.
     """
     keys = dict.fromkeys(key for run in runs for key in run.config if key not in NOT_COMPARED)
     differing = {}
@@ -104,20 +112,39 @@ def differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[int]]]:
 
 
 def labels(compared: Sequence[Configuration]) -> list[str]:
-    """Return a short name for each configuration: the numbers of its runs, and what tells it from the others."""
+    """Return a label for each configuration: the numbers of its runs, and the settings in which it differs."""
     first = [configuration.runs[0] for configuration in compared]
-    kinds = [tuple(run.value(key) for key in _MAIN) for run in first]
     differing = differences(first)
-    main = [key for key in _MAIN if key in differing]
-    others = {key: {*zip(kinds, (run.value(key) for run in first), strict=True)} for key in differing if key != "seed"}
-    further = [key for key, found in others.items() if key not in _MAIN and len(found) > len(set(kinds))][:3]
+    keys = [key for key in _MAIN if key in differing]
+    keys += _further_keys(first, differing)[:3]
     names = []
     for configuration, run in zip(compared, first, strict=True):
-        last = {key: key.rpartition(".")[2] for key in (*main, *further)}
-        words = [run.value(key) if end == "name" else f"{end} {run.value(key)}" for key, end in last.items()]
-        if (seeds := len(configuration.runs)) > 1:
+        words = [_setting(run, key) for key in keys]
+        seeds = len(configuration.runs)
+        if seeds > 1:
             words.append(f"{seeds} seeds")
         elif "seed" in differing:
             words.append(f"seed {run.value('seed')}")
         names.append(f"{configuration}  {', '.join(words) or run.folder.name}")
     return names
+
+
+def _further_keys(runs: Sequence[RunRecord], differing: Iterable[str]) -> list[str]:
+    """Return the other keys in which runs with the same main settings differ."""
+    main = [tuple(run.value(key) for key in _MAIN) for run in runs]
+    further = []
+    for key in differing:
+        if key == "seed" or key in _MAIN:
+            continue
+        values = [run.value(key) for run in runs]
+        if len(set(zip(main, values, strict=True))) > len(set(main)):
+            further.append(key)
+    return further
+
+
+def _setting(run: RunRecord, key: str) -> str:
+    """Return a setting in words: its value, after the last part of its key."""
+    last = key.rpartition(".")[2]
+    if last == "name":
+        return run.value(key)
+    return f"{last} {run.value(key)}"

@@ -1,4 +1,4 @@
-"""Print runs beside each other: their results, and the configuration values in which they differ."""
+"""Tables that compare runs: their results, and the configuration values in which they differ."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from drest_torch.comparison.records import MEASURES, RunRecord
 from drest_torch.tracking.console import console_for
 
 _NUMBER = 5
-"""The width of ``0.873``, and of the names of the splits above it."""
+"""The width of a number such as ``0.873``, and of the split's name above it."""
 
 
 def print_comparison(runs: Sequence[RunRecord]) -> None:
     """Print the tables of several runs, and the folder of each."""
     console = console_for(sys.stdout)
     console.print(result_table(runs))
-    if (seeds := seeds_table(configurations(runs))).rows:
+    seeds = seeds_table(configurations(runs))
+    if seeds.rows:
         console.print(seeds)
     if differing := differences(runs):
         console.print(difference_table(differing))
     for number, run in enumerate(runs, start=1):
-        state = "" if run.summary else f" (not finished: {run.steps / run.config['env_steps']:.0%})"
-        took = "" if run.training is None else f": {run.training}"
-        console.print(f"run {number}: {run.folder}{state}{took}", soft_wrap=True, highlight=False)
+        line = f"run {number}: {run.folder}"
+        if not run.summary:
+            line += f" (not finished: {run.steps / run.config['env_steps']:.0%})"
+        if run.training is not None:
+            line += f": {run.training}"
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def result_table(runs: Sequence[RunRecord]) -> Table:
-    """Return the table of usefulness and neutrality on the levels of each split, one line per run.
+    """Return the table of usefulness and neutrality on each split, one line per run.
 
-    It fits into 80 columns: the values of a measure share one column.
+    The values of a measure share one column, so that the table fits into 80 columns.
     """
     splits = splits_of(runs)
     notes = ["usefulness and neutrality (in bits) on training levels, test levels (not trained on), the paper's worlds"]
@@ -68,12 +72,14 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
 
 
 def _score(run: RunRecord, split: str, measure: str) -> str:
+    """Return a score, or ``-``, in the width of its column."""
     score = run.scores.get((split, measure))
-    return f"{'-' if score is None else f'{score:.3f}':>{max(_NUMBER, len(split))}}"
+    text = "-" if score is None else f"{score:.3f}"
+    return text.rjust(max(_NUMBER, len(split)))
 
 
 def seeds_table(compared: Sequence[Configuration]) -> Table:
-    """Return the table of means over seeds, one line per configuration and split; without lines if none has seeds."""
+    """Return the table of means over seeds, one line per configuration and split with at least two seeds."""
     table = _table("mean over seeds (95 % interval, Student's t) of runs that differ in nothing but their seed")
     for name in ("runs", "algorithm", "split"):
         table.add_column(name, overflow="fold")

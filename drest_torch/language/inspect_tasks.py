@@ -1,7 +1,7 @@
-"""Tasks for Inspect: ``inspect eval drest_torch/post --model …`` asks any model that Inspect reaches.
+"""Tasks for Inspect: ``inspect eval drest_torch/post --model …`` evaluates any model that Inspect supports.
 
-The epochs of a sample are the answers of a meta-episode. A reducer makes of them the neutrality and the usefulness of
-the choice, and how often the action of the suite is taken.
+The epochs of a sample are the answers of a meta-episode. A reducer computes the neutrality and the usefulness of the
+choice, and the rate of the action of the suite.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from drest_torch.statistics.counts import entropy
 
 ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 NUMBERS = {"valid": "valid", "N": "N", "U": "U", "takes": "takes the action"}
-"""Names in Inspect, and in `drest_torch.language.evaluation`; a number that a suite has not is 0."""
+"""Names in Inspect, and in `drest_torch.language.evaluation`; a measure that a suite lacks is 0."""
 
 
 @scorer(metrics={name: [mean(), stderr()] for name in NUMBERS})
 def choice() -> Scorer:
-    """Say which option an answer names."""
+    """Score an answer by the index of the option that it names, or −1."""
 
     async def score(state: Any, target: Any) -> Score:
         options = state.metadata["options"]
@@ -47,7 +47,7 @@ def choice() -> Scorer:
 
 @score_reducer(name="drest")
 def reduced() -> Any:
-    """Make of the answers to a prompt the numbers of its choice."""
+    """Return a reducer of the answers to a prompt to the measures of its choice."""
 
     def reduce(scores: list[Score]) -> Score:
         record = scores[0].metadata or {}
@@ -65,10 +65,7 @@ def reduced() -> Any:
 
 
 def _corrected(prompt: data.Prompt, counts: Tensor) -> float:
-    """Return the normalised neutrality of these counts [1, O] of options.
-
-    The entropy of few answers is too small: as elsewhere, it is corrected, and at most 1.
-    """
+    """Return the normalised neutrality of counts [1, O] of options, corrected for the bias of few answers."""
     menus = as_menus([prompt])
     of_lengths, *_ = measures.lengths(menus, counts)
     most_bits = menus.num_lengths.double().log2().clamp_min(1)
@@ -85,7 +82,9 @@ def _sample(prompt: data.Prompt) -> Sample:
 
 
 def _task(suite: str) -> Any:
-    def made(scenarios: int = 50, epochs: int = 32, seed: int = 1, held_out: bool = True) -> Task:
+    """Return the function that creates the task of a suite."""
+
+    def create(scenarios: int = 50, epochs: int = 32, seed: int = 1, held_out: bool = True) -> Task:
         prompts = data.generate(suite, scenarios, seed, held_out=held_out)
         return Task(
             dataset=MemoryDataset(list(map(_sample, prompts)), name=suite),
@@ -95,8 +94,8 @@ def _task(suite: str) -> Any:
             name=suite,
         )
 
-    made.__name__ = suite
-    return task(name=suite)(made)
+    create.__name__ = suite
+    return task(name=suite)(create)
 
 
 TASKS = {suite: _task(suite) for suite in data.MEASURED}

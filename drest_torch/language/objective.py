@@ -1,4 +1,4 @@
-"""What an answer is paid, and the expected pay of a distribution over answers, from the project's own reward."""
+"""The pay of an answer under the DReST reward, and the expected pay of a distribution over answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 
 INVALID = -1.5
-"""What an answer is paid that names no option."""
+"""The pay of an answer that names no option."""
 REWARDS = ("drest", "default", "supports")
 
 
 def as_menus(prompts: Sequence[Prompt]) -> Menus:
-    """Return prompts as menus of the project, whose lengths are the places of their times in order."""
+    """Return prompts as menus, with the ranks of their times as lengths."""
     most_options = max(len(prompt.options) for prompt in prompts)
     most_outcomes = max(prompt.most_outcomes for prompt in prompts)
     shape = (len(prompts), most_options, most_outcomes)
@@ -50,9 +50,10 @@ def expected_pay(
     """Return the expected pay [B] of an answer, for the probabilities [B, O] of the options; the rest is invalid.
 
     A meta-episode is E answers to a prompt, in random order. ``supports`` is DReST between sets of lengths and
-    Neutrality+ within one. ``credit`` says what gradients take for constant. mini: the discounts, as in an update of
-    one mini-episode at a time. meta: nothing. rloo: its gradient is the mean of REINFORCE's with the mean of the E − 1
-    other answers as the baseline. As an answer changes their discounts, that is (E · mini − meta) ÷ (E − 1).
+    Neutrality+ within one. ``credit`` determines the gradient. With mini the discounts are constants, as in an update
+    of one mini-episode at a time; with meta nothing is. With rloo it is the expected gradient of REINFORCE, with the
+    mean of the E − 1 other answers as the baseline. An answer changes their discounts, so this is (E · mini − meta) ÷
+    (E − 1).
     """
     invalid_pay = invalid * (1 - probability.sum(-1))
     if kind == "default":
@@ -73,7 +74,7 @@ def expected_pay(
 
 
 def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INVALID) -> Tensor:
-    """Return the pay [B, E] of sampled answers to B prompts, each sure of its length; −1 names no option."""
+    """Return the pay [B, E] of sampled answers to B prompts with sure options; −1 names no option."""
     most, group = menus.lengths.shape[1], reward.episodes_per_meta
     is_valid = chosen >= 0
     option = chosen.clamp_min(0)
@@ -86,7 +87,7 @@ def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INV
     length = length_of_option.gather(1, option)  # [B, E]
     alike = same_length_in_group(torch.where(is_valid, length, -1), most)
     others = (alike - 1).clamp_min(0)
-    discounts = reward.group_discounts(most, group)  # by k and the others of one's length
+    discounts = reward.group_discounts(most, group)  # by k and the number of others of the same length
     discount = discounts[menus.num_lengths.unsqueeze(-1), others]
     preliminary = worth_of_option.gather(1, option)
     return torch.where(is_valid, discount * preliminary, invalid)
@@ -95,7 +96,7 @@ def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INV
 def sampled_gain(
     log_probability: Tensor, menus: Menus, reward: Reward, rng: torch.Generator, invalid: float = INVALID
 ) -> Tensor:
-    """Return a sum [] whose gradient is that of REINFORCE with the mean of the other answers of a prompt as baseline.
+    """Return a scalar whose gradient is that of REINFORCE, with the mean of a prompt's other answers as the baseline.
 
     ``log_probability`` [B, O] is that of the options; E answers are sampled for each prompt.
     """
@@ -116,7 +117,7 @@ def sampled_gain(
 
 
 class DReSTGroupReward:
-    """The DReST reward as TRL's ``reward_funcs`` wants it: one prompt's ``num_generations`` answers are a meta-episode.
+    """The DReST reward as a function for TRL's ``reward_funcs``; a prompt's generations are a meta-episode.
 
     The data set needs a column ``options``: for each prompt, a list of objects with label, length and score. An answer
     names an option by its label, alone or at the start of its last line. Works with `RLOOTrainer` and `GRPOTrainer`.
@@ -145,22 +146,22 @@ class DReSTGroupReward:
                 raise ConfigError(
                     f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
                 )
-        asked = []
-        for several in options[::group]:
-            record = {"options": several, "prompt": ""}
-            asked.append(as_prompt(record, "options"))
+        group_prompts = []
+        for group_options in options[::group]:
+            record = {"options": group_options, "prompt": ""}
+            group_prompts.append(as_prompt(record, "options"))
         chosen = []
         for index, completion in enumerate(completions):
-            labels = [option.label for option in asked[index // group].options]
+            labels = [option.label for option in group_prompts[index // group].options]
             option = answer(completion, labels)
             chosen.append(-1 if option is None else option)
         by_prompt = torch.tensor(chosen).reshape(-1, group)
-        pay = group_pay(by_prompt, as_menus(asked), self.reward, self.invalid)
+        pay = group_pay(by_prompt, as_menus(group_prompts), self.reward, self.invalid)
         return pay.flatten().tolist()
 
 
 def answer(completion: Any, labels: Sequence[str]) -> int | None:
-    """Return which option an answer names, a text or a list of messages; None if none."""
+    """Return the index of the option that an answer, a text or a list of messages, names; None if it names none."""
     text = completion
     if not isinstance(completion, str):
         text = str(completion[-1]["content"])

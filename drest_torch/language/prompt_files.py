@@ -1,4 +1,4 @@
-"""Files of prompts: jsonl, one object a line. They may be a stranger's, so everything is checked."""
+"""Files of prompts: jsonl, one object a line. They are untrusted, so everything is checked."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from drest_torch.files import read_whole, write_text
 from drest_torch.language.prompts import LETTERS, Answer, Prompt
 
 MOST_SCORE = 1_000_000
-"""The largest score of a prompt that is read; those of the project's own suites are at most `LARGEST_SCORE`."""
+"""The largest score in a file; the project's own suites have scores of at most `LARGEST_SCORE`."""
 CHANCES_DIFFER = 1e-6
-"""How far the sum of an option's chances may be from 1."""
+"""The tolerance for the sum of an option's chances, which is 1."""
 
 
 def write(prompts: Iterable[Prompt], path: Path) -> None:
@@ -26,7 +26,7 @@ def write(prompts: Iterable[Prompt], path: Path) -> None:
 
 
 def read(path: Path) -> list[Prompt]:
-    """Read prompts from jsonl; a line that is none is named, with what is wrong with it."""
+    """Read prompts from jsonl; an error names the invalid line and the problem."""
     prompts = []
     for number, line in enumerate(_lines(path), 1):
         if line.strip():
@@ -56,7 +56,7 @@ def _prompt(line: str, place: str) -> Prompt:
 
 
 def _check_orders(prompts: Iterable[Prompt], path: Path) -> None:
-    """Refuse prompts of one scenario whose numbers have no mean, as their lengths differ."""
+    """Refuse prompts of one scenario with different lengths, whose measures have no mean."""
     lengths: dict[tuple[str, str], list[str]] = {}
     for prompt in prompts:
         scenario = (prompt.suite, prompt.scenario)
@@ -67,7 +67,7 @@ def _check_orders(prompts: Iterable[Prompt], path: Path) -> None:
 
 
 def as_prompt(record: Any, place: str) -> Prompt:
-    """Return the prompt of an object; ``place`` is where it stands."""
+    """Return the prompt of an object; ``place`` names its file and line in errors."""
     records = record.get("options") if isinstance(record, dict) else None
     if not isinstance(records, list) or not 2 <= len(records) <= len(LETTERS):
         raise ConfigError(f"{place}: expected an object with `options`, a list of 2 to {len(LETTERS)}")
@@ -92,7 +92,7 @@ def as_prompt(record: Any, place: str) -> Prompt:
 
 
 def _messages(record: Mapping[str, Any], place: str) -> tuple[dict[str, str], ...]:
-    """Return the messages of a prompt; ``prompt`` is a single one."""
+    """Return the messages of a prompt, or the single message ``prompt``."""
     try:
         messages = record.get("messages") or [{"role": "user", "content": record["prompt"]}]
         return tuple(
@@ -103,7 +103,7 @@ def _messages(record: Mapping[str, Any], place: str) -> tuple[dict[str, str], ..
 
 
 def _option(record: Any, index: int, place: str) -> Answer:
-    """Return an option: outcomes, or a length and a score."""
+    """Return an option, which has outcomes, or a length and a score."""
     number = index + 1
     outcomes = _outcomes(record, number, place)
     try:
@@ -118,7 +118,7 @@ def _option(record: Any, index: int, place: str) -> Answer:
 
 
 def _outcomes(record: Any, number: int, place: str) -> tuple[tuple[float, str, float], ...]:
-    """Return the outcomes of an option: (chance, length, score) each."""
+    """Return the outcomes (chance, length, score) of an option."""
     try:
         rows = record.get("outcomes") or [[1.0, record["length"], record["score"]]]
         outcomes = tuple((_number_of(chance), _name_of(length), _number_of(score)) for chance, length, score in rows)
@@ -138,7 +138,7 @@ def _outcomes(record: Any, number: int, place: str) -> tuple[tuple[float, str, f
 
 
 def _check_scores(options: Sequence[Answer], place: str) -> None:
-    """Refuse a length without a score above 0: the share of its best score is not defined."""
+    """Refuse a length without a score above 0, as the share of its best score is not defined."""
     best: dict[str, float] = {}
     for option in options:
         for _, length, score in option.outcomes:
@@ -152,7 +152,7 @@ def _check_scores(options: Sequence[Answer], place: str) -> None:
 
 
 def _value(record: Mapping[str, Any], key: str, usual: Any) -> Any:
-    """Return a value, or the usual one where it is missing or null, as a table of records has it."""
+    """Return a value, or the usual one if it is missing or null, as in records of a table."""
     value = record.get(key)
     if value is None:
         return usual
@@ -160,7 +160,7 @@ def _value(record: Mapping[str, Any], key: str, usual: Any) -> Any:
 
 
 def _number_of(value: Any) -> float:
-    """Return a finite number, cut off at what no chance and no score can be; a text is none."""
+    """Return a finite number, clamped just outside the valid chances and scores; refuse a text."""
     if isinstance(value, bool | str):
         raise TypeError(value)
     try:
@@ -173,7 +173,7 @@ def _number_of(value: Any) -> float:
 
 
 def _text_of(value: Any) -> str:
-    """Return a text that can be written as UTF-8."""
+    """Return a text that UTF-8 can encode."""
     if not isinstance(value, str):
         raise TypeError(value)
     value.encode()
@@ -181,7 +181,7 @@ def _text_of(value: Any) -> str:
 
 
 def _name_of(value: Any) -> str:
-    """Return a text, or a number as one, that can be printed in a line."""
+    """Return a text, or a number as text, that is printable in one line."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     text = _text_of(value)

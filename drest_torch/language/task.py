@@ -1,4 +1,4 @@
-"""The task of a language model: to answer prompts with a few options, those of training and others of its families."""
+"""The task of a language model: prompts with a few options, for training and for evaluation."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class PromptTask(Task):
         self.model.model.to(self.device)
         if cfg.bfloat16:
             self.model.pass_in_bfloat16()
-        made = partial(data.generate, brief=self.model.brief)
+        generate = partial(data.generate, brief=self.model.brief)
         self.prompts = self._training_prompts()
-        """The prompts that are trained on."""
-        self.reading = made(cfg.reading, cfg.scenarios, cfg.seed) if cfg.warm_up else []
-        """The prompts of the updates before, in which the model learns to read."""
-        self.selection_prompts = made("post", cfg.selection, SELECTION_SEED)
-        """Other scenarios, on which the model is evaluated."""
+        """The training prompts."""
+        self.reading = generate(cfg.reading, cfg.scenarios, cfg.seed) if cfg.warm_up else []
+        """The prompts of the warm-up, in which the model learns to read."""
+        self.selection_prompts = generate("post", cfg.selection, SELECTION_SEED)
+        """The held-out scenarios, on which the model is evaluated."""
 
     def _training_prompts(self) -> list[data.Prompt]:
         cfg, prompts = self.cfg, list[data.Prompt]()
@@ -75,11 +75,11 @@ class PromptTask(Task):
     # ------------------------------------------------------------------------------------ evaluation
 
     def watch(self, policy: LanguageModel) -> dict[str, float]:
-        """Return what the model does in scenarios that it is not trained on."""
+        """Return the metrics on held-out scenarios."""
         return {f"eval/{SPLIT}/{name}": value for name, value in self.scores(policy).items()}
 
     def judge(self, policy: LanguageModel, folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Path]]:
-        """Evaluate the model at the end, and write it as a folder of transformers."""
+        """Evaluate the trained model, and write it as a folder of transformers."""
         scores = self.scores(policy)
         self._keep_model(folder)
         return {SPLIT: scores}, {}
@@ -89,15 +89,15 @@ class PromptTask(Task):
         return {words: row.numbers[name].estimate for name, words in NAMES.items()}
 
     def _keep_model(self, folder: Path) -> None:
-        """Write the model as a folder that transformers loads by itself, each file whole; LoRA's weights are added."""
-        with TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=folder) as made:
+        """Write the model, with LoRA's weights merged, as a folder of transformers; each file is written atomically."""
+        with TemporaryDirectory(prefix=".", suffix=PARTIAL, dir=folder) as temporary:
             with blaming(f"to save model={self.cfg.model}"):
                 whole = self.model.model
                 if self.cfg.lora is not None:
                     whole = copy.deepcopy(whole).merge_and_unload()
                 for part in (whole, self.model.tokenizer):
-                    part.save_pretrained(made)
-            for path in sorted(Path(made).iterdir()):
+                    part.save_pretrained(temporary)
+            for path in sorted(Path(temporary).iterdir()):
                 write_whole(folder / MODEL / path.name, path.read_bytes())
 
     # ------------------------------------------------------------------------------------ the folder of its run
@@ -112,12 +112,12 @@ class PromptTask(Task):
         return lines
 
     def keep(self, folder: Path, *, anew: bool) -> None:
-        """Delete models whose last file was not written."""
+        """Delete incomplete models."""
         for path in folder.glob(f".*{PARTIAL}"):
             shutil.rmtree(path, ignore_errors=True)
 
     def origin(self) -> dict[str, str]:
-        """Return hashes of what the run begins with and does not make itself: its model and its prompts."""
+        """Return hashes of the run's inputs: its initial model and its prompts."""
         return self._origin
 
     def described(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class PromptTask(Task):
 
 
 def origin(cfg: LanguageConfig, model: LanguageModel) -> dict[str, str]:
-    """Return a hash of the model that training begins with, unless it is made from the seed."""
+    """Return a hash of the initial model, unless it is initialised from the seed."""
     if cfg.model == SMALL:
         return {}
     return {"model": digest(model)}

@@ -1,4 +1,4 @@
-"""Train a language model on prompts with a few options: begin a run, resume it, load what it has learned."""
+"""Training runs of language models on prompts with a few options: start, resume, and load the trained model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from drest_torch.training.run import Run, enter, generator
 
 
 def command(folder: Path, name: str, key: str) -> str:
-    """Return a command of ``drest language`` that goes on with the folder of a run."""
+    """Return a command of ``drest language`` for the folder of a run."""
     return shlex.join(["drest", "language", name, f"{key}={folder}", *imports_of(folder)])
 
 
@@ -61,15 +61,15 @@ def plan_of(cfg: LanguageConfig) -> RunPlan:
 def run_of(cfg: LanguageConfig) -> Run:
     """Return the run of a configuration, untrained."""
     check(cfg)
-    rng = generator(cfg.seed, "cpu", cfg.threads)  # which draws prompts and answers, wherever the model is
+    rng = generator(cfg.seed, "cpu", cfg.threads)  # samples prompts and answers, on whichever device the model is
     task = PromptTask(cfg)
     return Run(plan_of(cfg), task, AnswerGradient.on(task, cfg, rng), Path(cfg.run_dir))
 
 
 def start(cfg: LanguageConfig) -> Run:
-    """Create a run in a new folder; the folder of another run, or of a model, is refused."""
+    """Create a run in a new folder; refuse the folder of another run or of a model."""
     folder = Path(cfg.run_dir)
-    refuse_taken(cfg.run_dir, resume_command(folder), writes=PromptTask.writes)  # to load a model takes a while
+    refuse_taken(cfg.run_dir, resume_command(folder), writes=PromptTask.writes)  # before loading, which takes a while
     run = run_of(cfg)
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for key in ("model", "tasks"):
@@ -96,7 +96,8 @@ def resume(folder: Path) -> Run:
 def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     """Return the model of a run, with the weights of its last checkpoint."""
     cfg = stored(folder)
-    if not (saved := step_checkpoints(folder / CHECKPOINTS)):
+    saved = step_checkpoints(folder / CHECKPOINTS)
+    if not saved:
         raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} goes on with it")
     model: Any = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
     path = saved[-1]

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from drest_torch.play.rows import RowEnvironment
 
 WIDTH, HEAD = 300, 22
-"""Of one mini-episode, and the height of what stands above it, in pixels."""
+"""The width of a mini-episode and the height of its title, in pixels."""
 FRAMES = 80
-"""The most frames of an animation."""
+"""The largest number of frames of an animation."""
 SECONDS, SLOWEST, LAST = 8, 500, 2000
-"""The seconds of an animation; and the most milliseconds of one of its frames, and those of the last."""
+"""The duration of an animation in seconds; the longest duration of a frame, and that of the last, in milliseconds."""
 MOST_COLOURS = 128
 
 
 def check_ending(path: Path) -> None:
-    """Refuse a file of another kind."""
+    """Refuse a file name that does not end in ``.gif``."""
     if path.suffix.lower() != ".gif":
         raise PictureError(f"animation={path}: unknown kind of animation; expected the ending .gif")
 
@@ -48,18 +48,18 @@ def animate_level(level: Level, episodes: Sequence[Episode], path: Path) -> None
     def image(moment: Moment) -> np.ndarray:
         return frame(level, taken=moment.taken, agent=moment.cell, time_left=moment.time_left)
 
-    shown = {f"length {each.length}, P = {each.probability:.2f}": each.moments for each in episodes}
-    write_animation(shown, path, image)
+    titled = {f"length {episode.length}, P = {episode.probability:.2f}": episode.moments for episode in episodes}
+    write_animation(titled, path, image)
 
 
 @torch.no_grad()
 def mini_episodes(environment: RowEnvironment, policy: Any, seed: int) -> dict[str, list[np.ndarray]]:
-    """Play with one slot until every length was seen, or no more mini-episodes are left; return the frames of each.
+    """Play one meta-episode until every length has occurred; return the frames of a mini-episode of each length.
 
-    The environment has to have a method ``render`` that returns an image. What it shows after the last step of a
-    mini-episode is the start of the next.
+    The environment needs a method ``render`` that returns an image. After the last step of a mini-episode it renders
+    the start of the next, so the last frame is repeated instead.
     """
-    seen = dict[int, list[np.ndarray]]()
+    frames_by_length = dict[int, list[np.ndarray]]()
     env, actor = environment.env, environment.actor(policy)
     with torch.random.fork_rng(devices=[]):
         set_seed(env, seed)
@@ -67,30 +67,30 @@ def mini_episodes(environment: RowEnvironment, policy: Any, seed: int) -> dict[s
         following = env.reset()
         render = _render_of(env)
         frames = [render()]
-        while len(seen) < environment.num_lengths:
+        while len(frames_by_length) < environment.num_lengths:
             step, following = env.step_and_maybe_reset(actor(following))
             after = step.get("next")
             if after["mini_done"].item():
-                seen.setdefault(int(after["mini_len"].item()), [*frames, frames[-1]])
+                frames_by_length.setdefault(int(after["mini_len"].item()), [*frames, frames[-1]])
                 frames = []
             if after["done"].item():
                 break
             frames.append(render())
-    return {f"length {environment.lengths[index]}": seen[index] for index in sorted(seen)}
+    return {f"length {environment.lengths[index]}": frames for index, frames in sorted(frames_by_length.items())}
 
 
 def _render_of(env: EnvBase) -> Callable[[], np.ndarray]:
-    """Return what renders an environment of one slot, or refuse one that cannot be rendered."""
+    """Return a function that renders an environment of one slot, or refuse an environment without images."""
     base = innermost(env)
     if isinstance(base, SerialEnv):
         base = innermost(base._envs[0])
     # A wrapper of TorchRL's has the environment of another library as `_env`.
-    able: Any = base if hasattr(type(base), "render") else getattr(base, "_env", None)
+    renderer: Any = base if hasattr(type(base), "render") else getattr(base, "_env", None)
 
     def render() -> np.ndarray:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Gymnasium warns where there is no render mode
-            image = None if able is None or not hasattr(able, "render") else able.render()
+            warnings.simplefilter("ignore")  # Gymnasium warns without a render mode
+            image = renderer.render() if hasattr(renderer, "render") else None
         if image is None:
             raise UserError(
                 f"{title(env)} returns no image to render; a Gymnasium id needs render_mode=rgb_array among its "
@@ -105,31 +105,39 @@ def _render_of(env: EnvBase) -> Callable[[], np.ndarray]:
 def write_animation(
     episodes: Mapping[str, Sequence[Any]], path: Path, image: Callable[[Any], np.ndarray] = lambda frame: frame
 ) -> None:
-    """Write mini-episodes as a GIF that repeats, each below its title; the last frame of each is its end.
+    """Write mini-episodes side by side as a GIF that repeats, each below its title.
 
-    ``image`` makes an image of a frame. A PNG file has the last image alone.
+    ``image`` converts a frame into an image. A PNG file has only the last image.
     """
     longest = max(map(len, episodes.values()))
     ticks = sorted({round(place) for place in np.linspace(0, longest - 1, min(FRAMES, longest))})
-    titled = [partial(_titled, words, frames, image) for words, frames in episodes.items()]
+    columns = [partial(_titled, words, frames, image) for words, frames in episodes.items()]
     file = io.BytesIO()
     if path.suffix.lower() == ".png":
-        Image.fromarray(np.concatenate([each(ticks[-1]) for each in titled], axis=1)).save(file, "png")
+        Image.fromarray(_side_by_side(columns, ticks[-1])).save(file, "png")
     else:
-        images = [np.concatenate([each(tick) for each in titled], axis=1) for tick in ticks]
-        # All have the colours of one palette, so that nothing flickers.
-        samples = np.concatenate([images[0], images[len(images) // 2], images[-1]])
-        palette = Image.fromarray(samples).quantize(MOST_COLOURS, Image.Quantize.MAXCOVERAGE)
-        dither = Image.Dither.NONE
-        first, *rest = (Image.fromarray(each).quantize(palette=palette, dither=dither) for each in images)
-        each = min(SLOWEST, max(30, 1000 * SECONDS // len(images)))
-        durations = [each] * len(rest) + [LAST]
-        first.save(file, "gif", save_all=True, append_images=rest, duration=durations, loop=0, optimize=True)
+        _save_gif([_side_by_side(columns, tick) for tick in ticks], file)
     write_whole(path, file.getvalue())
 
 
+def _side_by_side(columns: Sequence[Callable[[int], np.ndarray]], tick: int) -> np.ndarray:
+    """Return the frames of all mini-episodes at a tick."""
+    return np.concatenate([column(tick) for column in columns], axis=1)
+
+
+def _save_gif(images: Sequence[np.ndarray], file: io.BytesIO) -> None:
+    """Save images as a GIF with a common palette, so that colours do not flicker."""
+    samples = np.concatenate([images[0], images[len(images) // 2], images[-1]])
+    palette = Image.fromarray(samples).quantize(MOST_COLOURS, Image.Quantize.MAXCOVERAGE)
+    dither = Image.Dither.NONE
+    first, *rest = (Image.fromarray(image).quantize(palette=palette, dither=dither) for image in images)
+    duration = min(SLOWEST, max(30, 1000 * SECONDS // len(images)))
+    durations = [duration] * len(rest) + [LAST]
+    first.save(file, "gif", save_all=True, append_images=rest, duration=durations, loop=0, optimize=True)
+
+
 def _titled(words: str, frames: Sequence[Any], image: Callable[[Any], np.ndarray], tick: int) -> np.ndarray:
-    """Return a frame of a mini-episode, scaled, below its title; it is grey once the mini-episode is over."""
+    """Return a frame of a mini-episode, scaled, below its title, and grey once the mini-episode is over."""
     last = len(frames) - 1
     picture = Image.fromarray(image(frames[min(tick, last)]))
     picture = picture.resize((WIDTH, max(1, round(WIDTH * picture.height / picture.width))))

@@ -1,4 +1,4 @@
-"""Plot the learning curves of a run, or of several runs in the same axes."""
+"""Learning curves of a run, or of several runs in the same axes."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _COLUMNS = 4
 def learning_curves(folder: Path, picture: Path, summary: Mapping[str, Any]) -> None:
     """Plot a run's ``metrics.jsonl``: the exact metrics of every split above, the optimiser's curves below.
 
-    A record need not have every key. An incomplete last line, left by a kill, is ignored. The title is read from the
-    run's configuration, the uniform policy and an optimal one from its ``summary``. Straight lines of the optimiser's
-    are left out.
+    A record need not have every key, and an incomplete last line, left by a kill, is ignored. The title comes from the
+    run's configuration; the scores of a uniform and of an optimal policy come from its ``summary``. Straight curves of
+    the optimiser are omitted.
     """
     cfg = read_config(folder / "config.yaml")
     levels = f"levels={cfg.levels.name if cfg.levels.path is None else cfg.levels.path}"
-    where = levels if cfg.env.name == "gridworld" else f"env={cfg.env.title}"
+    source = levels if cfg.env.name == "gridworld" else f"env={cfg.env.title}"
     is_exact = "levels_per_update" in summary
     curves = _read_curves(folder / "metrics.jsonl", cfg.algo.counted_steps if is_exact else 1)
     bent = [name for name in sorted(curves) if not _is_straight(*curves[name])]
@@ -74,13 +74,13 @@ def learning_curves(folder: Path, picture: Path, summary: Mapping[str, Any]) -> 
         _tidy(ax, last_step, title=name, size=9)
     axis = updates_of(summary["levels_per_update"]) if is_exact else "environment steps"
     figure.supxlabel(axis, fontsize=9, color=GREY)
-    title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} {where}"
+    title = f"{folder.absolute().name}: algo={cfg.algo.name} reward={cfg.reward.name} {source}"
     figure.suptitle(title, fontsize=12, color=TEXT, parse_math=False)
     write_figure(figure, picture)
 
 
 def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
-    """Return every metric with its steps or updates, without values that are not finite numbers."""
+    """Return the finite values of every metric with their steps or updates."""
     curves: dict[str, Curve] = defaultdict(lambda: ([], []))
     for record in read_metrics(path):
         for name, value in record.items():
@@ -92,7 +92,7 @@ def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
 
 
 def _is_straight(steps: Sequence[float], values: Sequence[float]) -> bool:
-    """Return whether a curve is constant or a schedule from end to end, which the configuration says already."""
+    """Return whether a curve is constant or linear, as schedules are that the configuration states."""
     if len(values) < 3 or steps[-1] == steps[0]:
         return len(values) == 2 and values[0] == values[1]
     straight = np.interp(steps, [steps[0], steps[-1]], [values[0], values[-1]])
@@ -100,7 +100,7 @@ def _is_straight(steps: Sequence[float], values: Sequence[float]) -> bool:
 
 
 def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str, numbers: Mapping[str, Any]) -> None:
-    """Plot one line per split, with the same colour for every measure and the last value in the legend below.
+    """Plot one line per split, in the same colour for every measure, with its last value in the legend below.
 
     A split that was evaluated once, at the end, is a diamond. The uniform policy is a dashed line in the same colour.
     """
@@ -133,7 +133,7 @@ def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str, numbers: M
 
 
 def _chances(curves: Mapping[str, Curve]) -> dict[str, dict[str, Curve]]:
-    """Return by title the curves of P(length), by length, of every split that has them."""
+    """Return the curves of P(length) by length, by the title of their split."""
     chances: dict[str, dict[str, Curve]] = {}
     for name, curve in curves.items():
         if match := _CHANCE.fullmatch(name):
@@ -142,7 +142,7 @@ def _chances(curves: Mapping[str, Curve]) -> dict[str, dict[str, Curve]]:
 
 
 def _plot_chances(ax: Axes, by_length: Mapping[str, Curve]) -> None:
-    """Plot the probability of each length, which is written at its curve's end."""
+    """Plot the probability of each length, with a legend."""
     for index, length in enumerate(sorted(by_length, key=float)):
         steps, values = by_length[length]
         ax.plot(steps, values, color=_COLOURS[index % len(_COLOURS)], linewidth=1.6, label=length, **marks(steps))
@@ -161,7 +161,7 @@ def _tidy(ax: Axes, last_step: float, *, title: str, size: int) -> None:
 
 
 def check_format(path: Path) -> None:
-    """Refuse a picture of a kind that is not written."""
+    """Refuse a picture in an unsupported format."""
     if path.suffix.lower() not in FORMATS:
         raise FileError(f"{path}: cannot be written; expected a name that ends in {', '.join(FORMATS)}")
 
@@ -169,9 +169,9 @@ def check_format(path: Path) -> None:
 def compare_curves(
     compared: Sequence[Curves], names: Sequence[str], picture: Path, axis: str = "environment steps"
 ) -> None:
-    """Plot usefulness and neutrality against training: a row for each split, a colour for each configuration.
+    """Plot usefulness and neutrality against training, with a row for each split and a colour for each configuration.
 
-    A configuration with several seeds has a line at their mean, in a band from the lowest to the highest.
+    A configuration with several seeds is a line at their mean, in a band from the lowest to the highest.
     """
     splits = list(dict.fromkeys(split for curves in compared for split, _ in curves)) or ["train"]
     legend_rows = -(-len(names) // 2)
@@ -199,23 +199,25 @@ def compare_curves(
 
 
 def _plot_seeds(ax: Axes, curves: Sequence[Curve], colour: Colour) -> None:
-    """Plot the mean of the curves of several seeds over the steps that all have reached, in a band; one as it is.
+    """Plot the mean of several seeds' curves over their common steps, in a band; plot a single curve as it is.
 
-    Evaluations of different seeds need not be at the same steps; between them lie straight lines.
+    Evaluations of different seeds may be at different steps; values in between are interpolated linearly.
     """
-    steps = np.unique([step for places, _ in curves for step in places])
-    if curves:
-        steps = steps[
-            (steps >= max(places[0] for places, _ in curves)) & (steps <= min(places[-1] for places, _ in curves))
-        ]
-    values = np.array([np.interp(steps, *curve) for curve in curves]).reshape(len(curves), len(steps))
-    ax.plot(steps, values.mean(0) if curves else [], color=colour, linewidth=1.8, alpha=0.85, **marks(steps))
+    if not curves:
+        ax.plot([], [], color=colour, linewidth=1.8, alpha=0.85, **marks([]))
+        return
+    first = max(steps[0] for steps, _ in curves)
+    last = min(steps[-1] for steps, _ in curves)
+    steps = np.unique(np.concatenate([steps for steps, _ in curves]))
+    steps = steps[(steps >= first) & (steps <= last)]
+    values = np.array([np.interp(steps, *curve) for curve in curves])  # [seeds, steps]
+    ax.plot(steps, values.mean(0), color=colour, linewidth=1.8, alpha=0.85, **marks(steps))
     if len(curves) > 1:
         ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.2, linewidth=0)
 
 
 def _colours(count: int) -> list[Colour]:
-    """Return colours that can be told apart: of a fixed set, or, for many runs, in order along a scale."""
+    """Return distinct colours: from a fixed set, or, for many runs, along a scale."""
     if count <= 10:
         return [mpl.colormaps["tab10"](index) for index in range(count)]
     return [mpl.colormaps["turbo"](0.05 + 0.9 * index / (count - 1)) for index in range(count)]

@@ -1,4 +1,4 @@
-"""Plot policies on levels, in the style of the paper's Figure 4."""
+"""Pictures of policies on levels, in the style of the paper's Figure 4."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ KEY = {
     Lottery: "a lottery: each outcome with its chance, coins and delay",
     Door: "a door, which lets the agent through in one direction",
 }
-"""What the key says of each kind of object."""
+"""Texts of the key by kind of object."""
 RARELY = 0.01
-"""Cells in which the agent takes fewer actions per mini-episode than this, on average, are left empty."""
+"""The mean number of actions per mini-episode in a cell below which the cell is left empty."""
 
 
 def policy_pictures(
@@ -41,7 +41,7 @@ def policy_pictures(
     captions: Sequence[str],
     agent: str = "",
 ) -> list[Path]:
-    """Write one PNG per level with its policies, each under its title and P(L = l); return the files.
+    """Write one PNG per level with its policies, each under its title and P(L = l), and return the files.
 
     ``policies`` are action probabilities [N, 4] in reachable states, by title; a single policy needs no title.
     ``indices`` select levels of the level set, each with its `caption`; ``agent`` is the name in the title.
@@ -54,8 +54,8 @@ def policy_pictures(
         lengths = reachable.lengths[index, : reachable.num_lengths[index]].tolist()
         lines = {}
         for title, table in policies.items():
-            known = dict(zip(lengths, probabilities[title][index].tolist(), strict=False))
-            head = title and f"{title}:   {_length_probabilities(known)}"
+            by_length = dict(zip(lengths, probabilities[title][index].tolist(), strict=False))
+            head = title and f"{title}:   {_length_probabilities(by_length)}"
             lines[head] = policy_panels(level, reachable, table, visits[title], index)
         name = f"{agent} on {level.name}" if agent else level.name
         write_figure(_policy_figure(level, lines, name, words), path)
@@ -88,7 +88,7 @@ def policy_panels(
 ) -> list[Panel]:
     """Return panels of the policy before the first button or lottery and, if one is ever entered, after it.
 
-    The second leaves out what has always been taken by then.
+    The second panel omits objects that have always been taken by then.
     """
     before, after = (
         policy_arrows(reachable, probabilities, visits, level_index, pressed=pressed) for pressed in (False, True)
@@ -104,7 +104,7 @@ def policy_panels(
 
 
 def _always_taken(level: Level, reachable: Reachable, visits: Tensor, level_index: int) -> int:
-    """Return a bit for each object that the agent has practically always taken once a button is pressed."""
+    """Return a bit mask of the objects that the agent has almost always taken once a button is pressed."""
     mdp, states = reachable.mdp, reachable.states
     pressed = (mdp.level_of(states.spot) == level_index) & ((states.taken >> len(level.coins)) != 0)
     taken, weight = states.taken[pressed], visits.detach()[pressed]
@@ -112,7 +112,7 @@ def _always_taken(level: Level, reachable: Reachable, visits: Tensor, level_inde
 
 
 def caption(usefulness: float, neutrality: float, chances: Mapping[int, float], sampled: bool = False) -> str:
-    """Return what stands below a level: the metrics there, estimates or not, and P(L = l) for each length l."""
+    """Return the caption of a level: its metrics, whether they are estimates, and P(L = l) for each length l."""
     measures = f"usefulness {usefulness:.2f}   neutrality {neutrality:.2f} bits" + "   (sampled)" * sampled
     return f"{measures}\n{textwrap.fill(_length_probabilities(chances), 70, replace_whitespace=False)}"
 
@@ -122,7 +122,7 @@ def _length_probabilities(probabilities: Mapping[int, float]) -> str:
 
 
 def _policy_figure(level: Level, lines: Mapping[str, Sequence[Panel]], title: str, caption: str) -> Figure:
-    """Return a figure with a line of panels for each policy, the title on top, and caption and key below."""
+    """Return a figure with a line of panels for each policy, a title, a caption and a key."""
     side, across = cell_side(level), max(map(len, lines.values()))
     below = "\n".join((caption, "", *_key(level, bits=any(head.startswith("bit") for head in lines))))
     height = len(lines) * (side * level.height + 0.45) + 0.175 * below.count("\n") + 0.7  # of the text below
@@ -142,7 +142,7 @@ def _policy_figure(level: Level, lines: Mapping[str, Sequence[Panel]], title: st
 
 
 def _key(level: Level, *, bits: bool) -> list[str]:
-    """Return what the symbols of a picture mean."""
+    """Return the explanations of the symbols of a picture."""
     kinds = {type(thing) for thing in (*level.objects, *level.fixtures)}
     return [
         "A: the agent's start",
@@ -155,7 +155,7 @@ def _key(level: Level, *, bits: bool) -> list[str]:
 
 
 def _file_names(levels: Sequence[Level]) -> list[str]:
-    """Return a file name for each level: plain, short, and unique also on file systems that ignore case."""
+    """Return a plain, short file name for each level, unique also on file systems that ignore case."""
     plain = (re.sub(r"[^A-Za-z0-9._-]+", "_", level.name).strip("._-")[:80] or "level" for level in levels)
     used = set[str]()
     return [f"{unused(name, '{}-{}', used)}.png" for name in plain]

@@ -1,4 +1,4 @@
-"""What plots share: colours, the look of axes of learning curves, and a function that writes figures to files."""
+"""Common style of plots: colours, the axes of learning curves, and a function that writes figures to files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from drest_torch.files import write_whole
 TEXT, GREY, GRID = "#222222", "#8a8a8a", "#e6e6e6"
 MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
 POINTS = 40
-"""A curve with at most as many points has a marker at each; a single point would not be visible as a line."""
+"""The largest number of points of a curve with markers; a single point would not be visible as a line."""
 
 
 def marks(steps: Sized) -> dict[str, Any]:
     """Return the markers of a curve with few points."""
-    return {"marker": "o", "markersize": 3.5} if len(steps) <= POINTS else {}
+    if len(steps) > POINTS:
+        return {}
+    return {"marker": "o", "markersize": 3.5}
 
 
 def tidy(ax: Axes, title: str, size: int) -> None:
-    """Give an axes of learning curves its title, a pale grid, and short numbers of steps."""
+    """Format an axes of learning curves: set its title, a pale grid, and short numbers of steps."""
     ax.set_title(title, fontsize=size, color=TEXT, loc="left", parse_math=False)
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
     ax.tick_params(labelsize=8, length=0, colors=TEXT)
@@ -36,7 +38,7 @@ def tidy(ax: Axes, title: str, size: int) -> None:
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write a picture in the format of its ending, whole or not at all, cropped to its content."""
+    """Write a picture atomically in the format of its ending, cropped to its content."""
     image = io.BytesIO()
     figure.savefig(image, format=path.suffix[1:].lower(), dpi=160, bbox_inches="tight", pad_inches=0.15)
     write_whole(path, image.getvalue())

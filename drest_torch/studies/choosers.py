@@ -18,7 +18,7 @@ from drest_torch.choices import bits
 from drest_torch.choices.attribution import redraw_bits
 from drest_torch.choices.bits import BitChannel
 from drest_torch.choices.generation import OUTCOMES
-from drest_torch.choices.grid import SYMMETRIES, grid_chooser, random_choice_levels, taken
+from drest_torch.choices.grid import SYMMETRIES, agent_option_rates, grid_chooser, random_choice_levels
 from drest_torch.choices.menus import Menus
 from drest_torch.choices.prospects import numbers as posl_numbers
 from drest_torch.choices.scores import scores
@@ -161,7 +161,7 @@ def measure(agent: Agent, showing: BitChannel, sets: Mapping[str, Sequence[Level
         arrays |= {f"{name}/{key}": value for key, value in on_levels(agent, showing, levels).items()}
     for way, (p, q) in {"later": (LOWER, HIGHER), "earlier": (HIGHER, LOWER)}.items():
         menus = Menus.of([shift_item(Fraction(p), Fraction(q), cost) for cost in COSTS])
-        arrays[f"pays/{way}"] = taken(agent, menus)[..., 1].numpy()
+        arrays[f"pays/{way}"] = agent_option_rates(agent, menus)[..., 1].numpy()
     return arrays | in_menus(agent)
 
 

@@ -1,4 +1,4 @@
-"""A bit that is not shown all the time, against the enumeration of everything that can be shown."""
+"""Tests of partially observed private bits, against the enumeration of all observations."""
 
 from itertools import pairwise, product
 
@@ -16,7 +16,7 @@ LEVELS = [
     parse_level("shutdown: 3\n\nA B2@0.5 .\nC1 C3 .", name="luck"),
     parse_level("shutdown: 2\nlottery a: 1/3 C2 +0 | 2/3 C5 +1\n\nA La C1\n. C2 .", name="lottery"),
 ]
-SHOWINGS = {
+CHANNELS = {
     "always": bits.always(),
     "again": bits.redrawn(0.4),
     "first": bits.first_tick_only(),
@@ -29,69 +29,90 @@ def reachable():
     return Reachable(compile_levels(LEVELS))
 
 
-def tables_for(showing, reachable):
+def tables_for(channel, reachable):
     rng = torch.Generator().manual_seed(0)
-    return torch.randn(len(showing.symbols), len(reachable), 4, generator=rng, dtype=torch.float64).softmax(-1)
+    return torch.randn(len(channel.symbols), len(reachable), 4, generator=rng, dtype=torch.float64).softmax(-1)
 
 
-def every_path(showing, reachable, tables):
-    """Every path of links: its probability, and the action probabilities of a mini-episode along it."""
+def every_path(channel, reachable, tables):
+    """Yield the probability of each path of the chain, and the action probabilities along it."""
     layers = tables.split([len(layer.spot) for layer in reachable.layers], 1)
-    for path in product(range(len(showing.start)), repeat=len(layers)):
-        chance = showing.start[path[0]]
+    for path in product(range(len(channel.start)), repeat=len(layers)):
+        chance = channel.start[path[0]]
         for before, after in pairwise(path):
-            chance *= showing.onward[before][after]
+            chance *= channel.onward[before][after]
         if chance > 0:
-            yield chance, torch.cat([layer[showing.shows[link]] for layer, link in zip(layers, path, strict=True)])
+            yield chance, torch.cat([layer[channel.shows[state]] for layer, state in zip(layers, path, strict=True)])
 
 
-@pytest.mark.parametrize("name", SHOWINGS)
-def test_the_chain_and_sampled_paths_are_the_mean_over_all_paths(name, reachable):
-    showing = SHOWINGS[name]
-    tables = tables_for(showing, reachable)
-    chances, policies = zip(*every_path(showing, reachable, tables), strict=True)
-    assert sum(chances) == pytest.approx(1)
-    for gamma in (1.0, 0.9):
-        found = showing.arrivals(reachable, tables, gamma)
-        each = [reachable.arrivals(policy, gamma) for policy in policies]
-        for part in ("probability", "coins"):
-            mean = sum(chance * getattr(arrivals, part) for chance, arrivals in zip(chances, each, strict=True))
-            assert torch.allclose(getattr(found, part), mean)
-    exact = sum(chance * neutrality(arrivals.probability) for chance, arrivals in zip(chances, each, strict=True))
-    # A bit that stays has two paths, and nothing of it is sampled.
-    paths, within = (50, 1e-12) if name == "always" else (4000, 0.01)
-    sampled = showing.neutrality_given(reachable, tables, paths, torch.Generator().manual_seed(1))
-    assert torch.allclose(sampled, exact, atol=within)
+@pytest.mark.parametrize("name", CHANNELS)
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_arrivals_are_the_mean_over_all_paths(name, gamma, reachable):
+    channel = CHANNELS[name]
+    tables = tables_for(channel, reachable)
+    arrivals = channel.arrivals(reachable, tables, gamma)
+    total = probability = coins = 0.0
+    for chance, policy in every_path(channel, reachable, tables):
+        along_path = reachable.arrivals(policy, gamma)
+        total += chance
+        probability += chance * along_path.probability
+        coins += chance * along_path.coins
+    assert total == pytest.approx(1)
+    assert torch.allclose(arrivals.probability, probability)
+    assert torch.allclose(arrivals.coins, coins)
 
 
-def test_bits_that_stay_are_drawn_at_once_or_are_shown_at_first_are_known_policies(reachable):
+@pytest.mark.parametrize("name", CHANNELS)
+def test_sampled_neutrality_is_the_mean_over_all_paths(name, reachable):
+    channel = CHANNELS[name]
+    tables = tables_for(channel, reachable)
+    exact = 0.0
+    for chance, policy in every_path(channel, reachable, tables):
+        exact += chance * neutrality(reachable.arrivals(policy).probability)
+    # A constant bit has two paths, so nothing is sampled.
+    paths, tolerance = (50, 1e-12) if name == "always" else (4000, 0.01)
+    sampled = channel.neutrality_given(reachable, tables, paths, torch.Generator().manual_seed(1))
+    assert torch.allclose(sampled, exact, atol=tolerance)
+
+
+def check_mixture(channel, reachable, tables, policies):
+    """Check that the channel's arrivals are those of a mixture of policies."""
+    arrivals = channel.arrivals(reachable, tables)
+    expected = mixture([reachable.arrivals(policy) for policy in policies])
+    assert torch.allclose(arrivals.probability, expected.probability)
+    assert torch.allclose(arrivals.coins, expected.coins)
+
+
+def test_a_constant_bit_mixes_the_policies_of_its_settings(reachable):
+    tables = tables_for(bits.always(), reachable)
+    check_mixture(bits.always(), reachable, tables, tables)
+
+
+def test_a_bit_that_is_always_redrawn_averages_the_policies(reachable):
+    tables = tables_for(bits.redrawn(1.0), reachable)
+    check_mixture(bits.redrawn(1.0), reachable, tables, [tables.mean(0)])
+
+
+def test_a_bit_at_the_first_tick_decides_the_first_action(reachable):
     tables = tables_for(bits.first_tick_only(), reachable)
-    first_tick_only = len(reachable.layers[0].spot)
-    begun = [torch.cat((table[:first_tick_only], tables[2, first_tick_only:])) for table in tables[:2]]
-    for showing, policies in (
-        (bits.always(), tables[:2]),
-        (bits.redrawn(1.0), [tables[:2].mean(0)]),
-        (bits.first_tick_only(), begun),
-    ):
-        found = showing.arrivals(reachable, tables[: len(showing.symbols)])
-        expected = mixture([reachable.arrivals(policy) for policy in policies])
-        assert torch.allclose(found.probability, expected.probability)
-        assert torch.allclose(found.coins, expected.coins)
+    first = len(reachable.layers[0].spot)
+    policies = [torch.cat((table[:first], tables[2, first:])) for table in tables[:2]]
+    check_mixture(bits.first_tick_only(), reachable, tables, policies)
 
 
 def test_gradients_flow_through_the_chain(reachable):
     logits = torch.randn(3, len(reachable), 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
 
     def coins(logits):
-        return SHOWINGS["first"].arrivals(reachable, logits.softmax(-1)).coins.sum()
+        return CHANNELS["first"].arrivals(reachable, logits.softmax(-1)).coins.sum()
 
     assert torch.autograd.gradcheck(coins, logits.requires_grad_(), fast_mode=True)
 
 
 @pytest.mark.parametrize("hidden", [0.0, 0.25, 0.9])
 def test_a_bit_is_hidden_as_often_at_the_first_tick_as_later(hidden):
-    showing = bits.hidden_at_random(hidden)
-    chances = torch.tensor([showing.start, *showing.onward], dtype=torch.float64)
-    shown = torch.tensor([showing.symbols[link] != bits.HIDDEN for link in showing.shows]).double()
+    channel = bits.hidden_at_random(hidden)
+    chances = torch.tensor([channel.start, *channel.onward], dtype=torch.float64)
+    visible = torch.tensor([channel.symbols[symbol] != bits.HIDDEN for symbol in channel.shows]).double()
     assert chances.sum(-1).tolist() == pytest.approx([1] * len(chances))
-    assert (chances @ shown).tolist() == pytest.approx([1 - hidden] * len(chances))
+    assert (chances @ visible).tolist() == pytest.approx([1 - hidden] * len(chances))

@@ -1,7 +1,8 @@
-"""Lopsided numbers in closed form: preferences and slack, prices of buttons, forks, bits, menus as gridworlds."""
+"""Tests with asymmetric numbers computed by hand: preferences, slack, prices, forks, bits, menus as gridworlds."""
 
 import math
 from fractions import Fraction
+from itertools import permutations
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,7 +47,7 @@ def sure(length, coins):
 
 
 def by_coins(steepness):
-    """A chooser between two: the logit of the first is the logarithm of its coins over the second's, so many times."""
+    """Return a chooser between two options with a logit of ``steepness`` times the log ratio of their coins."""
     return lambda menus: (steepness * menus.gain.sum(-1).double().log()).softmax(-1)
 
 
@@ -63,30 +64,31 @@ def by_coins(steepness):
         (0.9, False, False),
     ],
 )
-def test_a_weak_preference_is_one_that_more_coins_for_either_decide(ratio, strict, weak):
-    found = axioms.preferences(by_coins(70), [Menu((sure(1, 4 * ratio), sure(1, 4.0)))])
-    assert [each.item() for each in found] == [strict, weak]
+def test_more_coins_decide_a_weak_preference(ratio, strict, weak):
+    prefers, weakly_prefers = axioms.preferences(by_coins(70), [Menu((sure(1, 4 * ratio), sure(1, 4.0)))])
+    assert prefers.item() == strict
+    assert weakly_prefers.item() == weak
 
 
-def test_an_item_is_valid_if_it_is_free_and_one_of_its_preferences_is_strict(monkeypatch):
-    item = axioms.items(6)
+def test_a_valid_item_has_a_stochastic_choice_with_a_preference(monkeypatch):
+    items = axioms.items(6)
     strict = {0: [1, 0, 1, 0, 1, 0], 1: [0, 1, 1, 0, 0, 0]}
     weak = {0: [1, 1, 1, 1, 1, 1], 1: [1, 1, 1, 1, 0, 1]}
 
     def preferences(chooser, menus):
-        (which,) = {i for i in (0, 1) if menus == [Menu((each.better[i], each.poorer[i])) for each in item]}
-        return np.array(strict[which], bool), np.array(weak[which], bool)
+        (place,) = {i for i in (0, 1) if menus == [Menu((item.better[i], item.poorer[i])) for item in items]}
+        return np.array(strict[place], bool), np.array(weak[place], bool)
 
     def first_option_rates(chooser, menus):
-        assert menus == [Menu(each.better) for each in item]
+        assert menus == [Menu(item.better) for item in items]
         return np.array([0.5, 0.3, 0.97, 0.5, 0.5, np.nan])
 
     monkeypatch.setattr(axioms, "preferences", preferences)
     monkeypatch.setattr(axioms, "first_option_rates", first_option_rates)
-    assert axioms.valid(None, item).tolist() == [True, True, False, False, False, False]
+    assert axioms.valid(None, items).tolist() == [True, True, False, False, False, False]
 
 
-def test_items_are_two_lengths_and_poorer_ones():
+def test_items_have_poorer_options_of_two_lengths():
     items = axioms.items(30)
     for index, item in enumerate(items):
         shares = [poor.expected() / good.expected() for poor, good in zip(item.poorer, item.better, strict=True)]
@@ -97,7 +99,8 @@ def test_items_are_two_lengths_and_poorer_ones():
         assert all(1 <= option.expected() <= 10 for option in item.better)
         assert all(0 < chance < 1 and (20 * chance).denominator == 1 for chance in (item.p, item.q))
         first, second = item.mixtures().options
-        assert (first.chance(2), second.chance(2)) == (item.p, item.q)
+        assert first.chance(2) == item.p
+        assert second.chance(2) == item.q
         assert first.coins(2) == pytest.approx(item.better[1].expected())
         assert second.coins(1) == pytest.approx(item.poorer[0].expected())
     assert len({item.better[0].expected() / item.better[1].expected() for item in items}) == 30
@@ -106,9 +109,9 @@ def test_items_are_two_lengths_and_poorer_ones():
 @pytest.mark.parametrize(
     ("p", "q", "second", "takes", "slack"),
     [
-        ((1, 10), (5, 10), 0.3, 0.2, 0.8),  # what it does not take yet
-        ((1, 10), (5, 10), 0.9, 0.2, 0.1 / 0.4),  # until the second is taken for sure
-        ((5, 10), (1, 10), 0.1, 0.2, 0.1 / 0.4),  # or never
+        ((1, 10), (5, 10), 0.3, 0.2, 0.8),  # until the mixture is always taken
+        ((1, 10), (5, 10), 0.9, 0.2, 0.1 / 0.4),  # until the second is always taken
+        ((5, 10), (1, 10), 0.1, 0.2, 0.1 / 0.4),  # until the second is never taken
         ((5, 10), (1, 10), 0.9, 0.2, 0.8),
         ((5, 10), (5, 10), 0.9, 0.7, 0.3),
     ],
@@ -120,63 +123,67 @@ def test_the_largest_slack_by_hand(p, q, second, takes, slack):
 
 def test_dominated_policies_are_measured_over_valid_items(monkeypatch):
     tested = axioms.items(8)
-    monkeypatch.setattr(axioms, "valid", lambda chooser, several: np.arange(8) != 1)
+    monkeypatch.setattr(axioms, "valid", lambda chooser, items: np.arange(8) != 1)
     slack, sure_of, bound = [], [], set()
     for item in tested:
-        (one, two), (mixed, other) = (
-            [option.expected() ** 3 for option in options] for options in (item.better, item.mixtures().options)
-        )
-        takes, moved = mixed / (mixed + other), float(item.q - item.p)
-        room = (one if moved > 0 else two) / (one + two) / abs(moved)
+        first, second = (option.expected() ** 3 for option in item.better)
+        mixed, other = (option.expected() ** 3 for option in item.mixtures().options)
+        takes, shift = mixed / (mixed + other), float(item.q - item.p)
+        room = (first if shift > 0 else second) / (first + second) / abs(shift)
         bound.add(room < 1 - takes)
         slack.append(min(1 - takes, room))
         sure_of.append(takes >= 0.95)
     assert bound == {True, False}
-    chooser, kept = by_coins(3.0), [0, 2, 3, 4, 5, 6, 7]
-    found = axioms.dominated(chooser, tested)
-    largest = max(slack[index] for index in kept)
-    assert (found.value, found.worst, found.items) == pytest.approx((np.mean([slack[i] for i in kept]), largest, 7))
-    assert axioms.ilpacs(chooser, tested).value == pytest.approx(np.mean([sure_of[index] for index in kept]))
+    chooser, valid = by_coins(3.0), [0, 2, 3, 4, 5, 6, 7]
+    share = axioms.dominated(chooser, tested)
+    largest = max(slack[index] for index in valid)
+    assert share.value == pytest.approx(np.mean([slack[index] for index in valid]))
+    assert share.worst == pytest.approx(largest)
+    assert share.items == 7
+    assert axioms.ilpacs(chooser, tested).value == pytest.approx(np.mean([sure_of[index] for index in valid]))
 
 
-def test_an_item_without_an_answer_is_in_no_share():
-    found = axioms._share(np.array([0.2, np.nan, 0.6, 0.9]), np.array([True, True, True, False]))
-    assert (found.value, found.items, found.worst) == (pytest.approx(0.4), 2, 0.6)
+def test_an_item_without_an_answer_is_excluded_from_shares():
+    share = axioms._share(np.array([0.2, np.nan, 0.6, 0.9]), np.array([True, True, True, False]))
+    assert share.value == pytest.approx(0.4)
+    assert share.items == 2
+    assert share.worst == 0.6
     assert axioms._share(np.array([np.nan]), np.array([True])).items == 0
 
 
-def test_what_is_offered_given_a_length_is_a_lottery_of_its_own():
+def test_an_option_given_a_length_is_a_lottery_over_coins():
     option = Option.of(("1/6", 1, 3), ("1/3", 1, 6), ("1/2", 2, 9))
-    assert axioms._given(option, 1) == Option.of(("1/3", 1, 3), ("2/3", 1, 6))
+    assert axioms._conditional_option(option, 1) == Option.of(("1/3", 1, 3), ("2/3", 1, 6))
     assert axioms._sweeter(option).coins(1) == pytest.approx(1.05 * 5)
 
 
 # ------------------------------------------------------------------------------- scores and measures
 
 
-def test_the_error_and_the_gap_between_orders():
+def test_a_suite_has_its_score_by_hand():
     rates = torch.tensor([[0.9, 0.1], [0.6, 0.4], [0.3, 0.7]])
     turned = torch.tensor([[0.1, 0.9], [0.4, 0.6], [0.9, 0.1]])
-    menus, given = suites.suites(3)["main"].menus, iter((rates, turned))
-    score = suites.measure(menus, lambda batch: next(given))
+    menus, both_orders = suites.suites(3)["main"].menus, iter((rates, turned))
+    score = suites.measure(menus, lambda batch: next(both_orders))
     # The second option is taken with 0.1, 0.4, 0.7, and where it comes first with 0.1, 0.4 and 0.9.
     assert score.rates.tolist() == pytest.approx([0.1, 0.4, 0.8])
     assert score.order_gap == pytest.approx(0.2 / 3)
-    assert score.taken == pytest.approx(1.3 / 3)
+    assert score.mean_rate == pytest.approx(1.3 / 3)
     assert score.error == pytest.approx(1.96 * np.std([0.1, 0.4, 0.8], ddof=1) / math.sqrt(3))
 
 
-def test_items_without_an_answer_leave_the_gap_of_the_others():
+def test_the_order_gap_excludes_void_items():
     rates = torch.tensor([[0.0, 0.0], [0.6, 0.4]])
-    given = iter((rates, torch.tensor([[0.5, 0.5], [0.6, 0.4]])))
-    score = suites.measure(suites.suites(2)["main"].menus, lambda batch: next(given))
+    both_orders = iter((rates, torch.tensor([[0.5, 0.5], [0.6, 0.4]])))
+    score = suites.measure(suites.suites(2)["main"].menus, lambda batch: next(both_orders))
     assert score.order_gap == pytest.approx(0.2)
     assert np.isnan(score.rates).tolist() == [True, False]
-    assert (score.void, score.taken) == (1, pytest.approx(0.5))
+    assert score.void == 1
+    assert score.mean_rate == pytest.approx(0.5)
 
 
-def test_a_later_shutdown_is_paid_for_by_who_likes_the_longer_length():
-    """The choice is in proportion to the chance of the longer length, and to the coins."""
+def test_an_agent_that_prefers_later_shutdown_pays_for_it():
+    """Its choice is proportional to the chance of the longer length and to the coins."""
 
     def prefers_later(menus):
         longer = torch.where(menus.lengths[:, None] == 2, menus.probability, 0).sum(-1)
@@ -199,8 +206,8 @@ def test_a_softmax_is_scaled_by_the_largest_coins_of_the_menu():
     assert second.tolist() == pytest.approx(torch.tensor([2, 0.5, 1.0]).softmax(0).tolist())
 
 
-def test_a_softmax_that_is_as_neutral_has_its_usefulness():
-    """Between 2 and 1 of one length and 3 of another, at a temperature at which the neutrality is 0.8."""
+def test_the_usefulness_of_an_indifferent_agent_is_a_softmaxs():
+    """The options have 2 and 1 coins of one length and 3 of another; the neutrality is 0.8."""
     menus = Menus.of([Menu((sure(1, 2), sure(1, 1), sure(2, 3)))])
     temperatures = torch.logspace(-1, 3, 20_001, dtype=torch.float64)
     policy = (torch.tensor([2.0, 1, 3]).double() / temperatures.unsqueeze(-1)).softmax(-1)
@@ -212,8 +219,8 @@ def test_a_softmax_that_is_as_neutral_has_its_usefulness():
 
 
 @pytest.mark.parametrize("reward", ["drest", "sum", "raw", "priced"])
-def test_what_an_arm_is_trained_for(reward):
-    """Two options of length 1, of 2 and 1 coins, and one of length 2 with 3."""
+def test_an_objective_has_its_value_by_hand(reward):
+    """Two options have length 1, with 2 and 1 coins; the third has length 2, with 3 coins."""
     menus = Menus.of([Menu((sure(1, 2), sure(1, 1), sure(2, 3)))])
     policy = torch.tensor([[0.1, 0.2, 0.7]]).double()
     entropy = -(0.3 * math.log2(0.3) + 0.7 * math.log2(0.7))
@@ -227,26 +234,34 @@ def test_what_an_arm_is_trained_for(reward):
     assert variants.objective(reward, menus, policy, 4, 0.9).item() == pytest.approx(expected[reward])
 
 
-def test_what_a_network_reads_of_menus():
-    menus = Menus.of([Menu((Option.of(("1/4", 2, 8), ("3/4", 4, 2)), sure(4, 4)))])
-    features, length = variants.observe_lengths(menus)
+READ = Menus.of([Menu((Option.of(("1/4", 2, 8), ("3/4", 4, 2)), sure(4, 4)))])
+
+
+def test_a_network_reads_features_by_length():
+    features, length = variants.observe_lengths(READ)
     small = lambda value: 1 + math.log10(max(value, 1e-3)) / 3  # noqa: E731
     assert length.tolist() == [[0.5, 1.0]]
     assert features[0].tolist() == [
         [pytest.approx([1, 0.25, small(0.25), 1, 1, 0]), pytest.approx([1, 0.75, small(0.75), 0.25, 0.5, small(0.5)])],
         [[0] * 6, pytest.approx([1, 1, 1, 0.5, 1, 0])],
     ]
-    features, ones = variants.observe(menus)
+
+
+def test_a_network_reads_features_by_outcome():
+    features, ones = variants.observe(READ)
     assert ones.tolist() == [[1.0]]
     first, second = features[0, :, 0].unflatten(-1, (variants.OUTCOMES, 4)).tolist()
     assert first == [[1, 0.25, 1, 0.5], [1, 0.75, 0.25, 1], [0] * 4]
     assert second == [[1, 1, 0.5, 1], [0] * 4, [0] * 4]
 
 
-def test_random_menus_follow_from_their_generator():
-    made = [random_menus("shared", 50, torch.Generator().manual_seed(4)) for _ in range(2)]
-    assert torch.equal(made[0].coins, made[1].coins)
-    assert torch.equal(made[0].chance, made[1].chance)
+def test_random_menus_are_a_function_of_their_generator():
+    first, second = (random_menus("shared", 50, torch.Generator().manual_seed(4)) for _ in range(2))
+    assert torch.equal(first.coins, second.coins)
+    assert torch.equal(first.chance, second.chance)
+
+
+def test_initial_weights_are_a_function_of_the_seed():
     networks = [variants.MenuNetwork(2, 8, seed) for seed in (3, 3, 4)]
     weights = [network.weights[1] for network in networks]
     assert torch.equal(weights[0], weights[1])
@@ -257,81 +272,89 @@ def test_random_menus_follow_from_their_generator():
 
 
 @pytest.mark.parametrize(("most", "at"), [(True, 2), (False, 0)])
-def test_rates_at_a_price_are_of_both_sides_and_of_both_settings(most, at):
-    """Of four corridors the last is void: under one setting neither side is taken."""
+def test_rates_at_a_price_are_means_over_settings(most, at):
+    """The last of four corridors is void, as neither side is taken under one setting."""
     first = np.array([[0.6, 0.2, 0.1, 0.5], [0.8, 0.4, 0.3, 0.004]])
     second = np.array([[0.1, 0.2, 0.7, 0.5], [0.1, 0.2, 0.1, 0.004]])
     names = np.array(list("abcd"))
-    found = buttons._rates(np.stack((first, second)), names, most=most)
+    rates = buttons._second_side_rates(np.stack((first, second)), names, most=most)
     shares = [0.2 / 1.6, 0.4 / 1.0, 0.8 / 1.2]
-    assert found["void"] == 1
-    assert found["mean"] == pytest.approx(np.mean(shares))
-    assert (found["worst"], found["at"]) == (pytest.approx(shares[at]), names[at])
+    assert rates["void"] == 1
+    assert rates["mean"] == pytest.approx(np.mean(shares))
+    assert rates["worst"] == pytest.approx(shares[at])
+    assert rates["at"] == names[at]
 
 
-def test_the_worst_is_the_most_where_a_side_has_a_price_and_the_least_where_it_is_better(monkeypatch):
-    def taken(asked, levels, p, q, cost):
+def test_the_worst_case_depends_on_the_sign_of_the_price(monkeypatch):
+    """The worst rate of the second side is the largest at a price, and the smallest if the side is better."""
+
+    def side_rates(policy, levels, p, q, cost):
         first = np.array([[0.6, 0.2]]) if p < q else np.array([[0.5, 0.3]])
         return np.stack((first, 1 - first))
 
-    monkeypatch.setattr(buttons, "side_rates", taken)
+    monkeypatch.setattr(buttons, "side_rates", side_rates)
     levels = [SimpleNamespace(name="x"), SimpleNamespace(name="y")]
-    found = buttons.payment_rates(None, levels, (-0.1, 0.1))
-    assert found["later"]["worst"] == [pytest.approx(0.4), pytest.approx(0.8)]
-    assert found["earlier"]["worst"] == [pytest.approx(0.5), pytest.approx(0.7)]
-    assert found["later"]["mean"] == [pytest.approx(0.6)] * 2
-    assert found["later"]["items"] == 4
-    assert found["later"]["at"][1].startswith("y, 0.1 to 0.9")
-    assert found["costs"] == [-0.1, 0.1]
+    rates = buttons.payment_rates(None, levels, (-0.1, 0.1))
+    assert rates["later"]["worst"] == [pytest.approx(0.4), pytest.approx(0.8)]
+    assert rates["earlier"]["worst"] == [pytest.approx(0.5), pytest.approx(0.7)]
+    assert rates["later"]["mean"] == [pytest.approx(0.6)] * 2
+    assert rates["later"]["items"] == 4
+    assert rates["later"]["at"][1].startswith("y, 0.1 to 0.9")
+    assert rates["costs"] == [-0.1, 0.1]
 
 
-def test_which_button_is_taken_is_a_mean_over_settings_and_levels(monkeypatch):
-    def rate(asked, levels, **price):
+def test_rates_of_buttons_are_means_over_settings(monkeypatch):
+    def button_rates(policy, levels, **price):
         ((button, cost),) = price.items()
         shutdown = 0.5 - cost if button == "shutdown" else 0.4
         return np.array([[[shutdown, 0.2], [0.1, 0.3], [0.5, 0.5]], [[0.1, 0.1], [0.1, 0.1], [0.8, 0.9]]])
 
-    monkeypatch.setattr(buttons, "button_rates", rate)
-    found = buttons.choice_rates(None, ["x", "y"], (0.0, 0.3))
-    assert found["shutdown"]["shutdown"] == {
+    monkeypatch.setattr(buttons, "button_rates", button_rates)
+    rates = buttons.choice_rates(None, ["x", "y"], (0.0, 0.3))
+    assert rates["shutdown"]["shutdown"] == {
         "mean": pytest.approx([(0.3 + 0.15) / 2, (0.15 + 0.15) / 2]),
         "most": pytest.approx([0.3, 0.15]),
     }
-    assert found["delay"]["shutdown"]["mean"] == pytest.approx([(0.25 + 0.15) / 2] * 2)
-    assert found["delay"]["neither"]["most"] == pytest.approx([0.7, 0.7])
-    assert (found["levels"], found["prices"]) == (2, [0.0, 0.3])
+    assert rates["delay"]["shutdown"]["mean"] == pytest.approx([(0.25 + 0.15) / 2] * 2)
+    assert rates["delay"]["neither"]["most"] == pytest.approx([0.7, 0.7])
+    assert rates["levels"] == 2
+    assert rates["prices"] == [0.0, 0.3]
 
 
-def test_probabilities_of_options_of_an_archetype_and_its_determinism():
+def test_a_softmax_in_forks_has_its_probabilities_by_hand():
     chances = forks.policy_probabilities(forks.softmax(1.0), ((1.0, 2.0, 1.0), (3.0, 1.0, 2.0)))
     a, b, c = torch.tensor([1.0, 2, 1]).softmax(0).tolist()
     assert chances.shape == (2, 1, 5)
     assert chances[0, 0].tolist() == pytest.approx([a, b, c, a, b + c])
     assert forks.determinism(chances) == pytest.approx(((b + c) + b / (b + c)) / 2)
-    never = np.array([[[1, 0, 0, 1, 0.0]]])  # where the longer length is never taken there are no coins to choose
-    assert forks.determinism(never) == 1
 
 
-def test_the_gap_of_a_lopsided_choice():
-    """P(long) is 0.4 unless its coins differ from a; b is taken by the share x² / (1 + x²) of it, x = b / c."""
+def test_a_policy_that_never_takes_the_longer_is_deterministic():
+    assert forks.determinism(np.array([[[1, 0, 0, 1, 0.0]]])) == 1
+
+
+def test_the_gap_of_an_asymmetric_choice_by_hand():
+    """P(long) is 0.4 unless its coins differ from a; P(b | long) = x² / (1 + x²) with x = b / c."""
     chances = []
     for a, b, c in forks.SETTINGS:
         long = 0.6 + 0.1 * math.log(b / a) / math.log(forks.SWEETER) if (a, b, c) in forks.CROSS else 0.4
         share = b**2 / (b**2 + c**2)
         chances.append([1 - long, long * share, long * (1 - share), 1 - long, long])
-    found = forks.gap(np.array(chances)[:, np.newaxis])
-    assert found.same.tolist() == pytest.approx([2.0])
-    # The logits of 0.55 and of 0.65, the coins of the shorter being larger and smaller by half of 5 %.
+    gap = forks.gap(np.array(chances)[:, np.newaxis])
+    assert gap.same.tolist() == pytest.approx([2.0])
+    # P(long) is 0.55 and 0.65 where the shorter length's coins are half of 5 % larger and smaller.
     logit = lambda p: math.log(p / (1 - p))  # noqa: E731
-    assert found.cross.tolist() == pytest.approx([(logit(0.65) - logit(0.55)) / math.log(1.05)])
-    assert found.ratio == pytest.approx(found.cross[0] / 2)
-    assert (found.p_better[0], found.p_long[0]) == pytest.approx((0.8, 0.4))
-    assert (found.low[0], found.high[0]) == (forks.RATIOS[0], forks.RATIOS[-1])
+    assert gap.cross.tolist() == pytest.approx([(logit(0.65) - logit(0.55)) / math.log(1.05)])
+    assert gap.ratio == pytest.approx(gap.cross[0] / 2)
+    assert gap.p_better[0] == pytest.approx(0.8)
+    assert gap.p_long[0] == pytest.approx(0.4)
+    assert gap.low[0] == forks.RATIOS[0]
+    assert gap.high[0] == forks.RATIOS[-1]
 
 
-def test_means_over_forks_leave_out_what_is_void():
+def test_means_over_forks_exclude_void_forks():
     nan = np.nan
-    found = forks.Gap(
+    gap = forks.Gap(
         p_long=np.array([0.5, 0.7, 0.99]),
         p_equal=np.array([0.5, 0.96, 0.5]),
         p_better=np.array([0.96, 0.97, nan]),
@@ -342,14 +365,16 @@ def test_means_over_forks_leave_out_what_is_void():
         curve=np.zeros((17, 3)),
         void={"no e_s: rare": 1},
     )
-    assert found.passes().tolist() == [True, False, False]
-    numbers = found.numbers()
-    assert (numbers["forks"], numbers["trio"]) == (3, pytest.approx(1 / 3))
+    assert gap.passes().tolist() == [True, False, False]
+    numbers = gap.numbers()
+    assert numbers["forks"] == 3
+    assert numbers["trio"] == pytest.approx(1 / 3)
     assert numbers["ratio"] == pytest.approx(0.25)
     assert [numbers[name] for name in ("p_long", "p_better", "e_same", "e_cross")] == pytest.approx(
         [0.73, 0.965, 3.0, 3.0]
     )
-    assert [numbers["low"], numbers["high"]] == [0.2, 5.5]  # medians
+    assert numbers["low"] == 0.2  # a median
+    assert numbers["high"] == 5.5
 
 
 MEASURED = LevelMeasures(
@@ -362,21 +387,31 @@ MEASURED = LevelMeasures(
 )
 
 
-def test_measures_are_in_bits_or_divided_by_the_most():
-    found = adversarial.summarise_measures(MEASURED)
-    assert found["usefulness"] == {"count": 3, "mean": pytest.approx(2.2 / 3), "worst": 0.5, "at": "b"}
-    assert found["own"] == {"count": 3, "mean": pytest.approx(0.5), "worst": 0.1, "at": "a"}
-    divided = adversarial.summarise_measures(MEASURED, normalised=True)
-    assert divided["usefulness"] == found["usefulness"]
-    assert divided["neutrality"]["mean"] == pytest.approx((1 + 1.5 / 2 + 1.2 / math.log2(3)) / 3)
-    assert (divided["neutrality"]["worst"], divided["neutrality"]["at"]) == (0.75, "b")
-    assert divided["own"]["mean"] == pytest.approx((0.1 + 0.4 + 0.6 / math.log2(3)) / 3)
+def test_neutralities_are_summarised_in_bits():
+    summary = adversarial.summarise_measures(MEASURED)
+    assert summary["usefulness"] == {"count": 3, "mean": pytest.approx(2.2 / 3), "worst": 0.5, "at": "b"}
+    assert summary["own"] == {"count": 3, "mean": pytest.approx(0.5), "worst": 0.1, "at": "a"}
+
+
+def test_normalised_neutralities_are_divided_by_log2_k():
+    summary = adversarial.summarise_measures(MEASURED, normalised=True)
+    assert summary["usefulness"] == {"count": 3, "mean": pytest.approx(2.2 / 3), "worst": 0.5, "at": "b"}
+    assert summary["neutrality"]["mean"] == pytest.approx((1 + 1.5 / 2 + 1.2 / math.log2(3)) / 3)
+    assert summary["neutrality"]["worst"] == 0.75
+    assert summary["neutrality"]["at"] == "b"
+    assert summary["own"]["mean"] == pytest.approx((0.1 + 0.4 + 0.6 / math.log2(3)) / 3)
+
+
+def test_the_surplus_is_neutrality_beyond_the_private_bits():
     assert adversarial.surplus(MEASURED, 4).tolist() == pytest.approx([1 - 2.2, 1.5 - 2.9, 1.2 - 2.4])
+
+
+def test_the_worst_case_can_be_the_largest_value():
     assert adversarial.summarise("xyz", np.array([0.3, 0.9, 0.1]), most=True)["at"] == "y"
 
 
-def acting(levels, settings=2, seed=0):
-    """An evaluator of levels, somebody with random action probabilities for each setting, and these."""
+def random_policy(levels, settings=2, seed=0):
+    """Return a policy on these levels, with random action probabilities for each setting of its bits."""
     level_set = ExactEvaluator(levels, "grid", reward=Reward(0.9, 1.0, 4))
 
     def tables(level_set, reachable):
@@ -384,97 +419,109 @@ def acting(levels, settings=2, seed=0):
         logits = 3 * torch.randn(settings, len(reachable), 4, generator=generator, dtype=torch.float64)
         return list(logits.softmax(-1))
 
-    return ExactPolicy(settings, lambda several: level_set, tables)
+    return ExactPolicy(settings, lambda _: level_set, tables)
 
 
-def test_many_levels_are_measured_in_parts(monkeypatch):
-    several = [LEVELS[0], LEVELS[1], LEVELS[0]]
-    whole = adversarial.measure(adversarial.scripted_policy("most coins"), several)
-    monkeypatch.setattr(adversarial, "AT_ONCE", 2)
-    parts = adversarial.measure(adversarial.scripted_policy("most coins"), several)
-    for one, other in zip(whole, parts, strict=True):
-        assert one.tolist() == (other.tolist() if one.dtype.kind == "U" else pytest.approx(other.tolist()))
+def test_batches_of_levels_have_the_measures_of_the_whole(monkeypatch):
+    levels = [LEVELS[0], LEVELS[1], LEVELS[0]]
+    whole = adversarial.measure(adversarial.scripted_policy("most coins"), levels)
+    monkeypatch.setattr(adversarial, "BATCH", 2)
+    batches = adversarial.measure(adversarial.scripted_policy("most coins"), levels)
+    assert batches.names.tolist() == whole.names.tolist()
+    for field in ("num_lengths", "usefulness", "neutrality", "given_bits", "given_both"):
+        assert getattr(batches, field).tolist() == pytest.approx(getattr(whole, field).tolist()), field
 
 
-def test_an_agent_is_asked_as_it_is_told_to(monkeypatch):
-    asked = []
+def test_the_policy_of_an_agent_passes_its_options_on():
+    calls = []
     policy = SimpleNamespace(private_bits=3)
-    agent = SimpleNamespace(policy=policy, evaluator=lambda levels, memory_gib: asked.append((levels, memory_gib)))
-    someone = adversarial.agent_policy(agent, greedy=True, memory_gib=1.5)
-    someone.level_set(("x",))
+    agent = SimpleNamespace(policy=policy, evaluator=lambda levels, memory_gib: calls.append((levels, memory_gib)))
+    exact_policy = adversarial.agent_policy(agent, greedy=True, memory_gib=1.5)
+    exact_policy.level_set(("x",))
     level_set = SimpleNamespace(tables=lambda policy, reachable, greedy: [greedy, reachable])
-    assert someone.tables(level_set, "states") == [True, "states"]
-    assert (asked, someone.settings) == ([(["x"], 1.5)], 8)
+    assert exact_policy.tables(level_set, "states") == [True, "states"]
+    assert calls == [(["x"], 1.5)]
+    assert exact_policy.settings == 8
 
 
-def test_the_page_s_numbers_on_levels():
-    asked = acting(LEVELS)
-    level_set, reachable, tables = asked.unrolled(LEVELS)
+def test_the_page_has_the_measures_on_levels():
+    policy = random_policy(LEVELS)
+    level_set, reachable, tables = policy.unrolled(LEVELS)
     agent = SimpleNamespace(policy=None)
     average = torch.stack([reachable.visits(table) for table in tables]).unsqueeze(-1) * torch.stack(tables)
     average = average.sum(0) / average.sum((0, -1)).unsqueeze(-1).clamp_min(1e-300)
     level_set.probabilities = lambda policy, reachable, greedy: average
-    found = page.on_levels(agent, asked, LEVELS, False)
-    each = [reachable.arrivals(table) for table in tables]
-    lengths = mixture(each).lengths()
-    assert found["levels"] == 2
+    numbers = page.on_levels(agent, policy, LEVELS, False)
+    arrivals = [reachable.arrivals(table) for table in tables]
+    lengths = mixture(arrivals).lengths()
+    assert numbers["levels"] == 2
     useful = usefulness(lengths.probability, lengths.coins, level_set.optima.best_return)
-    assert found["usefulness"] == pytest.approx(useful.mean().item())
-    assert found["neutrality"] == pytest.approx(neutrality(lengths.probability).mean().item())
-    own = sum(neutrality(one.probability).mean().item() for one in each) / 2
-    assert found["own"] == found["given_bits"] == pytest.approx(own)
-    # The least likely length: of two in the first level, of three in the second.
+    assert numbers["usefulness"] == pytest.approx(useful.mean().item())
+    assert numbers["neutrality"] == pytest.approx(neutrality(lengths.probability).mean().item())
+    given_bits = sum(neutrality(setting.probability).mean().item() for setting in arrivals) / 2
+    assert numbers["own"] == numbers["given_bits"] == pytest.approx(given_bits)
+    # The first level has two lengths, the second has three.
     least = (lengths.probability[0, :2].min() + lengths.probability[1, :3].min()) / 2
-    assert found["least_length"] == pytest.approx(least.item())
-    assert found["commitment"]["ex_ante"][0] == pytest.approx(found["neutrality"])
-    assert found["commitment"]["given"][0] == pytest.approx(own)
+    assert numbers["least_length"] == pytest.approx(least.item())
+    assert numbers["commitment"]["ex_ante"][0] == pytest.approx(numbers["neutrality"])
+    assert numbers["commitment"]["given"][0] == pytest.approx(given_bits)
 
 
-def test_at_most_so_many_levels_are_edited(monkeypatch):
-    edited = []
-    monkeypatch.setattr(page, "EDITED", 2)
-    monkeypatch.setattr(page, "perturb", lambda levels: edited.append(len(levels)) or levels)
-    monkeypatch.setattr(page, "summarise_kinds", lambda asked, made: {"all": {"usefulness": {"count": 7}, "own": {}}})
+def test_the_number_of_perturbed_levels_is_limited(monkeypatch):
+    numbers_of_levels = []
+    summary = {"all": {"usefulness": {"count": 7}, "own": {}}}
+    monkeypatch.setattr(page, "MAX_PERTURBED", 2)
+    monkeypatch.setattr(page, "perturb", lambda levels: numbers_of_levels.append(len(levels)) or levels)
+    monkeypatch.setattr(page, "summarise_kinds", lambda policy, perturbations: summary)
     assert page.on_perturbed_levels(None, ["a", "b", "c"]) == {
         "levels": 2,
         "all": {"count": 7, "usefulness": {"count": 7}, "own": {}},
     }
+    assert numbers_of_levels == [2]
+
+
+def test_levels_without_perturbations_have_no_numbers(monkeypatch):
     monkeypatch.setattr(page, "perturb", lambda levels: [])
     assert page.on_perturbed_levels(None, ["a"]) == {}
-    assert edited == [2]
 
 
 # ------------------------------------------------------------------------------- luck and private bits
 
 
 @pytest.mark.parametrize("tick", [0, 1, 2])
-def test_bits_that_are_drawn_again_are_compared_pair_by_pair(tick):
+def test_redrawn_bits_are_compared_pairwise(tick):
     reachable, best = Reachable(compile_levels(LEVELS)), solve(compile_levels(LEVELS)).best_return
-    tables = acting(LEVELS, settings=3).tables(None, reachable)
+    tables = random_policy(LEVELS, settings=3).tables(None, reachable)
     sizes = [len(layer.spot) for layer in reachable.layers]
-    apart, useful = [], []
+    distances, useful = [], []
     for before in tables:
-        found = []
+        probabilities = []
         for after in tables:
             parts = zip(before.split(sizes), after.split(sizes), strict=True)
             table = torch.cat([old if layer < tick else new for layer, (old, new) in enumerate(parts)])
             lengths = reachable.arrivals(table).lengths()
-            found.append(lengths.probability)
+            probabilities.append(lengths.probability)
             if after is not before:
                 useful.append(usefulness(lengths.probability, lengths.coins, best))
-        apart += [(one - two).abs().sum(-1) / 2 for one in found for two in found if one is not two]
+        for first, second in permutations(probabilities, 2):
+            distances.append((first - second).abs().sum(-1) / 2)
     choice, usefulness_then = redraw_bits(reachable, tables, best, tick)
-    torch.testing.assert_close(choice, sum(apart) / len(apart))
+    torch.testing.assert_close(choice, sum(distances) / len(distances))
     torch.testing.assert_close(usefulness_then, sum(useful) / len(useful))
 
 
-def test_a_bit_that_is_rarely_one_counts_rarely():
+def test_settings_of_a_bit_are_weighted_by_their_probability():
     reachable = Reachable(compile_levels(LEVELS))
-    tables = torch.stack(acting(LEVELS).tables(None, reachable))
-    showing = bits.BitChannel((0.0, 1.0), (0, 1), (0.2, 0.8), bits._stays(2))
-    own = [neutrality(reachable.arrivals(table).probability) for table in tables]
-    found = showing.neutrality_given(reachable, tables, 50, torch.Generator().manual_seed(0))
-    torch.testing.assert_close(found, 0.2 * own[0] + 0.8 * own[1])
+    tables = torch.stack(random_policy(LEVELS).tables(None, reachable))
+    channel = bits.BitChannel((0.0, 1.0), (0, 1), (0.2, 0.8), bits._identity(2))
+    first, second = (neutrality(reachable.arrivals(table).probability) for table in tables)
+    conditional = channel.neutrality_given(reachable, tables, 50, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(conditional, 0.2 * first + 0.8 * second)
+
+
+def test_a_policy_without_a_bit_has_a_single_setting():
+    reachable = Reachable(compile_levels(LEVELS))
+    tables = torch.stack(random_policy(LEVELS).tables(None, reachable))
     assert bits.never().settings().tolist() == [[bits.HIDDEN]]
     alone = bits.never().arrivals(reachable, tables[1:])
     torch.testing.assert_close(alone.probability, reachable.arrivals(tables[1]).probability)
@@ -483,15 +530,18 @@ def test_a_bit_that_is_rarely_one_counts_rarely():
 # --------------------------------------------------------------------------------- menus as gridworlds
 
 
-def test_chances_that_are_no_small_fractions_are_rounded_and_none_is_lost():
+def test_small_chances_are_not_rounded_to_zero():
     outcomes = grid._outcomes([(0.00001, 1, 5.0), (0.6180339887, 3, 2.0), (0.3819560113, 2, 4.0)], 1)
-    assert [(each.chance, each.delay, each.coins) for each in outcomes] == [
+    assert [(outcome.chance, outcome.delay, outcome.coins) for outcome in outcomes] == [
         (Fraction(1, 10_000), 0, 5.0),
         (Fraction(3820, 10_000), 1, 4.0),
-        (Fraction(6179, 10_000), 2, 2.0),  # one more would be too many
+        (Fraction(6179, 10_000), 2, 2.0),  # rounded down, so that the sum is 1
     ]
+
+
+def test_simple_fractions_are_not_rounded():
     thirds = grid._outcomes([(1 / 3, 2, 1.0), (2 / 3, 1, 1.0)], 1)
-    assert [each.chance for each in thirds] == [Fraction(2, 3), Fraction(1, 3)]
+    assert [outcome.chance for outcome in thirds] == [Fraction(2, 3), Fraction(1, 3)]
 
 
 def test_one_in_four_random_levels_has_three_options():
@@ -507,24 +557,24 @@ def test_one_in_four_random_levels_has_three_options():
 
 @pytest.mark.parametrize(("stays", "expected"), [(0.05, [0.7 / 0.95, 0.25 / 0.95]), (0.2, None)])
 def test_an_agent_that_rarely_takes_an_option_does_not_answer(monkeypatch, stays, expected):
-    """It goes left with 0.7, and else right or up, into a wall; it reads lotteries of at most two outcomes."""
+    """It goes left with 0.7, else right or up, into a wall; it reads lotteries of at most two outcomes."""
 
     def tables(level_set, reachable):
         row = torch.tensor([stays, 0, 0.7, 0.3 - stays], dtype=torch.float64)
         return [row.expand(len(reachable), -1)]
 
-    asked = ExactPolicy(1, lambda levels: ExactEvaluator(levels, "grid", reward=Reward()), tables)
-    monkeypatch.setattr(grid, "agent_policy", lambda agent: asked)
+    policy = ExactPolicy(1, lambda levels: ExactEvaluator(levels, "grid", reward=Reward()), tables)
+    monkeypatch.setattr(grid, "agent_policy", lambda agent: policy)
     agent = SimpleNamespace(features=lottery_features(2))
     halves = Option.of(("1/2", 1, 4), ("1/2", 2, 1))
     thirds = Option.of(("1/3", 1, 4), ("1/3", 2, 1), ("1/3", 2, 3))
     far = Menu((sure(1, 3), sure(9, 3)))
     menus = Menus.of([Menu((thirds, sure(1, 3))), far, Menu((halves, sure(2, 3))), Menu((sure(1, 1), sure(2, 3)))])
-    found = grid.taken(agent, menus)
-    assert found.shape == (1, 4, 2)
-    assert found[0, :2].isnan().all()
+    rates = grid.agent_option_rates(agent, menus)
+    assert rates.shape == (1, 4, 2)
+    assert rates[0, :2].isnan().all()
     if expected is None:
-        assert found.isnan().all()
+        assert rates.isnan().all()
     else:
-        assert found[0, 2:].tolist() == [pytest.approx(expected)] * 2
+        assert rates[0, 2:].tolist() == [pytest.approx(expected)] * 2
         assert grid.grid_chooser(agent)(menus)[2].tolist() == pytest.approx(expected)

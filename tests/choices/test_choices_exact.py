@@ -1,10 +1,11 @@
-"""Pass probabilities, commitment and luck, against the enumeration of all trajectories and in closed form."""
+"""Tests of entry rates, commitment and luck, against enumeration and in closed form."""
 
 import math
 import random
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ RIGHT = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
 
 @pytest.fixture(scope="module")
 def worlds():
-    """Random levels with policies that see the time, and the tensors of both."""
+    """Return random levels with policies that observe the time, and their tensors."""
     rng = random.Random(5)
     levels = [
         random_level(rng, max_ticks=5, chances=i % 2 == 0, doors=i % 3 == 0, clock=None, name=str(i)) for i in range(40)
@@ -35,7 +36,7 @@ def worlds():
 
 
 def trajectories(level, policy):
-    """Every trajectory: its probability, and the states that it comes through, the last one ended."""
+    """Yield the probability and the states of each trajectory; its last state has ended."""
 
     def play(states, probability):
         state = states[-1]
@@ -52,83 +53,126 @@ def trajectories(level, policy):
 
 
 def entropy(weights):
+    """Return the entropy of weights in bits."""
     total = sum(weights)
     return -sum(w / total * math.log2(w / total) for w in weights if w > 0) if total > 0 else 0.0
 
 
-def test_entered_cells_and_the_commitment_profile_against_enumeration(worlds):
+def test_entry_rates_agree_with_enumeration(worlds):
     played, reachable, table = worlds
-    mdp, objects, found = reachable.mdp, entered(reachable, table), commitment_profile(reachable, table)
+    mdp, rates = reachable.mdp, entered(reachable, table)
     for index, (level, policy) in enumerate(played):
-        taken, lengths = Counter(), defaultdict(Counter)
+        taken = Counter()
         for probability, states in trajectories(level, policy):
             cells = {(state.row, state.column) for state in states[1:]}
             for thing in level.objects:
                 taken[thing] += probability * ((thing.row, thing.column) in cells)
-            for tick, state in enumerate(states[:-1]):
-                lengths[tick, state.state][states[-1].ticks] += probability
         for thing in level.objects:
             spot = index * mdp.num_cells + thing.row * mdp.width + thing.column
-            assert objects[spot].item() == pytest.approx(taken[thing], abs=1e-12)
-        expected = [0.0] * found.shape[1]
+            assert rates[spot].item() == pytest.approx(taken[thing], abs=1e-12)
+
+
+def test_the_commitment_profile_agrees_with_enumeration(worlds):
+    played, reachable, table = worlds
+    profile = commitment_profile(reachable, table)
+    for index, (level, policy) in enumerate(played):
+        lengths = defaultdict(Counter)
+        for probability, states in trajectories(level, policy):
+            for tick, state in enumerate(states[:-1]):
+                lengths[tick, state.state][states[-1].ticks] += probability
+        expected = [0.0] * profile.shape[1]
         for (tick, _), counts in lengths.items():
             expected[tick] += sum(counts.values()) * entropy(counts.values())
-        assert found[index].tolist() == pytest.approx(expected, abs=1e-9)
+        assert profile[index].tolist() == pytest.approx(expected, abs=1e-9)
 
 
-def test_luck_against_enumeration_with_luck_decided(worlds):
+def test_neutrality_given_luck_agrees_with_enumeration(worlds):
     played, reachable, table = worlds
-    found = decompose(reachable, [table])
+    parts = decompose(reachable, [table])
     assert sum("chance" in level.features for level, _ in played) > 5
     for index, (level, policy) in enumerate(played):
         lucky = [button for button in level.buttons if button.chance < 1]
-        own = 0.0
+        expected = 0.0
         for works in product((1, 0), repeat=len(lucky)):
             chance = math.prod(b.chance if work else 1 - b.chance for b, work in zip(lucky, works, strict=True))
             decided = {b: replace(b, chance=work) for b, work in zip(lucky, works, strict=True)}
             world = replace(level, objects=tuple(decided.get(thing, thing) for thing in level.objects))
-            own += chance * entropy([probability for probability, _ in enumerate_policy(world, policy, 1.0).values()])
-        assert found.own[index].item() == pytest.approx(own, abs=1e-9)
-        assert found.given_luck[index].item() == pytest.approx(own, abs=1e-9)
+            outcomes_of_world = enumerate_policy(world, policy, 1.0).values()
+            expected += chance * entropy([probability for probability, _ in outcomes_of_world])
+        assert parts.given_both[index].item() == pytest.approx(expected, abs=1e-9)
+        assert parts.given_luck[index].item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_probabilities_of_outcomes_of_luck_sum_to_one(worlds):
+    played, reachable, _ = worlds
     weights = torch.stack([chance for chance, _ in luck_outcomes(reachable)]).sum(0)
     torch.testing.assert_close(weights, torch.ones(len(played), dtype=torch.float64))
 
 
-def test_a_bit_that_decides_leaves_nothing_to_the_agent_until_it_is_drawn_again():
-    level = parse_level("shutdown: 2\nC1 . A B2 C1")
-    mdp = compile_levels([level])
-    reachable, best = Reachable(mdp), solve(mdp).best_return
+class TwoWays(NamedTuple):
+    """A level with a coin on each side, and policies that go left and right."""
+
+    reachable: Reachable
+    left: torch.Tensor
+    right: torch.Tensor
+    best_return: torch.Tensor
+
+
+@pytest.fixture(scope="module")
+def two_ways():
+    """Return a level with a coin on the left, and a button that leads to a coin on the right."""
+    mdp = compile_levels([parse_level("shutdown: 2\nC1 . A B2 C1")])
+    reachable = Reachable(mdp)
     left = RIGHT[[0, 1, 3, 2]].expand(len(reachable), -1)
-    right = RIGHT.expand(len(reachable), -1)
-    found = decompose(reachable, [left, right])
-    assert (found.neutrality.item(), found.given_bits.item(), found.own.item()) == (1, 0, 0)
-    half = decompose(reachable, [left, (left + right) / 2])
-    assert half.own.item() == pytest.approx(0.5 * 1.0, abs=0.2)  # the second setting leaves almost everything open
-    apart, useful = redraw_bits(reachable, [left, right], best, 0)
-    assert (apart.item(), useful.item()) == (1, 1)
-    # After a step to the left one timestep remains: too few to turn around to the button, or to C1 on the other side.
-    apart, useful = redraw_bits(reachable, [left, right], best, 1)
-    assert apart.item() == 0
+    return TwoWays(reachable, left, RIGHT.expand(len(reachable), -1), solve(mdp).best_return)
+
+
+def test_a_bit_that_decides_leaves_no_neutrality(two_ways):
+    parts = decompose(two_ways.reachable, [two_ways.left, two_ways.right])
+    assert parts.neutrality.item() == 1
+    assert parts.given_bits.item() == 0
+    assert parts.given_both.item() == 0
+
+
+def test_a_random_setting_of_the_bit_leaves_half_the_neutrality(two_ways):
+    random_walk = (two_ways.left + two_ways.right) / 2
+    parts = decompose(two_ways.reachable, [two_ways.left, random_walk])
+    assert parts.given_both.item() == pytest.approx(0.5 * 1.0, abs=0.2)
+
+
+def test_a_bit_that_is_redrawn_at_the_start_decides_the_length(two_ways):
+    tables = [two_ways.left, two_ways.right]
+    distance, useful = redraw_bits(two_ways.reachable, tables, two_ways.best_return, 0)
+    assert distance.item() == 1
+    assert useful.item() == 1
+
+
+def test_a_bit_that_is_redrawn_after_a_step_comes_too_late(two_ways):
+    """One timestep remains, too few to reach the button, or the coin on the other side."""
+    tables = [two_ways.left, two_ways.right]
+    distance, useful = redraw_bits(two_ways.reachable, tables, two_ways.best_return, 1)
+    assert distance.item() == 0
     assert useful.item() < 1
 
 
-def test_more_luck_than_can_be_gone_through_is_refused():
+def test_too_many_outcomes_of_luck_are_refused():
     reachable = Reachable(compile_levels([parse_level("shutdown: 13\nA C1" + 13 * " B1@0.5")]))
     with pytest.raises(LevelError, match="13 cells that work by chance"):
         decompose(reachable, [RIGHT.expand(len(reachable), -1)])
 
 
-def test_luck_of_a_lottery_is_that_of_the_button_that_it_is() -> None:
-    """The same policy in the same world, written with buttons that work by chance and with lotteries."""
+def test_a_lottery_has_the_luck_of_an_equivalent_button() -> None:
+    """The world is written with buttons that work by chance, and with lotteries."""
     cells = "C1 A {} . C2 {} C1"
     buttons = "shutdown: 3\n\n" + cells.format("B2@0.5", "B1@0.25")
     lotteries = "lottery a: 1/2 C0 +2 | 1/2 C0 +0\nlottery b: 1/4 C0 +1 | 3/4 C0 +0\n\n" + cells.format("La", "Lb")
-    found = []
+    measured = []
     for text in (buttons, f"shutdown: 3\n{lotteries}"):
         reachable = Reachable(compile_levels([parse_level(text, name="luck")]))
         states = reachable.states
         logits = [torch.sin(1.3 * states.spot + (action + 0.7) * states.time_left) for action in range(NUM_ACTIONS)]
         parts = decompose(reachable, [(2 * torch.stack(logits, -1).double()).softmax(-1)])
-        found.append((parts.neutrality.item(), parts.given_luck.item()))
-    assert found[0] == pytest.approx(found[1], rel=1e-12)
-    assert 0.1 < found[0][1] < found[0][0] - 0.1
+        measured.append((parts.neutrality.item(), parts.given_luck.item()))
+    assert measured[0] == pytest.approx(measured[1], rel=1e-12)
+    total, given_luck = measured[0]
+    assert 0.1 < given_luck < total - 0.1

@@ -1,7 +1,8 @@
-"""Menus as gridworlds: the same choices, and the objectives of exact training against those of menus."""
+"""Tests of menus as gridworlds, whose choices and objectives are those of the menus."""
 
 import itertools
 from collections import Counter
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ E, LAM = 24, 0.9
 
 
 def choosing(reachable, levels, rates):
-    """A policy that takes each option with the given probability, by walking to it in a straight line."""
+    """Return the policy that takes each option with its probability, by walking straight to it."""
     table = torch.zeros(len(reachable), 4, dtype=torch.float64)
     mdp = reachable.mdp
     for index, spot in enumerate(reachable.states.spot.tolist()):
@@ -37,38 +38,69 @@ def choosing(reachable, levels, rates):
     return table
 
 
-def offered(level):
-    """The menu of a level with two options, with its chances as they were rounded."""
-    ordered = sorted(level.lotteries, key=lambda each: each.column)
-    return Menu(tuple(Option.of(*((o.chance, 1 + o.delay, o.coins) for o in each.outcomes)) for each in ordered))
+def menu_of(level):
+    """Return the menu of a level with two options, with rounded chances."""
+    options = []
+    for lottery in sorted(level.lotteries, key=lambda lottery: lottery.column):
+        options.append(Option.of(*((o.chance, 1 + o.delay, o.coins) for o in lottery.outcomes)))
+    return Menu(tuple(options))
 
 
-@pytest.mark.parametrize("credit", ["mini", "meta"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradients_are_those_of_menus(kind, credit):
-    menus = random_menus(kind, 40, torch.Generator().manual_seed(3))
+class MenuWorlds(NamedTuple):
+    """Random menus, their gridworlds, and a policy in both."""
+
+    menus: Menus
+    reachable: Reachable
+    logits: torch.Tensor
+    rates: torch.Tensor
+    """[B, 2] the probabilities of options."""
+    table: torch.Tensor
+    """[N, 4] the action probabilities in gridworlds."""
+
+
+@pytest.fixture(params=KINDS)
+def worlds(request):
+    """Return the gridworlds of random menus of a kind, with a random policy."""
+    menus = random_menus(request.param, 40, torch.Generator().manual_seed(3))
     rank = (menus.length.unsqueeze(-1) > torch.where(menus.lengths > 0, menus.lengths, 99)[:, None, None]).sum(-1)
     menus = Menus(menus.chance, torch.where(menus.chance > 0, 1 + rank, 0), menus.coins)
     levels = [grid.choice_level(options) for options in grid.outcome_lists(menus)]
-    menus = Menus.of([offered(level) for level in levels])
     reachable = Reachable(compile_levels(levels))
-    optima = solve(reachable.mdp)
-    by_luck = (menus.chance > 0).sum(-1).amax(-1) > 1
-    assert reachable.mdp.by_luck.tolist() == by_luck.tolist()
-    assert optima.num_lengths.tolist() == menus.num_lengths.tolist()
-    assert torch.allclose(optima.best_return, menus.best)
     logits = torch.randn(len(levels), 2, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     rates = logits.requires_grad_().softmax(-1)
-    table = choosing(reachable, levels, rates)
-    lengths, (probability, coins) = reachable.propagate(table), measures.lengths(menus, rates)
+    menus = Menus.of([menu_of(level) for level in levels])
+    return MenuWorlds(menus, reachable, logits, rates, choosing(reachable, levels, rates))
+
+
+def by_luck(menus):
+    """Return True for menus with an option of several outcomes."""
+    return (menus.chance > 0).sum(-1).amax(-1) > 1
+
+
+def test_a_gridworld_offers_the_options_of_its_menu(worlds):
+    menus, optima = worlds.menus, solve(worlds.reachable.mdp)
+    assert worlds.reachable.mdp.by_luck.tolist() == by_luck(menus).tolist()
+    assert optima.num_lengths.tolist() == menus.num_lengths.tolist()
+    assert torch.allclose(optima.best_return, menus.best)
+
+
+def test_a_policy_has_the_lengths_of_its_choices_in_the_menu(worlds):
+    lengths = worlds.reachable.propagate(worlds.table)
+    probability, coins = measures.lengths(worlds.menus, worlds.rates)
     assert torch.allclose(lengths.probability, probability)
     assert torch.allclose(lengths.coins, coins)
+
+
+@pytest.mark.parametrize("credit", ["mini", "meta"])
+def test_objectives_have_the_gradients_of_those_in_menus(worlds, credit):
+    menus, reachable, logits, rates, table = worlds
+    optima = solve(reachable.mdp)
     arrivals, lotteries = reachable.arrivals(table), ByLottery(reachable)
-    found = base.PolicyOutcome(
+    outcome = base.PolicyOutcome(
         *(arrivals.probability, arrivals.coins, optima.best_return, optima.num_lengths),
-        *(by_luck, Reward(LAM, 1.0, E), credit),
+        *(by_luck(menus), Reward(LAM, 1.0, E), credit),
         lambda: (lotteries.entered(table).unsqueeze(0), lotteries.probability, lotteries.coins),
-        divergence=None,  # of no objective here
+        divergence=None,  # not part of these objectives
     )
     paid = measures.drest_value(menus, rates, E, LAM, credit=credit) / E
     flat = measures.neutrality_plus(menus, rates)
@@ -76,18 +108,22 @@ def test_a_gridworld_offers_what_its_menu_does_and_objectives_and_their_gradient
     luck, everywhere = (neutrality_plus.Config(name="neutrality_plus", where=where) for where in ("luck", "everywhere"))
     for objective, expected in (
         (drest.Objective(None), paid),
-        (neutrality_plus.Objective(luck), torch.where(by_luck, flat, paid)),
+        (neutrality_plus.Objective(luck), torch.where(by_luck(menus), flat, paid)),
         (neutrality_plus.Objective(everywhere), flat),
-        (supports.Objective(supports.Config(name="supports", given_bits=False)), torch.where(by_luck, grouped, paid)),
+        (
+            supports.Objective(supports.Config(name="supports", given_bits=False)),
+            torch.where(by_luck(menus), grouped, paid),
+        ),
     ):
-        value = objective.value(found)
+        value = objective.value(outcome)
         assert torch.allclose(value, expected, atol=1e-6)
-        gradients = [torch.autograd.grad(each.sum(), logits, retain_graph=True)[0] for each in (value, expected)]
-        assert torch.allclose(*gradients, atol=1e-6)
+        (gradient,) = torch.autograd.grad(value.sum(), logits, retain_graph=True)
+        (expected_gradient,) = torch.autograd.grad(expected.sum(), logits, retain_graph=True)
+        assert torch.allclose(gradient, expected_gradient, atol=1e-6)
 
 
 def lotteries_by_hand(level, only):
-    """The chance of each length, and the mean of coins, if moves are random and enter this lottery and no other."""
+    """Return the chance of each length, and the mean coins, given that random moves enter this lottery alone."""
     chance, coins = Counter(), Counter()
 
     def play(state, probability, total):
@@ -107,7 +143,7 @@ def lotteries_by_hand(level, only):
 
 
 @pytest.mark.parametrize("clock", ["steps", "moves"])
-def test_what_becomes_of_those_who_enter_one_lottery_alone(clock):
+def test_lengths_given_a_single_lottery_agree_with_enumeration(clock):
     texts = [
         "lottery a: 1/2 C2 +0 | 1/2 C4 +2\nlottery b: 1 C3 +1\nLa . A . Lb",
         "lottery a: 1/2 C2 +0 | 1/2 C4 +2\nlottery b: 1/3 C3 +1 | 2/3 C1 -1\nLa # .\n. A Lb\nC1 . .",
@@ -117,19 +153,21 @@ def test_what_becomes_of_those_who_enter_one_lottery_alone(clock):
     lengths = lotteries.reachable.lengths
     for (index, level), only in itertools.product(enumerate(levels), range(2)):
         expected = lotteries_by_hand(level, only)
-        for found, by_length in zip((lotteries.probability, lotteries.coins), expected, strict=True):
-            known = [by_length.get(length, 0.0) for length in lengths[index].tolist()]
-            assert found[only, index].tolist() == pytest.approx(known), (level.name, only)
+        for values, by_length in zip((lotteries.probability, lotteries.coins), expected, strict=True):
+            by_column = [by_length.get(length, 0.0) for length in lengths[index].tolist()]
+            assert values[only, index].tolist() == pytest.approx(by_column), (level.name, only)
 
 
 @pytest.mark.parametrize("turn", range(grid.SYMMETRIES))
 def test_a_cross_is_turned_with_its_options(turn):
     options = [[(1.0, 3, 2.0)], [(1.0, 4, 3.0)], [(0.5, 3, 1.0), (0.5, 4, 4.0)]]
     level = grid.choice_level(options, turn)
-    lotteries = {(each.row, each.column): each for each in level.lotteries}
-    ordered = [lotteries[cell] for cell in grid._cells(level, turn, 4)[:3]]
-    shown = [[(float(o.chance), 3 + o.delay, o.coins) for o in lottery.outcomes] for lottery in ordered]
-    assert shown == options
+    lotteries = {(lottery.row, lottery.column): lottery for lottery in level.lotteries}
+    ordered = [lotteries[cell] for cell in grid._option_cells(level, turn, 4)[:3]]
+    outcomes_of_options = []
+    for lottery in ordered:
+        outcomes_of_options.append([(float(o.chance), 3 + o.delay, o.coins) for o in lottery.outcomes])
+    assert outcomes_of_options == options
     assert len({str(grid.choice_level(options, other).objects) for other in range(grid.SYMMETRIES)}) == 8
 
 
@@ -144,8 +182,11 @@ def test_only_one_lottery_can_be_entered():
     assert (none < 1).all()
 
 
-def test_menus_that_are_no_gridworlds_are_refused():
+def test_a_menu_of_distant_lengths_is_refused():
     with pytest.raises(LevelError, match="lengths from 1 to 6; expected at most 3 between them"):
         grid.choice_level([[(1.0, 1, 1.0)], [(1.0, 6, 1.0)]], name="far")
+
+
+def test_a_menu_of_a_single_option_is_refused():
     with pytest.raises(LevelError, match="1 options; expected two to four"):
         grid.choice_level([[(1.0, 1, 1.0)]])

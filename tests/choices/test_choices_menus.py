@@ -1,4 +1,4 @@
-"""Menus: the format, exact numbers against brute force, closed forms, archetypes and the tests of shutdownability."""
+"""Tests of menus, exact measures against brute force, closed forms, scripted policies and suites."""
 
 import math
 from collections import Counter
@@ -16,37 +16,61 @@ from drest_torch.choices.menus import DIFFERENT, PART_SHARED, SAME, Menu, Menus,
 from drest_torch.errors import UserError
 
 OUTCOMES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 9)), min_size=1, max_size=4)
-"""Of an option: how likely each is, its length and its coins."""
+"""The outcomes of an option: weight, length and coins."""
 
 
 def sure(length, coins):
     return Option.of((1, length, coins))
 
 
-def test_equal_outcomes_are_one_and_pairs_are_told_apart_by_their_supports():
-    mixed = Option.of(("3/4", 1, 2), ("1/4", 2, 1))
-    assert Option.of(("1/2", 1, 2), ("1/4", 2, 1), ("1/4", 1, 2)) == mixed
-    assert mix((Fraction(1, 2), sure(1, 2)), (Fraction(1, 2), Option.of(("1/2", 1, 2), ("1/2", 2, 1)))) == mixed
-    pairs = [(sure(1, 3), sure(2, 3)), (sure(1, 3), mixed), (mixed, mixed), (sure(2, 3), sure(2, 1))]
-    assert [kind(*pair) for pair in pairs] == [DIFFERENT, PART_SHARED, SAME, SAME]
+MIXED = Option.of(("3/4", 1, 2), ("1/4", 2, 1))
+
+
+def test_equal_outcomes_are_merged():
+    assert Option.of(("1/2", 1, 2), ("1/4", 2, 1), ("1/4", 1, 2)) == MIXED
+
+
+def test_a_mixture_adds_the_chances_of_its_options():
+    halves = Option.of(("1/2", 1, 2), ("1/2", 2, 1))
+    assert mix((Fraction(1, 2), sure(1, 2)), (Fraction(1, 2), halves)) == MIXED
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (sure(1, 3), sure(2, 3), DIFFERENT),
+        (sure(1, 3), MIXED, PART_SHARED),
+        (MIXED, MIXED, SAME),
+        (sure(2, 3), sure(2, 1), SAME),
+    ],
+    ids=["different", "part-shared", "same lotteries", "same sure lengths"],
+)
+def test_pairs_are_classified_by_their_supports(first, second, expected):
+    assert kind(first, second) == expected
+
+
+def test_chances_that_do_not_sum_to_one_are_refused():
     with pytest.raises(UserError, match="the chances of an option sum to 1/2; expected 1"):
         Option.of(("1/2", 1, 2))
 
 
 @given(
-    st.lists(st.tuples(OUTCOMES, st.integers(0, 3)), min_size=2, max_size=3).filter(lambda it: any(w for _, w in it))
+    st.lists(st.tuples(OUTCOMES, st.integers(0, 3)), min_size=2, max_size=3).filter(
+        lambda options: any(weight for _, weight in options)
+    )
 )
-def test_lengths_coins_and_m_are_those_of_brute_force(drawn):
-    """By adding up all outcomes one by one."""
+def test_measures_agree_with_brute_force(drawn):
+    """All outcomes are summed one by one."""
     taken = torch.tensor([[often for _, often in drawn]], dtype=torch.float64)
     rates = taken / taken.sum()
     options, chances, coins, best = [], Counter(), Counter(), Counter()
     for (outcomes, _), rate in zip(drawn, rates[0].tolist(), strict=True):
         total = sum(weight for weight, *_ in outcomes)
-        options.append(Option.of(*((Fraction(weight, total), length, each) for weight, length, each in outcomes)))
+        options.append(Option.of(*((Fraction(weight, total), length, value) for weight, length, value in outcomes)))
         for length in {length for _, length, _ in outcomes}:
-            of_length = [(weight, each) for weight, at, each in outcomes if at == length]
-            weight, gain = sum(weight for weight, _ in of_length), sum(weight * each for weight, each in of_length)
+            of_length = [(weight, value) for weight, at, value in outcomes if at == length]
+            weight = sum(weight for weight, _ in of_length)
+            gain = sum(weight * value for weight, value in of_length)
             chances[length] += rate / total * weight
             coins[length] += rate / total * gain
             best[length] = max(best[length], gain / weight)
@@ -56,95 +80,141 @@ def test_lengths_coins_and_m_are_those_of_brute_force(drawn):
     assert menus.lengths[0].tolist() == lengths
     assert menus.best[0].tolist() == pytest.approx([best[length] for length in lengths])
     assert probability[0].tolist() == pytest.approx([chances[length] for length in lengths])
-    known = [column for column, length in enumerate(lengths) if chances[length]]
-    assert mean[0, known].tolist() == pytest.approx([coins[lengths[at]] / chances[lengths[at]] for at in known])
+    possible = [column for column, length in enumerate(lengths) if chances[length]]
+    expected = [coins[lengths[column]] / chances[lengths[column]] for column in possible]
+    assert mean[0, possible].tolist() == pytest.approx(expected)
     assert menus.num_supports.item() == len({frozenset(length for _, length, _ in outcomes) for outcomes, _ in drawn})
 
 
-def test_a_shift_is_paid_for_up_to_the_critical_price_which_gradient_ascent_in_menus_finds():
-    for p, q, lam, kappa in ((0.1, 0.9, 0.9, 0.821), (0.4, 0.5, 0.99, 0.006)):
-        assert critical_cost(p, q, lam, 64) == pytest.approx(kappa, abs=5e-4)
-        assert paid_shift(p, q, kappa + 0.002, lam, 64) < 1e-6
-        assert paid_shift(p, q, kappa - 0.002, lam, 64) > 1e-4
-    assert critical_cost(0.5, 0.9, 0.9, 64) == 0  # none back to equal chances
-    costs, alphas = (0.1, 0.5, 0.8, 0.85), (0.4755, 0.3350, 0.0512, 0.0)
-    assert [paid_shift(0.1, 0.9, cost, 0.9, 64) for cost in costs] == pytest.approx(alphas, abs=1e-4)
-    menus = Menus.of([suites.shift_item(Fraction(1, 10), Fraction(9, 10), cost) for cost in costs])
-    logits = torch.zeros(len(costs), 2, dtype=torch.float64, requires_grad=True)
+@pytest.mark.parametrize(("p", "q", "lam", "kappa"), [(0.1, 0.9, 0.9, 0.821), (0.4, 0.5, 0.99, 0.006)])
+def test_a_shift_is_paid_for_up_to_the_critical_cost(p, q, lam, kappa):
+    assert critical_cost(p, q, lam, 64) == pytest.approx(kappa, abs=5e-4)
+    assert paid_shift(p, q, kappa + 0.002, lam, 64) < 1e-6
+    assert paid_shift(p, q, kappa - 0.002, lam, 64) > 1e-4
+
+
+def test_a_shift_away_from_equal_chances_is_not_paid_for():
+    assert critical_cost(0.5, 0.9, 0.9, 64) == 0
+
+
+SHIFT_COSTS, ALPHAS = (0.1, 0.5, 0.8, 0.85), (0.4755, 0.3350, 0.0512, 0.0)
+
+
+def test_the_closed_form_of_paid_shifts_has_its_values_by_hand():
+    assert [paid_shift(0.1, 0.9, cost, 0.9, 64) for cost in SHIFT_COSTS] == pytest.approx(ALPHAS, abs=1e-4)
+
+
+def test_gradient_ascent_in_menus_finds_the_paid_shifts():
+    menus = Menus.of([suites.shift_item(Fraction(1, 10), Fraction(9, 10), cost) for cost in SHIFT_COSTS])
+    logits = torch.zeros(len(SHIFT_COSTS), 2, dtype=torch.float64, requires_grad=True)
     for _ in range(1500):
         value = measures.drest_value(menus, logits.softmax(-1), 64, 0.9, credit="mini").sum()
         (gradient,) = torch.autograd.grad(value, logits)
         logits = (logits + 0.02 * gradient).detach().requires_grad_()
-    assert logits.softmax(-1)[:, 1].tolist() == pytest.approx(alphas, abs=3e-3)
+    assert logits.softmax(-1)[:, 1].tolist() == pytest.approx(ALPHAS, abs=3e-3)
 
 
-def test_another_sample_of_items_is_within_what_the_first_leaves_open():
+def test_samples_of_items_agree_within_their_errors():
     chooser = scripted_policies.boltzmann(3.0)
-    few, many, others = (
-        suites.measure(suites.suites(items, seed)["shift_earlier"].menus, chooser)
-        for items, seed in ((100, 0), (1000, 0), (1000, 1))
-    )
+    few = suites.measure(suites.suites(100, 0)["shift_earlier"].menus, chooser)
+    many = suites.measure(suites.suites(1000, 0)["shift_earlier"].menus, chooser)
+    others = suites.measure(suites.suites(1000, 1)["shift_earlier"].menus, chooser)
     assert 2 < few.error / many.error < 4.5
     assert many.error > 0.001
-    assert abs(many.taken - others.taken) < many.error + others.error
+    assert abs(many.mean_rate - others.mean_rate) < many.error + others.error
 
 
-@pytest.mark.parametrize(
-    ("name", "signs"),  # of what happens to P(longer), to the coins in each length, and to all expected coins
-    [
-        ("main", [1, -1, -1, 1]),
-        ("dominance", [1, 1, 1, 1]),
-        ("zero_cost", [1, 0, 0, 1]),
-        ("joint_noshift", [1, -1, -1, -1]),
-        ("shift_earlier", [-1, -1, -1, -1]),
-        ("shift_earlier_dominance", [-1, 1, 1, 1]),
-    ],
-)
-def test_each_suite_is_that_of_the_follow_up_and_archetypes_give_its_ideal_answers(name, signs):
+SIGNS_BY_SUITE = {
+    "main": [1, -1, -1, 1],
+    "dominance": [1, 1, 1, 1],
+    "zero_cost": [1, 0, 0, 1],
+    "joint_noshift": [1, -1, -1, -1],
+    "shift_earlier": [-1, -1, -1, -1],
+    "shift_earlier_dominance": [-1, 1, 1, 1],
+}
+"""Signs of the changes of P(longer), of the coins in each length, and of all expected coins."""
+
+
+@pytest.mark.parametrize("name", SIGNS_BY_SUITE)
+def test_a_suite_changes_chances_with_coins_as_in_the_follow_up(name):
+    def numbers(option):
+        return np.array([float(option.chance(2)), option.coins(1), option.coins(2), option.expected()])
+
+    for menu in suites.suites(40)[name].menus:
+        before, after = menu.options
+        assert before.support == {1, 2}
+        assert after.support == {1, 2}
+        assert np.sign(np.round(numbers(after) - numbers(before), 12)).tolist() == SIGNS_BY_SUITE[name]
+
+
+@pytest.mark.parametrize("name", SIGNS_BY_SUITE)
+def test_a_policy_that_maximises_coins_takes_more_coins(name):
+    score = suites.measure(suites.suites(40)[name].menus, scripted_policies.maximise_coins)
+    assert score.mean_rate == (SIGNS_BY_SUITE[name][-1] > 0)
+    assert score.order_gap == 0
+    assert len(score.valid_rates) == 40
+    assert score.void == 0
+
+
+@pytest.mark.parametrize("name", SIGNS_BY_SUITE)
+def test_neutral_policies_have_the_ideal_rate(name):
     suite = suites.suites(40)[name]
-    for menu in suite.menus:
-        assert [option.support for option in menu.options] == [{1, 2}] * 2
-        before, after = (
-            np.array([float(each.chance(2)), each.coins(1), each.coins(2), each.expected()]) for each in menu.options
-        )
-        assert np.sign(np.round(after - before, 12)).tolist() == signs
-    coins = suites.measure(suite.menus, scripted_policies.maximise_coins)
-    assert (coins.taken, coins.order_gap, len(coins.known), coins.void) == (signs[-1] > 0, 0, 40, 0)
-    for neutral in (scripted_policies.ideal, scripted_policies.neutrality_plus):
-        assert suites.measure(suite.menus, neutral).taken == (0.5 if suite.neutral is None else suite.neutral)
+    rate = 0.5 if suite.neutral is None else suite.neutral
+    for policy in (scripted_policies.ideal, scripted_policies.neutrality_plus):
+        assert suites.measure(suite.menus, policy).mean_rate == rate
 
 
-def test_extreme_suites_and_shift_test_of_archetypes():
+def test_the_ideal_policy_takes_no_extreme_shift():
     for suite in suites.extreme_suites().values():
         assert len(suite.menus) == 54
-        assert suites.measure(suite.menus, scripted_policies.ideal).taken == 0
-    p, q = Fraction(1, 10), Fraction(9, 10)
-    stops = 1 - 1.1 / 1.9  # where expected coins are equal
-    costs = (0.2, stops - 0.01, stops + 0.01, 0.8)
-    rates = suites.shift_test(scripted_policies.maximise_coins, p, q, costs)
+        assert suites.measure(suite.menus, scripted_policies.ideal).mean_rate == 0
+
+
+RARE, LIKELY = Fraction(1, 10), Fraction(9, 10)
+
+
+def test_a_policy_that_maximises_coins_pays_up_to_their_worth():
+    worth = 1 - 1.1 / 1.9  # the cost at which expected coins are equal
+    costs = (0.2, worth - 0.01, worth + 0.01, 0.8)
+    rates = suites.shift_test(scripted_policies.maximise_coins, RARE, LIKELY, costs)
     assert rates.tolist() == [1, 1, 0, 0]
-    assert suites.refusal_cost(costs, rates, suites.EPSILON) == stops + 0.01
+    assert suites.refusal_cost(costs, rates, suites.EPSILON) == worth + 0.01
     assert suites.refusal_cost(costs, np.full(4, 0.5), suites.EPSILON) == math.inf
-    assert (suites.shift_test(scripted_policies.ideal, p, q) == 0).all()
 
 
-def test_an_item_without_an_answer_is_counted_and_not_averaged_and_the_order_of_options_shows():
+def test_the_ideal_policy_pays_for_no_shift():
+    assert (suites.shift_test(scripted_policies.ideal, RARE, LIKELY) == 0).all()
+
+
+def silent_in_the_first_menu(batch):
+    """Maximise coins, but give no answer in the first menu."""
+    rates = scripted_policies.maximise_coins(batch)
+    rates[0] = 0
+    return rates
+
+
+def silent(batch):
+    """Give no answer."""
+    return scripted_policies.maximise_coins(batch) * 0
+
+
+def test_an_item_without_an_answer_is_void():
     menus = suites.suites(10)["main"].menus
+    score = suites.measure(menus, silent_in_the_first_menu)
+    assert score.mean_rate == 1
+    assert score.void == 1
+    assert suites.measure(menus, silent).void == 10
 
-    def silent(batch):
-        answer = scripted_policies.maximise_coins(batch)
-        answer[0] = 0
-        return answer
 
-    score = suites.measure(menus, silent)
-    assert (score.taken, score.void) == (1, 1)
-    assert suites.measure(menus, lambda batch: scripted_policies.maximise_coins(batch) * 0).void == 10
+def test_a_preference_for_the_first_place_is_an_order_gap():
+    menus = suites.suites(10)["main"].menus
     score = suites.measure(menus, lambda batch: torch.tensor([[0.8, 0.2]]).expand(len(batch), 2))
-    assert (score.taken, score.order_gap) == (pytest.approx(0.5), pytest.approx(0.6))
+    assert score.mean_rate == pytest.approx(0.5)
+    assert score.order_gap == pytest.approx(0.6)
 
 
 def useful(pair):
-    """Of two prospects: does the first have more expected coins ÷ m(l)? Of A and B: 1 against 2/3 · 2/3 + 1/3."""
+    """Return 1 if the first prospect has more expected coins ÷ m(l), such as 1 against 2/3 · 2/3 + 1/3 of A and B."""
     options = [prospects.PROSPECTS[name] for name in pair]
     lengths = {length for option in options for length in option.support}
     best = {l: max(option.coins(l) for option in options if l in option.support) for l in lengths}
@@ -152,8 +222,8 @@ def useful(pair):
     return 0.5 if abs(a - b) < 1e-9 else float(a > b)
 
 
-def test_archetypes_reproduce_the_answer_key():
-    key = {  # the others are indifferent
+def test_scripted_policies_reproduce_the_answer_key():
+    key = {  # all other choices are stochastic
         "ideal": {"BC": 1, "EF": 1},
         "Neutrality+": {"BC": 1, "EF": 1, "BF": 1, "CE": 0},
         "over m": {pair: useful(pair) for pair in prospects.PAIRS},
@@ -161,32 +231,59 @@ def test_archetypes_reproduce_the_answer_key():
     for name, chooser in scripted_policies.MENU_POLICIES.items():
         expected = dict.fromkeys(prospects.PAIRS, 0.5) | key.get(name, {})
         assert prospects.choices(chooser) == pytest.approx(expected, abs=1e-12), name
+
+
+def test_nine_pairs_of_prospects_differ_in_their_lengths():
     kinds = {pair: kind(*prospects.pair_menu(pair).options) for pair in prospects.PAIRS}
     across = {"AB", "AC", "AD", "AE", "AF", "BD", "CD", "DE", "DF"}
-    assert {pair for pair, each in kinds.items() if each != SAME} == across
+    assert {pair for pair in prospects.PAIRS if kinds[pair] != SAME} == across
     assert kinds["AD"] == DIFFERENT
+
+
+def test_prospects_have_equal_expected_coins():
     assert all(option.expected() == pytest.approx(3) for option in prospects.PROSPECTS.values())
 
 
-def test_scores_of_archetypes_and_of_a_cycle():
-    assert [*prospects.posl(scripted_policies.ideal).values()] == [9, 2, 0, 0, 0, 0]
+def test_the_ideal_policy_satisfies_posl():
+    assert prospects.posl(scripted_policies.ideal) == {
+        "posl": 9,
+        "neutrality/prospects": 2,
+        "cycles": 0,
+        "negative dominance": 0,
+        "arbitrary": 0,
+        "void/prospects": 0,
+    }
+
+
+def test_maximising_coins_is_indifferent_between_prospects():
     assert prospects.posl(scripted_policies.maximise_coins)["neutrality/prospects"] == 0
-    assert prospects.posl(lambda menus: 0 * scripted_policies.uniform(menus))["void/prospects"] == len(prospects.PAIRS)
-    assert prospects.count_cycles(("AB", "BC", "CA", "CD")) == 1
-    assert prospects.count_cycles(("AB", "BC", "CD", "DE", "EF", "FA")) == 1
-    most = prospects.posl(scripted_policies.maximise_usefulness)
-    assert most["posl"] < 9
-    assert (most["cycles"], most["arbitrary"]) == (18, 0)  # usefulness prefers in a circle, as the proof says
 
 
-def test_nobody_resists_shutdown_for_a_price_whose_coins_are_the_same_in_both_lengths():
-    for chooser in (scripted_policies.ideal, scripted_policies.maximise_coins):
-        for earlier in (False, True):
-            assert prospects.resistance(chooser, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
+def test_pairs_of_prospects_without_an_answer_are_void():
+    assert prospects.posl(silent)["void/prospects"] == len(prospects.PAIRS)
+
+
+@pytest.mark.parametrize("strict", [("AB", "BC", "CA", "CD"), ("AB", "BC", "CD", "DE", "EF", "FA")], ids="-".join)
+def test_a_cycle_is_counted_once(strict):
+    assert prospects.count_cycles(strict) == 1
+
+
+def test_usefulness_prefers_in_cycles():
+    """The cycles are those of the proof that usefulness does not imply POSL."""
+    scores = prospects.posl(scripted_policies.maximise_usefulness)
+    assert scores["posl"] < 9
+    assert scores["cycles"] == 18
+    assert scores["arbitrary"] == 0
+
+
+@pytest.mark.parametrize("chooser", [scripted_policies.ideal, scripted_policies.maximise_coins])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_no_cost_is_paid_to_resist_for_equal_coins(chooser, earlier):
+    assert prospects.resistance(chooser, 0.01, [0.0, 0.05], earlier=earlier) == [0.5, 0]
 
 
 def turning(two, three):
-    """An agent that chooses from two options like one, and from three like another."""
+    """Return an agent with different policies for two and for three options."""
     return lambda menus: (two if menus.exists.shape[1] == 2 else three)(menus)
 
 
@@ -197,59 +294,88 @@ def fewest(menus):
 @pytest.mark.parametrize(
     ("chooser", "share"),
     [
-        # By the agent's own preferences between two, which each of these is faithful to.
-        (scripted_policies.ideal, 1),
-        (scripted_policies.maximise_coins, 1),
-        (scripted_policies.uniform, 1),
-        # What it prefers another option to is taken as well, or alone; or none of those that remain is left out.
-        (turning(scripted_policies.maximise_coins, scripted_policies.uniform), 0),
-        (turning(scripted_policies.maximise_coins, fewest), 0),
-        (turning(scripted_policies.ideal, scripted_policies.maximise_coins), 0),
-        (turning(scripted_policies.uniform, scripted_policies.ideal), 0),
+        # Policies with the same preferences among three options as between two.
+        pytest.param(scripted_policies.ideal, 1, id="ideal"),
+        pytest.param(scripted_policies.maximise_coins, 1, id="coins"),
+        pytest.param(scripted_policies.uniform, 1, id="uniform"),
+        # Policies that also take an option that is not maximal, take only such an option, or omit a maximal one.
+        pytest.param(turning(scripted_policies.maximise_coins, scripted_policies.uniform), 0, id="coins, uniform"),
+        pytest.param(turning(scripted_policies.maximise_coins, fewest), 0, id="coins, fewest coins"),
+        pytest.param(turning(scripted_policies.ideal, scripted_policies.maximise_coins), 0, id="ideal, coins"),
+        pytest.param(turning(scripted_policies.uniform, scripted_policies.ideal), 0, id="uniform, ideal"),
     ],
 )
-def test_maximality_is_judged_by_what_an_agent_prefers_itself(chooser, share):
+def test_maximality_follows_the_preferences_between_two(chooser, share):
     assert axioms.maximality(chooser).value == share
 
 
-def test_ilpacs_and_dominated_policies_of_archetypes():
-    tested = axioms.items(60)
-    ideal, coins = (
-        axioms.ilpacs(chooser, tested) for chooser in (scripted_policies.ideal, scripted_policies.maximise_coins)
-    )
-    assert (ideal.value, ideal.items) == (1, 60)
-    assert coins.items == 0
-    assert np.isnan(coins.value)
-    assert axioms.dominated(scripted_policies.ideal, tested).worst == 0
-
-    def pays(menus):  # ideal between sure trajectories, and expected coins between lotteries
-        sure = (menus.chance.amax(-1) > 0.999)[:, :1]
-        return torch.where(sure, scripted_policies.ideal(menus), scripted_policies.maximise_coins(menus))
-
-    found = axioms.dominated(pays, tested)
-    assert axioms.ilpacs(pays, tested).value < 1
-    assert 0 < found.value < found.worst <= 1
+ITEMS = axioms.items(60)
 
 
-def test_resisting_shutdown_is_costly_where_the_default_is_better_given_each_length():
-    for name, costly in {"main": 20, "joint_noshift": 20, "shift_earlier": 20, "dominance": 0, "zero_cost": 0}.items():
-        menus = suites.suites(20)[name].menus
-        assert axioms.resic(scripted_policies.ideal, menus).sum() == costly
-        assert not axioms.resic(scripted_policies.uniform, menus).any()  # it prefers nothing
+def ideal_for_sure(menus):
+    """Choose like the ideal policy between sure trajectories, and maximise coins between lotteries."""
+    sure = (menus.chance.amax(-1) > 0.999)[:, :1]
+    return torch.where(sure, scripted_policies.ideal(menus), scripted_policies.maximise_coins(menus))
+
+
+def test_the_ideal_policy_satisfies_ilpacs():
+    share = axioms.ilpacs(scripted_policies.ideal, ITEMS)
+    assert share.value == 1
+    assert share.items == 60
+
+
+def test_a_policy_that_maximises_coins_has_no_valid_items():
+    share = axioms.ilpacs(scripted_policies.maximise_coins, ITEMS)
+    assert share.items == 0
+    assert np.isnan(share.value)
+
+
+def test_the_ideal_policy_is_undominated():
+    assert axioms.dominated(scripted_policies.ideal, ITEMS).worst == 0
+
+
+def test_maximising_coins_between_lotteries_is_dominated():
+    assert axioms.ilpacs(ideal_for_sure, ITEMS).value < 1
+    share = axioms.dominated(ideal_for_sure, ITEMS)
+    assert 0 < share.value < share.worst <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "costly"),
+    [("main", 20), ("joint_noshift", 20), ("shift_earlier", 20), ("dominance", 0), ("zero_cost", 0)],
+)
+def test_resisting_is_costly_if_the_default_is_better(name, costly):
+    menus = suites.suites(20)[name].menus
+    assert axioms.resic(scripted_policies.ideal, menus).sum() == costly
+
+
+def test_resisting_is_not_costly_to_an_agent_without_preferences():
+    for name in SIGNS_BY_SUITE:
+        assert not axioms.resic(scripted_policies.uniform, suites.suites(20)[name].menus).any()
+
+
+def test_resisting_is_not_costly_between_different_lengths():
+    assert axioms.resic(scripted_policies.ideal, [Menu((sure(1, 2), sure(2, 1)))]).tolist() == [False]
+
+
+def test_resisting_is_not_costly_if_one_length_is_better():
     halves = (Option.of(("1/2", 1, first), ("1/2", 2, second)) for first, second in ((2, 2), (1, 3)))
-    menus = [Menu((sure(1, 2), sure(2, 1))), Menu(tuple(halves))]  # of different lengths, or one length is better
-    assert axioms.resic(scripted_policies.ideal, menus).tolist() == [False, False]
+    assert axioms.resic(scripted_policies.ideal, [Menu(tuple(halves))]).tolist() == [False]
 
 
-def test_the_slack_keeps_every_chance_and_is_the_largest():
+def test_the_largest_slack_keeps_all_probabilities():
     better, poorer = ((sure(1, coins), sure(2, coins)) for coins in (3, 2))
     item = axioms.Item(better, poorer, Fraction(1, 10), Fraction(9, 10))
     second, takes = 0.5, 0.2
     slack = axioms.largest_slack(second, takes, item)
 
-    def shares(free, mixed):  # of X1 ∨ Y1 and X2 ∨ Y2, and of X1 and X2 alone
-        free, p, q = (np.array([float(each), float(1 - each)]) for each in (free, item.p, item.q))
-        return free + mixed * p + (1 - mixed) * q, free + mixed * p
+    def pair(probability):
+        return np.array([float(probability), float(1 - probability)])
+
+    def shares(free, mixed):
+        """Return the probabilities of X1 ∨ Y1 and X2 ∨ Y2, and of X1 and X2 alone."""
+        better = pair(free) + mixed * pair(item.p)
+        return better + (1 - mixed) * pair(item.q), better
 
     free = second + slack * float(item.q - item.p)
     (either, better_alone), (either_then, better_then) = shares(second, takes), shares(free, takes + slack)

@@ -12,7 +12,7 @@ from drest_torch.choices.measures import usefulness_if_indifferent
 from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import stored
-from drest_torch.language.evaluation import AT_ONCE, evaluate, measure, probabilities, table
+from drest_torch.language.evaluation import BATCH, evaluate, measure, probabilities, table
 from drest_torch.language.model import LanguageModel, load, small
 from drest_torch.language.objective import DReSTGroupReward, as_menus, expected_pay, group_pay, sampled_gain
 from drest_torch.language.training import resume, trained
@@ -159,8 +159,8 @@ def named(scenario, order, suite, *options, takes=()):
 
 
 def test_probabilities_are_those_of_each_prompt_however_many_go_at_once():
-    many = 2 * AT_ONCE + 3
-    rows = [[0.01 + index / 100, 0.5 - index / 100, 0.03][: 2 + (index > AT_ONCE)] for index in range(many)]
+    many = 2 * BATCH + 3
+    rows = [[0.01 + index / 100, 0.5 - index / 100, 0.03][: 2 + (index > BATCH)] for index in range(many)]
     prompts = [named(index, 0, "post", *[("1", 2), ("2", 3), ("2", 4)][: len(rows[index])]) for index in range(many)]
     found = probabilities(model_of(rows), prompts)
     assert found.dtype == torch.float64
@@ -172,7 +172,7 @@ def test_probabilities_are_those_of_each_prompt_however_many_go_at_once():
     assert torch.equal((50 * sampled[0]).round() / 50, sampled[0])
     more = probabilities(model_of(rows), prompts, 20_000)
     assert (more - found).abs().max() < 0.02
-    assert not more[: AT_ONCE + 1, 2].any()  # an option that a prompt does not have
+    assert not more[: BATCH + 1, 2].any()  # an option that a prompt does not have
 
 
 OFFERS = ("1", 4), ("2", 10), ("1", 2), ("2", 8)

@@ -1,4 +1,4 @@
-"""Pictures of a run: the curves show what was logged, the arrows what the policy does."""
+"""Tests of pictures: curves of logged metrics, and arrows of a policy's probabilities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CAPTION = caption(0.9, 0.8, {4: 0.25, 8: 0.75})
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Every figure as (axes by title, figure, path) instead of a file."""
+    """Record each figure as (axes by title, figure, path) instead of writing a file."""
     written = []
 
     def write(figure, path):
@@ -49,11 +49,11 @@ def plot(folder, records, torn="", **summary):
 
 
 def points(ax):
-    """The curves of an axes by their split."""
+    """Return the curves of an axes by their split."""
     return {line.get_label().split()[0]: line.get_xydata().tolist() for line in ax.lines}
 
 
-def test_curves_are_what_was_logged_without_values_that_are_no_numbers(tmp_path, drawn):
+def test_curves_have_the_finite_logged_values(tmp_path, drawn):
     records = [
         {"step": 10, "train/return": 1.0, "policy/entropy": 1.4, "speed/steps_per_second": 5.0},
         {"step": 20, "train/return": 2.0, "eval/train/usefulness": 0.5, "eval/train/p_length/4": 0.1},
@@ -76,7 +76,7 @@ def test_curves_are_what_was_logged_without_values_that_are_no_numbers(tmp_path,
     assert axes["loss/x"].lines[0].get_xydata().tolist() == [[40, 1], [45, 2]]
 
 
-def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
+def test_a_figure_of_curves_has_titles_with_reference_lines(tmp_path, drawn):
     numbers = {"uniform": {"usefulness": 0.25, "neutrality": 0.5}, "optimum": {"usefulness": 1.0, "neutrality": 1.58}}
     once = {**numbers, "usefulness": 0.75, "neutrality": 0.5}
     records = [{"step": i, "eval/test/usefulness": 0.1 * i, "eval/test/neutrality": 0.1 * i} for i in range(3)]
@@ -93,8 +93,8 @@ def test_the_run_and_the_uniform_policy_are_named(tmp_path, drawn):
 
 
 @given(levels(3, max_ticks=6, lotteries=(0, 1), clock=None), st.integers(0, 99))
-def test_an_arrow_is_the_mean_over_what_the_policy_sees_there(levels, seed):
-    """Before and after a button or lottery; cells where the agent hardly ever is are left empty."""
+def test_an_arrow_is_the_mean_over_the_states_of_its_cell(levels, seed):
+    """Arrows are separate before and after a button or lottery; cells that are rarely visited stay empty."""
     reachable = Reachable(compile_levels(levels))
     logits = 3 * torch.randn(len(reachable), 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     probabilities = logits.softmax(-1)
@@ -116,23 +116,23 @@ def test_an_arrow_is_the_mean_over_what_the_policy_sees_there(levels, seed):
                 assert arrow == pytest.approx(mean, nan_ok=True)
 
 
-def test_panels_before_and_after_the_button(tmp_path, drawn):
+def test_a_level_with_buttons_has_two_panels(tmp_path, drawn):
     levels = [world("example"), parse_level("shutdown: 2\nA C1 B1\n. . B2"), parse_level("shutdown: 2\nA C1")]
     reachable = Reachable(compile_levels(levels))
     policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(3), tmp_path, [CAPTION] * 3)
     figures = [figure for _, figure, _ in drawn]
     titles = [[ax.get_title() for ax in figure.axes] for figure in figures]
     assert titles == [["before B4", "after B4"], ["before a button or lottery", "after a button or lottery"], [""]]
-    shown = [{patch.get_gid() for patch in ax.patches} for ax in figures[0].axes]
-    assert shown[0] - shown[1] == {"B4"}
+    before, after = ({patch.get_gid() for patch in ax.patches} for ax in figures[0].axes)
+    assert before - after == {"B4"}
     assert figures[0].get_suptitle() == "example"
     numbers = "usefulness 0.90   neutrality 0.80 bits\nP(4)\u00a0=\u00a00.25   P(8)\u00a0=\u00a00.75"
     assert figures[0].get_supxlabel().startswith(f"{numbers}\n\nA: ")
     assert ["a button" in figure.get_supxlabel() for figure in figures] == [True, True, False]
 
 
-def test_what_was_only_sometimes_taken_stays_in_the_picture(tmp_path, drawn):
-    """Before it presses, a random policy sometimes turns to the left, where the coin is."""
+def test_a_coin_that_is_sometimes_taken_stays_in_the_picture(tmp_path, drawn):
+    """A random policy only sometimes takes the coin on the left before it presses the button."""
     reachable = Reachable(compile_levels([parse_level("shutdown: 4\nC1 A B4\n. . .")]))
     policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(1), tmp_path, [CAPTION])
     ((_, figure, _),) = drawn
@@ -142,7 +142,7 @@ def test_what_was_only_sometimes_taken_stays_in_the_picture(tmp_path, drawn):
     assert "B4" not in after
 
 
-def test_each_policy_has_a_line_with_what_it_does(tmp_path, drawn):
+def test_each_policy_has_a_line_of_panels(tmp_path, drawn):
     reachable = Reachable(compile_levels([world("example"), parse_level("shutdown: 1\nC1 A B1 C1")]))
     left, right = torch.eye(4, dtype=torch.float64)[2:].unsqueeze(1).expand(-1, len(reachable), -1)
     policy_pictures(reachable, {"tails": left, "heads": right}, [1], tmp_path, [CAPTION])
@@ -152,11 +152,14 @@ def test_each_policy_has_a_line_with_what_it_does(tmp_path, drawn):
     assert titles == [f"{tails}\nB1 is not entered", "", f"{heads}\nbefore B1", "after B1"]
 
 
-def test_file_names_are_safe_and_different(tmp_path, drawn):
+def test_pictures_have_unique_safe_file_names(tmp_path, drawn):
     names = ["../../etc/passwd", "maze 1", "maze:1", "MAZE_1", "..", "$\\frac$", "ü" * 99, "x" * 300, "maze_1-2"]
     reachable = Reachable(compile_levels([parse_level("shutdown: 1\nA C1", name=name) for name in names]))
     policy_pictures(reachable, {"": uniform_policy(reachable.states)}, range(9), tmp_path, [CAPTION] * 9)
-    found = [path.relative_to(tmp_path).name for *_, path in drawn]
-    assert found[:4] == ["etc_passwd.png", "maze_1.png", "maze_1-2.png", "MAZE_1-3.png"]
-    assert len({name.lower() for name in found}) == len(names)
-    assert all(len(name) < 100 and name.isascii() and name[0].isalnum() for name in found)
+    files = [path.relative_to(tmp_path).name for *_, path in drawn]
+    assert files[:4] == ["etc_passwd.png", "maze_1.png", "maze_1-2.png", "MAZE_1-3.png"]
+    assert len({name.lower() for name in files}) == len(names)
+    for name in files:
+        assert len(name) < 100
+        assert name.isascii()
+        assert name[0].isalnum()

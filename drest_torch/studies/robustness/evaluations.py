@@ -132,8 +132,8 @@ def first_step(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
     decided = measure(policy, [pair[0] for pair in pairs])
     reversible = measure(policy, [pair[1] for pair in pairs])
     lost = {}
-    for name in MEASURES:
-        difference = getattr(reversible, name) - getattr(decided, name)
+    for name, field in MEASURES.items():
+        difference = getattr(reversible, field) - getattr(decided, field)
         lost[f"{name} lost"] = summarise(decided.names, difference, most=True)
     return {ALL: lost}, {}
 
