@@ -1,1 +1,1 @@
-"""What the commands of the package share, and the command of language models."""
+"""Shared code of the commands, and the command for language models."""

@@ -1,6 +1,6 @@
-"""What the commands share: Hydra, the help, and one sentence for a user's mistake.
+"""Shared code of the commands: Hydra, the help, and errors in one sentence.
 
-Torch and Hydra are imported when a command is called, after its first line is on the screen.
+Torch and Hydra are imported when a command is called, after its first line is printed.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from drest_torch.registry import drop_working_directory, import_trusted
 from drest_torch.tracking.stages import announce
 
 MISTAKES = (UserError, OSError, OmegaConfBaseException, MemoryError, RuntimeError)
-"""Errors that are printed as a sentence; of `RuntimeError` only those of memory."""
+"""Errors that are printed as one sentence; `RuntimeError` only if it is about memory."""
 FULL_ERROR = "HYDRA_FULL_ERROR"
-"""Where this is set, Hydra leaves it to us to print an error."""
+"""Environment variable with which Hydra raises errors instead of printing them."""
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
-"""The options of glibc's ``mallopt``."""
+"""Options of glibc's ``mallopt``."""
 MALLOC_SETTINGS = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"}
-"""The variables by which a user sets them."""
+"""Environment variables with which a user sets these options."""
 
 
 def command(
     name: str, *, prepare: Callable[[], None] | None = None
 ) -> Callable[[Callable[[Any], None]], Callable[[], None]]:
-    """Make a function of its configuration a command that composes it from the arguments.
+    """Return a decorator that makes a function of a configuration a command.
 
-    ``prepare`` is called before that.
+    The command composes the configuration from its arguments, after it has called ``prepare``.
     """
 
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
         @functools.wraps(main)
         def run() -> None:
-            # Read when torch is loaded: threads that wait for each other soon sleep, and leave a core to other work.
+            # Torch reads this when it is loaded: waiting threads soon sleep, which leaves cores to other processes.
             if "OMP_WAIT_POLICY" not in os.environ:
                 os.environ.setdefault("GOMP_SPINCOUNT", "2000")
             keep_freed_memory()
@@ -71,7 +71,7 @@ def command(
 
 
 def keep_freed_memory() -> None:
-    """Let the C library keep up to 1 GiB that is freed: each update asks for as much again, and pages take time."""
+    """Configure the C library to keep up to 1 GiB of freed memory, because each update allocates it again."""
     if not sys.platform.startswith("linux") or MALLOC_SETTINGS & os.environ.keys():
         return
     with contextlib.suppress(OSError, AttributeError):  # another C library has no such function
@@ -82,9 +82,9 @@ def keep_freed_memory() -> None:
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Import modules without a search for garbage among what they define, which takes a quarter of the time.
+    """Disable garbage collection during imports, which otherwise takes a quarter of their time.
 
-    What is imported stays until the program ends, so that later searches leave it out, too.
+    Imported objects stay until the program ends, so they are frozen and later collections skip them.
     """
     before, was_enabled = len(sys.modules), gc.isenabled()
     gc.disable()
@@ -99,11 +99,11 @@ def importing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def streams() -> Iterator[None]:
-    """Open the program's input and outputs, and write what is left of its output; Ctrl-C ends it with 130."""
+    """Open the standard streams and flush the output at the end; Ctrl-C exits with 130."""
     open_streams()
     try:
         yield
-    except BrokenPipeError:  # nobody reads the output any more
+    except BrokenPipeError:  # the reader of the output has gone
         sys.exit(0)
     except KeyboardInterrupt:
         print("drest_torch: stopped", file=sys.stderr)
@@ -114,6 +114,7 @@ def streams() -> Iterator[None]:
 
 
 def _run(name: str, main: Callable[[Any], None]) -> None:
+    """Run a command within Hydra."""
     with importing():
         import hydra
         from hydra.errors import HydraException
@@ -132,7 +133,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     def begin(cfg: Any) -> None:
         nonlocal is_composed
         is_composed = True
-        with one_sentence():  # here already, as Hydra adds a line of its own in a sweep
+        with one_sentence():  # within Hydra, which prints another line for errors in a sweep
             main(cfg)
 
     composed = hydra.main(
@@ -142,43 +143,45 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     os.environ[FULL_ERROR] = "1"
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("error", "provider=.* is not available", UserWarning)  # a folder that is not there
+            warnings.filterwarnings("error", "provider=.* is not available", UserWarning)  # a missing folder
             composed()
     except Exception as error:
         if is_composed and not isinstance(error, HydraException):
             raise
         if isinstance(error, OSError) and not isinstance(error, HydraException):
             raise
-        # Hydra and OmegaConf raise errors of all kinds for what a user types.
+        # Hydra and OmegaConf raise many kinds of errors for invalid arguments.
         stop(explain(error, [word for word in sys.argv[1:] if "=" in word]))
     finally:
-        os.environ.pop(FULL_ERROR) if before is None else os.environ.update({FULL_ERROR: before})
+        os.environ.pop(FULL_ERROR, None)
+        if before is not None:
+            os.environ[FULL_ERROR] = before
 
 
 def import_named() -> None:
-    """Import what ``imports=MODULE,…`` names, and take it off the command's line."""
+    """Import the modules of ``imports=MODULE,…``, and remove the argument from the command line."""
     words = [word for word in sys.argv[1:] if word.startswith("imports=")]
     sys.argv[1:] = [word for word in sys.argv[1:] if word not in words]
     for word in words:
-        named = re.split("[, ]+", word.removeprefix("imports=").strip("[]\"' "))
-        if not any(named):
+        modules = re.split("[, ]+", word.removeprefix("imports=").strip("[]\"' "))
+        if not any(modules):
             raise UserError(f"{word}: names no module; expected imports=MODULE, or several with commas between them")
-        import_trusted(*filter(None, named))
+        import_trusted(*filter(None, modules))
 
 
 COMPLETING = "drest"
-"""The name of the program where it completes: in any other case the name of a command follows."""
+"""Name of the program during shell completion; otherwise the name of a command follows."""
 NOT_OFFERED = {
     "--experimental-rerun": "it would run code from a file; call the command with the same arguments again",
     "--shell-completion": 'eval "$(drest -sc install=bash)" completes what you type',
 }
-"""Hydra's options that these commands do not have, with what to do in their place."""
+"""Options of Hydra that these commands do not support, each with the remedy."""
 
 
 def _check_options(arguments: list[str]) -> None:
-    """Refuse ``--key value`` and ``-key=value``, and say what to write in their place; refuse what Hydra would refuse.
+    """Raise for ``--key value``, ``-key=value`` and options that Hydra rejects, with the remedy.
 
-    Hydra itself would print a usage.
+    Hydra itself would print its usage.
     """
     from hydra._internal.utils import get_args_parser
 
@@ -192,10 +195,9 @@ def _check_options(arguments: list[str]) -> None:
         if flag in options:
             whole = [flag]
         elif not whole:
-            following = next(
-                (other for other in arguments[index + 1 : index + 2] if not re.search("^-|=", other)), "VALUE"
-            )
-            value = value if equals else following
+            if not equals:
+                following = arguments[index + 1 : index + 2]
+                value = next((other for other in following if not re.search("^-|=", other)), "VALUE")
             name = flag.strip("-") or "KEY"
             raise UserError(f"{word}: values are written {name}={value}, without dashes; --help prints what there is")
         remedy = NOT_OFFERED.get(whole[0].replace("-sc", "--shell-completion"))
@@ -211,12 +213,12 @@ def _check_options(arguments: list[str]) -> None:
 
 
 def key_values(words: list[str], schema: type) -> Any:
-    """Return the values of KEY=VALUE arguments: an instance of a dataclass."""
-    known = [entry.name for entry in fields(schema)]
+    """Return an instance of a dataclass with the values of KEY=VALUE arguments."""
+    names = [entry.name for entry in fields(schema)]
     for word in words:
         key, equals, _ = word.partition("=")
-        if not equals or key not in known:
-            raise UserError(f"{word}; expected KEY=VALUE with one of {', '.join(known)}")
+        if not equals or key not in names:
+            raise UserError(f"{word}; expected KEY=VALUE with one of {', '.join(names)}")
         try:
             OmegaConf.from_dotlist([word])
         except YAMLError:
@@ -226,7 +228,7 @@ def key_values(words: list[str], schema: type) -> Any:
 
 @contextlib.contextmanager
 def one_sentence() -> Iterator[None]:
-    """Print an error that the user can correct as one sentence, and exit with status 2 instead of a traceback."""
+    """Print an error of the user as one sentence and exit with status 2."""
     try:
         yield
     except BrokenPipeError:
@@ -236,29 +238,32 @@ def one_sentence() -> Iterator[None]:
 
 
 def stop(sentence: str) -> None:
-    """Print a sentence and exit with 2."""
+    """Print a sentence to standard error and exit with status 2."""
     print(f"drest_torch: {printable(' '.join(sentence.splitlines())):.2000}", file=sys.stderr)
     sys.exit(2)
 
 
 def sentence_of(error: Exception) -> str:
-    """Return what a user reads of a mistake; another error is raised again."""
+    """Return the sentence for a user's error; raise any other error again."""
     if isinstance(error, MemoryError | RuntimeError):
         return _sentence_of_memory(error)
     if isinstance(error, MissingMandatoryValue):
         return f"{error.full_key} has no value; give it one: {error.full_key}=VALUE"
     if isinstance(error, OSError) and error.strerror is not None:
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+        if error.filename is None:
+            return error.strerror
+        return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split())
 
 
 def _sentence_of_memory(error: Exception) -> str:
-    """Return what a user reads where memory is short: torch raises a `RuntimeError` then."""
+    """Return the sentence for an error about memory, for which torch raises a `RuntimeError`."""
     if not isinstance(error, MemoryError) and not re.search("allocate memory|out of memory", str(error)):
         raise error
-    wanted = re.search(r"allocate (\d+) bytes", str(error))
-    much = f": {int(wanted[1]) / 2**30:,.1f} GiB at once" if wanted else ""
+    size = ""
+    if match := re.search(r"allocate (\d+) bytes", str(error)):
+        size = f": {int(match[1]) / 2**30:,.1f} GiB at once"
     return (
-        f"more memory was needed than there is{much}; use a smaller policy.width, algo.episodes or memory_gib, or "
+        f"more memory was needed than there is{size}; use a smaller policy.width, algo.episodes or memory_gib, or "
         "fewer and smaller levels"
     )

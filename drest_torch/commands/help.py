@@ -1,6 +1,6 @@
-"""What ``--help`` prints: the options of a command, and each key with its value, its type and its meaning.
+"""The text of ``--help``: options of a command, and its keys with value, type and meaning.
 
-All are those of the dataclasses of the configuration, and none is written a second time here.
+All of it is read from the dataclasses of the configuration.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TYPES = {int: "whole number", float: "number", bool: "true or false", str: "text
 
 @dataclass(frozen=True)
 class Command:
-    """What the help says of a command."""
+    """Description of a command for its help."""
 
     purpose: str
     example: str
     config: str
-    """The yaml file in `configs/`."""
+    """Name of the yaml file in `configs/`."""
     groups: tuple[str, ...]
     page: str
 
@@ -52,15 +52,14 @@ COMMANDS = {
         "docs/howto/evaluating.md",
     ),
     "check": Command(
-        "Check an environment of your own before training in it: one sentence for each thing that is wrong, and exit "
-        "status 1.",
+        "Check an environment of your own before training in it: one sentence for each problem, and exit status 1.",
         "drest check env.factory=my_module:make env.base=50 env.delays=[50]",
         "check",
         ("env",),
         "docs/howto/environments.md",
     ),
     "study": Command(
-        "Run a study, or go on with it, and write its report.",
+        "Run or resume a study, and write its report.",
         "drest study study=example",
         "study",
         ("study",),
@@ -70,29 +69,28 @@ COMMANDS = {
 
 
 def help_text(name: str, *overrides: str) -> str:
-    """Return what ``--help`` prints of a command, with the values that these further arguments choose."""
+    """Return the help of a command, with the values that these further arguments choose."""
     this = COMMANDS[name]
     lines = [
         textwrap.fill(this.purpose, COLUMNS),
-        f"\n  {this.example}\n\nGroups of values, of which one option is chosen with GROUP=OPTION:",
+        f"\n  {this.example}\n\nGroups of values, each with options for GROUP=OPTION:",
     ]
     for group, default in _defaults(this).items():
-        taken = " [on two cores]" if group == "study" else f" ({default} by default)"
-        lines += [f"\n{group}{taken}", *_options(group, name)]
-    lines += ["\nKeys, set with KEY=VALUE, and the values that they have with these arguments:"]
+        note = f" ({default} by default)"
+        if group == "study":
+            note = " [on two cores]"
+        lines += [f"\n{group}{note}", *_options(group, name)]
+    lines += ["\nKeys, set with KEY=VALUE, and their values with these arguments:"]
     for _, section in groupby(keys_of(name, *overrides), lambda key: key.name.rpartition(".")[0]):
         for key in section:
             lines += ["", _folded("  ", f"{key.name}={key.value}  ({key.type})"), _folded("      ", key.meaning)]
     other = {"study": "study=NAME", "train": "algo=NAME or env=NAME", "check": "env=NAME"}.get(name, "levels=NAME")
+    lines.append(f"\n{other} before --help shows the keys and values of that choice.")
+    if name in ("train", "evaluate"):
+        lines.append("imports=MODULE,… names modules of your own that a stored run uses.")
     lines += [
-        f"\n{other} before --help shows the keys and values of that choice.",
-        *(
-            ["imports=MODULE,… names modules of your own that a stored run uses."]
-            if name in ("train", "evaluate")
-            else []
-        ),
-        f"{this.page} tells more.",
-        "-m runs each combination of KEY=A,B: a sweep. --cfg job prints values as YAML.",
+        f"See also {this.page}.",
+        "-m runs a sweep over all combinations of KEY=A,B. --cfg job prints values as YAML.",
     ]
     return "\n".join(lines)
 
@@ -101,36 +99,36 @@ def help_text(name: str, *overrides: str) -> str:
 
 
 class KeyHelp(NamedTuple):
-    """A key of a command."""
+    """A key of a command, as its help prints it."""
 
     name: str
     value: str
     type: str
     meaning: str
     choices: tuple[str, ...]
-    """The values that it can have, where they can be listed."""
+    """Possible values, if they can be listed."""
 
 
 def keys_of(command: str, *overrides: str) -> list[KeyHelp]:
-    """Return the keys of a command, the single ones first."""
+    """Return the keys of a command, those without a group first."""
     from drest_torch.config.compose import compose
 
     if command == "study":
         cfg = _study(overrides)
     else:
         cfg = compose(*overrides, name=COMMANDS[command].config)
-    found = []
+    keys = []
     for key, field, hint, within in settings(cfg):
         if key not in ("study", "study.quick", "study.name"):
             plain: Any = OmegaConf.to_container(within, resolve=False)
             kind: Any = OmegaConf.get_type(within)
             meaning = _docstrings(kind).get(field.name, "")
-            found.append(KeyHelp(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
-    return found
+            keys.append(KeyHelp(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
+    return keys
 
 
 def _study(overrides: Collection[str]) -> Any:
-    """Return the values of the command `study`, and those of a study if one is named: to import all takes seconds."""
+    """Return the values of the command `study`, including those of a named study; importing all takes seconds."""
     from drest_torch.config.compose import register
     from drest_torch.studies.catalogue import StudyCommand, compose_study, study_schemas
 
@@ -141,27 +139,43 @@ def _study(overrides: Collection[str]) -> Any:
     return OmegaConf.merge(OmegaConf.structured(StudyCommand), {"study": None})
 
 
-def _type(each: Field[Any], hint: Any) -> str:
+def _type(field: Field[Any], hint: Any) -> str:
     """Return the type of a field in words, with its limits."""
+    if kind := field.metadata.get("kind"):
+        return str(kind)
+    allows_null = type(None) in get_args(hint)
+    if allows_null:
+        hint = next(kind for kind in get_args(hint) if kind is not type(None))
+    name = _type_name(field, hint)
+    limits = limits_of(field)
+    if limits is not None and limits.choices is None:
+        name = str(limits).replace("a number", name, 1)
+    elif limits is not None:
+        name = str(limits)
+    if allows_null:
+        return f"{name}, or null"
+    return name
+
+
+def _type_name(field: Field[Any], hint: Any) -> str:
+    """Return the name of a field's type without null and limits."""
     from drest_torch.config.checks import PATHS
 
-    if kind := each.metadata.get("kind"):
-        return str(kind)
-    several = get_args(hint) if type(None) in get_args(hint) else (hint,)
-    inner = next(one for one in several if one is not type(None))
-    word = "path" if each.name in PATHS and inner is str else TYPES.get(get_origin(inner) or inner, "")
-    if get_origin(inner) is list:
-        word = f"list of {TYPES.get(get_args(inner)[0], 'value')}s".replace("any values", "values")
-    if limits := limits_of(each):
-        word = str(limits).replace("a number", word, 1) if limits.choices is None else str(limits)
-    return f"{word}, or null" if len(several) > 1 else word
+    if field.name in PATHS and hint is str:
+        return "path"
+    if get_origin(hint) is list:
+        return f"list of {TYPES.get(get_args(hint)[0], 'value')}s".replace("any values", "values")
+    return TYPES.get(get_origin(hint) or hint, "")
 
 
-def _choices(each: Field[Any], hint: Any) -> tuple[str, ...]:
-    limits = limits_of(each)
+def _choices(field: Field[Any], hint: Any) -> tuple[str, ...]:
+    """Return the possible values of a field, if they can be listed."""
+    limits = limits_of(field)
     if limits is not None and limits.choices is not None:
         return tuple(limits.choices)
-    return ("true", "false") if hint is bool else ()
+    if hint is bool:
+        return ("true", "false")
+    return ()
 
 
 # --------------------------------------------------------------------------------------- meanings
@@ -169,40 +183,42 @@ def _choices(each: Field[Any], hint: Any) -> tuple[str, ...]:
 
 @lru_cache
 def _docstrings(kind: type) -> dict[str, str]:
-    """Return what a dataclass and its bases say of their fields, in the text below each."""
-    said: dict[str, str] = {}
+    """Return the docstrings below the fields of a dataclass and its bases, by field."""
+    docstrings: dict[str, str] = {}
     for base in (*reversed(kind.__mro__), getattr(kind, "documented_by", object)):
         try:
             (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         except (OSError, TypeError, SyntaxError):
-            continue  # a class without a source of its own
+            continue  # a class without a source
         for entry, below in pairwise(getattr(tree, "body", [])):
             if isinstance(entry, ast.AnnAssign) and isinstance(below, ast.Expr):
-                said[ast.unparse(entry.target)] = " ".join(ast.literal_eval(below.value).split())
-    return said
+                docstrings[ast.unparse(entry.target)] = " ".join(ast.literal_eval(below.value).split())
+    return docstrings
 
 
 # ---------------------------------------------------------------------------------------- options
 
 
 def _defaults(this: Command) -> dict[str, str]:
-    """Return the option of each group that is taken where the user chooses none."""
+    """Return the default option of each group."""
     from drest_torch.config.schema import config_folder
 
     entries: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{this.config}.yaml").defaults)
-    chosen = dict(pair for entry in entries if isinstance(entry, dict) for pair in entry.items())
-    return {group: chosen[group] for group in this.groups}
+    defaults = dict(pair for entry in entries if isinstance(entry, dict) for pair in entry.items())
+    return {group: defaults[group] for group in this.groups}
 
 
 def _options(group: str, command: str) -> list[str]:
-    """Return a line for each option of a group, and one for all the worlds."""
+    """Return a line for each option of a group, and a line for all worlds."""
     from drest_torch.config.compose import options
     from drest_torch.envs.levels import WORLDS
 
     files = options(group)
-    worlds = [name for name in files if name in WORLDS] if group == "levels" else []
+    worlds: list[str] = []
+    if group == "levels":
+        worlds = [name for name in files if name in WORLDS]
     if command == "train":
-        files.pop("own", None)  # which are the test levels of a run that is evaluated
+        files.pop("own", None)  # only for evaluation: the test levels of a run
     if command == "check":
         files.pop("gridworld", None)
     width = max(len(name) for name in files if name not in worlds)
@@ -211,16 +227,20 @@ def _options(group: str, command: str) -> list[str]:
         for name, path in files.items()
         if name not in worlds
     ]
-    return [*lines, _folded("  ", f"One of the paper's gridworlds: {', '.join(worlds)}.")] if worlds else lines
+    if worlds:
+        lines.append(_folded("  ", f"One of the paper's gridworlds: {', '.join(worlds)}."))
+    return lines
 
 
 def _duration(group: str, name: str) -> str:
-    """Return how long a study of this project takes, in brackets."""
+    """Return the duration of a study of this project in brackets."""
     if group != "study":
         return ""
     from drest_torch.studies.catalogue import TAKES
 
-    return f" [{TAKES[name]}]" if name in TAKES else ""
+    if name not in TAKES:
+        return ""
+    return f" [{TAKES[name]}]"
 
 
 def _folded(lead: str, text: str) -> str:
@@ -235,10 +255,12 @@ def _folded(lead: str, text: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence of the comment that a yaml file begins with, or of the docstring of a module."""
+    """Return the first sentence of a yaml file's first comment, or of a module's docstring."""
     comment = re.match(r"(# .*\n)+", text)
     if comment is None and text.startswith('"""'):
         words = " ".join(text.split('"""')[1].partition("\n\n")[0].split())
     else:
-        words = "" if comment is None else comment[0].replace("\n# ", " ").removeprefix("# ").strip()
+        words = ""
+        if comment is not None:
+            words = comment[0].replace("\n# ", " ").removeprefix("# ").strip()
     return re.split(r"(?<=\.) ", words)[0]

@@ -31,32 +31,32 @@ See docs/tutorials/language.md."""
 
 @dataclass
 class EvaluationConfig:
-    """The values of an evaluation."""
+    """The values of an evaluation of a language model."""
 
     model: str = "small"
-    """The folder of a run, or what ``model`` is in training."""
+    """Folder of a run, or a model as in training."""
     suite: str = "post"
-    """Suites, with commas between them; all: every one."""
+    """Suites separated by commas, or all."""
     tasks: str | None = None
-    """A jsonl file of prompts, in place of the suites."""
+    """File of prompts (.jsonl), instead of suites."""
     scenarios: int = limited(at_least=1, at_most=1_000_000, default=200)
     held_out: bool = True
-    """Whether the families are those that are not trained on."""
+    """True to use held-out families."""
     brief: bool = False
-    """Whether the prompts that ``tasks`` writes have few words; a model gets those that it can read."""
+    """True if ``tasks`` writes short prompts; models get the prompts that they can read."""
     reads: str | None = limited(choices=("letters", "lines"), default=None)
     samples: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
-    """Answers that are sampled of each prompt; null: probabilities are taken as they are."""
+    """Sampled answers per prompt; null: exact probabilities."""
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=1)
     device: str = "cpu"
     out: str | None = None
-    """A .json file of the numbers."""
+    """File (.json) for the numbers."""
     picture: str | None = None
-    """A picture of them, with their intervals: a .png, .svg or .pdf file."""
+    """File (.png, .svg or .pdf) for a figure of the numbers with intervals."""
 
 
 def main() -> None:
-    """Do what the first argument says."""
+    """Run the command that the first argument names."""
     what, *words = sys.argv[1:] or ["--help"]
     if {"-h", "--help"} & {what, *words}:
         print(HELP)
@@ -138,22 +138,22 @@ def _evaluate(words: list[str]) -> None:
         write_json(Path(cfg.out), [asdict(row) for row in rows])
         print(printable(f"The numbers are in {cfg.out}"))
     if cfg.picture is not None:
-        _draw(rows, folder.name, Path(cfg.picture))
+        _plot(rows, folder.name, Path(cfg.picture))
         print(printable(f"Their picture is {cfg.picture}"))
 
 
 def _check_picture(picture: str | None) -> None:
-    """Refuse the name of a picture that cannot be written."""
+    """Raise if the name of a figure has an unsupported ending."""
     if picture is None:
         return
-    from drest_torch.plots.curves import FORMATS  # matplotlib takes a while to import
+    from drest_torch.plots.curves import FORMATS  # matplotlib takes time to import
 
     if Path(picture).suffix.lower() not in FORMATS:
         raise ConfigError(f"picture={picture}; expected a name that ends in {', '.join(FORMATS)}")
 
 
-def _draw(rows: list[Any], title: str, path: Path) -> None:
-    """Draw the numbers of each suite with their intervals; how often an option is named is in the table alone."""
+def _plot(rows: list[Any], title: str, path: Path) -> None:
+    """Plot the numbers of each suite with intervals, except the frequency of valid answers."""
     from drest_torch.report.figures import CONFIDENCE, Dots, dot_figure
     from drest_torch.report.plots import write_plot
 

@@ -1,6 +1,6 @@
-"""End a sweep with the table of its runs: ``python -m drest_torch.train -m seed=0,1 algo=ppo,a2c``.
+"""The comparison of runs at the end of a sweep: ``python -m drest_torch.train -m seed=0,1 algo=ppo,a2c``.
 
-Each run adds its folder to a list in the folder of the sweep, so that it is known whichever launcher starts the runs.
+Each run adds its folder to a list in the folder of the sweep, which works with every launcher.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drest_torch.training.folder import command_line
 
 
 def join_sweep(run: Path) -> Path | None:
-    """Add a run to the list of the sweep that it belongs to, if any; return the folder of the sweep."""
+    """Add a run to the list of its sweep; return the folder of the sweep, or None outside sweeps."""
     if not HydraConfig.initialized() or HydraConfig.get().mode is not RunMode.MULTIRUN:
         return None
     folder = Path(HydraConfig.get().sweep.dir)
@@ -32,12 +32,12 @@ def join_sweep(run: Path) -> Path | None:
 
 
 class ComparisonAtEnd(Callback):
-    """Print the comparison of a sweep's runs after the last of them; Hydra calls it (`configs/config.yaml`)."""
+    """A callback of Hydra that prints the comparison of a sweep's runs at its end (`configs/config.yaml`)."""
 
     def on_multirun_end(self, config: Any, **rest: Any) -> None:
-        """Print the table, where the runs are, and the command that prints it again."""
+        """Print the table, and the command that prints it again."""
         folder = Path(config.hydra.sweep.dir)
-        if not (folder / RUNS_OF_SWEEP).exists():  # with --cfg, say
+        if not (folder / RUNS_OF_SWEEP).exists():  # with --cfg, for example
             return
         runs, _ = find_runs([folder])
         print_comparison(runs)

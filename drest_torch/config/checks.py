@@ -1,4 +1,4 @@
-"""Refuse configurations that cannot be run, with one sentence that names the key and the remedy."""
+"""Checks of configurations; each error is one sentence with the key and the remedy."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from drest_torch.errors import ConfigError
 from drest_torch.limits import Limits, limits_of
 
 PATHS = ("path", "selection_path", "run", "checkpoint", "out", "pictures", "animation", "model", "tasks", "picture")
-"""The keys of paths, which must not be empty."""
+"""Keys of paths, which must not be empty."""
 LARGEST = 1 << 63
-"""Whole numbers are below it, as tensors hold no larger ones."""
+"""Exclusive upper bound of whole numbers, as tensors store 64-bit integers."""
 
 
 def check_limits(cfg: Any, prefix: str = "") -> None:
-    """Refuse a value outside the limits of its field, here and in every structured configuration within.
+    """Raise for values outside the limits of their fields, including nested configurations.
 
-    ``prefix`` stands before the keys in messages (``study.``). Values that are missing are passed over.
+    ``prefix`` precedes the keys in messages (``study.``). Missing values are skipped.
     """
     if not OmegaConf.is_config(cfg):
         cfg = OmegaConf.structured(cfg)
@@ -52,7 +52,7 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
             continue
         value = within[field.name]
         is_group = is_dataclass(hint) or any(map(is_dataclass, get_args(hint)))
-        # The value of a reference is one that OmegaConf has not compared with the schema.
+        # OmegaConf does not compare the value of a reference with the schema.
         if is_group and OmegaConf.is_interpolation(within, field.name):
             raise ConfigError(f"{key}={value}; expected keys with values, not a text")
         if field.name in PATHS and isinstance(value, str):
@@ -63,7 +63,7 @@ def check_limits(cfg: Any, prefix: str = "") -> None:
 
 
 def _check_keys(within: Any, start: str) -> None:
-    """Refuse keys that a dataclass does not have: ``+KEY=VALUE`` can add what nothing reads."""
+    """Raise for keys that a dataclass does not have, which ``+KEY=VALUE`` can add."""
     kind: Any = OmegaConf.get_type(within)
     unknown = set(within) - {field.name for field in fields(kind)}
     if unknown:
@@ -71,24 +71,25 @@ def _check_keys(within: Any, start: str) -> None:
 
 
 def _check_path(key: str, path: str) -> None:
+    """Raise for a path that is empty or has a null byte."""
     if "\0" in path or not path.strip():
         raise ConfigError(f"{key}={path}; expected a path, or leave it out")
 
 
 def _check_number(key: str, value: Any, limits: Limits) -> None:
-    """Refuse a value, or one in a list, that is outside its limits; null is within all."""
+    """Raise for a number, or a list with a number, outside the limits; null is always allowed."""
     values = [value]
     if isinstance(value, ListConfig):
         values = list(value)
-    given = [one for one in values if one is not None]
-    if any(type(one) is int and abs(one) >= LARGEST for one in given):
+    numbers = [number for number in values if number is not None]
+    if any(type(number) is int and abs(number) >= LARGEST for number in numbers):
         raise ConfigError(f"{key}={value!s:.40}; expected {limits}, below 2^63")
-    if not all(limits.allow(one) for one in given):
+    if not all(limits.allow(number) for number in numbers):
         raise ConfigError(f"{key}={value!s:.40}; expected {limits}")
 
 
 def check_run(cfg: Config) -> None:
-    """Refuse what no run can be made of, whatever its levels: to generate levels takes seconds."""
+    """Raise for invalid configurations of a run before its levels are generated, which takes seconds."""
     check_limits(cfg)
     ALGORITHMS.check(cfg.algo.name)
     NETWORKS.check(cfg.policy.network)
@@ -96,7 +97,7 @@ def check_run(cfg: Config) -> None:
     for name in cfg.logger.sinks:
         SINKS.check(name)
     reward_of(cfg).check_custom_rules()
-    device_of(cfg.device, here=False)  # whether there is such a device is known where the run is done
+    device_of(cfg.device, here=False)  # the run may be on another machine
     if not is_dataclass(OmegaConf.get_type(cfg.env)):
         raise ConfigError("env has no kind of environment; its yaml file has to begin with defaults: [gymnasium]")
     task, algorithm = TASK_CHECKS[cfg.env.name], ALGORITHMS[cfg.algo.name].Algorithm
@@ -104,18 +105,20 @@ def check_run(cfg: Config) -> None:
     if cfg.objective.name != "drest":
         objective = objective_of(cfg)
     needs = chain(algorithm.needs(cfg, objective), task.needs(cfg))
-    for key, needed, why in needs:  # each need supposes those before it
+    for key, needed, why in needs:  # each need assumes the earlier ones
         value = OmegaConf.select(cast(Any, cfg), key)
         if value != needed:
             name = key.removesuffix(".name")
             raise ConfigError(f"{name}={typed(value)}{why}; use {name}={typed(needed)}")
-    for (key, number), (of, total) in algorithm.shares(task.shares(cfg)):
+    for (key, number), (total_key, total) in algorithm.shares(task.shares(cfg)):
         if total % number:
-            raise ConfigError(f"{key}={number} does not divide {of}={total}; use a divisor, or a multiple of {number}")
+            raise ConfigError(
+                f"{key}={number} does not divide {total_key}={total}; use a divisor, or a multiple of {number}"
+            )
 
 
-def _of_environments(cfg: Config) -> Iterator[Need]:
-    """Yield what a run needs in an environment that is no gridworld."""
+def _environment_needs(cfg: Config) -> Iterator[Need]:
+    """Yield the requirements of a run in a third-party environment."""
     place, required = f"env={cfg.env.name}", requirements(cfg.policy.network)
     _check_best(cfg.env.best)
     if required.observations or required.symmetries:
@@ -132,14 +135,14 @@ def _of_environments(cfg: Config) -> Iterator[Need]:
 
 
 def _check_best(best: Any) -> None:
-    """Refuse an m of each length that is no list of numbers."""
+    """Raise if m of each length is not a list of numbers."""
     is_list = isinstance(best, ListConfig) and all(isinstance(most, int | float) for most in best)
     if not is_list and best is not None:
         raise ConfigError(f"env.best={best}; expected a list of numbers, one for each length, or null")
 
 
-def _of_gridworlds(cfg: Config) -> Iterator[Need]:
-    """Yield what a run needs in gridworlds, where networks read maps and are evaluated exactly."""
+def _gridworld_needs(cfg: Config) -> Iterator[Need]:
+    """Yield the requirements of a run in gridworlds, with networks that read maps and exact evaluation."""
     policy = cfg.policy
     network, required = f"policy.network={policy.network}", requirements(policy.network)
     if cfg.levels.path is None and cfg.levels.name == "own":
@@ -157,13 +160,13 @@ def _of_gridworlds(cfg: Config) -> Iterator[Need]:
             yield "policy.observation", "grid", f" shows one level and no chances, and levels.{key} asks for more"
 
 
-def _shares_of_gridworlds(cfg: Config) -> Iterator[Share]:
-    """Yield what has to divide the mini-episodes of a batch: a group, or a meta-episode."""
+def _gridworld_shares(cfg: Config) -> Iterator[Share]:
+    """Yield the divisors of the mini-episodes in a batch: a group or a meta-episode."""
     yield _meta_episode(cfg), ("algo.episodes", cfg.algo.episodes)
 
 
-def _shares_of_environments(cfg: Config) -> Iterator[Share]:
-    """Yield what has to divide the mini-episodes of a batch, which copies of the environment play."""
+def _environment_shares(cfg: Config) -> Iterator[Share]:
+    """Yield the divisors of the mini-episodes in a batch: a group or a meta-episode, and the copies."""
     copies = ("env.copies", copies_of(cfg))
     yield _meta_episode(cfg), ("algo.episodes", cfg.algo.episodes)
     yield copies, ("algo.episodes", cfg.algo.episodes)
@@ -172,7 +175,7 @@ def _shares_of_environments(cfg: Config) -> Iterator[Share]:
 
 
 def _meta_episode(cfg: Config) -> tuple[str, int]:
-    """Return the key and the number of the mini-episodes that are counted together."""
+    """Return the key and the value of the number of mini-episodes that are counted together."""
     if cfg.reward.counting == "averaged":
         return "reward.group", cfg.reward.group
     return "reward.episodes_per_meta", cfg.reward.episodes_per_meta
@@ -180,36 +183,37 @@ def _meta_episode(cfg: Config) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class TaskChecks:
-    """What a kind of task asks of a configuration."""
+    """Requirements of a kind of task on a configuration."""
 
     needs: Callable[[Config], Iterator[Need]]
     shares: Callable[[Config], Iterator[Share]]
     reads_levels: bool
 
 
-GRIDWORLDS = TaskChecks(_of_gridworlds, _shares_of_gridworlds, reads_levels=True)
-ENVIRONMENTS = TaskChecks(_of_environments, _shares_of_environments, reads_levels=False)
+GRIDWORLDS = TaskChecks(_gridworld_needs, _gridworld_shares, reads_levels=True)
+ENVIRONMENTS = TaskChecks(_environment_needs, _environment_shares, reads_levels=False)
 TASK_CHECKS = {"gridworld": GRIDWORLDS, "gymnasium": ENVIRONMENTS, "torchrl": ENVIRONMENTS}
-"""By the value of ``env.name``."""
+"""Requirements by ``env.name``."""
 
 
 def check_unread(cfg: Config) -> None:
-    """Refuse values of `levels` in a new run that does not read them."""
+    """Raise for values of `levels` in a new run that does not read them."""
     if TASK_CHECKS[cfg.env.name].reads_levels:
         return
     defaults = _flat_levels(OmegaConf.structured(LevelsConfig)) | {"levels.name": "generated"}
     for key, value in _flat_levels(cfg.levels).items():
         if key not in defaults or value != defaults[key]:
-            given = f"{key.removesuffix('.name')}={typed(value)}"
-            raise ConfigError(f"{given} does nothing with env={cfg.env.name}; leave it out, or choose another env")
+            argument = f"{key.removesuffix('.name')}={typed(value)}"
+            raise ConfigError(f"{argument} does nothing with env={cfg.env.name}; leave it out, or choose another env")
 
 
 def _flat_levels(levels: Any) -> dict[str, Any]:
+    """Return the values of `levels` by their keys with dots."""
     return flattened(OmegaConf.to_container(levels, resolve=True), "levels.")
 
 
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
-    """Refuse levels that this run cannot train on, or that it cannot be evaluated on; ``others`` by their split."""
+    """Raise for levels that do not fit the run or each other; ``others`` are the levels of further splits by name."""
     for name, levels in others.items():
         if not levels:
             continue
@@ -225,18 +229,18 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
             )
 
 
-def _check_vectors(name: str, levels: Sequence[Level], shown: Level) -> None:
-    """Refuse levels that the paper's vector of one level does not show."""
+def _check_vectors(name: str, levels: Sequence[Level], trained: Level) -> None:
+    """Raise for levels that do not fit the paper's vector observation, which is of a single level."""
     size = attrgetter("height", "width", "num_objects")
-    if len(levels) > 1 or any(size(level) != size(shown) for level in levels):
+    if len(levels) > 1 or any(size(level) != size(trained) for level in levels):
         raise ConfigError(
             f"policy.observation=vector shows one map, and the {name} levels are {len(levels)}; give a single one, "
-            f"with the size and as many coins and buttons as {shown.place}, or use policy.observation=centred"
+            f"with the size and as many coins and buttons as {trained.place}, or use policy.observation=centred"
         )
 
 
 def _shown_in_all(feature: str) -> str:
-    """Return how a feature is shown in levels that do not have it, in words, if it can be."""
+    """Return the remedy that shows a feature in levels without it, or an empty text."""
     if feature == "chance":
         return ", show chances in every level (levels.by_chance=true)"
     if "lottery" in feature:
@@ -245,7 +249,7 @@ def _shown_in_all(feature: str) -> str:
 
 
 def device_of(name: str, *, here: bool = True) -> torch.device:
-    """Return the device of this name, which torch has to find if it is to be ``here``; auto: a GPU if there is one."""
+    """Return the torch device of a name, or of auto; raise if it must be on this machine (``here``) and is not."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
@@ -259,13 +263,13 @@ def device_of(name: str, *, here: bool = True) -> torch.device:
 
 
 def batch_shape(cfg: Config) -> tuple[int, int, int]:
-    """Return the slots of a batch in gridworlds, how many mini-episodes each plays in turn, and the slots of a group.
+    """Return the slots of a batch in gridworlds, the mini-episodes per slot, and the slots of a group.
 
-    Neighbours of a group play the same level, and their mini-episodes are counted together.
+    Adjacent slots of a group play the same level, and their mini-episodes are counted together.
 
-    Most policies see nothing of earlier mini-episodes. With sequential counting those of a meta-episode are therefore
-    played side by side and counted in the order of the slots, unless returns extend from one to the next
-    (``credit=meta``), or the policy remembers.
+    Most policies do not observe earlier mini-episodes. With sequential counting, the mini-episodes of a meta-episode
+    are therefore played in parallel and counted in the order of the slots, unless returns extend over the meta-episode
+    (``credit=meta``) or the policy is recurrent.
     """
     episodes, reward = cfg.algo.episodes, cfg.reward
     if reward.counting == "averaged":

@@ -1,4 +1,4 @@
-"""Put configurations together from `configs/`: the one place where Hydra composes, for commands, studies and tests."""
+"""Composition of configurations from `configs/` with Hydra, for commands, studies and tests."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.mistakes import explain
 from drest_torch.config.reading import flattened, typed
-from drest_torch.config.schema import PLACES, CheckConfig, Config, EvaluateConfig, config_folder
+from drest_torch.config.schema import ENV_CONFIGS, CheckConfig, Config, EvaluateConfig, config_folder
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
 
 VERSION_BASE = "1.3"
 STUDIES = Path(__file__).parents[1] / "studies"
 MODULES = {"algo": ALGORITHMS, "objective": OBJECTIVES, "policy": NETWORKS, "logger": SINKS}
-"""The groups whose options are modules; one has a file if it has values of its own."""
+"""Groups whose options are modules; an option has a yaml file if it changes defaults."""
 
 
-Place = tuple[str | None, str]
-"""The group of a configuration, if it is in one, and its name."""
+OptionKey = tuple[str | None, str]
+"""Group of a configuration, or None, and its name."""
 
 
 def compose(*overrides: str, name: str = "config", values: Any = None) -> Any:
-    """Return the configuration that a command has with these arguments.
+    """Return the configuration of a command with these arguments.
 
-    ``name`` is that of the command's yaml file; with ``config`` it is a `Config`. ``values`` are nested as in the yaml
-    files (``{"policy": {"width": 128}}``) and set last. The schemas of studies have to be registered before
-    (`register`). Within a command its search path holds, which ``--config-dir`` makes longer.
+    ``name`` is the command's yaml file; ``config`` yields a `Config`. ``values`` are nested as in yaml files
+    (``{"policy": {"width": 128}}``) and are set last. Schemas of studies must be registered first (`register`).
+    Within a running command, its search path applies, including ``--config-dir``.
     """
     of_training = name == "config"
     arguments = list(overrides)
@@ -62,37 +62,37 @@ def compose(*overrides: str, name: str = "config", values: Any = None) -> Any:
 
 
 def implied(overrides: Iterable[str]) -> list[str]:
-    """Return the arguments of a training with what they imply: a level of one's own is no generated one."""
-    given = list(overrides)
-    path = next((word for word in given if re.fullmatch(r"levels\.path=.*\.txt", word)), None)
-    if path is not None and not any(word.startswith("levels=") for word in given):
-        given.insert(given.index(path), "levels=file")
-    return given
+    """Return the arguments of a training with ``levels=file`` added if a level file is given."""
+    arguments = list(overrides)
+    path = next((word for word in arguments if re.fullmatch(r"levels\.path=.*\.txt", word)), None)
+    if path is not None and not any(word.startswith("levels=") for word in arguments):
+        arguments.insert(arguments.index(path), "levels=file")
+    return arguments
 
 
-def register(further: Mapping[Place, type] = MappingProxyType({}), *, of_training: bool = True) -> None:
-    """Tell Hydra the schemas and recipes, and ``further`` schemas that only one command has.
+def register(further: Mapping[OptionKey, type] = MappingProxyType({}), *, of_training: bool = True) -> None:
+    """Register schemas and recipes with Hydra, and ``further`` schemas of a single command.
 
-    Those ``of_training`` take seconds, as all algorithms are imported for them.
+    Schemas ``of_training`` take seconds, because they import all algorithms.
     """
     schemas = {**_schemas(), **_recipes(), **further}
     if of_training:
         schemas |= _schemas_of_training()
     store = ConfigStore.instance()
     for place, schema in schemas.items():
-        if _registered.get(place) == schema:  # to tell Hydra takes a fifth of the time to compose
+        if _registered.get(place) == schema:  # registration takes a fifth of the time to compose
             continue
-        _composed.cache_clear()  # what is kept was composed of the values before
+        _composed.cache_clear()  # cached configurations have the old values
         group, name = place
         store.store(group=group, name=name, node=schema, package=_package(group))
         _registered[place] = schema
 
 
-_registered: dict[Place, Any] = {}
+_registered: dict[OptionKey, Any] = {}
 
 
 def _package(group: str | None) -> str | None:
-    """Return where the values of an option go, if it is not to the keys of its group."""
+    """Return Hydra's package of an option, or None for the keys of its group."""
     if group is not None and group.startswith("recipe/"):
         return "_global_"
     if group == "levels/kind":
@@ -101,11 +101,11 @@ def _package(group: str | None) -> str | None:
 
 
 @lru_cache(maxsize=1)
-def _schemas() -> dict[Place, Any]:
-    """Return the dataclasses with which options begin, and options that need no file: the paper's worlds."""
-    schemas: dict[Place, Any] = {(None, "base_evaluate"): EvaluateConfig, (None, "base_check"): CheckConfig}
-    for name, place in PLACES.items():
-        schemas["env", f"base_{name}"] = place
+def _schemas() -> dict[OptionKey, Any]:
+    """Return the dataclasses that options build on, and the options without a file: the paper's worlds."""
+    schemas: dict[OptionKey, Any] = {(None, "base_evaluate"): EvaluateConfig, (None, "base_check"): CheckConfig}
+    for name, schema in ENV_CONFIGS.items():
+        schemas["env", f"base_{name}"] = schema
     schemas["levels/kind", "generated"] = {}
     schemas["levels/kind", "worlds"] = {"generator": None, "train": 0, "selection": 0, "test": 0}
     for name in WORLDS:
@@ -114,9 +114,9 @@ def _schemas() -> dict[Place, Any]:
 
 
 @lru_cache(maxsize=1)
-def _schemas_of_training() -> dict[Place, Any]:
-    """Return the dataclasses of training, and its options that are modules and need no file."""
-    schemas: dict[Place, Any] = {(None, "base_config"): Config}
+def _schemas_of_training() -> dict[OptionKey, Any]:
+    """Return the dataclasses of training, and the options that are modules without a file."""
+    schemas: dict[OptionKey, Any] = {(None, "base_config"): Config}
     for name in ALGORITHMS:
         schemas["algo", f"base_{name}"] = ALGORITHMS[name].Config
     for name in OBJECTIVES:
@@ -132,24 +132,24 @@ def _schemas_of_training() -> dict[Place, Any]:
 
 
 def _without_file(group: str) -> list[str]:
-    """Return the names of a group's modules that have no yaml file."""
+    """Return the modules of a group that have no yaml file."""
     files = _files(group)
     return [name for name in MODULES[group].builtin_names() if name not in files]
 
 
 @lru_cache(maxsize=1)
-def _recipes() -> dict[Place, Any]:
-    """Return the recipes of ``recipes.yaml``, which lie in groups of their own."""
+def _recipes() -> dict[OptionKey, Any]:
+    """Return the recipes of ``recipes.yaml`` by their groups ``recipe/…``."""
     recipes: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / "recipes.yaml"))
-    placed: dict[Place, Any] = {}
+    options: dict[OptionKey, Any] = {}
     for path, values in recipes.items():
         group, _, name = path.rpartition("/")
-        placed[f"recipe/{group}", name] = values
-    return placed
+        options[f"recipe/{group}", name] = values
+    return options
 
 
 def options(group: str) -> dict[str, Path]:
-    """Return the yaml files of a group's options by their names, or their modules; a world of the paper has none."""
+    """Return the options of a group by name, each with its yaml file or its module; worlds have neither."""
     modules: dict[str, Path] = {}
     if group == "levels":
         modules = {name: Path(name) for name in WORLDS}
@@ -164,7 +164,7 @@ def options(group: str) -> dict[str, Path]:
 
 
 def _study_of(page: Path) -> Path:
-    """Return the module of a study, which is beside its page, or the package that has the page in it."""
+    """Return the module of a study from its page: a file beside it, or the package that contains it."""
     module = page.with_suffix(".py")
     if module.exists():
         return module
@@ -172,21 +172,22 @@ def _study_of(page: Path) -> Path:
 
 
 def _files(group: str) -> dict[str, Path]:
+    """Return the yaml files of a group by their names."""
     return {path.stem: path for path in (config_folder() / group).glob("*.yaml")}
 
 
 @lru_cache(maxsize=256)
 def _composed(loader: Any, name: str, overrides: tuple[str, ...]) -> DictConfig:
-    """Compose once for the same arguments: Hydra takes a tenth of a second, and a study has many runs.
+    """Return the configuration of these arguments, cached because Hydra takes a tenth of a second.
 
-    What it composes depends on the search path that ``loader`` stands for, too.
+    The result also depends on the search path, which ``loader`` represents.
     """
     return hydra.compose(name, list(overrides))
 
 
 @contextmanager
 def _initialised() -> Iterator[Any]:
-    """Have Hydra find our files, as it does already within our commands; yields what stands for its search path."""
+    """Initialise Hydra with our files, unless one of our commands is running; yield a key of its search path."""
     folder = config_folder()
     running = GlobalHydra.instance().hydra
     if running is not None and folder in _searched(running):
@@ -201,39 +202,39 @@ def _initialised() -> Iterator[Any]:
 
 
 def _searched(running: Any) -> list[Path]:
-    """Return the folders in which a command looks for yaml files."""
+    """Return the folders in which a running command searches for yaml files."""
     entries = running.config_loader.get_search_path().get_path()
     return [Path(entry.path.removeprefix("file://")) for entry in entries]
 
 
 def recipes(cfg: Any) -> list[str]:
-    """Return a line for each recipe that the running command has taken, with those of its values that hold."""
+    """Return a line for each recipe of the running command, with its values that were not overridden."""
     lines = []
-    for place in sorted(HydraConfig.get().runtime.choices.items()):
-        if place not in _recipes():
+    for option in sorted(HydraConfig.get().runtime.choices.items()):
+        if option not in _recipes():
             continue
-        group, name = place
-        recipe = {key: value for key, value in _recipes()[place].items() if key != "defaults"}
+        group, name = option
+        recipe = {key: value for key, value in _recipes()[option].items() if key != "defaults"}
         values = flattened(recipe)
-        taken = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]
-        if taken:
-            lines.append(f"recipe {group.removeprefix('recipe/')}/{name}: {' '.join(taken)}")
+        effective = [f"{key}={value}" for key, value in values.items() if OmegaConf.select(cfg, key) == value]
+        if effective:
+            lines.append(f"recipe {group.removeprefix('recipe/')}/{name}: {' '.join(effective)}")
     return lines + _without_recipe(cfg)
 
 
-TOLD = ("policy.network", "reward.group", "env_steps")
-"""The keys whose values are told of an algorithm without a recipe, besides its own."""
+SHARED_KEYS = ("policy.network", "reward.group", "env_steps")
+"""Further keys whose values are printed for an algorithm without a recipe."""
 
 
 def _without_recipe(cfg: Any) -> list[str]:
-    """Return a line if no recipe is made for the algorithm: it then trains with the defaults of dataclasses."""
+    """Return a line if the algorithm has no recipe and thus trains with the defaults of dataclasses."""
     option = HydraConfig.get().runtime.choices.get("algo")
     kind = HydraConfig.get().runtime.choices.get("algo/kind")
     kinds = {name.partition("_on_")[0].partition("_in_")[0] for _, name in _recipes()}
     if kind in kinds or option in _files("algo"):
         return []
     values = {f"algo.{key}": value for key, value in cfg.algo.items() if key != "name"}
-    values |= {key: OmegaConf.select(cfg, key) for key in TOLD}
-    told = " ".join(f"{key}={typed(value)}" for key, value in values.items())
+    values |= {key: OmegaConf.select(cfg, key) for key in SHARED_KEYS}
+    settings = " ".join(f"{key}={typed(value)}" for key, value in values.items())
     remedy = f"an algo/{option}.yaml with `override kind: ppo` takes the values of PPO"
-    return [f"no recipe for algo={option}, so it trains with defaults: {told}; {remedy}"]
+    return [f"no recipe for algo={option}, so it trains with defaults: {settings}; {remedy}"]

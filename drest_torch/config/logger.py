@@ -1,4 +1,4 @@
-"""The configuration of loggers, apart from the rest: a logger is opened without torch."""
+"""The configuration of loggers, in a module that does not import torch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from drest_torch.limits import limited
 from drest_torch.registry import Registry
 
 SINKS = Registry("logger.sinks", "drest_torch.tracking.{}_sink", ("Logger",), "drest_torch.loggers")
-"""A sink is a module whose ``Logger`` is a `drest_torch.tracking.sinks.Sink`."""
+"""Registry of sinks: modules whose ``Logger`` is a `drest_torch.tracking.sinks.Sink`."""
 NO_SINK = "none"
-"""The name that stands for no sink, where a configuration names one."""
+"""Name in a configuration that stands for no sink."""
 
 
 @dataclass
 class LoggerConfig:
+    """Loggers of metrics besides ``metrics.jsonl``."""
+
     sinks: dict[str, Any] = field(default_factory=dict)
-    """By name, with the options of those that have any. The other keys are W&B's."""
+    """Sinks by name, each with its options or null; the other keys configure W&B."""
     project: str = "drest_torch"
-    """The W&B project."""
+    """Name of the W&B project."""
     mode: str = limited(choices=("offline", "online", "disabled"), default="offline")
-    """offline (to <run>/wandb; no account or network; `wandb sync` uploads it later), online, or disabled."""
+    """W&B mode: offline (to <run>/wandb; `wandb sync` uploads it later), online, or disabled."""
     group: str | None = None
-    """Runs of one group are shown together; null: none."""
+    """W&B group, under which runs are shown together; null: none."""

@@ -1,4 +1,4 @@
-"""Say in one sentence why arguments make no configuration, and what is right."""
+"""Explanations of invalid arguments: one sentence with the remedy."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ TYPES = {
     "ListConfig": "a list, such as [1,2]",
     "StringNode": "a text",
 }
-"""The types of values by the names of OmegaConf's nodes."""
+"""Types of values by the names of OmegaConf's nodes."""
 KEY = r"-|~[\w$]|(\+{0,2}[\w$][\w$./@:-]*)="
-"""The beginning of an argument of Hydra's that can be right; of an option that is not ours to read, the dash."""
+"""Start of an argument that can be valid for Hydra; the dash is of an option, which is not checked here."""
 LEVEL_FILES = (".txt", ".json", ".jsonl")
 MERGING = "Error merging override "
-"""The beginning of Hydra's words for a value that does not fit."""
+"""Prefix of Hydra's message about a value that does not fit."""
 
 
 def explain(error: Exception, arguments: Sequence[str] = ()) -> str:
-    """Say in one sentence why these arguments make no configuration, and what is right."""
+    """Return one sentence on why these arguments are invalid, with the remedy."""
     words = [*arguments]
     if isinstance(error, OverrideParseException):
         words.append(error.override)
@@ -45,11 +45,11 @@ def explain(error: Exception, arguments: Sequence[str] = ()) -> str:
         return unreadable(error.override)
     if isinstance(error, MissingConfigException) and error.missing_cfg_file and error.options:
         return _wrong_option(error.missing_cfg_file, list(error.options))
-    return _of_value(error, arguments)
+    return _wrong_value(error, arguments)
 
 
-def _of_value(error: Exception, arguments: Sequence[str]) -> str:
-    """Say what is wrong with a key or its value, by the error that Hydra or OmegaConf has raised."""
+def _wrong_value(error: Exception, arguments: Sequence[str]) -> str:
+    """Return a sentence on an invalid key or value, from the error of Hydra or OmegaConf."""
     text = " ".join(str(error).split())
     cause: Any = error.__cause__
     if isinstance(error, OmegaConfBaseException):
@@ -76,16 +76,16 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-def _wrong_type(given: str, cause: Any) -> str:
-    """Say of which type a value has to be that was given on the command line."""
-    wanted = TYPES.get(type(cause.child_node).__name__)
-    if wanted is None:
-        return f"{given}: {_first_line(cause)}"
-    return f"{given}; expected {wanted}"
+def _wrong_type(argument: str, cause: Any) -> str:
+    """Return a sentence with the type that the value of an argument must have."""
+    expected = TYPES.get(type(cause.child_node).__name__)
+    if expected is None:
+        return f"{argument}: {_first_line(cause)}"
+    return f"{argument}; expected {expected}"
 
 
 def _ambiguous(text: str) -> str:
-    """Say how several values, or a text with commas, are written."""
+    """Return a sentence on the syntax of lists, sweeps and texts with commas."""
     argument = text.split("'", 1)[1].partition("' ")[0]
     sentence = f"{argument}; several values are a list, KEY=[A,B], or one run each with -m"
     value = argument.partition("=")[2]
@@ -95,7 +95,7 @@ def _ambiguous(text: str) -> str:
 
 
 def _wrong_group(text: str, arguments: Sequence[str]) -> str | None:
-    """Say which argument chooses an option of a group that the command does not have, or none where it has to."""
+    """Return a sentence on an argument with an unknown group or without an option's name, or None."""
     unknown = re.match("Could not (?:override|delete) '([^']*)'", text)
     if unknown:
         return f"{unknown[1]}: no such group of values in this command; --help prints what there is"
@@ -115,7 +115,7 @@ def _is_name(value: str) -> bool:
 
 
 def _wrong_option(path: str, options: list[str]) -> str:
-    """Say which options a group has, by Hydra's path of one that it does not have, such as ``levels/mine.txt``."""
+    """Return a sentence with the options of a group, from Hydra's path of an unknown one (``levels/mine.txt``)."""
     group, _, name = path.partition("/")
     if path.startswith("hydra/"):
         group, _, name = path.rpartition("/")
@@ -123,13 +123,13 @@ def _wrong_option(path: str, options: list[str]) -> str:
         return f"levels={name}; a file of levels is levels.path={name}"
     if group == "env" and re.search(r"-v\d+$", name):
         return f"env={name}; the id of a Gymnasium environment is given with env=gymnasium env.id={name}"
-    named = [option for option in options if not option.startswith(("_", "base_"))]
-    nearest = difflib.get_close_matches(name, named, 1)
-    return f"{group}={name}; expected one of {', '.join(named)}{_did_you_mean(nearest)}"
+    names = [option for option in options if not option.startswith(("_", "base_"))]
+    nearest = difflib.get_close_matches(name, names, 1)
+    return f"{group}={name}; expected one of {', '.join(names)}{_did_you_mean(nearest)}"
 
 
 def _wrong_key(key: str, configuration: Any, arguments: Sequence[str]) -> str:
-    """Name the nearest key of a configuration, which has no ``key``: that is where an argument leaves it."""
+    """Return a sentence with the nearest keys to a key that the configuration does not have."""
     whole = key
     for argument in arguments:
         written = argument.lstrip("+~").partition("=")[0]
@@ -141,16 +141,16 @@ def _wrong_key(key: str, configuration: Any, arguments: Sequence[str]) -> str:
         return _no_gridworld(whole, name)
     is_hydras = key.startswith("hydra.")
     keys = keys_of(OmegaConf.to_container(configuration))
-    known = [other for other in keys if other.startswith("hydra.") == is_hydras]
-    return f"{whole}: no such key{_did_you_mean(nearest_keys(whole, known))}; --cfg job prints all keys"
+    candidates = [other for other in keys if other.startswith("hydra.") == is_hydras]
+    return f"{whole}: no such key{_did_you_mean(nearest_keys(whole, candidates))}; --cfg job prints all keys"
 
 
 def _no_gridworld(key: str, name: str) -> str:
-    """Say which environments have a key that gridworlds do not have."""
-    other = "gymnasium"
+    """Return a sentence on a key of third-party environments in a gridworld run."""
+    env = "gymnasium"
     if name == "factory":
-        other = "torchrl"
-    return f"{key}: no key of env=gridworld; choose another environment, as env={other}"
+        env = "torchrl"
+    return f"{key}: no key of env=gridworld; choose another environment, as env={env}"
 
 
 def _did_you_mean(names: list[str]) -> str:
@@ -160,7 +160,7 @@ def _did_you_mean(names: list[str]) -> str:
 
 
 def keys_of(values: Any) -> list[str]:
-    """Return the keys of nested dictionaries, with dots: those of a dictionary before those within."""
+    """Return the keys of nested dictionaries with dots, outer ones first."""
     return list(_keys_in(values, ""))
 
 

@@ -1,4 +1,4 @@
-"""Read configuration files, which may be a stranger's, and their keys. Torch is not needed."""
+"""Reading of untrusted configuration files, and their keys; this module does not import torch."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from drest_torch.errors import CheckpointError
 from drest_torch.files import read_whole
 
 GROUPS = ("algo", "objective", "reward", "levels", "env", "policy", "logger")
-"""The groups of values of a run, of which an option is chosen by name."""
+"""Groups of a run's configuration with options that are chosen by name."""
 MOST_BYTES = 1 << 20
-"""The largest configuration that is read; those that we write have a few thousand bytes."""
+"""Maximum size of a configuration file in bytes; ours have a few thousand."""
 
 MOST_DEPTH = 20
+"""Maximum nesting of a configuration file."""
 
 
 def read_config(path: Path) -> Any:
-    """Return the values of a configuration file, which may be a stranger's.
+    """Return the values of an untrusted configuration file.
 
-    References within the file, which can make much of little, are refused. Interpolations such as ``${oc.env:HOME}``
-    are texts: what they would name is not looked up.
+    References within the file are refused, because they can expand without limit. Interpolations such as
+    ``${oc.env:HOME}`` are kept as text and not resolved.
     """
     text = read_whole(path, MOST_BYTES).decode()
     try:
@@ -40,7 +41,7 @@ def read_config(path: Path) -> Any:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text of YAML has no references and is not nested too deeply."""
+    """Return whether a YAML text has no references and is not nested too deeply."""
     depth = 0
     for event in yaml.parse(text):
         if isinstance(event, yaml.AliasEvent):
@@ -55,7 +56,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _as_text(value: Any) -> Any:
-    """Return nested values in which nothing is interpolated."""
+    """Return nested values with all interpolations escaped."""
     if isinstance(value, dict):
         return {_as_text(key): _as_text(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -66,7 +67,7 @@ def _as_text(value: Any) -> Any:
 
 
 def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
-    """Return the values of nested dictionaries by their keys, with dots."""
+    """Return the values of nested dictionaries by keys with dots."""
     if not isinstance(values, dict) or not values:
         return {prefix[:-1]: values}
     flat: dict[str, Any] = {}
@@ -76,9 +77,9 @@ def flattened(values: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def settings(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any, Any]]:
-    """Yield the keys of a structured configuration, with dots, each with its field, its type and what it is a key of.
+    """Yield each key of a structured configuration with its field, its type and the configuration that contains it.
 
-    Those of configurations within it follow the others.
+    Keys have dots; keys of nested configurations follow the others.
     """
     kind: Any = OmegaConf.get_type(cfg)
     hints = get_type_hints(kind)
@@ -95,7 +96,7 @@ def settings(cfg: Any, prefix: str = "") -> Iterator[tuple[str, Field[Any], Any,
 
 
 def typed(value: Any) -> str:
-    """Return a value as it is typed on the command line."""
+    """Return a value as typed on the command line."""
     if OmegaConf.is_config(value):
         value = OmegaConf.to_container(value)
     line = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
@@ -103,9 +104,9 @@ def typed(value: Any) -> str:
 
 
 def quoted(argument: str) -> str:
-    """Return KEY=VALUE with quotes around a value that Hydra would not take for a text."""
+    """Return KEY=VALUE, with quotes around a value that Hydra would not read as text."""
     key, _, value = argument.partition("=")
-    if key == "imports":  # which Hydra is not given
+    if key == "imports":  # not passed to Hydra
         return argument
     is_plain = re.fullmatch(r"[1-9][0-9]*|[A-Za-z_./][\w./%@+-]*", value, re.ASCII)
     if is_plain and value.lower() not in ("null", "true", "false", "nan", "inf"):
@@ -115,6 +116,6 @@ def quoted(argument: str) -> str:
 
 
 def unreadable(argument: str) -> str:
-    """Say that KEY=VALUE cannot be read, and how a shell and the command are given the value as a text."""
+    """Return a sentence on an unreadable KEY=VALUE, with the quoting that makes the value a text."""
     words = "cannot be read; a text with such characters is written in quotes"
     return f"{argument:.80}: {words}: {shlex.quote(quoted(argument))}"

@@ -1,7 +1,7 @@
-"""Every key of a configuration, once: its name, type, limits, value and meaning (an algorithm's stand in `algos/`).
+"""All configuration keys with type, limits, default and meaning, except those of algorithms (`algos/`).
 
-An option of a group, a yaml file in `configs/`, says what is different about it. A key that does not exist, or a value
-of another type, is refused with its name; `drest_torch.config.checks` holds values to their limits.
+The yaml files of options in `configs/` list only differences. Unknown keys and values of a wrong type raise an error
+with their name; `drest_torch.config.checks` enforces the limits.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 SUITES = ("shutdownability",)
 LARGEST_SEED = 2**62 - 1
 MOST_SAMPLED = 10_000_000
-"""Mini-episodes on a level: enough for an interval of usefulness of width 0.001."""
+"""Maximum number of mini-episodes per level, enough for an interval of usefulness of width 0.001."""
 MOST_LEVELS = 10_000_000
 RANGE = "whole number, or [lowest,highest]"
 
 
 @dataclass
 class RewardConfig:
-    """The fields of `Reward`, whose texts say what they mean, and what a run says of a reward besides."""
+    """The fields of `Reward`, documented there, and further keys of a run's reward."""
 
     name: str = MISSING
-    """What it is called in the summary and in the name of the run's folder."""
+    """Name of the reward in the summary and in the name of the run's folder."""
     group: int = limited(at_least=1, at_most=1024, default=16)
-    """Slots that play a level side by side, with averaged counting."""
+    """Slots that play the same level in parallel, with averaged counting."""
     pays: str = limited(choices=VALUES, default="actual")
-    """What training pays for a coin: actual (its value v), inverse (1/v), count (1) or capped (v, at most 2). The
-    agent sees the actual values, and evaluation reports them."""
+    """Training reward for a coin of value v: actual (v), inverse (1/v), count (1) or capped (v, at most 2).
+    Observations and evaluation use the actual values."""
     best_of: str = limited(choices=BEST_OF, default="paid")
-    """The values by which m is the most that a length offers: those that are paid, or the actual ones."""
+    """Coin values that define m, the largest return of a length: those that are paid, or the actual ones."""
     lam: float = same_as(Reward, "lam")
     gamma: float = same_as(Reward, "gamma")
     episodes_per_meta: int = same_as(Reward, "episodes_per_meta")
@@ -64,9 +64,9 @@ class RewardConfig:
 
 @dataclass
 class GeneratorKeys:
-    """The fields of the generator's own dataclass, whose texts say what they mean, as yaml has them: lists, not pairs.
+    """The fields of the generator, documented in its dataclass, with lists in place of pairs for yaml.
 
-    Its clock is a key of `levels`.
+    The generator's clock is a key of `levels`.
     """
 
     height: Any = limited(kind=RANGE, default=5)
@@ -99,126 +99,131 @@ class GeneratorKeys:
 
 @dataclass
 class LevelsConfig:
+    """The levels of a run."""
+
     name: str = MISSING
-    """The option: a world, the set `paper`, or a generated set."""
+    """Name of the option: a world, the set `paper`, or a generated set."""
     x: float | None = None
-    """Value of the coin that the world `lopsided` leaves open; null: 1."""
+    """Value of the variable coin in the world `lopsided`; null: 1."""
     path: str | None = None
-    """A level file (.jsonl or .txt) to train on instead."""
+    """Level file (.jsonl or .txt) to train on instead."""
     clock: str | None = None
-    """Clock to put all levels on: steps or moves; null: each level's own."""
+    """Clock of all levels: steps or moves; null: the clock of each level."""
     generator: GeneratorKeys | None = field(default_factory=GeneratorKeys)
-    """Distribution of generated levels (docs/reference/generated-levels.md); null: none are generated."""
+    """Distribution of generated levels (docs/reference/generated-levels.md); null: no generated levels."""
     train: int = limited(at_least=0, at_most=MOST_LEVELS, default=20000)
-    """Generated levels to train on."""
+    """Number of generated training levels."""
     selection: int = limited(at_least=0, at_most=MOST_LEVELS, default=200)
-    """Generated levels to choose the best checkpoint by."""
+    """Number of generated selection levels, which select the best checkpoint."""
     test: int = limited(at_least=0, at_most=MOST_LEVELS, default=500)
-    """Generated levels to report on."""
+    """Number of generated test levels."""
     fresh: bool = False
-    """Whether no level is played twice: after all `train` levels others follow without end."""
+    """True to play every level once: new levels follow after the `train` levels."""
     symmetries: bool = False
-    """Whether levels are rotated and reflected at random whenever they are played."""
+    """True to rotate and reflect levels at random whenever they are played."""
     by_chance: bool = False
-    """Whether observations show the chance of each button: evaluation can then be on buttons that work by chance."""
+    """True to show the chance of each button, so that the agent can be evaluated on buttons that work by chance."""
     outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES, default=0)
-    """Outcomes of lotteries that observations show though no level has one: evaluation can then be on lotteries."""
+    """Lottery outcomes to show even without lotteries in training, so that the agent can be evaluated on them."""
     split_seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
-    """Seed of the generated levels, which runs of different seeds share; each level set has one of its own."""
+    """Seed of the generated levels, independent of the run's seed; each level set has a different one."""
 
 
 @dataclass
-class PlaceConfig:
-    """Where a run plays: all that is to say of gridworlds, besides their `levels`."""
+class BaseEnvConfig:
+    """The environment of a run; gridworlds have no further keys besides `levels`."""
 
     name: str = limited(choices=ENVIRONMENTS)
     """gridworld (the levels of `levels`), gymnasium, or torchrl."""
     title: str | None = MISSING
-    """What it is called in the summary and in the name of the run's folder."""
+    """Name of the environment in the summary and in the name of the run's folder."""
 
 
 @dataclass
-class EnvConfig(PlaceConfig):
-    """An environment that is no gridworld, and the timer that ends its mini-episodes."""
+class EnvConfig(BaseEnvConfig):
+    """A third-party environment, and the timer that ends its mini-episodes."""
 
     id: str | None = None
-    """gymnasium: the id of the environment."""
+    """gymnasium: id of the environment."""
     options: dict[str, Any] = limited(default={})
-    """gymnasium: what gymnasium.make is given besides the id."""
+    """gymnasium: further arguments of gymnasium.make."""
     factory: str | None = None
-    """torchrl: a function that makes the environment, as package.module:function."""
+    """torchrl: function that makes the environment, as package.module:function."""
     copies: int | None = limited(at_least=1, at_most=65_536, default=None)
-    """Copies that play side by side; null: as many as meta-episodes in a batch."""
+    """Copies of the environment that play in parallel; null: as many as meta-episodes in a batch."""
     workers: int = limited(at_least=0, at_most=1024, default=0)
-    """Processes: as many as copies, so that each has its own; 0: all copies are in this process."""
+    """Processes, one for each copy; 0: all copies run in this process."""
     base: int | None = limited(at_least=1, at_most=MOST_STEPS, default=100)
-    """Steps until shutdown; null: the environment has mini-episodes and lengths of its own
+    """Steps until shutdown; null: the environment defines mini-episodes and lengths itself
     (docs/tutorials/environment.md)."""
     delays: list[int] = limited(default=[100])
-    """Steps that the first, second, … delay adds."""
+    """Steps that the first, second, … delay adds until shutdown."""
     control: str = "auto"
-    """How a delay is asked for: action (one more discrete action), dimension (one more of a continuous action, or of
-    several choices), auto (the one that suits the action space), or package.module:function, a predicate of the
+    """Request for a delay: action (an additional discrete action), dimension (an additional dimension of a continuous
+    or multi-discrete action), auto (depending on the action space), or package.module:function, a predicate of the
     tensordict after a step."""
     idle: Any = limited(kind="whole number, or repeat", default="repeat")
-    """The environment's action in a step that asks: a number, or repeat for the one before."""
+    """Action of the environment in a step with a request: a number, or repeat for the previous action."""
     window: int | None = limited(at_least=1, default=None)
-    """Steps, from the start and again from each delay, in which a delay can be asked for; null: until shutdown."""
+    """Steps after the start and after each delay in which a delay can be requested; null: until shutdown."""
     cost: float = limited(at_least=0, default=0.0)
-    """What a request costs: it is subtracted from the reward."""
+    """Cost of a request, subtracted from the reward."""
     ended: str = limited(choices=("absorb", "restart"), default="absorb")
-    """What becomes of an environment that ends before shutdown: absorb (it waits, rewards are 0) or restart."""
+    """Handling of an environment that ends before shutdown: absorb (wait with rewards of 0) or restart."""
     levels: int | None = limited(at_least=1, at_most=10_000, default=None)
-    """Levels, as seeds 0, 1, …, on which whole meta-episodes are played; null: each mini-episode begins as it
-    comes."""
+    """Number of levels (seeds 0, 1, …), each played for whole meta-episodes; null: every mini-episode is reset
+    without a seed."""
     best: Any = limited(kind="list of numbers, or null", default=None)
-    """m of each length: [100, 200] for instance; null: the largest return seen so far."""
+    """m of each length, such as [100, 200]; null: the largest return so far."""
     floor: float = 0.0
-    """A lower bound of the rewards, subtracted from each: the return of a mini-episode must not be negative."""
+    """Lower bound of rewards, subtracted from each, because returns of mini-episodes must not be negative."""
     observed: list[str] | None = None
-    """Entries of the observation that the policy sees; null: all of Gymnasium's, or `observation`, and the timer."""
+    """Entries of the observation for the policy; null: all of Gymnasium's, or `observation`, and the timer."""
 
 
-PLACES: dict[str, type[PlaceConfig]] = {"gridworld": PlaceConfig, "gymnasium": EnvConfig, "torchrl": EnvConfig}
-"""The keys of `env`, by its name."""
+ENV_CONFIGS: dict[str, type[BaseEnvConfig]] = {"gridworld": BaseEnvConfig, "gymnasium": EnvConfig, "torchrl": EnvConfig}
+"""Dataclasses of `env` by its name."""
 
 
 @dataclass
 class TestConfig:
+    """Levels for selection and tests."""
+
     path: str | None = None
-    """A level file to report on, of levels that are not trained on; null: those of `levels`, if it has any."""
+    """File of test levels; null: the test levels of `levels`, if it has any."""
     selection_path: str | None = None
-    """A level file to choose the best checkpoint by; null: the selection levels of `levels`, if it has any."""
+    """File of selection levels; null: the selection levels of `levels`, if it has any."""
     paper: bool = True
-    """Whether the paper's nine worlds are reported on as well, on the clock that counts every step."""
+    """True to evaluate on the paper's nine worlds as well, on the clock that counts every step."""
 
 
 @dataclass
 class PolicyConfig:
+    """The policy of a run."""
+
     observation: str = limited(choices=OBSERVATIONS, default="centred")
-    """What it sees: centred (the map around the agent, and the time), grid (planes of the map, and the time), or
-    vector (the paper's [x, y, c..., b...] of a single level, which does not show the time). centred_start and
-    grid_start also show the cell where the mini-episode began; centred_alike and grid_alike show it, too, and all
-    coins as if they had the same value. centred_elapsed and centred_start_elapsed show the time since it began, in
-    levels without luck."""
+    """Observation: centred (the map around the agent, and the time), grid (planes of the map, and the time), or
+    vector (the paper's [x, y, c..., b...] of a single level, without the time). centred_start and grid_start also show
+    the start cell; centred_alike and grid_alike show the start cell, and all coins with the same value.
+    centred_elapsed and centred_start_elapsed show the time since the start, in levels without chance."""
     time_steps: int = limited(at_least=1, at_most=65_536, default=TIME_STEPS)
-    """Timesteps that it can tell apart: of a longer time left it sees only how long it is."""
+    """Remaining timesteps that the policy can tell apart; a longer remaining time is only a number."""
     width: int = limited(at_least=1, at_most=65_536, default=256)
-    """Units of a hidden layer; channels of a convolutional network."""
+    """Units of each hidden layer; channels of a convolutional network."""
     depth: int = limited(at_least=0, at_most=256, default=3)
-    """Hidden layers; of a convolutional network, layers of 3 × 3 convolutions."""
+    """Hidden layers; in a convolutional network, layers of 3 × 3 convolutions."""
     activation: str = limited(choices=ACTIVATIONS, default="silu")
-    """relu, tanh, silu or gelu."""
+    """Activation function: relu, tanh, silu or gelu."""
     network: str = "mlp"
-    """A module of `drest_torch.algos.networks`, or one of the user's own"""
+    """Network: a module of `drest_torch.algos.networks`, or of the user."""
     private_bits: int = limited(at_least=0, at_most=MAX_PRIVATE_BITS, default=0)
-    """Private random bits, sampled at the start of each mini-episode and shown to the policy until its end.
-    Evaluation averages over all their settings."""
+    """Private random bits of the policy, sampled at the start of each mini-episode and constant until its end.
+    Evaluation averages over all settings of the bits."""
 
 
 @dataclass
 class Config:
-    """The values of a run."""
+    """The configuration of a run."""
 
     algo: Any = MISSING
     """`algos.<name>.Config`"""
@@ -227,106 +232,105 @@ class Config:
     reward: RewardConfig = field(default_factory=RewardConfig)
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     env: Any = MISSING
-    """`PlaceConfig` for gridworlds, `EnvConfig` for any other environment."""
+    """`BaseEnvConfig` for gridworlds, `EnvConfig` for third-party environments."""
     test: TestConfig = field(default_factory=TestConfig)
-    """Levels that are not trained on."""
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
-    """Of everything that is sampled: weights, levels, actions, minibatches."""
+    """Seed of all random numbers: weights, levels, actions, minibatches."""
     device: str = "cpu"
-    """cpu, or cuda where there is one; auto: cuda if there is one, else cpu."""
+    """Device: cpu, cuda, cuda:N, or auto (cuda if available, else cpu)."""
     threads: int | None = limited(at_least=1, at_most=1024, default=None)
-    """Threads that torch may use; null leaves it to torch."""
+    """Threads of torch; null: torch's default."""
     precision: str = limited(choices=PRECISIONS, default=AUTO)
-    """What the products of networks are computed in during training: float32, bfloat16, or auto (bfloat16 where the
-    device has instructions for it and layers have at least 128 units). Weights, losses and evaluation are float32."""
+    """Precision of matrix products in training: float32, bfloat16, or auto (bfloat16 if the device has instructions
+    for it and layers have at least 128 units). Weights, losses and evaluation are float32."""
     env_steps: int = limited(at_least=1, default=7000000)
-    """Environment steps of training, where no recipe says another number; the schedules run over them. `exact` and
-    `generalist` take no steps: for them it is the number of updates times algo.counted_steps, a pace for schedules
-    that is not to be compared with steps."""
+    """Training budget in environment steps, over which the schedules run; recipes can set another number. `exact` and
+    `generalist` take no environment steps: their budget is the number of updates times algo.counted_steps, which must
+    not be compared with environment steps."""
     evaluations: int = limited(at_least=1, default=16)
-    """Exact evaluations during training, evenly spread; a checkpoint is saved at each."""
+    """Evaluations during training, evenly spaced; each saves a checkpoint."""
     evaluated_levels: int = limited(at_least=1, default=200)
-    """Training levels of the evaluations during training, at most; test levels are evaluated once, at the end."""
+    """Maximum number of training levels in these evaluations; test levels are evaluated once, at the end."""
     sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
-    """Mini-episodes that are played on each level to evaluate a policy by sampling; null: it is evaluated exactly."""
+    """Mini-episodes per level for sampled evaluation; null: exact evaluation."""
     memory_gib: float = limited(above=0, finite=False, default=2)
-    """Memory of exact evaluation in GiB: a larger set is gone through in parts, a larger level is refused."""
+    """Memory of exact evaluation in GiB: larger sets are evaluated in parts, larger levels are refused."""
     keep_last: int = limited(at_least=1, default=2)
-    """Checkpoints that are kept, besides the best on the selection levels."""
+    """Recent checkpoints to keep, in addition to the best on the selection levels."""
     pictures: int = limited(at_least=0, default=4)
-    """Levels of each split whose policy is rendered at the end; 0: no picture, and no learning curves either."""
+    """Levels per split with a picture of the policy at the end; 0: no pictures and no learning curves."""
     progress: bool = True
-    """Whether progress is shown: live lines in a terminal, elsewhere a line each minute."""
+    """True to show progress: live lines in a terminal, elsewhere a line each minute."""
     run_dir: str = "runs/${now:%Y-%m-%d_%H-%M-%S-%f}_${algo.name}_${reward.name}_${env.title}_seed${seed}"
-    """Folder of the run. The time is told to the microsecond: runs of a sweep may begin in the same second."""
+    """Folder of the run; with microseconds, because runs of a sweep can begin in the same second."""
     start_from: str | None = None
-    """An agent whose weights training begins with: the folder of a run, or the name of one that comes with the project
-    (generalist). It has to have the same values of `policy`. null: random weights."""
+    """Agent with the initial weights: the folder of a run, or the name of a pretrained agent (generalist), with the
+    same values of `policy`; null: random weights."""
     resume: str | None = None
-    """Folder of an earlier run to go on with, to more steps if env_steps is set too; all else is as in its own
-    configuration."""
+    """Folder of a run to resume, with a larger budget if env_steps is set, too; all other values are those of the
+    run."""
 
 
 @dataclass
 class EvaluateConfig:
-    """The values of an evaluation."""
+    """The configuration of an evaluation."""
 
     run: str | None = None
-    """Folder of the run; null: the agent that comes with the project (docs/reference/agent.md)."""
+    """Folder of the run; null: the pretrained agent (docs/reference/agent.md)."""
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     checkpoint: str = "last"
-    """Which of its checkpoints: last, best (on its selection levels), or a file."""
+    """Checkpoint of the run: last, best (on the selection levels), or a file."""
     device: str = "cpu"
-    """cpu, cuda where there is one, or auto; on whichever the run was trained."""
+    """Device of the evaluation: cpu, cuda, cuda:N or auto, independent of the device of training."""
     greedy: bool = False
-    """Whether the most likely action is taken, instead of sampling from the policy."""
+    """True to take the most likely action instead of sampling from the policy."""
     sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
-    """Mini-episodes that are played on each level to evaluate by sampling; null: the policy is evaluated exactly."""
+    """Mini-episodes per level for sampled evaluation; null: exact evaluation."""
     memory_gib: float = limited(above=0, finite=False, default=2)
-    """Memory of exact evaluation in GiB: a larger set is gone through in parts, a larger level is refused."""
+    """Memory of exact evaluation in GiB: larger sets are evaluated in parts, larger levels are refused."""
     suite: str | None = limited(choices=SUITES, default=None)
-    """shutdownability: a page on what the agent does where lengths differ in coins, who chooses the length, and when;
-    null: none."""
+    """shutdownability: a report on choices between lengths with different coins, on what determines the length, and
+    on when the agent chooses; null: none."""
     out: str | None = None
-    """A .json file for the results of every level; null: none. A page is also written as Markdown beside
-    it; null: shutdownability.json in the folder of the run, or here for an agent that comes with the project."""
+    """File (.json) for the results of every level; null: none. The report of a suite is also written as Markdown
+    beside it; null: shutdownability.json in the folder of the run, or the working directory for a pretrained agent."""
     pictures: str | None = None
-    """Folder for pictures of the policy on the first levels, one for each level; null: none."""
+    """Folder for pictures of the policy, one for each of the first levels; null: none."""
     most_pictures: int = limited(at_least=1, default=9)
-    """Levels that get a picture, at most: the paper's nine worlds by default."""
+    """Maximum number of pictures; the default is the number of the paper's worlds."""
     animation: str | None = None
-    """A .gif of mini-episodes on the first level, side by side, one for each length with a probability above 1 %;
-    null: none."""
+    """File (.gif) for an animation of mini-episodes on the first level, one for each length with a probability above
+    1 %; null: none."""
 
 
 @dataclass
 class CheckConfig:
-    """The values of a check of an environment."""
+    """The configuration of a check of an environment."""
 
     env: EnvConfig = field(default_factory=EnvConfig)
     episodes: int = limited(at_least=1, at_most=1_000_000, default=256)
-    """Mini-episodes of random play."""
+    """Number of mini-episodes of random play."""
     steps: int = limited(at_least=1, at_most=1_000_000, default=10_000)
-    """Steps of random play, at most: a mini-episode that has not ended by then counts for nothing."""
+    """Maximum number of steps of random play; unfinished mini-episodes are discarded."""
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
-    """Of everything that is sampled."""
+    """Seed of all random numbers."""
 
 
 def reward_of(cfg: Config) -> Reward:
-    """Return the reward of a run."""
+    """Return the reward that a configuration defines."""
     return Reward(**{entry.name: getattr(cfg.reward, entry.name) for entry in fields(Reward)})
 
 
 def objective_of(cfg: Config) -> Objective:
-    """Return what the run's policy is trained to make large."""
+    """Return the objective that training maximises."""
     objective: Objective = OBJECTIVES[cfg.objective.name].Objective(cfg.objective)
     return objective
 
 
 def copies_of(cfg: Config) -> int:
-    """Return how many copies of an environment play: by default each plays one meta-episode for a batch."""
+    """Return the number of copies of the environment; by default each plays a meta-episode per batch."""
     if cfg.env.copies is not None:
         return cfg.env.copies
     copies: int = cfg.algo.episodes
@@ -336,13 +340,13 @@ def copies_of(cfg: Config) -> int:
 
 
 def shown_features(cfg: Config) -> frozenset[str]:
-    """Return the features that observations of a run show whether its levels have them or not."""
-    shown = lottery_features(cfg.levels.outcomes)
+    """Return the features that observations show even if no level of the run has them."""
+    features = lottery_features(cfg.levels.outcomes)
     if cfg.levels.by_chance:
-        shown |= {"chance"}
-    return shown
+        features |= {"chance"}
+    return features
 
 
 def config_folder() -> Path:
-    """Return where the yaml files are: in the package, and in the repository where the package's link leads."""
+    """Return the folder of the yaml files: in the package, or the target of the package's link in a checkout."""
     return (Path(__file__).resolve().parents[1] / "configs").resolve()

@@ -1,4 +1,4 @@
-"""The configuration of a run as it stands in its folder."""
+"""The stored configuration of a run, in its folder."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
 from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.reading import read_config, settings
-from drest_torch.config.schema import PLACES, Config, PlaceConfig
+from drest_torch.config.schema import ENV_CONFIGS, BaseEnvConfig, Config
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 from drest_torch.registry import refuse_foreign, trust, without_working_directory
 
 FUNCTIONS = (("env", "factory"), ("env", "control"), ("env", "id"), ("reward", "rule"), ("reward", "count"))
-"""The groups and keys of values that can name a function of a module."""
+"""Groups and keys whose values can name a function of a module."""
 
 
-SAYS_NOTHING = object()
-FORMER: dict[str, Any] = {
+ANY = object()
+"""Marker of a removed key that had no effect, whatever its value."""
+REMOVED: dict[str, Any] = {
     "algo.adam_eps": 1e-5,
     "algo.entropy_end": 0.0,
     "algo.gradient": "softmax",
@@ -38,29 +39,29 @@ FORMER: dict[str, Any] = {
     "env.quantile": 1.0,
     "env.reference_steps": None,
     "env.standardise": True,
-    "logger.entity": SAYS_NOTHING,
-    "logger.name": SAYS_NOTHING,
-    "logger.tags": SAYS_NOTHING,
-    "policy.private_draws": SAYS_NOTHING,
+    "logger.entity": ANY,
+    "logger.name": ANY,
+    "logger.tags": ANY,
+    "policy.private_draws": ANY,
     "policy.private_kind": "bits",
     "reward.committed": False,
 }
-"""The keys that earlier versions had, each with the value that it always has now: with it a run can go on."""
+"""Keys of earlier versions, each with the value that allows a run to be resumed."""
 
-ADDED = {"precision": FLOAT32}
-"""The keys of the top level that runs of earlier versions do not have, each with the value that these runs had."""
+NEW = {"precision": FLOAT32}
+"""Top-level keys that are missing in runs of earlier versions, each with the value that these runs used."""
 
 
 def write_config(cfg: Config, folder: Path) -> None:
-    """Leave in the folder of a run every value that it has."""
+    """Write the resolved configuration to the folder of a run."""
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
 
 
 def load_config(folder: Path, *, whole: bool = True) -> Config:
-    """Return the configuration that a run was started with; the folder may be a stranger's.
+    """Return the stored configuration of a run in an untrusted folder.
 
-    The ``whole`` configuration is needed to go on with a run. To evaluate one, a key that it does not have takes its
-    default, and a key that this version does not have is left out: the run may be of an earlier version.
+    Resuming needs the ``whole`` configuration. For evaluation, missing keys have their defaults and unknown keys are
+    ignored, because the run may be of an earlier version.
     """
     path = folder / "config.yaml"
     if not path.is_file():
@@ -69,25 +70,25 @@ def load_config(folder: Path, *, whole: bool = True) -> Config:
 
 
 def _schema_of_run(loaded: Any) -> Config:
-    for key, value in ADDED.items():
+    """Return a configuration with the dataclasses that the stored values name."""
+    for key, value in NEW.items():
         loaded.setdefault(key, value)
     if "language" in loaded:
         raise ConfigError("it is that of a language model, which `drest language` reads")
     return Config(
         algo=ALGORITHMS[loaded.algo.name].Config(),
         objective=OBJECTIVES[loaded.objective.name].Config(),
-        env=PLACES[loaded.env.name](),
-        run_dir="runs/earlier",  # its default is a text that only a command fills in
+        env=ENV_CONFIGS[loaded.env.name](),
+        run_dir="runs/earlier",  # the default has interpolations that need a command
     )
 
 
 @without_working_directory()
 def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = True) -> Any:
-    """Return a configuration that a run has stored; the file may be a stranger's.
+    """Return a configuration from an untrusted file, with types and limits checked.
 
-    Every kind of run reads its own here. No module is imported that `own_modules` yields and the user has not named,
-    and only then is the dataclass that ``schema_of`` returns compared with the values: each has its type and is within
-    its limits. A ``whole`` configuration has all keys, and no others.
+    All kinds of runs use this function. It raises before importing a module that `own_modules` yields and the user has
+    not named; ``schema_of`` then returns the dataclass. A ``whole`` configuration has all keys and no others.
     """
     try:
         loaded = read_config(path)
@@ -95,8 +96,8 @@ def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = Tr
             refuse_foreign(path, key, module)
         schema = OmegaConf.structured(schema_of(loaded))
         if whole:
-            _ask_for_all(schema)
-        _leave_out_unknown_keys(loaded, schema, allowed=not whole)
+            _require_all_keys(schema)
+        _delete_unknown_keys(loaded, schema, allowed=not whole)
         cfg = OmegaConf.merge(schema, loaded)
         missing = OmegaConf.missing_keys(cfg)
         if missing:
@@ -110,46 +111,46 @@ def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = Tr
     return cfg
 
 
-def _ask_for_all(schema: Any) -> None:
-    """Take the defaults of a structured configuration away; a null may be of a key that an older run does not have."""
+def _require_all_keys(schema: Any) -> None:
+    """Remove all defaults except null, which an older run may lack, from a structured configuration."""
     for _, field, _, within in settings(schema):
         if not within._get_node(field.name)._is_none():
             within[field.name] = MISSING
 
 
-def _leave_out_unknown_keys(values: Any, schema: Any, prefix: str = "", *, allowed: bool) -> None:
-    """Delete the stored values whose keys a structured configuration does not have.
+def _delete_unknown_keys(values: Any, schema: Any, prefix: str = "", *, allowed: bool) -> None:
+    """Delete stored values whose keys a structured configuration does not have.
 
-    If these are not ``allowed``, only those are that make no difference; any other is refused.
+    Unless unknown keys are ``allowed``, raise for those that had an effect.
     """
     kind: Any = OmegaConf.get_type(schema)
-    known = {field.name for field in fields(kind)}
+    names = {field.name for field in fields(kind)}
     for name in list(values):
         key = f"{prefix}{name}"
-        if name not in known:
-            if not allowed and not _makes_no_difference(key, values[name], kind):
+        if name not in names:
+            if not allowed and not _has_no_effect(key, values[name], kind):
                 raise ConfigError(f"{key} is no key of this version: the run can be evaluated, not resumed; begin anew")
             del values[name]
             continue
         inner = schema._get_node(name)
         if is_dataclass(OmegaConf.get_type(inner)) and OmegaConf.is_dict(values[name]):
-            _leave_out_unknown_keys(values[name], inner, f"{key}.", allowed=allowed)
+            _delete_unknown_keys(values[name], inner, f"{key}.", allowed=allowed)
 
 
-def _makes_no_difference(key: str, value: Any, kind: type) -> bool:
-    """Return whether a run without a key that it has does the same."""
-    if kind is PlaceConfig:  # earlier runs in gridworlds had the keys of other environments
+def _has_no_effect(key: str, value: Any, kind: type) -> bool:
+    """Return whether a run is the same without a stored key."""
+    if kind is BaseEnvConfig:  # earlier runs in gridworlds had the keys of third-party environments
         return True
-    return key in FORMER and FORMER[key] in (value, SAYS_NOTHING)
+    return key in REMOVED and REMOVED[key] in (value, ANY)
 
 
 def trust_modules_of(values: Any) -> None:
-    """Let stored configurations name the modules that this one, which a user has written, names."""
+    """Register the modules that a configuration of the user names as trusted in stored configurations."""
     trust(*(module for _, module in own_modules(values)))
 
 
 def own_modules(values: Any) -> Iterator[tuple[str, str]]:
-    """Yield the keys that name a module outside this project and its plugins, each with the module."""
+    """Yield each key that names a module outside this project and its plugins, with the module."""
 
     def value(group: str, key: str) -> Any:
         return (values.get(group) or {}).get(key)

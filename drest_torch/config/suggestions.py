@@ -1,4 +1,4 @@
-"""Suggest the key that a user meant: the nearest by spelling, or by the name that other libraries have for it."""
+"""Suggestions for unknown keys: the nearest by spelling, or by the name in other libraries."""
 
 from __future__ import annotations
 
@@ -60,31 +60,32 @@ SYNONYMS: dict[str, Sequence[str]] = {
     "wandb_project": ("logger.project",),
     "weight_init": ("start_from",),
 }
-"""Names that papers and other libraries have, and the keys that mean the same here, in whichever command has them."""
+"""Names in papers and other libraries, each with our keys of the same meaning in any command."""
 ALIKE = 0.7
-"""The share of letters in common from which two names are alike."""
+"""Minimum similarity of two names, as a share of common letters."""
 SAME_GROUP = 0.3
-"""What counts for a key of the group that was written."""
+"""Bonus for a key of the same group."""
 MOST = 3
+"""Maximum number of suggestions."""
 
 
-def nearest_keys(key: str, known: Sequence[str]) -> list[str]:
-    """Return the keys that are nearest to one that does not exist, or none if none is near."""
+def nearest_keys(key: str, candidates: Sequence[str]) -> list[str]:
+    """Return the candidates nearest to an unknown key, or an empty list if none is similar."""
     scores: dict[str, float] = {}
-    for name, label in _labels(known):
+    for name, label in _labels(candidates):
         score = _alike(_end(key), label)
         if score >= ALIKE:
             score += SAME_GROUP * (_group(key) != "" and _group(key) == _group(name))
             scores[name] = max(score, scores.get(name, 0.0))
     best = max(scores.values(), default=0.0)
-    return [name for name in known if scores.get(name) == best][:MOST]
+    return [name for name in candidates if scores.get(name) == best][:MOST]
 
 
-def _labels(known: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield each key with its own last name, and with each name that others have for it."""
-    yield from ((name, _end(name)) for name in known)
+def _labels(candidates: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each key with its last component, and with its names in other libraries."""
+    yield from ((name, _end(name)) for name in candidates)
     for label, names in SYNONYMS.items():
-        yield from ((name, label) for name in names if name in known)
+        yield from ((name, label) for name in names if name in candidates)
 
 
 def _alike(written: str, label: str) -> float:

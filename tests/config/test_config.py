@@ -19,7 +19,7 @@ from drest_torch.config import schema as config
 from drest_torch.config.checks import TASK_CHECKS, check_run, device_of
 from drest_torch.config.compose import compose, options, recipes
 from drest_torch.config.reading import flattened, settings
-from drest_torch.config.schema import PLACES
+from drest_torch.config.schema import ENV_CONFIGS
 from drest_torch.config.stored import load_config, write_config
 from drest_torch.envs.generation.config import GeneratorConfig as Generator
 from drest_torch.envs.levels import WORLDS
@@ -198,8 +198,8 @@ def test_the_keys_of_a_reward_are_those_of_its_formula():
 
 
 def test_every_place_has_keys_checks_and_a_task():
-    assert PLACES.keys() == TASK_CHECKS.keys() == TASKS.classes.keys()
-    assert tuple(PLACES) == config.ENVIRONMENTS
+    assert ENV_CONFIGS.keys() == TASK_CHECKS.keys() == TASKS.classes.keys()
+    assert tuple(ENV_CONFIGS) == config.ENVIRONMENTS
 
 
 def test_the_keys_of_generated_levels_are_those_of_the_generator():

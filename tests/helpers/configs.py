@@ -26,7 +26,7 @@ def keys():
         "reward": [config.RewardConfig],
         "levels": [config.LevelsConfig],
         "policy": [config.PolicyConfig],
-        "env": [config.PlaceConfig, config.EnvConfig],
+        "env": [config.BaseEnvConfig, config.EnvConfig],
         "logger": [config.LoggerConfig],
         "test": [config.TestConfig],
     }
