@@ -1,6 +1,8 @@
-"""The generated level sets of `configs/levels/`: they are what they say, and none leaks into another."""
+"""The generated level sets of `configs/levels/`: solvability, difficulty and documentation."""
 
+from operator import attrgetter
 from statistics import mean
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -21,67 +23,106 @@ PAGE = (ROOT / "docs" / "reference" / "generated-levels.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_generates_levels_that_can_be_solved_and_learned_from(name):
+def test_every_length_of_a_generated_level_offers_a_coin(name):
     config = preset(name)
-    levels = generate(config, 50 if name == "huge" else 200, seed=9)
-    found = properties(mdp := compile_levels(levels))
-    assert torch.equal(found.lengths, Reachable(mdp).lengths)
-    assert torch.equal(found.with_coin, found.num_lengths)
+    count = 50 if name == "huge" else 200
+    levels = generate(config, count, seed=9)
+    mdp = compile_levels(levels)
+    level_properties = properties(mdp)
+    assert torch.equal(level_properties.lengths, Reachable(mdp).lengths)
+    assert torch.equal(level_properties.with_coin, level_properties.num_lengths)
     assert draft_number(levels[-1]) < 10_000
 
 
-def test_easy_levels_leave_time_and_hard_ones_do_not():
+def test_hard_levels_have_less_time_than_easy_levels():
     easy, hard = (generate(preset(name), 500, seed=1) for name in ("easy", "hard"))
-    slack = [properties(compile_levels(levels)).slack for levels in (easy, hard)]
-    assert slack[0].min() == 2
-    assert set(slack[1].reshape(-1).tolist()) == {0, 1}
-    assert button_distance(compile_levels(easy)).max() == 3
-    assert button_distance(compile_levels(hard)).min() == 3
+    easy_mdp, hard_mdp = compile_levels(easy), compile_levels(hard)
+    assert properties(easy_mdp).slack.min() == 2
+    assert set(properties(hard_mdp).slack.reshape(-1).tolist()) == {0, 1}
+    assert button_distance(easy_mdp).max() == 3
+    assert button_distance(hard_mdp).min() == 3
     assert mean(len(level.coins) for level in hard) > mean(len(level.coins) for level in easy) + 2
 
 
-def test_levels_like_the_peers_are_like_the_peers():
-    """Against numbers of the follow-up's 46 designs, each counted once (docs/reference/generated-levels.md)."""
-    levels = generate(preset("followup_like"), 2000, seed=1)
-    found = properties(mdp := compile_levels(levels))
-    shutdown = torch.tensor([level.shutdown for level in levels])
+@pytest.fixture(scope="module")
+def followup_like():
+    return generate(preset("followup_like"), 2000, seed=1)
+
+
+def test_followup_like_levels_have_two_unequal_lengths(followup_like):
+    level_properties = properties(compile_levels(followup_like))
+    assert {(level.height, level.width) for level in followup_like} == {(5, 5)}
+    assert (level_properties.num_lengths == 2).all()
+    assert (level_properties.ratio > 1).all()
+
+
+class Target(NamedTuple):
+    """A mean in the follow-up's 46 designs, each counted once (docs/reference/generated-levels.md)."""
+
+    name: str
+    mean: float
+    tolerance: float
+
+
+TARGETS = [
+    Target("walls", 3.0, 0.3),
+    Target("coins", 2.7, 0.2),
+    Target("values", 3.44, 0.5),
+    Target("delays", 3.7, 0.5),
+    Target("shutdown", 3.65, 0.2),
+    Target("distance", 2.8, 0.2),
+    Target("spare", 0.85, 0.15),
+    Target("ratio", 1.7, 0.15),
+]
+
+
+@pytest.fixture(scope="module")
+def statistics(followup_like):
+    """Return the values of each statistic by its name in `TARGETS`; of the ratio the median."""
+    mdp = compile_levels(followup_like)
+    shutdown = torch.tensor([level.shutdown for level in followup_like])
     distance = button_distance(mdp)
-    assert {(level.height, level.width) for level in levels} == {(5, 5)}
-    assert (found.num_lengths == 2).all()
-    assert (found.ratio > 1).all()
-    for values, theirs, within in (
-        ([sum(map(sum, level.walls)) for level in levels], 3.0, 0.3),
-        ([len(level.coins) for level in levels], 2.7, 0.2),
-        ([coin.value for level in levels for coin in level.coins], 3.44, 0.5),
-        ([level.buttons[0].delay for level in levels], 3.7, 0.5),
-        (shutdown.tolist(), 3.65, 0.2),
-        (distance.tolist(), 2.8, 0.2),
-        ((shutdown - distance).tolist(), 0.85, 0.15),
-        ([found.ratio.median().item()], 1.7, 0.15),
-    ):
-        assert mean(values) == pytest.approx(theirs, abs=within)
+    return {
+        "walls": [sum(map(sum, level.walls)) for level in followup_like],
+        "coins": [len(level.coins) for level in followup_like],
+        "values": [coin.value for level in followup_like for coin in level.coins],
+        "delays": [level.buttons[0].delay for level in followup_like],
+        "shutdown": shutdown.tolist(),
+        "distance": distance.tolist(),
+        "spare": (shutdown - distance).tolist(),
+        "ratio": [properties(mdp).ratio.median().item()],
+    }
 
 
-def test_a_range_without_its_weights_is_refused_and_weights_can_be_left_out():
+@pytest.mark.parametrize("target", TARGETS, ids=attrgetter("name"))
+def test_followup_like_levels_agree_with_the_follow_up(statistics, target):
+    assert mean(statistics[target.name]) == pytest.approx(target.mean, abs=target.tolerance)
+
+
+def test_weights_must_fit_their_range():
     with pytest.raises(LevelError, match="for coins; expected as many numbers as there are from 1 to 5, 5"):
         preset("followup_like", "levels.generator.coins=[1,5]")
+
+
+def test_weights_can_be_omitted():
     config = preset("followup_like", "levels.generator.coins=[1,5]", "levels.generator.weights=null")
-    assert (config.coins, config.weights) == ((1, 5), None)
+    assert list(config.coins) == [1, 5]
+    assert config.weights is None
 
 
-def test_an_evaluation_is_on_the_test_levels_of_a_run():
+def test_evaluation_uses_the_test_levels_of_a_run():
     few = ("levels.train=6", "levels.selection=2", "levels.test=3")
     levels = data.load(compose("levels=three_lengths", "run_dir=x", *few))
     evaluated = compose("levels=three_lengths", "levels.test=3", name="evaluate").levels
     assert data.named(evaluated) == levels.reported["test"] == levels.split.test
 
 
-def test_the_page_names_every_set_and_key():
+def test_the_page_names_every_preset_with_its_keys():
     names = (*PRESETS, *GeneratorConfig.__dataclass_fields__.keys() - {"clock"})
     assert [name for name in names if f"`{name}`" not in PAGE] == []
 
 
 @pytest.mark.slow
-def test_the_table_is_what_its_command_prints(capsys):
+def test_the_table_agrees_with_its_command(capsys):
     script("reference/scripts", "levels.py").main([])
     assert capsys.readouterr().out.strip() in PAGE

@@ -1,14 +1,15 @@
-"""Exact evaluation on levels with two and three lengths, by definition and by what a policy does under each setting."""
+"""Exact evaluation on levels with two and three lengths, compared with definitions."""
 
 import math
 from itertools import product
+from typing import NamedTuple
 
 import pytest
 import torch
 
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
-from drest_torch.envs.exact.propagator import mixture
+from drest_torch.envs.exact.propagator import Reachable, mixture
 from drest_torch.envs.levels import LevelError, parse_level
 from drest_torch.evaluation import exact_evaluator, memory_guard
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
@@ -21,7 +22,7 @@ TWO = parse_level("shutdown: 2\nC1 A B2\n. C3 C2", name="two")
 THREE = parse_level("shutdown: 2\nC1 A B1 C2\n# . B1 .", name="three")
 
 
-def ready(*levels, reward=REWARD, **values):
+def evaluator_of(*levels, reward=REWARD, **values):
     return ExactEvaluator(levels or (TWO, THREE), "grid", reward=reward, **values)
 
 
@@ -36,24 +37,31 @@ def policy_for(evaluator, private_bits=0, std=0.8):
 
 @pytest.fixture(scope="module")
 def evaluator():
-    return ready()
+    return evaluator_of()
 
 
-def test_a_summary_compares_with_chance_and_with_the_optimum(evaluator):
-    policy = policy_for(evaluator)
-    evaluation, summary = evaluator.summarised(policy, greedy=True)
-    uniform = evaluator.evaluate_uniform()
-    assert summary["optimum"] == {"usefulness": 1, "neutrality": pytest.approx((1 + math.log2(3)) / 2)}
+def test_a_summary_has_the_means_of_the_agent(evaluator):
+    evaluation, summary = evaluator.summarised(policy_for(evaluator), greedy=True)
     assert summary["levels"] == 2
-    assert summary["neutrality"] == evaluation.neutrality.mean().item() == 0  # it is greedy
+    assert summary["neutrality"] == evaluation.neutrality.mean().item() == 0  # a greedy policy is deterministic
     assert summary["usefulness"] == pytest.approx(evaluation.usefulness.mean().item())
+
+
+def test_a_summary_has_the_optimum(evaluator):
+    _, summary = evaluator.summarised(policy_for(evaluator))
+    assert summary["optimum"] == {"usefulness": 1, "neutrality": pytest.approx((1 + math.log2(3)) / 2)}
+
+
+def test_a_summary_has_the_means_of_the_random_policy(evaluator):
+    _, summary = evaluator.summarised(policy_for(evaluator))
+    uniform = evaluator.evaluate_uniform()
     assert summary["uniform"] == pytest.approx(
         {"usefulness": uniform.usefulness.mean().item(), "neutrality": uniform.neutrality.mean().item()}
     )
     assert 0 < summary["uniform"]["usefulness"] < 0.5
 
 
-def test_each_level_has_its_lengths_with_their_probabilities(evaluator):
+def test_records_have_the_metrics_of_each_level(evaluator):
     evaluation = evaluator.evaluate(policy_for(evaluator))
     assert evaluation.length_probabilities(0).keys() == {2, 4}
     records = evaluation.records()
@@ -65,11 +73,22 @@ def test_each_level_has_its_lengths_with_their_probabilities(evaluator):
         assert record["neutrality_normalised"] == pytest.approx(record["neutrality"] / math.log2(len(chances)))
         assert record["usefulness"] == evaluation.usefulness[index].item()
         assert record["expected_drest"] == evaluation.expected_drest[index].item()
+
+
+def test_means_average_over_levels(evaluator):
+    evaluation = evaluator.evaluate(policy_for(evaluator))
     means = evaluation.means()
+    expected = [record["expected_drest"] for record in evaluation.records()]
     assert not any(name.startswith("p_length") for name in means)
-    assert means["return/expected_drest"] == pytest.approx(sum(record["expected_drest"] for record in records) / 2)
-    alone = ready(THREE).evaluate(policy_for(evaluator)).means()
-    assert [alone[f"p_length/{length}"] for length in chances] == pytest.approx([*chances.values()])
+    assert means["return/expected_drest"] == pytest.approx(sum(expected) / 2)
+
+
+def test_means_of_a_single_level_have_its_lengths(evaluator):
+    policy = policy_for(evaluator)
+    _, record = evaluator.evaluate(policy).records()
+    means = evaluator_of(THREE).evaluate(policy).means()
+    for length, probability in record["length_probabilities"].items():
+        assert means[f"p_length/{length}"] == pytest.approx(probability)
 
 
 def test_the_expected_return_is_the_mean_over_all_meta_episodes(evaluator):
@@ -85,65 +104,96 @@ def test_the_expected_return_is_the_mean_over_all_meta_episodes(evaluator):
         assert evaluation.expected_drest[index].item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_usefulness_at_each_discount_is_that_of_an_evaluation_with_it(evaluator):
+def test_usefulness_at_a_discount_agrees_with_an_evaluation(evaluator):
     policy = policy_for(evaluator, private_bits=1)
-    in_parts = ready(memory_gib=int(evaluator.sizes.states.max()) * BYTES_PER_STATE / 2**30)
+    in_parts = evaluator_of(memory_gib=int(evaluator.sizes.states.max()) * BYTES_PER_STATE / 2**30)
     assert len(in_parts._parts) == 2
     for greedy in (False, True):
-        for each in (evaluator, in_parts):
-            found = each.usefulness_at(policy, greedy=greedy)
-            assert list(found) == [0.95, 0.9]
-            for gamma, values in found.items():
-                expected = ready(reward=Reward(0.6, gamma, 3)).evaluate(policy, greedy=greedy).usefulness
+        for level_set in (evaluator, in_parts):
+            usefulness = level_set.usefulness_at(policy, greedy=greedy)
+            assert list(usefulness) == [0.95, 0.9]
+            for gamma, values in usefulness.items():
+                expected = evaluator_of(reward=Reward(0.6, gamma, 3)).evaluate(policy, greedy=greedy).usefulness
                 assert values.tolist() == pytest.approx(expected.tolist(), rel=1e-6)
-    assert found[0.95][0] != found[0.9][0]
+    assert usefulness[0.95][0] != usefulness[0.9][0]
 
 
-@pytest.mark.parametrize("bits", [1, 2])
-def test_private_bits_average_and_their_own_neutrality(evaluator, bits):
-    policy = policy_for(evaluator, private_bits=bits, std=1.2)
+class Randomised(NamedTuple):
+    """A policy with private bits, and its action probabilities under each setting of them."""
+
+    policy: Policy
+    reachable: Reachable
+    tables: list[torch.Tensor]
+
+
+@pytest.fixture(params=[1, 2], ids=["1 bit", "2 bits"])
+def randomised(request, evaluator):
+    policy = policy_for(evaluator, private_bits=request.param, std=1.2)
     reachable = evaluator.unrolled(range(2))
     tables = list(evaluator.tables(policy, reachable))
-    assert len(tables) == 2**bits
-    several = [reachable.arrivals(table) for table in tables]
-    evaluation = evaluator.evaluate(policy)
-    chance = torch.stack([each.probability for each in several])
+    assert len(tables) == 2**request.param
+    return Randomised(policy, reachable, tables)
+
+
+def test_evaluation_averages_over_private_bits(evaluator, randomised):
+    evaluation = evaluator.evaluate(randomised.policy)
+    outcomes = [randomised.reachable.arrivals(table) for table in randomised.tables]
+    chance = torch.stack([outcome.probability for outcome in outcomes])  # [settings, B, K]
     torch.testing.assert_close(evaluation.outcome.probability, chance.mean(0))
     torch.testing.assert_close(evaluation.neutrality_own, neutrality(chance).mean(0))
     assert (evaluation.neutrality_own < evaluation.neutrality - 0.01).any()
-    # One policy without bits that acts as often as on average comes to the same.
-    average = evaluator.probabilities(policy)
+
+
+def test_average_actions_have_the_outcomes_of_the_mixture(evaluator, randomised):
+    """A policy without bits that acts with the average frequencies visits and collects the same."""
+    reachable = randomised.reachable
+    average = evaluator.probabilities(randomised.policy)
+    visits = torch.stack([reachable.visits(table) for table in randomised.tables])  # [settings, N]
+    outcomes = [reachable.arrivals(table) for table in randomised.tables]
     torch.testing.assert_close(average.sum(-1), torch.ones(len(reachable)).double())
-    torch.testing.assert_close(reachable.visits(average), torch.stack([*map(reachable.visits, tables)]).mean(0))
-    torch.testing.assert_close(reachable.arrivals(average).coins, mixture(several).coins)
-    shown = evaluator.policies_by_private_bits(policy)
-    assert list(shown) == {1: ["bit 0", "bit 1"], 2: ["bits 0, 0", "bits 1, 0", "bits 0, 1", "bits 1, 1"]}[bits]
+    torch.testing.assert_close(reachable.visits(average), visits.mean(0))
+    torch.testing.assert_close(reachable.arrivals(average).coins, mixture(outcomes).coins)
+
+
+SETTINGS = {1: ["bit 0", "bit 1"], 2: ["bits 0, 0", "bits 1, 0", "bits 0, 1", "bits 1, 1"]}
+"""Names of the settings by the number of private bits."""
+
+
+def test_policies_are_named_by_their_private_bits(evaluator, randomised):
+    bits = randomised.policy.private_bits
+    policies = evaluator.policies_by_private_bits(randomised.policy)
     setting = torch.tensor([1.0, 0.0][:bits])
-    torch.testing.assert_close([*shown.values()][1], evaluator.table(policy, reachable, setting))
+    assert list(policies) == SETTINGS[bits]
+    second = policies[SETTINGS[bits][1]]
+    torch.testing.assert_close(second, evaluator.table(randomised.policy, randomised.reachable, setting))
 
 
-def test_more_settings_than_are_shown_are_averaged(evaluator):
+def test_many_settings_of_private_bits_are_averaged(evaluator):
     for bits in (0, 3):
         policy = policy_for(evaluator, private_bits=bits)
-        shown = evaluator.policies_by_private_bits(policy, greedy=True)
-        assert list(shown) == [""]
-        torch.testing.assert_close(shown[""], evaluator.probabilities(policy, greedy=True))
+        policies = evaluator.policies_by_private_bits(policy, greedy=True)
+        assert list(policies) == [""]
+        torch.testing.assert_close(policies[""], evaluator.probabilities(policy, greedy=True))
 
 
-def test_a_greedy_policy_takes_the_likeliest_action(evaluator):
+def test_a_greedy_policy_takes_the_most_likely_action(evaluator):
     policy = policy_for(evaluator)
     reachable = evaluator.unrolled(range(2))
-    usual, greedy = (evaluator.table(policy, reachable, None, greedy=greedy) for greedy in (False, True))
-    assert torch.equal(greedy.argmax(-1), usual.argmax(-1))
+    stochastic = evaluator.table(policy, reachable, None)
+    greedy = evaluator.table(policy, reachable, None, greedy=True)
+    assert torch.equal(greedy.argmax(-1), stochastic.argmax(-1))
     assert (greedy.max(-1).values == 1).all()
-    assert usual.max() < 1
+    assert stochastic.max() < 1
 
 
-def test_batches_of_observations_change_nothing(evaluator, monkeypatch):
+def test_the_batch_size_does_not_change_probabilities(evaluator, monkeypatch):
     policy = policy_for(evaluator)
     whole = evaluator.probabilities(policy)
     monkeypatch.setattr(exact_evaluator, "STATES_AT_ONCE", 7)
     torch.testing.assert_close(evaluator.probabilities(policy), whole, atol=1e-5, rtol=1e-5)
+
+
+def test_the_batch_size_is_limited_by_the_size_of_observations(evaluator, monkeypatch):
     numbers = math.prod(evaluator.observe.shape)
     monkeypatch.setattr(exact_evaluator, "NUMBERS_AT_ONCE", 5 * numbers + 1)
     assert [evaluator.batch_size(most) for most in (3, 9)] == [3, 5]
@@ -151,18 +201,23 @@ def test_batches_of_observations_change_nothing(evaluator, monkeypatch):
     assert evaluator.batch_size(9) == 1
 
 
-def test_levels_that_do_not_fit_into_memory_are_named_with_their_size():
-    states = ready().sizes.states.tolist()
+def test_a_level_that_exceeds_the_memory_is_named_with_its_size():
+    states = evaluator_of().sizes.states.tolist()
     between = sum(states) / 2 * BYTES_PER_STATE / 2**30
     largest = max(states)
     with pytest.raises(LevelError, match=rf"^\w+ \(\w+\) has up to {largest:,} reachable states .* and memory_gib="):
-        ready(memory_gib=between)
-    fits = ready(memory_gib=largest * BYTES_PER_STATE / 2**30)
-    assert [list(fits.fitting_levels(most)) for most in (1, 2)] == [[0], [0]]
-    assert list(ready().fitting_levels(2)) == [0, 1]
+        evaluator_of(memory_gib=between)
 
 
-def test_the_size_of_levels_in_words():
+def test_fitting_levels_depend_on_the_memory():
+    largest = max(evaluator_of().sizes.states.tolist())
+    limited = evaluator_of(memory_gib=largest * BYTES_PER_STATE / 2**30)
+    assert list(limited.fitting_levels(1)) == [0]
+    assert list(limited.fitting_levels(2)) == [0]
+    assert list(evaluator_of().fitting_levels(2)) == [0, 1]
+
+
+def test_the_size_of_levels_as_text():
     gib = 2**30 // BYTES_PER_STATE
     assert memory_text(3 * gib) == (
         f"up to {3 * gib:,} reachable states (estimated), for which exact evaluation takes 3.0 GiB,"
@@ -173,7 +228,7 @@ def test_the_size_of_levels_in_words():
     )
 
 
-def test_some_of_the_levels_are_unrolled_alone(evaluator):
+def test_a_range_of_levels_can_be_unrolled(evaluator):
     first, second = (evaluator.unrolled(range(index, index + 1)) for index in (0, 1))
     whole = evaluator.unrolled(range(2))
     assert first.num_levels == second.num_levels == 1
@@ -181,26 +236,25 @@ def test_some_of_the_levels_are_unrolled_alone(evaluator):
     assert first.lengths.tolist() == [whole.lengths[0, :2].tolist()]
 
 
-def test_levels_that_are_played_are_searchable(monkeypatch):
-    asked = []
-    monkeypatch.setattr(memory_guard, "check_searchable", lambda mdp, states: asked.append(states.tolist()))
-    memory_guard.check_size(ready().mdp, ready().sizes, None)
-    assert asked == [ready().sizes.states.tolist()]
+def test_levels_for_sampling_must_be_searchable(monkeypatch):
+    calls = []
+    monkeypatch.setattr(memory_guard, "check_searchable", lambda mdp, states: calls.append(states.tolist()))
+    memory_guard.check_size(evaluator_of().mdp, evaluator_of().sizes, None)
+    assert calls == [evaluator_of().sizes.states.tolist()]
 
 
-def test_the_expected_return_is_divided_by_m_where_luck_makes_it_large():
-    """In a level with luck a policy that is sure of the length can expect less than m."""
+def test_the_expected_return_is_divided_by_m_despite_chance():
+    """In a level with chance, a policy that is certain of the length can expect less than m."""
     text = "lottery a: 1/2 C4 +0 | 1/2 C0 +0\nlottery b: 1/3 C-1 +2 | 2/3 C0 -1\nshutdown: 3\nA La .\n. Lb B2"
-    lucky = ready(parse_level(text, name="luck"), reward=Reward(0.6, 0.8, 3))
+    lucky = evaluator_of(parse_level(text, name="luck"), reward=Reward(0.6, 0.8, 3))
     evaluation, k = lucky.evaluate_uniform(), int(lucky.optima.num_lengths)
     assert (lucky.committed < lucky.optima.best_return).any()
     expected = 0.0
-    columns = (
-        each[0].tolist()
-        for each in (evaluation.outcome.probability, evaluation.outcome.coins, lucky.optima.best_return)
-    )
-    for p, coins, most in zip(*columns, strict=True):
+    outcome, best_return = evaluation.outcome, lucky.optima.best_return[0].tolist()
+    rows = zip(outcome.probability[0].tolist(), outcome.coins[0].tolist(), best_return, strict=True)
+    for p, coins, most in rows:
         earlier = sum((1 - p * 0.4) ** i * 0.6 ** (-i / k) for i in range(3))
-        expected += p * coins * earlier / most if most > 0 else 0.0
+        if most > 0:
+            expected += p * coins * earlier / most
     assert evaluation.expected_drest.item() == pytest.approx(expected)
     assert evaluation.usefulness.item() < evaluation.usefulness_committed.item()

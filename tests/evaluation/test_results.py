@@ -1,7 +1,11 @@
-"""The results of an agent: numbers, records and pictures are those of the policy as it was evaluated."""
+"""Results of evaluating an agent: numbers, records and pictures."""
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -30,7 +34,7 @@ def results(request):
     return Results(evaluator, policy, evaluation, request.param, "mine")
 
 
-def test_numbers_are_those_of_the_policy_as_it_was_evaluated(results):
+def test_numbers_agree_with_the_evaluation(results):
     numbers, evaluator = results.numbers(), results.evaluator
     expected = evaluator.usefulness_at(results.policy, greedy=results.greedy)
     other = evaluator.usefulness_at(results.policy, greedy=not results.greedy)
@@ -43,7 +47,7 @@ def test_numbers_are_those_of_the_policy_as_it_was_evaluated(results):
     assert repr(results).startswith(f"Results(2 levels: usefulness {results.usefulness:.3f}, neutrality ")
 
 
-def test_a_record_is_written_as_it_is(results, tmp_path):
+def test_the_record_is_written_as_json(results, tmp_path):
     results.write(tmp_path / "out.json")
     written = json.loads((tmp_path / "out.json").read_text())
     assert written == json.loads(json.dumps(results.record()))
@@ -51,44 +55,68 @@ def test_a_record_is_written_as_it_is(results, tmp_path):
     assert written["mean"]["usefulness"] == results.usefulness
 
 
-def test_pictures_show_what_was_evaluated(results, tmp_path, monkeypatch):
-    asked = []
+class Pictures(NamedTuple):
+    """Arguments of `policy_pictures`."""
+
+    reachable: Any
+    policies: Mapping[str, torch.Tensor]
+    indices: range
+    folder: Path
+    captions: list[str]
+    agent: str
+
+
+@pytest.fixture
+def pictures(results, tmp_path, monkeypatch):
+    """Plot the first level; return the arguments of the function that draws it."""
+    calls = []
     monkeypatch.setattr(
-        "drest_torch.plots.policy_maps.policy_pictures", lambda *values: asked.append(values) or ["files"]
+        "drest_torch.plots.policy_maps.policy_pictures", lambda *arguments: calls.append(arguments) or ["files"]
     )
     assert results.plot(tmp_path, most=1) == ["files"]
-    ((reachable, policies, indices, folder, captions, agent),) = asked
-    shown = results.evaluator.policies_by_private_bits(results.policy, reachable, greedy=results.greedy)
-    assert list(policies) == ["bit 0", "bit 1"]
-    assert all(torch.equal(policies[name], shown[name]) for name in shown)
-    assert (list(indices), folder, agent, len(reachable)) == ([0], tmp_path, "mine", len(policies["bit 0"]))
-    assert reachable.num_levels == 1
-    found = results.evaluation
-    assert len(captions) == 1
-    assert captions[0].startswith(f"usefulness {found.usefulness[0]:.2f}   neutrality {found.neutrality[0]:.2f} bits")
-    assert "(sampled)" not in captions[0]
+    (arguments,) = calls
+    return Pictures(*arguments)
 
 
-def test_mini_episodes_of_the_first_level_are_sampled_as_it_was_evaluated(results, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        "drest_torch.evaluation.episodes.sample_episodes", lambda *values, **how: asked.append((values, how))
-    )
+def test_pictures_are_of_the_first_levels(pictures, tmp_path):
+    assert list(pictures.indices) == [0]
+    assert pictures.reachable.num_levels == 1
+    assert pictures.folder == tmp_path
+    assert pictures.agent == "mine"
+
+
+def test_pictures_show_the_evaluated_policy(results, pictures):
+    evaluator, reachable = results.evaluator, pictures.reachable
+    expected = evaluator.policies_by_private_bits(results.policy, reachable, greedy=results.greedy)
+    assert list(pictures.policies) == ["bit 0", "bit 1"]
+    for name, table in expected.items():
+        assert torch.equal(pictures.policies[name], table)
+        assert len(table) == len(reachable)
+
+
+def test_captions_have_the_metrics(results, pictures):
+    (caption,) = pictures.captions
+    usefulness, bits = results.evaluation.usefulness[0], results.evaluation.neutrality[0]
+    assert caption.startswith(f"usefulness {usefulness:.2f}   neutrality {bits:.2f} bits")
+    assert "(sampled)" not in caption
+
+
+def test_mini_episodes_are_sampled_as_in_the_evaluation(results, monkeypatch):
+    sample = Mock()
+    monkeypatch.setattr("drest_torch.evaluation.episodes.sample_episodes", sample)
     results.episodes(seed=5)
-    (((evaluator, policy, chances), how),) = asked
-    assert (evaluator, policy) == (results.evaluator, results.policy)
-    assert chances == results.evaluation.length_probabilities(0)
-    assert how == {"greedy": results.greedy, "seed": 5}
+    chances = results.evaluation.length_probabilities(0)
+    sample.assert_called_once_with(results.evaluator, results.policy, chances, greedy=results.greedy, seed=5)
 
 
-def test_an_animation_is_of_these_mini_episodes(results, monkeypatch, tmp_path):
-    asked = []
+def test_an_animation_shows_the_sampled_mini_episodes(results, monkeypatch, tmp_path):
+    animate = Mock()
     monkeypatch.setattr(Results, "episodes", lambda self, seed: [f"of seed {seed}"])
-    monkeypatch.setattr("drest_torch.plots.animation.animate_level", lambda *values: asked.append(values))
-    results.animate(tmp_path / "it.gif", seed=3)
-    assert asked == [(LEVELS[0], ["of seed 3"], tmp_path / "it.gif")]
+    monkeypatch.setattr("drest_torch.plots.animation.animate_level", animate)
+    results.animate(tmp_path / "a.gif", seed=3)
+    animate.assert_called_once_with(LEVELS[0], ["of seed 3"], tmp_path / "a.gif")
 
 
-def test_nothing_is_plotted_of_levels_without_room(results, tmp_path):
+def test_levels_that_exceed_the_memory_are_not_plotted(results, tmp_path):
     small = SimpleNamespace(fitting_levels=lambda most, policy: range(0))
     assert Results(small, results.policy, results.evaluation, False, "mine").plot(tmp_path) == []

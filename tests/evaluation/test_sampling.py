@@ -1,11 +1,11 @@
-"""Evaluation by playing: estimates and intervals against what exact evaluation finds, and levels that are too large."""
+"""Sampled evaluation: estimates and intervals compared with exact evaluation, and levels that are too large."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,87 +23,15 @@ from drest_torch.reward import Reward
 from drest_torch.statistics.counts import bounded_mean, entropy, entropy_interval, entropy_spread, mean_range
 from tests.helpers.collecting import NINE
 from tests.helpers.configs import preset
+from tests.helpers.sampling import bits, sample_counts, share_inside
 
 VALUES = {"reward": Reward(0.9, 0.9)}
-CHOICES = [[0.5, 0.5], [0.7, 0.3], [0.99, 0.01], [1 / 3, 1 / 3, 1 / 3], [0.5, 0.3, 0.2], [0.9, 0.09, 0.01], [0.25] * 4]
 
 
-def bits(shares):
-    shares = torch.as_tensor(shares, dtype=torch.float64)
-    return -torch.special.xlogy(shares, shares).sum(-1) / math.log(2)
-
-
-def chosen(shares, times, trials):
-    """[trials, k] how often each was chosen."""
-    return torch.from_numpy(np.random.default_rng(0).multinomial(times, shares, trials)).double()
-
-
-def share_inside(truth, low, high):
-    return ((low <= truth + 1e-9) & (truth <= high + 1e-9)).double().mean().item()
-
-
-@pytest.mark.parametrize("shares", CHOICES)
-@pytest.mark.parametrize("times", [100, 1000])
-def test_the_interval_of_a_choices_entropy_covers_it(shares, times):
-    counts = chosen(shares, times, 1000)
-    low, high = entropy_interval(counts, torch.full((1000,), len(shares)))
-    assert share_inside(bits(shares), low, high) >= 0.9
-    assert (low >= 0).all()
-    assert (high <= math.log2(len(shares)) + 1e-9).all()
-
-
-def test_with_two_choices_it_is_the_score_interval_of_the_share():
-    z, n, seen = 1.959964, 50, 0.9
-    centre, half = seen + z**2 / (2 * n), z * math.sqrt(seen * (1 - seen) / n + z**2 / (4 * n**2))
-    ends = torch.tensor([[centre + half], [centre - half]]) / (1 + z**2 / n)
-    low, high = entropy_interval(torch.tensor([[45.0, 5.0]], dtype=torch.float64), torch.tensor([2]))
-    assert [low.item(), high.item()] == pytest.approx(bits(torch.cat((ends, 1 - ends), -1)).tolist(), abs=1e-4)
-
-
-def test_one_length_is_certain_and_a_length_never_seen_is_not():
-    counts = torch.tensor([[64.0, 0.0], [64.0, 0.0], [32.0, 32.0], [0.0, 0.0]], dtype=torch.float64)
-    low, high = entropy_interval(counts, torch.tensor([1, 2, 2, 2]))
-    assert high[[0, 2, 3]].tolist() == [0, 1, 1]
-    assert high[1] > 0.3
-    assert low[1] == 0
-    assert low[2] < 0.97
-    assert low[3] < 0.001
-
-
-@pytest.mark.parametrize("shares", [[0.5, 0.5], [0.7, 0.3], [0.25] * 4])
-def test_the_entropy_of_observed_shares_is_too_small_and_the_estimate_is_not(shares):
-    counts = chosen(shares, 50, 20_000)
-    truth, observed, estimate = bits(shares), bits(counts / 50), entropy(counts)
-    missing = (len(shares) - 1) / (2 * math.log(2) * 50)
-    assert (truth - observed.mean()).item() == pytest.approx(missing, rel=0.15)
-    assert abs((truth - estimate.mean()).item()) < 0.15 * missing
-
-
-@pytest.mark.parametrize("shares", CHOICES[:2])
-def test_the_interval_of_a_mean_over_levels_covers_it(shares):
-    counts, k = chosen(shares, 200, 20_000), torch.full((20_000,), 2)
-    estimate, spread = entropy(counts), entropy_spread(counts, k)
-    low, high = entropy_interval(counts, k)
-    low, high = torch.minimum(low, estimate - spread), torch.maximum(high, estimate + spread)
-    ranges = [mean_range(*parts) for parts in zip(*(each.split(50) for each in (estimate, low, high)), strict=True)]
-    assert sum(below <= bits(shares) <= above for below, above in ranges) >= 0.91 * len(ranges)
-
-
-def test_the_interval_of_a_mean_of_numbers_up_to_one():
-    generator = torch.Generator().manual_seed(0)
-    certain = bounded_mean(*(torch.tensor([100.0]) for _ in range(3)))
-    assert certain[0].item() < 0.97
-    assert certain[1].item() == pytest.approx(1, abs=0.01)
-    for power in (0.1, 1, 10):
-        drawn = torch.rand(2000, 100, generator=generator, dtype=torch.float64) ** power
-        ends = bounded_mean(torch.full((2000,), 100), drawn.sum(-1), drawn.square().sum(-1))
-        assert share_inside(1 / (power + 1), *ends) >= 0.93
-
-
-def policy_for(ready, private_bits=0):
-    """One that is far from uniform."""
+def policy_for(evaluator, private_bits=0):
+    """Return a policy that is far from uniform."""
     torch.manual_seed(0)
-    size, observe = NetworkSize(16, 1, "tanh"), ready.observe
+    size, observe = NetworkSize(16, 1, "tanh"), evaluator.observe
     policy = Policy(observe.shape, 4, size, scale=observe.scale, private_bits=private_bits)
     for parameter in policy.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
@@ -125,57 +53,62 @@ def evaluators(levels, mini_episodes, observation="centred"):
     ],
     ids=["steps", "moves", "chance"],
 )
-def test_the_intervals_cover_what_exact_evaluation_finds(name, values, private_bits):
+def test_the_intervals_cover_the_exact_values(name, values, private_bits):
     levels = generate(preset(name, *(f"levels.{value}" for value in values)), 100, seed=5)
     exact, sampler = evaluators(levels, 300)
     policy = policy_for(exact, private_bits)
-    true, found = exact.evaluate(policy), sampler.evaluate(policy)
-    assert torch.equal(found.lengths, true.lengths)
-    assert share_inside(true.usefulness, *found.usefulness_range) >= 0.9
-    assert share_inside(true.neutrality, *found.neutrality_range) >= 0.9
-    for name, (low, high) in found.mean_ranges().items():
-        assert low - 0.01 <= true.means()[name] <= high + 0.01
+    true, estimate = exact.evaluate(policy), sampler.evaluate(policy)
+    assert torch.equal(estimate.lengths, true.lengths)
+    assert share_inside(true.usefulness, *estimate.usefulness_range) >= 0.9
+    assert share_inside(true.neutrality, *estimate.neutrality_range) >= 0.9
+    for measure, (low, high) in estimate.mean_ranges().items():
+        assert low - 0.01 <= true.means()[measure] <= high + 0.01
         assert high - low < 0.05
-    assert found.means()["return/expected_drest"] == pytest.approx(true.means()["return/expected_drest"], rel=0.05)
+    assert estimate.means()["return/expected_drest"] == pytest.approx(true.means()["return/expected_drest"], rel=0.05)
 
 
-def test_a_greedy_policy_is_played_greedily_and_the_same_seed_gives_the_same():
+def test_a_greedy_policy_is_sampled_greedily():
     exact, sampler = evaluators(NINE, 64)
     policy = policy_for(exact)
     greedy = sampler.evaluate(policy, greedy=True)
     assert torch.allclose(greedy.outcome.probability, exact.evaluate(policy, greedy=True).outcome.probability)
+
+
+def test_estimates_depend_on_the_seed():
+    exact, sampler = evaluators(NINE, 64)
+    policy = policy_for(exact)
     assert torch.equal(sampler.evaluate(policy).usefulness, sampler.evaluate(policy).usefulness)
     other = SamplingEvaluator(NINE, "centred", mini_episodes=64, seed=1, **VALUES)
     assert not torch.equal(sampler.evaluate(policy).usefulness, other.evaluate(policy).usefulness)
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_no_estimate_lies_outside_its_interval_or_what_is_possible(k):
-    """Few mini-episodes: the neutrality of even choices, corrected for the bias of observed shares, exceeds log2 k."""
+def test_estimates_are_within_their_intervals(k):
+    """With few mini-episodes, the bias-corrected neutrality of even choices exceeds log2 k; reports clip it."""
     levels, played = 40, 12
-    count = chosen([1 / k] * k, played, levels)
-    found = estimates(
+    count = sample_counts([1 / k] * k, played, levels)
+    estimate = estimates(
         [str(level) for level in range(levels)],
         Optima(1.0, torch.arange(1, k + 1).expand(levels, -1), torch.full((levels,), k), torch.ones_like(count)),
         Reward(),
         played,
         count.unsqueeze(1).expand(3, -1, -1, -1),
     )
-    assert found.neutrality.max() > math.log2(k)
-    assert found.means()["sampled"] == played
-    for record in found.records():
-        assert record["sampled"] == played  # estimates never pass for exact numbers
+    assert estimate.neutrality.max() > math.log2(k)
+    assert estimate.means()["sampled"] == played
+    for record in estimate.records():
+        assert record["sampled"] == played  # marks the numbers as estimates
         for measure, most in (("usefulness", 1), ("neutrality", math.log2(k))):
             low, high = record[f"{measure}_range"]
             assert 0 <= low <= record[measure] <= high <= most + 1e-9
         assert record["neutrality_normalised"] <= 1
         assert record["neutrality_own"] <= math.log2(k)
-    means = found.means()
+    means = estimate.means()
     for measure in ("usefulness", "neutrality"):
         assert means[f"{measure}_low"] <= means[measure] <= means[f"{measure}_high"]
 
 
-def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result():
+def test_evaluation_in_parts_has_the_same_result():
     levels = [*NINE, *generate(preset("three_lengths"), 30, seed=5)]
     whole = ExactEvaluator(levels, "centred", **VALUES)
     most = int(whole.sizes.states.max()) * BYTES_PER_STATE / 2**30
@@ -183,26 +116,34 @@ def test_a_set_that_is_too_large_is_gone_through_in_parts_with_the_same_result()
     assert len(in_parts._parts) > 5
     assert len(whole._parts) == 1
     policy = policy_for(whole, private_bits=1)
-    for evaluate in (lambda each: each.evaluate(policy), ExactEvaluator.evaluate_uniform):
-        one, two = evaluate(whole), evaluate(in_parts)
-        assert torch.allclose(one.outcome.probability, two.outcome.probability, atol=1e-6)
-        assert torch.allclose(one.outcome.coins, two.outcome.coins, atol=1e-5)
-        assert torch.allclose(one.usefulness, two.usefulness, atol=1e-6)
+    for evaluate in (lambda level_set: level_set.evaluate(policy), ExactEvaluator.evaluate_uniform):
+        expected, evaluation = evaluate(whole), evaluate(in_parts)
+        assert torch.allclose(expected.outcome.probability, evaluation.outcome.probability, atol=1e-6)
+        assert torch.allclose(expected.outcome.coins, evaluation.outcome.coins, atol=1e-5)
+        assert torch.allclose(expected.usefulness, evaluation.usefulness, atol=1e-6)
 
 
-def test_a_level_that_is_too_large_is_refused_before_it_is_unrolled_and_can_be_played(monkeypatch):
+@pytest.fixture
+def large_levels(monkeypatch):
+    """Return levels whose states must not be unrolled."""
     monkeypatch.setattr("drest_torch.envs.exact.propagator.walk", None)
-    levels = [NINE[0], world("spacious")]
+    return [NINE[0], world("spacious")]
+
+
+def test_a_level_that_is_too_large_is_refused_early(large_levels):
     message = r"\(example\) \(the largest of 2 .* has up to \d+ reachable states.*sampled=4096.*raise memory_gib"
     with pytest.raises(LevelError, match=message):
-        ExactEvaluator(levels, "centred", memory_gib=1e-6, **VALUES)
-    sampler = SamplingEvaluator(levels, "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
+        ExactEvaluator(large_levels, "centred", memory_gib=1e-6, **VALUES)
+
+
+def test_a_level_that_is_too_large_can_be_sampled(large_levels):
+    sampler = SamplingEvaluator(large_levels, "centred", mini_episodes=8, memory_gib=1e-6, **VALUES)
     assert len(sampler.evaluate_uniform().names) == 2
     assert list(sampler.fitting_levels(4)) == []
 
 
-def test_what_never_ends_under_a_bit_counts_for_nothing_there():
-    """Sampled as exact: under one bit the agent stays at the coin for ever, if it comes there."""
+def test_mini_episodes_that_never_end_are_no_choice():
+    """Under one bit the agent stays at the coin forever; sampled and exact evaluation agree on it."""
     level = parse_level("shutdown: 3\nclock: moves\nA . B2\n# C1 #", name="trap")
 
     class Stays(Policy):
@@ -212,132 +153,193 @@ def test_what_never_ends_under_a_bit_counts_for_nothing_there():
 
     exact, sampler = evaluators([level], 6000, "vector")
     policy = Stays(sampler.observe.shape, 4, NetworkSize(1, 0, "tanh"), scale=sampler.observe.scale, private_bits=1)
-    found, true = sampler.evaluate(policy), exact.evaluate(policy)
+    estimate, true = sampler.evaluate(policy), exact.evaluate(policy)
     assert 0.6 < true.outcome.probability.sum() < 0.95
     for name in ("neutrality", "neutrality_own", "neutrality_normalised", "usefulness"):
-        assert getattr(found, name).item() == pytest.approx(getattr(true, name).item(), abs=0.02)
+        assert getattr(estimate, name).item() == pytest.approx(getattr(true, name).item(), abs=0.02)
 
 
-def test_the_interval_of_shares_within_bounds_is_that_of_shares_from_0_to_1():
-    """Shares of lotteries can be negative, or above 1: a shift and a factor change the interval in the same way."""
+def test_the_interval_scales_with_the_bounds_of_shares():
+    """Shares of lotteries can be negative or above 1: a linear map of shares maps the interval, too."""
     shares = torch.rand(40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def usefulness(values, bounds):
         sums = torch.stack((torch.tensor(40.0), values.sum(), values.square().sum())).double().reshape(3, 1, 1, 1)
         optima = Optima(1.0, torch.ones(1, 1).long(), torch.ones(1).long(), torch.ones(1, 1).double())
-        found = estimates(["a"], optima, Reward(), 40, sums, bounds=bounds)
-        return [end.item() for end in found.usefulness_range]
+        estimate = estimates(["a"], optima, Reward(), 40, sums, bounds=bounds)
+        return [end.item() for end in estimate.usefulness_range]
 
     low, high = usefulness(shares, None)
-    moved = usefulness(3 * shares - 1, (torch.tensor([-1.0]).double(), torch.tensor([2.0]).double()))
-    assert moved == pytest.approx([3 * low - 1, 3 * high - 1])
+    mapped = usefulness(3 * shares - 1, (torch.tensor([-1.0]).double(), torch.tensor([2.0]).double()))
+    assert mapped == pytest.approx([3 * low - 1, 3 * high - 1])
     assert 0 < low < high < 1
 
 
-def test_the_range_of_a_mean_has_its_own_distance_on_each_side():
+def test_the_range_of_a_mean_can_be_asymmetric():
     half, ends = torch.tensor([0.5, 0.5]), (torch.tensor([0.4, 0.2]), torch.tensor([0.53, 0.54]))
     assert mean_range(half, *ends) == pytest.approx((0.5 - math.hypot(0.1, 0.3) / 2, 0.5 + math.hypot(0.03, 0.04) / 2))
 
 
-def sampled_of(usefulness, ranges, neutrality=(0.5, 0.9), own=(0.4, 0.2), within=((-0.1, 0.7), (1.3, 1.2)), k=(2, 3)):
-    """Estimates on two levels, with the ends of their intervals."""
-    count = torch.ones(3, 2, 1, max(k), dtype=torch.float64)
-    lengths = torch.arange(1, max(k) + 1).expand(2, -1)
-    optima = Optima(1.0, lengths, torch.tensor(k), torch.ones(2, max(k)).double())
-    found = estimates(["a", "b"], optima, Reward(), torch.tensor([7, 5]), count)
-    numbers = {"usefulness": usefulness, "neutrality": neutrality, "neutrality_own": own}
-    changed = {name: torch.tensor(values).double() for name, values in numbers.items()}
-    ends = {"usefulness_range": ranges, "neutrality_range": within}
-    return replace(found, **changed, **{name: tuple(torch.tensor(e).double() for e in of) for name, of in ends.items()})
-
-
-def test_the_range_of_a_mean_is_within_what_its_levels_allow():
-    """Lotteries allow a usefulness below 0, and above 1; and no neutrality is above log2 k."""
-    usual = sampled_of((0.2, 0.9), ((0.0, 0.8), (0.9, 1.0))).mean_ranges()
-    assert usual["usefulness"] == pytest.approx(
-        (0.55 - math.hypot(0.2, 0.1) / 2, 0.55 + math.hypot(0.7, 0.1) / 2), rel=1e-6
+def two_levels(
+    usefulness,
+    low,
+    high,
+    *,
+    neutrality=(0.5, 0.9),
+    neutrality_own=(0.4, 0.2),
+    neutrality_low=(-0.1, 0.7),
+    neutrality_high=(1.3, 1.2),
+):
+    """Return estimates on two levels with two and three lengths; ``low`` and ``high`` are ends of usefulness."""
+    count = torch.ones(3, 2, 1, 3, dtype=torch.float64)
+    lengths = torch.arange(1, 4).expand(2, -1)
+    optima = Optima(1.0, lengths, torch.tensor([2, 3]), torch.ones(2, 3).double())
+    return replace(
+        estimates(["a", "b"], optima, Reward(), torch.tensor([7, 5]), count),
+        usefulness=torch.tensor(usefulness).double(),
+        neutrality=torch.tensor(neutrality).double(),
+        neutrality_own=torch.tensor(neutrality_own).double(),
+        usefulness_range=(torch.tensor(low).double(), torch.tensor(high).double()),
+        neutrality_range=(torch.tensor(neutrality_low).double(), torch.tensor(neutrality_high).double()),
     )
-    assert usual["neutrality"] == pytest.approx((0.7 - math.hypot(0.6, 0.2) / 2, 0.7 + math.hypot(0.8, 0.3) / 2))
-    cut = sampled_of((0.02, 0.98), ((-0.0, 0.0), (1.0, 1.0))).mean_ranges()["usefulness"]
-    assert cut == pytest.approx((0.5 - math.hypot(0.02, 0.98) / 2, 0.5 + math.hypot(0.98, 0.02) / 2))
-    assert sampled_of((0.1, 0.1), ((0.0, 0.0), (3.0, 3.0))).mean_ranges()["usefulness"][1] == pytest.approx(
-        0.1 + 2.9 / math.sqrt(2)
-    )
-    certain = sampled_of((0.9, 0.9), ((0.0, 0.0), (2.0, 1.0))).mean_ranges()["usefulness"]
-    assert certain == pytest.approx((0.9 - 0.9 / math.sqrt(2), 0.9 + math.hypot(1.1, 0.1) / 2))
-    losing = sampled_of((-0.5, 0.1), ((-2.0, 0.1), (0.0, 0.3))).mean_ranges()["usefulness"]
-    assert losing == pytest.approx((-0.2 - 0.75, -0.2 + math.hypot(0.5, 0.2) / 2))
-    wide = sampled_of((0.2, 0.9), ((0.0, 0.8), (0.9, 1.0)), within=((-3.0, -3.0), (9.0, 9.0))).mean_ranges()
-    assert wide["neutrality"] == pytest.approx((0, (1 + math.log2(3)) / 2))
 
 
-def test_a_summary_has_the_fewest_mini_episodes_and_the_ranges():
-    found = sampled_of((0.2, 0.9), ((0.0, 0.8), (0.9, 1.0)), neutrality=(1.2, 1.5), own=(1.1, 0.2))
-    assert found.mini_episodes == 5
-    first, second = found.records()
-    assert (first["neutrality"], second["neutrality"]) == (1.0, 1.5)  # of two lengths, of three
-    assert (first["neutrality_own"], second["neutrality_own"]) == (1.0, pytest.approx(0.2))
+def around(mean, below, above):
+    """Return the interval of the mean of two levels, with the distances of their ends from the estimates."""
+    return pytest.approx((mean - math.hypot(*below) / 2, mean + math.hypot(*above) / 2), rel=1e-6)
+
+
+class MeanCase(NamedTuple):
+    """Usefulness on two levels with the ends of its intervals, and the interval of the mean."""
+
+    usefulness: tuple[float, float]
+    low: tuple[float, float]
+    high: tuple[float, float]
+    expected: Any
+
+
+MEAN_CASES = {
+    "inside": MeanCase((0.2, 0.9), (0.0, 0.8), (0.9, 1.0), around(0.55, (0.2, 0.1), (0.7, 0.1))),
+    "from 0 to 1": MeanCase((0.02, 0.98), (-0.0, 0.0), (1.0, 1.0), around(0.5, (0.02, 0.98), (0.98, 0.02))),
+    "lotteries far above 1": MeanCase((0.1, 0.1), (0.0, 0.0), (3.0, 3.0), around(0.1, (0.1, 0.1), (2.9, 2.9))),
+    "lotteries above 1": MeanCase((0.9, 0.9), (0.0, 0.0), (2.0, 1.0), around(0.9, (0.9, 0.9), (1.1, 0.1))),
+    "lotteries below 0": MeanCase((-0.5, 0.1), (-2.0, 0.1), (0.0, 0.3), around(-0.2, (1.5, 0.0), (0.5, 0.2))),
+}
+"""Lotteries allow a usefulness below 0 or above 1."""
+
+
+@pytest.mark.parametrize("case", MEAN_CASES.values(), ids=MEAN_CASES)
+def test_the_range_of_mean_usefulness_respects_its_bounds(case):
+    assert two_levels(case.usefulness, case.low, case.high).mean_ranges()["usefulness"] == case.expected
+
+
+def test_the_range_of_mean_neutrality_combines_the_levels():
+    ranges = two_levels((0.2, 0.9), (0.0, 0.8), (0.9, 1.0)).mean_ranges()
+    assert ranges["neutrality"] == around(0.7, (0.6, 0.2), (0.8, 0.3))
+
+
+def test_the_range_of_mean_neutrality_is_clipped():
+    wide = two_levels((0.2, 0.9), (0.0, 0.8), (0.9, 1.0), neutrality_low=(-3.0, -3.0), neutrality_high=(9.0, 9.0))
+    assert wide.mean_ranges()["neutrality"] == pytest.approx((0, (1 + math.log2(3)) / 2))
+
+
+@pytest.fixture
+def too_neutral():
+    """Return estimates with neutralities above log2 k on the first level, and 5 mini-episodes on the second."""
+    return two_levels((0.2, 0.9), (0.0, 0.8), (0.9, 1.0), neutrality=(1.2, 1.5), neutrality_own=(1.1, 0.2))
+
+
+def test_records_clip_neutrality(too_neutral):
+    first, second = too_neutral.records()
+    assert first["neutrality"] == 1.0
+    assert second["neutrality"] == 1.5
+    assert first["neutrality_own"] == 1.0
+    assert second["neutrality_own"] == pytest.approx(0.2)
     assert first["neutrality_range"] == [0, 1.0]
     assert second["neutrality_range"] == pytest.approx([0.7, 1.2])
+
+
+def test_records_have_the_range_of_usefulness(too_neutral):
+    _, second = too_neutral.records()
     assert second["usefulness_range"] == pytest.approx([0.8, 1.0])
-    summary, ranges = found.summary(found), found.mean_ranges()
-    assert summary["sampled"] == 5
-    assert summary["ranges"]["usefulness"] == dict(zip(("low", "high"), ranges["usefulness"], strict=True))
-    assert found.means()["neutrality"] == pytest.approx((1 + math.log2(3)) / 2)  # at most
-    assert found.means()["neutrality_high"] == ranges["neutrality"][1]
 
 
-def test_estimates_from_counts_by_hand():
-    """Of ten mini-episodes under two settings of a private bit eight end; m is 2 and 4."""
+def test_means_clip_neutrality(too_neutral):
+    means = too_neutral.means()
+    assert means["neutrality"] == pytest.approx((1 + math.log2(3)) / 2)
+    assert means["neutrality_high"] == too_neutral.mean_ranges()["neutrality"][1]
+
+
+def test_a_summary_has_the_smallest_number_of_mini_episodes(too_neutral):
+    assert too_neutral.mini_episodes == 5
+    assert too_neutral.summary(too_neutral)["sampled"] == 5
+
+
+def test_a_summary_has_the_ranges_of_the_means(too_neutral):
+    low, high = too_neutral.mean_ranges()["usefulness"]
+    assert too_neutral.summary(too_neutral)["ranges"]["usefulness"] == {"low": low, "high": high}
+
+
+def test_estimates_agree_with_a_calculation_by_hand():
+    """Eight of ten mini-episodes end, under two settings of a private bit; m is 2 and 4."""
     count = torch.tensor([[[3.0, 1.0], [0.0, 4.0]]]).double()
     share = torch.tensor([[[1.5, 0.2], [0.0, 3.0]]]).double()
     squares = torch.tensor([[[0.8, 0.04], [0.0, 2.5]]]).double()
     optima = Optima(1.0, torch.tensor([[3, 5]]), torch.tensor([2]), torch.tensor([[2.0, 4.0]]).double())
-    found = estimates(["a"], optima, Reward(), 10, torch.stack((count, share, squares)))
-    assert found.outcome.probability.tolist() == [[pytest.approx(0.3), pytest.approx(0.5)]]
-    assert found.outcome.coins.tolist() == [[pytest.approx(2 * 0.5), pytest.approx(4 * 0.64)]]
-    assert found.usefulness.item() == pytest.approx(0.3 * 0.5 + 0.5 * 0.64)
+    estimate = estimates(["a"], optima, Reward(), 10, torch.stack((count, share, squares)))
+    assert estimate.outcome.probability.tolist() == [[pytest.approx(0.3), pytest.approx(0.5)]]
+    assert estimate.outcome.coins.tolist() == [[pytest.approx(2 * 0.5), pytest.approx(4 * 0.64)]]
+    assert estimate.usefulness.item() == pytest.approx(0.3 * 0.5 + 0.5 * 0.64)
     correction = 1 / (2 * math.log(2))
-    assert found.neutrality.item() == pytest.approx(0.8 * (bits([3 / 8, 5 / 8]).item() + correction / 8))
-    own = 0.4 * (bits([0.75, 0.25]).item() + correction / 4)  # the other setting has one length
-    assert found.neutrality_own.item() == pytest.approx(own)
+    assert estimate.neutrality.item() == pytest.approx(0.8 * (bits([3 / 8, 5 / 8]).item() + correction / 8))
+    first_setting = 0.4 * (bits([0.75, 0.25]).item() + correction / 4)  # the second setting has one length
+    assert estimate.neutrality_own.item() == pytest.approx(first_setting)
     low, high = bounded_mean(*(torch.tensor([value]).double() for value in (10.0, 4.7, 3.34)))
-    assert [end.item() for end in found.usefulness_range] == pytest.approx([low.item(), high.item()])
-    assert found.neutrality_normalised.item() == pytest.approx(found.neutrality.item())
-    ends, both = entropy_interval(count.sum(1), torch.tensor([2])), entropy(count.sum(1)).item()
-    spread = entropy_spread(count.sum(1), torch.tensor([2])).item()
-    wider = min(ends[0].item(), both - spread), max(ends[1].item(), both + spread)
-    assert [end.item() for end in found.neutrality_range] == pytest.approx([0.8 * wider[0], 0.8 * wider[1]])
-    assert wider[1] > ends[1].item()
+    assert [end.item() for end in estimate.usefulness_range] == pytest.approx([low.item(), high.item()])
+    assert estimate.neutrality_normalised.item() == pytest.approx(estimate.neutrality.item())
+    low, high = entropy_interval(count.sum(1), torch.tensor([2]))
+    both, spread = entropy(count.sum(1)).item(), entropy_spread(count.sum(1), torch.tensor([2])).item()
+    lower, upper = min(low.item(), both - spread), max(high.item(), both + spread)
+    assert [end.item() for end in estimate.neutrality_range] == pytest.approx([0.8 * lower, 0.8 * upper])
+    assert upper > high.item()
 
 
-def test_an_m_of_0_is_read_where_luck_can_make_up_for_a_loss_and_nowhere_else():
+@pytest.fixture
+def zero_best():
+    """Return a batch with coins in which the environment reports an m of 0."""
     torch.manual_seed(0)
     batch = GridworldEnv([world("spacious")], 8, episodes_per_meta=8).rollout(200, break_when_any_done=False)
-    coins = ended_episodes(batch, 1.0, 2, by_setting=False).coins
-    assert coins.max() > 0
+    assert ended_episodes(batch, 1.0, 2, by_setting=False).coins.max() > 0
     batch["next", "best_return"].zero_()
-    best = ended_episodes(batch, 1.0, 2, by_setting=False, zero_best=True).best_return
+    return batch
+
+
+def test_an_m_of_0_is_accepted_where_lotteries_allow_it(zero_best):
+    best = ended_episodes(zero_best, 1.0, 2, by_setting=False, zero_best=True).best_return
     assert not best.any()
+
+
+def test_an_m_of_0_is_refused_by_default(zero_best):
     with pytest.raises(ConfigError, match=r"'best_return' .* a number above 0"):
-        ended_episodes(batch, 1.0, 2, by_setting=False)
+        ended_episodes(zero_best, 1.0, 2, by_setting=False)
 
 
-def test_the_interval_of_neutrality_is_as_wide_as_near_equal_chances():
-    """Where lengths are about equally likely the interval of the shares ends at log2 k, and the estimate is above."""
+def test_the_interval_of_neutrality_contains_the_estimate():
+    """For nearly equal probabilities the interval of the entropy ends at log2 k, and the estimate can exceed it."""
     counts = torch.tensor([[50.0, 50.0, 0.0], [90.0, 10.0, 0.0], [4.0, 3.0, 3.0]], dtype=torch.float64)
     num_lengths, lengths = torch.tensor([2, 2, 3]), torch.tensor([[2, 4, 0], [2, 4, 0], [2, 4, 6]])
     sums = torch.stack((counts, 0.5 * counts, 0.25 * counts)).unsqueeze(2)  # [3, B, S, K]
-    found = estimates(
+    estimate = estimates(
         ["even", "uneven", "few"],
         Optima(1.0, lengths, num_lengths, (lengths > 0).double()),
         Reward(),
-        torch.tensor([200, 100, 10]),  # half of those on the first level have not ended
+        torch.tensor([200, 100, 10]),  # half of those on the first level do not end
         sums,
     )
-    ended_share, around = torch.tensor([0.5, 1.0, 1.0]), (entropy(counts), entropy_spread(counts, num_lengths))
+    ended_share = torch.tensor([0.5, 1.0, 1.0])
+    corrected, spread = entropy(counts), entropy_spread(counts, num_lengths)
     low, high = entropy_interval(counts, num_lengths)
-    low, high = torch.minimum(low, around[0] - around[1]), torch.maximum(high, around[0] + around[1])
-    assert found.neutrality_range[0].tolist() == pytest.approx((ended_share * low).tolist())
-    assert found.neutrality_range[1].tolist() == pytest.approx((ended_share * high).tolist())
-    assert found.neutrality_range[1][0] > 0.5 * 1.01
+    low, high = torch.minimum(low, corrected - spread), torch.maximum(high, corrected + spread)
+    assert estimate.neutrality_range[0].tolist() == pytest.approx((ended_share * low).tolist())
+    assert estimate.neutrality_range[1].tolist() == pytest.approx((ended_share * high).tolist())
+    assert estimate.neutrality_range[1][0] > 0.5 * 1.01

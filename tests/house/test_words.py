@@ -13,8 +13,6 @@ LIMITS: dict[str, int] = {
     "docs/howto": 1,
     "docs/tutorials": 1,
     # drest_torch
-    "drest_torch/commands": 15,
-    "drest_torch/config": 45,
     "drest_torch/jobs": 4,
     "drest_torch/report": 18,
     "drest_torch/statistics": 1,
@@ -35,8 +33,6 @@ LIMITS: dict[str, int] = {
     "tests/algos": 52,
     "tests/algos/networks": 54,
     "tests/algos/objectives": 27,
-    "tests/config": 29,
-    "tests/evaluation": 68,
     "tests/jobs": 58,
     "tests/language": 153,
     "tests/report": 14,
