@@ -86,7 +86,7 @@ def shift_option(chance: Fraction, coins: Sequence[float]) -> Option:
 
 @dataclass(frozen=True)
 class Menu:
-    """One decision."""
+    """A decision between options."""
 
     options: tuple[Option, ...]
 

@@ -291,7 +291,7 @@ def test_an_option_has_the_chance_of_its_tokens_one_after_the_other(reads):
 
 @transformers
 def test_a_model_that_chats_reads_messages_in_its_own_form():
-    """What it answers then begins without a blank, and without the tokens that begin a text."""
+    """Answers then begin without a blank and without special tokens."""
     made = small(0)
     made.tokenizer.chat_template = (
         "{% set times = {'system': '13:00', 'user': '14:00'} %}"
