@@ -37,7 +37,7 @@ PREFIXES_TODAY = {"learner.": "algorithm.", "updater.": "task.", "weights.": "po
 OPTIMIZER_STATE = {torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"}, torch.optim.Muon: {"momentum_buffer"}}
 """State that each optimiser keeps of a weight, by name."""
 LARGEST = 1 << 63
-"""Exclusive upper bound of the counters, as of 64-bit integers."""
+"""Exclusive upper bound of the counters of a run, which are 64-bit integers."""
 MOST_SECONDS = 1e10
 """Largest plausible training time, about three centuries."""
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"

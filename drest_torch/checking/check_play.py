@@ -65,7 +65,7 @@ class RandomPlay:
 
 
 def check_play(check: EnvironmentCheck, base: EnvBase, cfg: CheckConfig, *, is_random: bool) -> None:
-    """Play mini-episodes at random and check them."""
+    """Play mini-episodes at random, and check their lengths, rewards, returns, delays and observations."""
     name, problems_before = title(base), len(check.problems)
     copies = base.batch_size.numel()
     rounds = max(2, math.ceil(cfg.episodes / copies))

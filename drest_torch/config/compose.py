@@ -139,7 +139,7 @@ def _without_file(group: str) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _recipes() -> dict[OptionKey, Any]:
-    """Return the recipes of ``recipes.yaml`` by their groups ``recipe/…``."""
+    """Return the recipes of ``recipes.yaml`` by group (``recipe/…``) and name."""
     recipes: Any = OmegaConf.to_container(OmegaConf.load(config_folder() / "recipes.yaml"))
     options: dict[OptionKey, Any] = {}
     for path, values in recipes.items():

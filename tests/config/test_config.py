@@ -37,7 +37,7 @@ VARIABLES = {
     "reward": {"reward", "self"},  # `Reward` reads its own fields
     "levels": {"levels", "chosen"},
     "policy": {"policy", "chosen"},
-    "env": {"env", "chosen"},
+    "env": {"env", "env_cfg"},
     "logger": {"logger", "config"},
     "test": {"test"},
     "": {"cfg"},
