@@ -66,19 +66,22 @@ def settings(*words: str) -> str:
 
     A word that begins with `-` names a key to leave out.
     """
-    columns = [each for each in words if not each.startswith("-")]
-    left_out = {each[1:] for each in words} | {"algo.name", "env.name", "env.title"}
-    found = [{key.name: key for key in keys_of("train", *each.split(","))} for each in columns]
-    usual = {key.name: key.value for key in keys_of("train", "env=gymnasium")} if columns[0].startswith("env=") else {}
+    choices = [word for word in words if not word.startswith("-")]
+    left_out = {word[1:] for word in words} | {"algo.name", "env.name", "env.title"}
+    keys_by_name = [{key.name: key for key in keys_of("train", *choice.split(","))} for choice in choices]
+    usual: dict[str, str] = {}
+    if choices[0].startswith("env="):
+        usual = {key.name: key.value for key in keys_of("train", "env=gymnasium")}
     rows: list[list[str]] = []
-    for name, key in found[0].items():
-        of_env = name in ("env.id", "env.base", "env.delays") or usual.get(name) != key.value
-        wanted = name.startswith("env.") and of_env if usual else name.startswith("algo.")
-        if name in left_out or not (wanted or name in RECIPES):
+    for name, key in keys_by_name[0].items():
+        is_of_env = name in ("env.id", "env.base", "env.delays") or usual.get(name) != key.value
+        is_relevant = name.startswith("env.") and is_of_env if usual else name.startswith("algo.")
+        if name in left_out or not (is_relevant or name in RECIPES):
             continue
-        meaning, values = RECIPES.get(name, key.meaning), [f"`{keys[name].value}`" for keys in found]
-        rows.append([f"`{name}`", *values, meaning])
-    return in_markdown(("key", *(f"`{each.replace(',', ' ')}`" for each in columns), "meaning"), rows)
+        values = [f"`{keys[name].value}`" for keys in keys_by_name]
+        rows.append([f"`{name}`", *values, RECIPES.get(name, key.meaning)])
+    header = [choice.replace(",", " ") for choice in choices]
+    return in_markdown(("key", *(f"`{words}`" for words in header), "meaning"), rows)
 
 
 def headlines() -> str:
@@ -112,11 +115,17 @@ def _cells(name: str, place: str, steps: str, ends: pd.DataFrame) -> Cells:
 
 
 def _in_gridworlds() -> Iterator[Cells]:
-    places = {"unseen": "{:.0f} unseen levels of the same kind", "paper": "the paper's {:.0f} worlds, unseen"}
-    for name, place in places.items():
-        ends = _rows_of("generalization", "long", agent="PPO", set=name)
+    default, settings = "`algo=ppo`", "docs/results.md"
+    same_kind, paper = "{:.0f} unseen levels of the same kind", "the paper's {:.0f} worlds, unseen"
+    agents = [
+        ("PPO", "unseen", default, same_kind),
+        ("PPO", "paper", default, paper),
+        ("PPO, convolutional", "unseen", f"`algo=ppo policy=convolutional` [and more]({settings})", same_kind),
+    ]
+    for agent, level_set, command, place in agents:
+        ends = _rows_of("generalization", "long", agent=agent, set=level_set)
         if len(ends):
-            yield _cells("`algo=ppo`", place.format(ends.levels.max()), f"{ends.effort.max() / 1e6:.0f} million", ends)
+            yield _cells(command, place.format(ends.levels.max()), f"{ends.effort.max() / 1e6:.0f} million", ends)
 
 
 def _as_the_follow_up() -> Iterator[Cells]:
@@ -134,8 +143,8 @@ def _in_paper_worlds() -> Iterator[Cells]:
     for reward, words in {"default": " reward=default", "drest": ""}.items():
         ends = _rows_of("neural", "end", algorithm="ppo", reward=reward)
         if len(ends):
-            command = f"`algo=ppo levels=paper reward.gamma=0.9 env_steps=3000000{words}`"
-            yield _cells(command, "its training levels, the paper's 9 worlds", "3 million", ends)
+            command = f"`algo=ppo levels=paper{words}` [and more](docs/algorithms/ppo.md)"
+            yield _cells(command, "the paper's 9 worlds, trained on", "3 million", ends)
 
 
 def _in_cartpole() -> Iterator[Cells]:
@@ -149,8 +158,8 @@ def campaign() -> str:
     record = json.loads((DOCS / "explanation" / "reliability.json").read_text("utf-8"))
     rows = []
     for row in record["rows"]:
-        found = ", ".join(f"{count:,} {kind}" for kind, count in row["found"].items())
-        rows.append((row["what"], f"{row['tried']:,}", found, str(len(row["broken"]))))
+        outcomes = ", ".join(f"{count:,} {kind}" for kind, count in row["found"].items())
+        rows.append((row["what"], f"{row['tried']:,}", outcomes, str(len(row["broken"]))))
     share = f"{record['share']:.0%} of the whole campaign, seed {record['seed']}:"
     table = in_markdown(("tried", "how often", "what came of it", "broken"), rows)
     return "\n\n".join(filter(None, (share, table, record.get("note"))))
@@ -168,17 +177,23 @@ def worlds() -> str:
     return in_markdown(("`levels=`", "map", "coins and button", "shorter length: m(l)", "longer length: m(l)"), rows)
 
 
-def written(text: str) -> str:
-    """Return a page with its tables made anew, each by the function of its name."""
-    return TABLE.sub(lambda found: f"{found[1]}{globals()[found[2]](*found[3].split())}\n{found[4]}", text)
+def with_tables(text: str) -> str:
+    """Return a page with its tables generated anew, each by the function of its name."""
+
+    def table(match: re.Match[str]) -> str:
+        beginning, name, words, end = match.groups()
+        return f"{beginning}{globals()[name](*words.split())}\n{end}"
+
+    return TABLE.sub(table, text)
 
 
 def main() -> None:
     """Write the tables of all pages."""
     for page in (DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))):
         text = page.read_text("utf-8")
-        if (made := written(text)) != text:
-            page.write_text(made, "utf-8")
+        page_with_tables = with_tables(text)
+        if page_with_tables != text:
+            page.write_text(page_with_tables, "utf-8")
 
 
 if __name__ == "__main__":

@@ -387,7 +387,7 @@ def test_generated_tables_are_what_their_script_writes():
     tables = load("tables")
     texts = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *PAGES)}
     assert sum(len(tables.TABLE.findall(text)) for text in texts.values()) >= 15
-    assert [page.name for page, text in texts.items() if tables.written(text) != text] == []
+    assert [page.name for page, text in texts.items() if tables.with_tables(text) != text] == []
 
 
 def test_the_folder_of_a_clone_does_not_hide_the_package():
