@@ -1,4 +1,4 @@
-"""The distributions of actions: their densities, entropies and most likely actions, by hand."""
+"""Action distributions: densities, entropies and most likely actions, against their formulas."""
 
 import math
 
@@ -11,10 +11,13 @@ LOW, HIGH = torch.tensor([-1.0, 2.0]), torch.tensor([3.0, 2.5])
 BOX = box(LOW, HIGH)
 
 
-def test_numbers_of_a_box_have_spreads_within_limits():
+def test_the_spread_of_a_box_is_clamped():
     dist = BOX.of(torch.tensor([[0.3, -0.2, 5.0, -9.0]]))
     assert dist.log_spread.tolist() == [[1.0, -4.0]]
     assert dist.deterministic_sample.tolist() == [pytest.approx([0.3, -0.2])]
+
+
+def test_an_untrained_box_policy_has_a_moderate_spread():
     assert BOX.outputs == 4
     assert FIRST_LOG_SPREAD == -0.5
     assert BOX.offset(None).tolist() == [0, 0, -0.5, -0.5]
@@ -34,14 +37,14 @@ def test_the_density_of_a_box_is_that_of_the_squashed_numbers():
     assert dist.log_prob(value).item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_entropy_of_a_box_is_the_mean_of_the_surprise():
+def test_the_entropy_of_a_box_is_the_mean_surprise():
     dist = BOX.of(torch.tensor([0.3, -0.2, 0.2, -0.7]).expand(200_000, -1))
     torch.manual_seed(0)
     surprise = -dist.log_prob(dist.sample())
     assert dist.entropy()[0].item() == pytest.approx(surprise.mean().item(), abs=0.02)
 
 
-def test_choices_have_the_chances_of_their_logits():
+def test_categorical_probabilities_follow_from_logits():
     logits = torch.tensor([0.1, -0.5, 1.2, 0.3, -0.9])
     parts = logits[:3].log_softmax(-1), logits[3:].log_softmax(-1)
     dist = multi_categorical([3, 2]).of(logits.unsqueeze(0))
@@ -49,12 +52,12 @@ def test_choices_have_the_chances_of_their_logits():
     entropy = -sum((part.exp() * part).sum().item() for part in parts)
     assert dist.entropy().item() == pytest.approx(entropy)
     assert dist.deterministic_sample.tolist() == [[2, 0]]
-    one = one_of(3, one_hot=True).of(logits[:3].unsqueeze(0))
-    assert one.deterministic_sample.tolist() == [[False, False, True]]
-    assert one.log_prob(torch.tensor([[False, True, False]])).item() == pytest.approx(parts[0][1].item())
+    one_hot = one_of(3, one_hot=True).of(logits[:3].unsqueeze(0))
+    assert one_hot.deterministic_sample.tolist() == [[False, False, True]]
+    assert one_hot.log_prob(torch.tensor([[False, True, False]])).item() == pytest.approx(parts[0][1].item())
 
 
-def test_actions_are_chosen_with_their_chances():
+def test_actions_are_sampled_with_their_probabilities():
     logits, rng = torch.tensor([0.1, -0.5, 1.2]), torch.Generator().manual_seed(0)
     many = logits.expand(40_000, -1)
     for kind in (one_of(3), one_of(3, one_hot=True)):

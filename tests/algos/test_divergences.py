@@ -1,4 +1,4 @@
-"""The distributions of actions as PyTorch has them: shapes of samples, frequencies and divergences."""
+"""Action distributions as PyTorch distributions: shapes of samples, frequencies and divergences."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ MAKE = {
 
 
 @pytest.mark.parametrize("kind", MAKE)
-def test_samples_have_the_shape_that_is_asked_for(kind):
+def test_samples_have_the_requested_shape(kind):
     dist = MAKE[kind](LOGITS)
     torch.manual_seed(0)
     samples = dist.sample((4000, 2))
@@ -29,18 +29,18 @@ def test_samples_have_the_shape_that_is_asked_for(kind):
     torch.testing.assert_close(entropy, dist.entropy(), atol=0.05, rtol=0)  # 8,000 samples: 4 standard errors
 
 
-def test_samples_occur_as_often_as_their_probability():
+def test_samples_occur_with_their_probability():
     torch.manual_seed(0)
     share = torch.nn.functional.one_hot(OneOf(LOGITS).sample((20_000,)), 3).double().mean(0)
     torch.testing.assert_close(share, LOGITS.softmax(-1).double(), atol=0.015, rtol=0)
 
 
-def test_divergences_are_those_of_pytorch():
-    one, other = Categorical(logits=LOGITS), Categorical(logits=OTHERS)
-    torch.testing.assert_close(kl_divergence(OneOf(LOGITS), OneOf(OTHERS)), kl_divergence(one, other))
+def test_divergences_equal_those_of_pytorch():
+    first, reference = Categorical(logits=LOGITS), Categorical(logits=OTHERS)
+    torch.testing.assert_close(kl_divergence(OneOf(LOGITS), OneOf(OTHERS)), kl_divergence(first, reference))
     second = [Categorical(logits=outputs[:, 1:]) for outputs in (LOGITS, OTHERS)]
-    several = [MultiCategorical(outputs, counts=[1, 2]) for outputs in (LOGITS, OTHERS)]
-    torch.testing.assert_close(kl_divergence(*several), kl_divergence(*second))
+    products = [MultiCategorical(outputs, counts=[1, 2]) for outputs in (LOGITS, OTHERS)]
+    torch.testing.assert_close(kl_divergence(*products), kl_divergence(*second))
     numbers = [TanhNormal(outputs[:, 1:], half=HALF) for outputs in (LOGITS / 2, OTHERS / 2)]
     normal = [Normal(outputs[:, 1] / 2, (outputs[:, 2] / 2).exp()) for outputs in (LOGITS, OTHERS)]
     torch.testing.assert_close(kl_divergence(*numbers), kl_divergence(*normal))

@@ -1,7 +1,7 @@
-"""The compiled tabular algorithm, against a slow one written anew, exact gradients and exact probabilities.
+"""The compiled tabular algorithm against a slow reference implementation and exact evaluation.
 
-The rules of the worlds are those of the plain simulator. `reference_agent` is the whole algorithm once more: its random
-numbers (splitmix64), its rewards from the paper's formulas, its gradients by autograd.
+The worlds' rules are those of the plain simulator. `reference_agent` implements the whole algorithm a second time: its
+random numbers (splitmix64), its rewards from the paper's formulas, its gradients by autograd.
 """
 
 import random
@@ -25,11 +25,11 @@ from tests.helpers.tabular_twin import LONGEST, UINT64, Reached, TabularRules, r
 SMALL = parse_level("shutdown: 3\nC1 A B2\nC2 . C3", name="small")
 LUCKY = parse_level("shutdown: 3\nclock: moves\nC2 B1@0.5 .\n. A #\nB2@0.8 . C0.5", name="lucky")
 BARREN = parse_level("shutdown: 2\nC2 . A B1", name="barren")
-"""Behind its button there is nothing to collect: m(3) = 0."""
+"""A level with no coin behind its button: m(3) = 0."""
 
 
 def scattered(seed: int) -> int:
-    """The finaliser of MurmurHash3."""
+    """Return a seed after the finaliser of MurmurHash3."""
     z = seed & UINT64
     z = (z ^ z >> 33) * 0xFF51AFD7ED558CCD & UINT64
     z = (z ^ z >> 33) * 0xC4CEB9FE1A85EC53 & UINT64
@@ -37,7 +37,7 @@ def scattered(seed: int) -> int:
 
 
 def begun(tables: World, seeds: Sequence[int], logits: torch.Tensor | None = None) -> TableState:
-    """Agents of these seeds, from logits [R, 4] or [A, R, 4], or from none."""
+    """Return agents with these seeds, with logits [R, 4] or [A, R, 4], or untrained."""
     state = new_state(np.array(seeds), len(tables.target), int(tables.column.max()) + 1)
     if logits is not None:
         state.logits[:] = logits.numpy()
@@ -48,15 +48,17 @@ def random_logits(seed: int, *shape: int, scale: float = 1.0) -> torch.Tensor:
     return torch.randn(*shape, NUM_ACTIONS, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
 
 
-def checked(level: Level, told: TabularRules, seed: int, logits: torch.Tensor, episodes: int) -> Reached:
-    """Check that an agent of the kernel becomes all that the reference says, and return that."""
-    tables, optima, shape = ready(level, told.gamma)
+def checked(level: Level, settings: TabularRules, seed: int, logits: torch.Tensor, episodes: int) -> Reached:
+    """Check that an agent of the kernel equals the reference agent, and return the latter."""
+    tables, optima, shape = ready(level, settings.gamma)
     state = begun(tables, [seed], logits)
-    play(tables, rules_of(told, optima), state, episodes)
-    expected = reference_agent(level, told, scattered(seed), logits, episodes, shape)
+    play(tables, rules_of(settings, optima), state, episodes)
+    expected = reference_agent(level, settings, scattered(seed), logits, episodes, shape)
     assert int(state.stream[0]) & UINT64 == expected.stream
-    found = (state.played[0], state.steps[0], state.cut_off[0], state.in_meta[0])
-    assert found == (episodes, expected.steps, expected.cut_off, expected.in_meta)
+    assert state.played[0] == episodes
+    assert state.steps[0] == expected.steps
+    assert state.cut_off[0] == expected.cut_off
+    assert state.in_meta[0] == expected.in_meta
     assert state.chosen_before[0].tolist() == [expected.chosen[length] for length in expected.best_seen]
     assert state.best_seen[0].tolist() == pytest.approx([*expected.best_seen.values()], rel=1e-12)
     assert state.logits[0] == pytest.approx(expected.logits.numpy(), abs=1e-9)
@@ -92,34 +94,43 @@ SPECIAL = [
 ]
 
 
-def test_agents_on_all_kinds_of_levels_told_all_kinds_of_things_are_each_the_slow_algorithm():
+def test_agents_equal_the_reference_on_random_settings():
     agents, episodes, rng, learned = 28, 40, random.Random(5), 0
     levels = [random_level(rng, chances=i % 2 == 0, clock=None, name=str(i)) for i in range(4)]
     levels += [LUCKY, BARREN, MOVES]
-    for agent, told in enumerate([*SPECIAL, *(random_told(rng) for _ in range(agents - len(SPECIAL)))]):
+    for agent, settings in enumerate([*SPECIAL, *(random_told(rng) for _ in range(agents - len(SPECIAL)))]):
         level = levels[agent % len(levels)]
         logits = random_logits(agent, len(ready(level)[0].target))
-        expected = checked(level, told, agent, logits, episodes)
+        expected = checked(level, settings, agent, logits, episodes)
         learned += (expected.logits - logits).abs().max() > 0.1
     assert learned > agents / 2
 
 
-def test_mini_episodes_that_are_cut_off_teach_nothing_and_are_not_counted():
-    level, told = SMALL.with_clock("moves"), TabularRules(gamma=0.9, lam=0.5, epsilon=(0.0, 0.0), divide="seen")
-    tables, optima, _ = ready(level, told.gamma)
+def test_mini_episodes_that_are_cut_off_do_not_count():
+    level, settings = SMALL.with_clock("moves"), TabularRules(gamma=0.9, lam=0.5, epsilon=(0.0, 0.0), divide="seen")
+    tables, _, _ = ready(level, settings.gamma)
     logits = torch.zeros(len(tables.target), NUM_ACTIONS, dtype=torch.float64)
-    logits[:, 0] = 8.7  # up, into the wall: a move is made once in 2,000 steps
-    expected = checked(level, told, 3, logits, 8)
+    logits[:, 0] = 8.7  # up, into the wall: the agent moves once in 2,000 steps
+    expected = checked(level, settings, 3, logits, 8)
     assert 2 <= expected.cut_off <= 6
     assert sum(expected.chosen.values()) == 8 - expected.cut_off
+
+
+def test_mini_episodes_that_are_cut_off_change_no_logits():
+    level, settings = SMALL.with_clock("moves"), TabularRules(gamma=0.9, lam=0.5, epsilon=(0.0, 0.0), divide="seen")
+    tables, optima, _ = ready(level, settings.gamma)
+    logits = torch.zeros(len(tables.target), NUM_ACTIONS, dtype=torch.float64)
     logits[:, 0] = 100.0
     state = begun(tables, [3], logits)
-    play(tables, rules_of(told, optima), state, 2)
-    assert (state.played[0], state.steps[0], state.cut_off[0], state.in_meta[0]) == (2, 2 * LONGEST, 2, 0)
+    play(tables, rules_of(settings, optima), state, 2)
+    assert state.played[0] == 2
+    assert state.steps[0] == 2 * LONGEST
+    assert state.cut_off[0] == 2
+    assert state.in_meta[0] == 0
     assert (state.logits[0] == logits.numpy()).all()
 
 
-def test_only_differences_of_logits_count_however_large_they_are():
+def test_a_constant_added_to_all_logits_has_no_effect():
     tables, optima, _ = ready(SMALL)
     logits = random_logits(14, len(tables.target))
     states = {shift: begun(tables, range(4), logits + shift) for shift in (0.0, 800.0, -800.0)}
@@ -132,7 +143,8 @@ def rows_of(state: TableState, agents: Any) -> TableState:
     return TableState(*(value[agents].copy() for value in state))
 
 
-def test_an_agent_depends_on_its_seed_and_not_on_others_pieces_or_threads():
+def test_an_agent_depends_on_nothing_but_its_seed():
+    """The other agents, the division of training into calls, and the number of threads have no effect."""
     tables, optima, _ = ready(LUCKY)
     rules = rules_of(TabularRules(), optima)
     before = begun(tables, range(100, 124), random_logits(8, 24, len(tables.target)))
@@ -160,11 +172,11 @@ EVALUATED = [world("example"), world("example").with_clock("moves"), MOVES, LUCK
 
 @pytest.mark.parametrize("level", EVALUATED, ids=lambda level: f"{level.name}-{level.clock}")
 @pytest.mark.parametrize("gamma", [1.0, 0.8])
-def test_many_tables_at_once_are_what_exact_evaluation_finds_of_each(level, gamma):
+def test_evaluation_of_many_tables_equals_that_of_single_ones(level, gamma):
     mdp = compile_levels([level])
     logits = random_logits(12, 5, mdp.num_cells << mdp.num_objects, scale=2.0)
     together = Tables(level, gamma, 5)
-    found = together.evaluate(logits.numpy())
+    results = together.evaluate(logits.numpy())
     evaluator = ExactEvaluator([level], "vector", reward=Reward(0.9, gamma))
     policy = TablePolicy(mdp.height, mdp.width, mdp.num_objects)
     assert together.lengths == evaluator.optima.lengths[0].tolist()
@@ -178,7 +190,7 @@ def test_many_tables_at_once_are_what_exact_evaluation_finds_of_each(level, gamm
             "p_length": exact.outcome.probability[0].numpy(),
             "share_of_best": np.divide(coins, best, out=np.zeros_like(coins), where=best > 0),
         }
-        assert found.keys() == expected.keys()
+        assert results.keys() == expected.keys()
         for name, value in expected.items():
-            assert found[name][agent] == pytest.approx(value, abs=1e-12)
-    assert len(np.unique(found["usefulness"].round(9))) == 5
+            assert results[name][agent] == pytest.approx(value, abs=1e-12)
+    assert len(np.unique(results["usefulness"].round(9))) == 5

@@ -30,15 +30,11 @@ LIMITS: dict[str, int] = {
     "drest_torch/studies/theorem": 8,
     # envs
     # tests
-    "tests/algos": 52,
-    "tests/algos/networks": 54,
-    "tests/algos/objectives": 27,
     "tests/jobs": 58,
     "tests/language": 153,
     "tests/report": 14,
     "tests/statistics": 14,
     "tests/studies": 175,
-    "tests/training": 126,
 }
 
 

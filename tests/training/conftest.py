@@ -15,5 +15,5 @@ def finished_run(tmp_path_factory):
 
 @pytest.fixture
 def run(finished_run, tmp_path):
-    """A copy of its folder."""
+    """Return a copy of the folder of a finished run."""
     return shutil.copytree(finished_run, tmp_path / "run")

@@ -1,4 +1,4 @@
-"""A checkpoint gives back what was saved, whole or not at all, and says in one sentence what is wrong with it."""
+"""Checkpoints are restored completely or refused in one sentence that names the problem."""
 
 import os
 import pickle
@@ -30,7 +30,7 @@ def path(run):
     return path
 
 
-def test_what_was_saved_comes_back(tmp_path):
+def test_a_checkpoint_restores_tensors_with_metadata(tmp_path):
     tensors = {
         "transposed": torch.arange(6.0).reshape(2, 3).T,
         "whole": torch.tensor(2**60),
@@ -39,9 +39,9 @@ def test_what_was_saved_comes_back(tmp_path):
     }
     meta = {"steps": 12, "best_score": -torch.inf, "wandb_id": None}
     save_checkpoint(tmp_path / "run" / "one.safetensors", tensors, meta)
-    found, meta_found = load_checkpoint(tmp_path / "run" / "one.safetensors")
-    assert meta_found == meta
-    torch.testing.assert_close(found, tensors, rtol=0, atol=0)
+    loaded, loaded_meta = load_checkpoint(tmp_path / "run" / "one.safetensors")
+    assert loaded_meta == meta
+    torch.testing.assert_close(loaded, tensors, rtol=0, atol=0)
 
 
 class Trap:
@@ -54,7 +54,7 @@ def cut(share):
 
 
 def written(metadata):
-    """Write tensors as another program does."""
+    """Return a function that writes a tensor with this metadata, as another program would."""
     return lambda path: save_file({"policy.x": torch.ones(1)}, path, metadata)
 
 
@@ -65,14 +65,17 @@ NO_CHECKPOINTS = [
     (lambda path: path.write_bytes(pickle.dumps(Trap())), "damaged or cut off"),
     (lambda path: path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}"), "damaged or cut off"),  # gigabytes
     (written(UNREADABLE), "its values cannot be read"),
-    *((written(each), "no checkpoint of this program") for each in (None, {"format": f"{FORMAT} 0", "meta": "{}"})),
+    *(
+        (written(metadata), "no checkpoint of this program")
+        for metadata in (None, {"format": f"{FORMAT} 0", "meta": "{}"})
+    ),
     (lambda path: path.unlink(), "no such checkpoint"),
     (lambda path: (path.unlink(), path.mkdir()), "no such checkpoint"),
 ]
 
 
 @pytest.mark.parametrize(("change", "words"), NO_CHECKPOINTS)
-def test_what_is_no_checkpoint_is_refused_and_nothing_is_unpickled(path, change, words):
+def test_other_files_are_refused_without_unpickling(path, change, words):
     change(path)
     with pytest.raises(CheckpointError, match=words) as caught:
         load_checkpoint(path)
@@ -80,7 +83,7 @@ def test_what_is_no_checkpoint_is_refused_and_nothing_is_unpickled(path, change,
     assert "\n" not in str(caught.value)
 
 
-def test_a_flipped_bit_is_noticed_and_the_checkpoint_before_is_named(path):
+def test_a_flipped_bit_is_refused_with_the_earlier_checkpoint(path):
     shutil.copy(path, step_path(path.parent, 1))
     whole = path.read_bytes()
     header = 8 + int.from_bytes(whole[:8], "little")
@@ -120,7 +123,7 @@ MISFITS = [
 
 @pytest.mark.parametrize(("change", "words"), MISFITS)
 def test_a_checkpoint_that_does_not_fit_is_refused(change, words, run, path):
-    """Its checksum is right."""
+    """The checksum of the checkpoint is right."""
     tensors, meta = load_checkpoint(path)
     change(tensors, meta)
     save_checkpoint(path, tensors, meta)
@@ -129,7 +132,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(change, words, run, path):
 
 
 @pytest.mark.parametrize("key", ["levels.path", "test.path", "test.selection_path"])
-def test_other_levels_than_those_that_the_checkpoint_is_of_are_refused(key, tmp_path):
+def test_a_run_whose_levels_have_changed_is_not_resumed(key, tmp_path):
     level, others = tmp_path / "level.txt", [] if key == "levels.path" else ["levels=royal_road"]
     level.write_text(format_level(world("example")))
     start(small(tmp_path / "run", *others, f"{key}={level}")).save()
@@ -139,22 +142,26 @@ def test_other_levels_than_those_that_the_checkpoint_is_of_are_refused(key, tmp_
         resume(tmp_path / "run")
 
 
-def test_the_last_ones_are_kept(tmp_path, run, path):
+def test_pruning_keeps_the_last_checkpoints(tmp_path):
     paths = [step_path(tmp_path, step) for step in (5, 40, 300, 2000, 10_000_000)]
     others = [tmp_path / name for name in ("best.safetensors", "step-9.safetensors.partial", "step-x.safetensors")]
-    for each in (*paths, *others):
-        each.touch()
-    for keep, kept in ((9, paths), (2, paths[-2:])):
+    for file in (*paths, *others):
+        file.touch()
+    for keep, remaining in ((9, paths), (2, paths[-2:])):
         prune(tmp_path, keep)
-        assert step_checkpoints(tmp_path) == kept
+        assert step_checkpoints(tmp_path) == remaining
     assert all(other.exists() for other in others)
+
+
+def test_resuming_prunes_checkpoints(run, path):
+    """A run may have been killed between saving and pruning."""
     shutil.copy(path, step_path(path.parent, 1))
-    resume(run)  # a kill may have left one too many
+    resume(run)
     assert step_checkpoints(run / "checkpoints") == [path]
 
 
-def test_a_checkpoint_for_which_memory_is_short_is_a_memory_error(tmp_path, monkeypatch):
-    """The library that writes it would end the process."""
+def test_saving_with_too_little_memory_is_a_memory_error(tmp_path, monkeypatch):
+    """The library that writes checkpoints would end the process."""
     none = Mock(side_effect=MemoryError)
     monkeypatch.setattr("drest_torch.agents.checkpoints.bytearray", none, raising=False)
     with pytest.raises(MemoryError):

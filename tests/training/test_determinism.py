@@ -1,4 +1,4 @@
-"""The same command and seed give the same agent, bit for bit, with several threads as with one."""
+"""The same command and seed give the same agent, bit for bit, with any number of threads."""
 
 from contextlib import contextmanager
 from itertools import product
@@ -10,7 +10,7 @@ from tests.helpers.determinism import OneWriter, trained
 
 FEW = ("levels=generated", "levels.train=16", "levels.selection=0", "levels.test=1")
 
-# Wide enough that torch shares even the indexing of weights between two threads: it takes 32,768 numbers.
+# Wide enough for torch to use two threads even for the indexing of weights, which takes 32,768 numbers.
 NETWORKS = {
     "mlp": ("policy=auto", "policy.network=mlp", "policy.observation=centred", "policy.width=128"),
     "symmetric": ("policy=symmetric", "policy.observation=centred", "policy.width=256"),
@@ -55,7 +55,7 @@ FAST = (*(f"ppo, {name}" for name in NETWORKS), "exact, mlp")
 
 
 def words(name, episodes):
-    """Return the values of a run; on levels, what learns from mini-episodes has so many in a batch."""
+    """Return the arguments of a run; algorithms that sample on levels have this many mini-episodes in a batch."""
     in_batches = not name.startswith(EXACT) and not any(word.startswith("algo.episodes=") for word in RUNS[name])
     return (*RUNS[name], f"algo.episodes={episodes}") if in_batches else RUNS[name]
 
@@ -98,8 +98,8 @@ def test_two_threads_give_the_same_agent_each_time(tmp_path, name):
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
 )
-def test_no_result_is_left_to_the_order_of_threads(tmp_path, name):
-    """Torch refuses operations that keep no order; those that its mode puts in order are named by `OneWriter`."""
+def test_no_result_depends_on_the_order_of_threads(tmp_path, name):
+    """Torch refuses nondeterministic operations, and `OneWriter` those that its deterministic mode puts in order."""
     importable(name)
     with threads(2):
         plain = trained(tmp_path / "plain", *words(name, 256), updates=1)
@@ -117,7 +117,7 @@ def test_no_result_is_left_to_the_order_of_threads(tmp_path, name):
     ],
     ids=["brackets", "put", "index_copy"],
 )
-def test_an_operation_that_writes_twice_to_one_place_is_named(write):
+def test_two_writes_to_one_place_are_reported(write):
     weight = torch.zeros(4, requires_grad=True)
     write(weight, torch.tensor([0, 1, 2]))
     with OneWriter(), pytest.raises(AssertionError, match=r"1 places of a tensor \[4\]"):

@@ -1,4 +1,4 @@
-"""What a run learns from is what its configuration says: rewards, objectives, critics, references and rules."""
+"""Runs train with their configured rewards, objectives, critics, rules and transforms."""
 
 import math
 from pathlib import Path
@@ -17,7 +17,7 @@ from drest_torch.envs.levels import parse_level
 from drest_torch.errors import UserError
 from drest_torch.play.third_party import acting_environment, evaluation_environment, training_environment
 from drest_torch.reward import Reward
-from drest_torch.tasks import environments as environment
+from drest_torch.tasks import environments as environments
 from drest_torch.tasks.environments import spec_in_environment
 from drest_torch.tasks.gridworlds import trained_levels_reported
 from drest_torch.training.run import start
@@ -44,11 +44,11 @@ def exact(folder, *overrides):
 
 
 @pytest.mark.parametrize("objective", ["drest", "weighted"])
-def test_exact_gradients_climb_the_objective_of_the_run(objective, tmp_path):
+def test_exact_gradients_maximise_the_objective_of_the_run(objective, tmp_path):
     run = exact(tmp_path / "run", "levels=royal_road", f"objective={objective}", "reward.lam=0.8")
-    found = run.task.evaluator(run.gridworlds.levels.train).evaluate(run.algorithm.policy)
-    weighted = found.usefulness + 1.15 * found.neutrality
-    expected = weighted if objective == "weighted" else found.expected_drest / run.reward.episodes_per_meta
+    evaluation = run.task.evaluator(run.gridworlds.levels.train).evaluate(run.algorithm.policy)
+    weighted = evaluation.usefulness + 1.15 * evaluation.neutrality
+    expected = weighted if objective == "weighted" else evaluation.expected_drest / run.reward.episodes_per_meta
     assert run.update()["loss/objective"] == pytest.approx(expected.mean().item(), rel=1e-4)
 
 
@@ -60,8 +60,8 @@ def test_samples_are_paid_by_the_objective_of_the_run(tmp_path):
 
 
 @pytest.mark.parametrize("algo", ["reinforce", "exact"])
-def test_mini_episodes_are_paid_by_the_reward_of_the_moment(algo, tmp_path):
-    """E grows from 8 to 32: half-way it is 16."""
+def test_updates_use_the_scheduled_reward(algo, tmp_path):
+    """E grows from 8 to 32, and is 16 half-way."""
     grows = ("reward.episodes_at_start=8", "reward.episodes_per_meta=32", "levels=example")
     run = (
         exact(tmp_path / "run", *grows) if algo == "exact" else start(small(tmp_path / "run", "algo=reinforce", *grows))
@@ -86,7 +86,7 @@ def test_every_weight_of_both_networks_is_trained(algo, credit, tmp_path):
     assert [name for name, weight in named.items() if torch.equal(before[name], weight)] == []
 
 
-def test_an_update_says_how_far_policy_and_critic_are(tmp_path):
+def test_an_update_returns_its_metrics(tmp_path):
     run = start(small(tmp_path / "run", "algo=ppo", "levels=paper"))
     names = {"loss/objective", "loss/critic", "optim/grad_norm", "optim/lr", "optim/steps", "optim/entropy_coeff"}
     names |= {"policy/entropy", "policy/kl", "policy/clip_fraction", "critic/explained_variance", "train/return"}
@@ -99,7 +99,7 @@ def test_an_update_says_how_far_policy_and_critic_are(tmp_path):
 
 @pytest.mark.parametrize(("pays", "best_of"), [("inverse", "paid"), ("inverse", "actual"), ("count", "paid")])
 @pytest.mark.parametrize("algo", ["reinforce", "exact"])
-def test_coins_are_paid_and_divided_as_the_reward_says(algo, pays, best_of, tmp_path):
+def test_training_uses_the_paid_coins_of_the_reward(algo, pays, best_of, tmp_path):
     chosen = (f"reward.pays={pays}", f"reward.best_of={best_of}", "reward.gamma=0.9", "levels=royal_road")
     run = (
         exact(tmp_path / "run", *chosen)
@@ -129,42 +129,56 @@ def test_a_level_set_keeps_a_solution_for_each_way_of_solving_it():
         assert levels.optima(0.5).best_return[0, 0] == 1.5
 
 
-def test_training_is_watched_on_the_first_levels_and_on_those_of_selection(tmp_path):
+def test_watched_metrics_are_those_of_training_levels(tmp_path):
     run = start(small(tmp_path / "run", *FEW, "evaluated_levels=13", "sampled=null", "reward.gamma=0.9"))
     watched, levels = run.task.watch(run.algorithm.policy), run.gridworlds.levels
     for split, members in (("train", levels.train[:13]), ("selection", levels.selection)):
-        found = run.task.evaluator(members).evaluate(run.algorithm.policy)
+        evaluation = run.task.evaluator(members).evaluate(run.algorithm.policy)
         for name in ("usefulness", "neutrality", "neutrality_normalised"):
-            expected = getattr(found, name).mean().item()
+            expected = getattr(evaluation, name).mean().item()
             assert watched[f"eval/{split}/{name}"] == pytest.approx(expected, rel=1e-5)
     assert not any("test" in name for name in watched)
-    assert [trained_levels_reported(small(tmp_path, each)) for each in ("sampled=null", "sampled=5")] == [1000, 200]
+    assert [trained_levels_reported(small(tmp_path, override)) for override in ("sampled=null", "sampled=5")] == [
+        1000,
+        200,
+    ]
 
 
 # ------------------------------------------------------------------------------------ a table
 
 
-def test_a_table_is_told_the_values_of_its_configuration():
+def test_a_table_has_the_rules_of_its_configuration():
     chosen = TabularConfig(lr=0.3, lr_end=0.02, epsilon=0.6, epsilon_end=0.004, decay_episodes=50, random_episodes=70)
     rules = rules_for(chosen, Reward(0.7, 0.8, 9, clip=1.5), [2.0, 3.0, 5.0])
     arrays = {name: getattr(rules, name).tolist() for name in ("lr", "epsilon", "divisor")}
     assert arrays == {"lr": [0.3, 0.02], "epsilon": [0.6, 0.004], "divisor": [2, 3, 5]}
-    assert (rules.lam, rules.gamma, rules.episodes_per_meta, rules.clip, rules.normaliser) == (0.7, 0.8, 9, 1.5, 3)
-    assert (rules.decay_episodes, rules.random_episodes) == (50, 70)
-    assert (rules.discount_bumps, rules.learns_divisor) == (True, False)
-    chosen.discount_bumps = False
-    rules = rules_for(chosen, Reward(normalise=False), [2.0], learns_divisor=True)
-    assert (rules.clip, rules.normaliser) == (math.inf, math.inf)
-    assert (rules.discount_bumps, rules.learns_divisor) == (False, True)
+    assert rules.lam == 0.7
+    assert rules.gamma == 0.8
+    assert rules.episodes_per_meta == 9
+    assert rules.clip == 1.5
+    assert rules.normaliser == 3
+    assert rules.decay_episodes == 50
+    assert rules.random_episodes == 70
+    assert rules.discount_bumps
+    assert not rules.learns_divisor
+
+
+def test_a_table_without_limits_has_infinite_rules():
+    schedule = TabularConfig(discount_bumps=False)
+    rules = rules_for(schedule, Reward(normalise=False), [2.0], learns_divisor=True)
+    assert rules.clip == math.inf
+    assert rules.normaliser == math.inf
+    assert not rules.discount_bumps
+    assert rules.learns_divisor
 
 
 @pytest.mark.parametrize("divides", [True, False])
 def test_a_table_divides_coins_if_the_reward_does(divides, tmp_path):
     values = ("algo=tabular", "levels=fewer_for_longer", f"reward.divide_by_best={str(divides).lower()}")
     run = start(compose(*QUIET, f"run_dir={tmp_path / 'run'}", "pictures=0", *values))
-    found = run.algorithm.rules.divisor.tolist()
+    divisor = run.algorithm.rules.divisor.tolist()
     best = PaidCoins().optima(run.gridworlds.reported["train"], 1.0).best_return[0].tolist()
-    assert found == (best if divides else [1.0] * len(best))
+    assert divisor == (best if divides else [1.0] * len(best))
     assert len(set(best)) == 2
 
 
@@ -186,16 +200,18 @@ def pole(tmp_path_factory):
     run.task.close()
 
 
-def test_an_environment_is_watched_by_fewer_mini_episodes_of_other_seeds(pole):
+def test_watched_environments_play_fewer_other_mini_episodes(pole):
     last, watched = pole.task.last, pole.task.watched["test"]
-    assert (last.mini_episodes, watched.mini_episodes) == (40, 10)
-    assert (last.seed, watched.seed) == (3, 4)
+    assert last.mini_episodes == 40
+    assert watched.mini_episodes == 10
+    assert last.seed == 3
+    assert watched.seed == 4
     assert watched.environment.flatten.centre is pole.task.played.flatten.centre
     assert dict(pole.task.judges()) == {"test": last}
     assert last.best.tolist() == [[6, 10, 15]]
 
 
-def test_an_environment_is_introduced_by_what_it_is(pole):
+def test_the_lines_of_an_environment_describe_it(pole):
     title = pole.cfg.env.title
     assert pole.task.lines() == [
         f"trained in: {title} (gymnasium), 16 copies; lengths 6, 10, 15",
@@ -203,23 +219,25 @@ def test_an_environment_is_introduced_by_what_it_is(pole):
     ]
 
 
-def test_observations_are_standardised_by_what_random_actions_show(pole):
+def test_observations_are_standardised_by_random_play(pole):
     flatten = pole.task.played.flatten
     assert flatten.centre[:4].abs().max() > 0
     assert (flatten.spread[:4] != 1).all()
 
 
-def test_lengths_are_shown_in_a_picture_if_the_environment_has_images(pole, tmp_path, monkeypatch, capsys):
+def test_an_animation_is_written_for_an_environment(pole, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(environment, "animate", lambda *told: drawn.append(told))
+    monkeypatch.setattr(environments, "animate", lambda *arguments: drawn.append(arguments))
     gif = tmp_path / "lengths.gif"
     assert pole.task.pictures("test", None, None, pole.algorithm.policy, tmp_path) == [gif]
     assert drawn == [(pole.cfg, pole.task.played, pole.algorithm.policy, gif)]
 
-    def fail(*told):
+
+def test_a_run_ends_well_without_an_animation(pole, tmp_path, monkeypatch, capsys):
+    def fail(*arguments):
         raise UserError("it is dark")
 
-    monkeypatch.setattr(environment, "animate", fail)
+    monkeypatch.setattr(environments, "animate", fail)
     assert pole.task.pictures("test", None, None, pole.algorithm.policy, Path(tmp_path)) == []
     assert "no animation: it is dark" in capsys.readouterr().err
 
@@ -239,63 +257,96 @@ def odd(tmp_path, *overrides, has_critic=True):
     return cfg, training_environment(cfg, reward_of(cfg), with_critic=has_critic)
 
 
-def transforms(made):
-    return {type(each).__name__: each for each in made.env.transform}
+def transforms(environment):
+    return {type(transform).__name__: transform for transform in environment.env.transform}
 
 
 def test_an_environment_has_the_transforms_of_its_configuration(tmp_path):
-    cfg, made = odd(tmp_path)
-    parts = transforms(made)
+    cfg, environment = odd(tmp_path)
+    parts = transforms(environment)
     timer, best, meta, bits = (parts[name] for name in ("ShutdownTimer", "BestReturn", "MetaEpisodes", "PrivateBits"))
-    assert (timer.lengths, timer.window, timer.cost) == ([4, 7, 9], 2, 0.25)
-    assert (timer.control, timer.idle, timer.ended, timer.skip) == ("action", 1, "absorb", True)
-    assert (best.gamma, best.floor, best.fixed, tuple(best.best.shape)) == (0.9, -1, None, (1, 3))
-    assert (meta.episodes, meta.together, meta.group) == (4, True, 4)
+    assert timer.lengths == [4, 7, 9]
+    assert timer.window == 2
+    assert timer.cost == 0.25
+    assert timer.control == "action"
+    assert timer.idle == 1
+    assert timer.ended == "absorb"
+    assert timer.skip
+    assert best.gamma == 0.9
+    assert best.floor == -1
+    assert best.fixed is None
+    assert best.best.shape == (1, 3)
+    assert meta.episodes == 4
+    assert meta.together
+    assert meta.group == 4
     assert bits.count == 2
-    assert made.drest.reward == reward_of(cfg)
-    assert (made.drest.group, made.drest.tick_key, made.drest.num_lengths, made.shows_counts) == (4, None, 3, False)
-    assert (list(made.lengths), made.num_lengths, made.private_bits) == ([4, 7, 9], 3, 2)
-    assert made.request_probability == pytest.approx(1 - 0.5**0.5)
-    assert made.actions.outputs == 4
-    assert transforms(odd(tmp_path, "env.window=null")[1])["ShutdownTimer"].window is None
-    assert odd(tmp_path, "env.window=null")[1].request_probability == pytest.approx(1 - 0.5**0.25)
+    assert environment.drest.reward == reward_of(cfg)
+    assert environment.drest.group == 4
+    assert environment.drest.tick_key is None
+    assert environment.drest.num_lengths == 3
 
 
-def test_rewards_in_advance_are_weighted_by_the_mean_of_what_is_known(tmp_path):
+def test_an_environment_describes_itself_to_policies(tmp_path):
+    _, environment = odd(tmp_path)
+    assert not environment.shows_counts
+    assert list(environment.lengths) == [4, 7, 9]
+    assert environment.num_lengths == 3
+    assert environment.private_bits == 2
+    assert environment.actions.outputs == 4
+    assert environment.request_probability == pytest.approx(1 - 0.5**0.5)
+
+
+def test_requests_are_rarer_without_a_window(tmp_path):
+    _, environment = odd(tmp_path, "env.window=null")
+    assert transforms(environment)["ShutdownTimer"].window is None
+    assert environment.request_probability == pytest.approx(1 - 0.5**0.25)
+
+
+def test_rewards_in_advance_are_scaled_by_estimates_of_m(tmp_path):
     for divides in (True, False):
-        _, made = odd(tmp_path, f"reward.divide_by_best={str(divides).lower()}")
-        *_, advance = made.postproc
+        _, environment = odd(tmp_path, f"reward.divide_by_best={str(divides).lower()}")
+        *_, advance = environment.postproc
         assert advance.scaled is not divides
         assert advance.mean_best() == 1
-        made.best.best.copy_(torch.tensor([[2.0, 0.0, 5.0]]))
+        environment.best.best.copy_(torch.tensor([[2.0, 0.0, 5.0]]))
         assert advance.mean_best() == 3.5
 
 
-def test_a_critic_sees_the_counts_of_sequential_play(tmp_path):
-    turn = ("reward.counting=sequential", "reward.episodes_per_meta=4", "env.ended=restart")
-    for has_critic in (True, False):
-        cfg, made = odd(tmp_path, *turn, has_critic=has_critic)
-        parts = transforms(made)
-        assert made.drest.reward == reward_of(cfg)
-        assert (made.drest.group, made.drest.tick_key, made.shows_counts) == (1, None, has_critic)
-        after = ["DReSTReward", *(["LogDiscounts"] if has_critic else []), "Advance"]
-        assert [type(each).__name__ for each in made.postproc] == after
-        assert (parts["ShutdownTimer"].skip, parts["ShutdownTimer"].ended) == (False, "restart")
-        assert parts["MetaEpisodes"].episodes == 4
-        policy, critic = build_networks(spec_in_environment(cfg, made), cfg.seed, context=made.critic_context)
-        inputs = policy.net.scale.numel() + 2  # the private numbers; the critic is shown the discounts of three lengths
-        assert [net.net.body[0].in_features for net in (policy, critic)] == [inputs, inputs + 3 * has_critic]
-        assert torch.equal(policy.offset, made.actions.offset(made.request_probability))
+@pytest.mark.parametrize("has_critic", [True, False])
+def test_a_critic_sees_the_counts_of_sequential_play(has_critic, tmp_path):
+    sequential = ("reward.counting=sequential", "reward.episodes_per_meta=4", "env.ended=restart")
+    cfg, environment = odd(tmp_path, *sequential, has_critic=has_critic)
+    parts = transforms(environment)
+    assert environment.drest.reward == reward_of(cfg)
+    assert environment.drest.group == 1
+    assert environment.drest.tick_key is None
+    assert environment.shows_counts is has_critic
+    after = ["DReSTReward", *(["LogDiscounts"] if has_critic else []), "Advance"]
+    assert [type(transform).__name__ for transform in environment.postproc] == after
+    assert not parts["ShutdownTimer"].skip
+    assert parts["ShutdownTimer"].ended == "restart"
+    assert parts["MetaEpisodes"].episodes == 4
+    spec = spec_in_environment(cfg, environment)
+    policy, critic = build_networks(spec, cfg.seed, context=environment.critic_context)
+    inputs = policy.net.scale.numel() + 2  # with two private bits
+    assert policy.net.body[0].in_features == inputs
+    assert critic.net.body[0].in_features == inputs + 3 * has_critic  # with the discounts of three lengths
+    assert torch.equal(policy.offset, environment.actions.offset(environment.request_probability))
 
 
-def test_an_evaluation_has_as_many_rounds_as_it_needs(tmp_path):
+def test_an_evaluation_has_the_necessary_number_of_rounds(tmp_path):
     cfg, trained = odd(tmp_path)
-    made = evaluation_environment(cfg, Reward(), 33, beside=trained)
-    parts = transforms(made)
-    assert (parts["MetaEpisodes"].episodes, parts["MetaEpisodes"].group) == (5, 1)
+    environment = evaluation_environment(cfg, Reward(), 33, beside=trained)
+    parts = transforms(environment)
+    assert parts["MetaEpisodes"].episodes == 5
+    assert parts["MetaEpisodes"].group == 1
     assert parts["BestReturn"].gamma == 1
-    assert made.env.base_env is trained.env.base_env
-    assert made.drest is None
+    assert environment.env.base_env is trained.env.base_env
+    assert environment.drest is None
+
+
+def test_an_acting_environment_does_not_skip_steps(tmp_path):
+    cfg, _ = odd(tmp_path)
     acting = acting_environment(cfg, 8)
     assert isinstance(acting.transform, ShutdownTimer)
     assert acting.transform.skip is False

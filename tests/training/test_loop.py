@@ -1,4 +1,4 @@
-"""The loop of a run: what it evaluates, saves, schedules and tells, and when, by updates that are made up."""
+"""The loop of a run with artificial updates: its evaluations, checkpoints, schedules, callbacks and messages."""
 
 from itertools import pairwise
 
@@ -19,25 +19,25 @@ from drest_torch.training.run import resume, start
 from tests.helpers.runs import FEW, QUIET, WITHOUT_EPISODES, small
 
 STEPS = 130
-"""Those of an update that is made up."""
+"""The steps of an artificial update."""
 
 
 class Logger(Sink):
-    """A sink with an id, which it keeps where it is given one."""
+    """A sink that keeps the id of a resumed run."""
 
-    given = []
+    run_ids = []
 
     def __init__(self, run, options):
-        self.given.append(run.run_id)
+        self.run_ids.append(run.run_id)
         self.run_id = run.run_id or "first"
 
 
 def looped(run, monkeypatch, scores=None, interrupt=None):
-    """Let a run have updates of so many steps, and find these scores; return what each update was told."""
-    told, scores = [], iter(scores or [])
+    """Replace a run's updates and evaluations by artificial ones; return E, the rate and the steps of each update."""
+    updates, scores = [], iter(scores or [])
 
     def update(reward):
-        told.append((reward.episodes_per_meta, run.algorithm.scheduled()["optim/lr"], run.state.steps))
+        updates.append((reward.episodes_per_meta, run.algorithm.scheduled()["optim/lr"], run.state.steps))
         run.algorithm.effort = Effort(steps=STEPS, episodes=7)
         return {"train/return": torch.tensor([1.0, 4.0])}
 
@@ -50,10 +50,10 @@ def looped(run, monkeypatch, scores=None, interrupt=None):
     monkeypatch.setattr(run.algorithm, "update", update)
     monkeypatch.setattr(run.task, "watch", watch)
     monkeypatch.setattr(run.task, "judge", lambda policy, folder: ({}, {}))
-    return told
+    return updates
 
 
-def made(folder, *overrides):
+def configuration(folder, *overrides):
     return small(folder, *FEW, "env_steps=1000", "keep_last=2", "algo=reinforce", *overrides)
 
 
@@ -66,12 +66,13 @@ def best_step(folder):
 
 
 SCORES = [(1.0, 1.0), (0.5, 0.9), (0.9, 0.4), (0.6, 0.8), (0.3, 0.95), (0.8, 0.6)]
-"""Usefulness and neutrality: of an untrained policy, which is not saved, then 0.45, 0.36, 0.48, 0.285 and 0.48."""
+"""Usefulness and neutrality of an untrained policy, which is not saved, and then with products 0.45, 0.36, 0.48, 0.285
+and 0.48."""
 
 
 @pytest.mark.parametrize("stopped_after", [None, 3, 5])
 def test_the_best_checkpoint_has_the_largest_product(stopped_after, tmp_path, monkeypatch):
-    run = start(made(tmp_path / "run", "evaluations=5"))
+    run = start(configuration(tmp_path / "run", "evaluations=5"))
     looped(run, monkeypatch, SCORES)
     if stopped_after is not None:
         interrupted = iter([False] * (stopped_after - 1) + [True] * 9)
@@ -86,11 +87,14 @@ def test_the_best_checkpoint_has_the_largest_product(stopped_after, tmp_path, mo
     assert best_step(tmp_path / "run") == 650
     saved = load_checkpoint(step_checkpoints(tmp_path / "run" / "checkpoints")[-1])[1]
     assert saved["best_score"] == pytest.approx(0.48)
-    assert (saved["steps"], saved["updates"], saved["episodes"], saved["evaluated"]) == (1040, 8, 56, 5)
+    assert saved["steps"] == 1040
+    assert saved["updates"] == 8
+    assert saved["episodes"] == 56
+    assert saved["evaluated"] == 5
 
 
 class Pressed:
-    """Ctrl-C, pressed or not, each time that the loop asks."""
+    """A replacement of `interruptible` with predetermined interruptions."""
 
     def __init__(self, pressed):
         self.pressed = pressed
@@ -102,19 +106,25 @@ class Pressed:
         pass
 
 
-def test_evaluations_checkpoints_and_schedules_come_in_time(tmp_path, monkeypatch):
-    run = start(made(tmp_path / "run", "evaluations=3", "reward.episodes_at_start=16", "algo.lr=0.5"))
-    told, heard = looped(run, monkeypatch), []
-    run.callbacks = [lambda step, metrics: heard.append((step, metrics))]
+def test_evaluations_are_evenly_spaced(tmp_path, monkeypatch):
+    run = start(configuration(tmp_path / "run", "evaluations=3"))
+    looped(run, monkeypatch)
     run.train()
     folder = tmp_path / "run"
     assert evaluated(folder) == [0, 390, 780, 1040]
     saved = step_checkpoints(folder / "checkpoints")
     assert [load_checkpoint(path)[1]["steps"] for path in saved] == [780, 1040]
-    assert [step for *_, step in told] == [STEPS * update for update in range(8)]
+
+
+def test_schedules_follow_the_steps_of_the_run(tmp_path, monkeypatch):
+    run = start(configuration(tmp_path / "run", "evaluations=3", "reward.episodes_at_start=16", "algo.lr=0.5"))
+    updates, heard = looped(run, monkeypatch), []
+    run.callbacks = [lambda step, metrics: heard.append((step, metrics))]
+    run.train()
+    assert [step for *_, step in updates] == [STEPS * update for update in range(8)]
     growth = run.cfg.reward.episodes_per_meta / 16
     assert growth != 1
-    for index, (episodes, rate, step) in enumerate(told):
+    for index, (episodes, rate, step) in enumerate(updates):
         assert episodes == round(16 * growth ** (step / 1000))
         assert rate == pytest.approx(0.5 * (1 - step / 1000))
         step_after, metrics = heard[index + 1]
@@ -127,15 +137,15 @@ def test_evaluations_checkpoints_and_schedules_come_in_time(tmp_path, monkeypatc
     assert len(heard) == 9
 
 
-def test_a_run_that_is_told_to_stop_in_its_last_update_ends(tmp_path, monkeypatch):
-    run = start(made(tmp_path / "run"))
+def test_an_interruption_in_the_last_update_is_ignored(tmp_path, monkeypatch):
+    run = start(configuration(tmp_path / "run"))
     looped(run, monkeypatch)
     monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([False] * 7 + [True] * 2)))
     assert run.train()["env_steps"] == 1040
 
 
-def test_the_time_of_a_run_goes_on_where_it_stood(tmp_path, monkeypatch):
-    run, clock = start(made(tmp_path / "run")), iter(range(1000, 2000))
+def test_a_resumed_run_continues_its_wall_time(tmp_path, monkeypatch):
+    run, clock = start(configuration(tmp_path / "run")), iter(range(1000, 2000))
     monkeypatch.setattr("drest_torch.training.run.time.monotonic", lambda: float(next(clock)))
     monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([False, False, True])))
     looped(run, monkeypatch)
@@ -144,14 +154,14 @@ def test_the_time_of_a_run_goes_on_where_it_stood(tmp_path, monkeypatch):
     assert run.state.wall_seconds == 3
     looped(run, monkeypatch)
     monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([False] * 9)))
-    assert run.train()["wall_seconds"] == 8  # a second each time that the clock is read after an update
+    assert run.train()["wall_seconds"] == 8  # the clock, read after each update, advances by a second
     seconds = [row["time/wall_seconds"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl")[1:]]
     assert [later - earlier for earlier, later in pairwise(seconds)] == [1.0] * 7
 
 
 def test_the_id_of_a_logger_is_kept_for_the_resumed_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(Logger, "given", [])
-    run = start(made(tmp_path / "run", f"+logger.sinks={{{__name__}: null}}"))
+    monkeypatch.setattr(Logger, "run_ids", [])
+    run = start(configuration(tmp_path / "run", f"+logger.sinks={{{__name__}: null}}"))
     monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([False, True])))
     looped(run, monkeypatch)
     assert run.train() is None
@@ -159,14 +169,14 @@ def test_the_id_of_a_logger_is_kept_for_the_resumed_run(tmp_path, monkeypatch):
     looped(run, monkeypatch)
     monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(iter([True])))
     assert run.train() is None
-    assert Logger.given == [None, "first"]
+    assert Logger.run_ids == [None, "first"]
     assert resume(tmp_path / "run").state.wandb_id == "first"
 
 
 @pytest.mark.parametrize("evaluations", [0, 1, 2, 3])
-def test_only_a_run_that_has_saved_may_miss_its_checkpoints(evaluations, tmp_path):
-    """The first evaluation is of an untrained policy, and a kill may have come between the second and its save."""
-    start(made(tmp_path / "run"))
+def test_a_trained_run_without_checkpoints_is_not_resumed(evaluations, tmp_path):
+    """The first evaluation precedes training, and a run can be killed between the second and its checkpoint."""
+    start(configuration(tmp_path / "run"))
     rows = ['{"step": 5, "optim/lr": 1.0}\n', *('{"step": 5, "eval/train/usefulness": 0.5}\n',) * evaluations]
     (tmp_path / "run" / "metrics.jsonl").write_text("".join(rows))
     if evaluations == 3:
@@ -176,10 +186,10 @@ def test_only_a_run_that_has_saved_may_miss_its_checkpoints(evaluations, tmp_pat
         assert resume(tmp_path / "run").state.steps == 0
 
 
-# ------------------------------------------------------------------------------------ what is said of a run
+# ------------------------------------------------------------------------------------ messages
 
 MANY = (*FEW, "levels.fresh=true", "evaluated_levels=30", "algo=ppo", "algo.episodes=64", "reward.group=16", "seed=3")
-SAID = {
+INTRODUCTIONS = {
     "generated": (
         (*MANY, "algo.minibatches=9", "policy.private_bits=1"),
         [
@@ -232,44 +242,46 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_a_run_says_what_it_is_about_to_do(name, tmp_path):
-    overrides, expected = SAID[name]
+@pytest.mark.parametrize("name", INTRODUCTIONS)
+def test_a_run_introduces_itself(name, tmp_path):
+    overrides, expected = INTRODUCTIONS[name]
     run = start(compose(*WITHOUT_EPISODES, *QUIET, f"run_dir={tmp_path / 'run'}", *overrides))
     networks = {"POLICY": run.algorithm.policy, "CRITIC": run.algorithm.critic}
     for word, network in networks.items():
         count = 0 if network is None else sum(parameter.numel() for parameter in network.parameters())
         expected = [line.replace(word, f"{count:,}") for line in expected]
     lines = introduction(run.plan, run.task, run.algorithm, tmp_path, memory=run.memory).splitlines()
-    *found, device, memory, folder = lines
-    assert found == expected
+    *described, device, memory, folder = lines
+    assert described == expected
     threads = torch.get_num_threads()
     assert device == f"device: cpu, {threads} thread{'' if threads == 1 else 's'}"
     assert memory.startswith("memory: about ")
     assert folder == f"folder: {tmp_path}"
 
 
-def test_a_budget_of_few_updates_is_named(tmp_path):
-    run = start(made(tmp_path / "run"))
-    said = few_updates(run.plan, run.algorithm, 180)
-    assert said.startswith("env_steps=1000 is a budget of 6 updates, of about 180 steps each: ")
+def test_a_budget_of_few_updates_is_warned_of(tmp_path):
+    run = start(configuration(tmp_path / "run"))
+    warning = few_updates(run.plan, run.algorithm, 180)
+    assert warning.startswith("env_steps=1000 is a budget of 6 updates, of about 180 steps each: ")
     episodes = run.algorithm.config.episodes
-    assert said.endswith(f"; give more env_steps, or play fewer mini-episodes for each than algo.episodes={episodes}")
+    assert warning.endswith(
+        f"; give more env_steps, or play fewer mini-episodes for each than algo.episodes={episodes}"
+    )
 
 
 @pytest.mark.parametrize(("update", "is_few"), [(1001, True), (53, True), (52, False)])
 def test_nineteen_updates_are_few_twenty_are_not(update, is_few, tmp_path):
-    run = start(made(tmp_path / "run"))
+    run = start(configuration(tmp_path / "run"))
     assert (few_updates(run.plan, run.algorithm, update) is not None) == is_few
 
 
-def test_a_table_learns_within_an_update(tmp_path):
-    run = start(made(tmp_path / "run", "algo=tabular", "levels=example"))
+def test_a_table_needs_no_number_of_updates(tmp_path):
+    run = start(configuration(tmp_path / "run", "algo=tabular", "levels=example"))
     assert few_updates(run.plan, run.algorithm, 500) is None
 
 
-def test_few_updates_are_said_after_the_first(tmp_path, monkeypatch, capsys):
-    run = start(made(tmp_path / "run", "progress=true"))
+def test_few_updates_are_warned_of_once(tmp_path, monkeypatch, capsys):
+    run = start(configuration(tmp_path / "run", "progress=true"))
     looped(run, monkeypatch)
     run.train()
     notes = [line for line in capsys.readouterr().err.splitlines() if "budget" in line]
@@ -277,23 +289,24 @@ def test_few_updates_are_said_after_the_first(tmp_path, monkeypatch, capsys):
     assert notes[0].startswith("drest_torch: env_steps=1000 is a budget of 8 updates")
 
 
-def test_rewards_that_are_cut_are_named():
+def test_clipped_rewards_are_warned_of():
     assert cut_rewards(Reward(0.9, episodes_per_meta=64)) is None
     assert cut_rewards(Reward(0.5, episodes_per_meta=256, clip=2.0)) is None
-    said = cut_rewards(Reward(0.5, episodes_per_meta=256))
-    assert said.startswith("with reward.lam=0.5 and reward.episodes_per_meta=256 ")
-    assert said.endswith("can be paid 10^38; rewards are cut at 10^13")
+    warning = cut_rewards(Reward(0.5, episodes_per_meta=256))
+    assert warning.startswith("with reward.lam=0.5 and reward.episodes_per_meta=256 ")
+    assert warning.endswith("can be paid 10^38; rewards are cut at 10^13")
 
 
 @pytest.mark.parametrize(("steps", "evaluations"), [(2500, 10), (1001, 5), (1200, 5), (1400, 6), (9000, 36)])
-def test_a_longer_run_is_evaluated_as_often_and_at_its_end(steps, evaluations, tmp_path):
-    cfg = made(tmp_path, "evaluations=4")
+def test_a_longer_run_is_evaluated_at_the_same_intervals(steps, evaluations, tmp_path):
+    cfg = configuration(tmp_path, "evaluations=4")
     assert lengthen(cfg, steps, tmp_path)
-    assert (cfg.env_steps, cfg.evaluations) == (steps, evaluations)
+    assert cfg.env_steps == steps
+    assert cfg.evaluations == evaluations
 
 
-def test_a_run_that_goes_on_is_not_finished(tmp_path, monkeypatch):
-    run = start(made(tmp_path / "run", "evaluations=4"))
+def test_a_longer_run_has_no_summary(tmp_path, monkeypatch):
+    run = start(configuration(tmp_path / "run", "evaluations=4"))
     looped(run, monkeypatch)
     run.train()
     summary = tmp_path / "run" / "summary.json"
@@ -302,12 +315,14 @@ def test_a_run_that_goes_on_is_not_finished(tmp_path, monkeypatch):
     resume(tmp_path / "run", env_steps=2000)
     assert not summary.exists()
     stored = load_config(tmp_path / "run")
-    assert (stored.env_steps, stored.evaluations) == (2000, 8)
+    assert stored.env_steps == 2000
+    assert stored.evaluations == 8
 
 
-def test_a_run_does_not_get_shorter(tmp_path):
-    cfg = made(tmp_path, "evaluations=4")
+def test_a_run_cannot_be_shortened(tmp_path):
+    cfg = configuration(tmp_path, "evaluations=4")
     assert not lengthen(cfg, 1000, tmp_path)
-    assert (cfg.env_steps, cfg.evaluations) == (1000, 4)
+    assert cfg.env_steps == 1000
+    assert cfg.evaluations == 4
     with pytest.raises(ConfigError, match=r"env_steps=999 with resume=.*, a run of 1000 steps; give more"):
         lengthen(cfg, 999, tmp_path)

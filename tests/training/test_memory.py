@@ -1,4 +1,4 @@
-"""The memory of a run, estimated before it trains: formulas against the sizes of tensors, and what does not fit."""
+"""The estimate of a run's memory: formulas against the sizes of tensors, and refusals of runs that do not fit."""
 
 from dataclasses import fields
 
@@ -64,20 +64,20 @@ def test_a_batch_has_the_bytes_of_its_tensors(overrides, tmp_path):
     assert bytes_of_batch == slots * ticks * sizes.step
 
 
-def test_the_states_that_slots_show_are_counted_by_tick():
+def test_distinct_states_are_counted_at_each_tick():
     mdp = compile_levels([parse_level("shutdown: 2\nA C1")] * 2)
     states, number = played_states(mdp, 64, 2)
     assert number == 3  # the start, then the start after a bump, or the coin
     assert states.time_left.tolist() == [2, 1, 1]
 
 
-def test_saved_activations_are_those_of_each_row():
+def test_saved_activations_are_counted_per_row():
     network = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
     rows = torch.zeros(32, 8)
     assert saved_bytes(network, rows) == 4 * (8 + 16)
 
 
-def test_an_update_needs_copies_of_its_batch_and_activations():
+def test_the_memory_of_an_update_includes_copies():
     sizes = BatchMemory(slots=4, slots_of_level=1, ticks=5, step=10, rows=6, row=100, saved=40.0, minibatches=2)
     assert sizes.bytes == 3.5 * (200 + 600) + 1.5 * 120
 
@@ -90,7 +90,7 @@ def test_sets_that_fit_stay_unrolled_between_evaluations():
     assert needed == pytest.approx(1_000 * BYTES_KEPT_PER_STATE + passing)
 
 
-def test_the_largest_value_that_fits_is_named():
+def test_a_refusal_names_the_largest_value_that_fits():
     batch = part("a batch", 100 * KIB, "algo.episodes", per_unit=KIB, step=8)
     memory = RunMemory([part("evaluation", 10 * KIB, "memory_gib"), batch], taken=0.0)
     memory.check(110 * KIB)
@@ -98,14 +98,14 @@ def test_the_largest_value_that_fits_is_named():
         memory.check(97 * KIB)
 
 
-def test_keys_are_named_where_no_value_fits():
+def test_a_refusal_names_keys_if_no_value_fits():
     batch = part("a batch", 100 * KIB, "algo.episodes", per_unit=KIB, step=8)
     memory = RunMemory([part("evaluation", 60 * KIB, "memory_gib"), batch], taken=0.0)
     with pytest.raises(ConfigError, match=r"use a smaller algo\.episodes and a smaller memory_gib$"):
         memory.check(50 * KIB)
 
 
-def test_a_run_that_does_not_fit_is_refused_with_a_value_that_does(tmp_path, monkeypatch):
+def test_a_run_fits_with_the_value_that_its_refusal_names(tmp_path, monkeypatch):
     needed = start(small(tmp_path / "fits", "algo=ppo", "algo.episodes=4096")).memory.needed
     monkeypatch.setattr("drest_torch.training.run.free_memory", lambda: 0.8 * needed)
     folder = tmp_path / "run"
@@ -117,7 +117,7 @@ def test_a_run_that_does_not_fit_is_refused_with_a_value_that_does(tmp_path, mon
     start(small(folder, "algo=ppo", override))
 
 
-def test_levels_are_refused_before_they_are_generated(tmp_path, monkeypatch):
+def test_too_many_levels_are_refused_before_generation(tmp_path, monkeypatch):
     monkeypatch.setattr(gridworld_memory, "free_memory", lambda: 2.0**30)
     monkeypatch.setattr("drest_torch.play.level_sets.load", lambda cfg: pytest.fail("levels are generated"))
     cfg = compose("levels=generated", *SMALLEST, *QUIET, "levels.train=10000000", f"run_dir={tmp_path / 'run'}")
@@ -129,15 +129,15 @@ KINDS = [("algo=exact", *FEW), ("algo=tabular", "levels=example"), ("algo=ppo", 
 
 
 @pytest.mark.parametrize("overrides", KINDS)
-def test_runs_of_every_kind_say_their_memory(overrides, tmp_path):
+def test_runs_of_every_kind_estimate_their_memory(overrides, tmp_path):
     run = start(compose(*overrides, *QUIET, f"run_dir={tmp_path / 'run'}"))
     assert {part.name for part in run.memory.parts} >= {"evaluation", "gradients"}
     assert run.memory.peak > run.memory.taken > 0
 
 
-def test_parts_of_less_than_a_mebibyte_are_not_named():
+def test_parts_of_less_than_a_mebibyte_are_omitted():
     batch = part("a batch", 2.0**30, "algo.episodes")
     memory = RunMemory([part("gradients", KIB, "policy.width"), batch], taken=2.0**29)
-    said = "about 1.5 GiB at most (0.5 taken already, a batch 1)"
-    assert memory.text(float("inf")) == said
-    assert memory.text(2.0**34) == f"{said}; 16 GiB are free"
+    text = "about 1.5 GiB at most (0.5 taken already, a batch 1)"
+    assert memory.text(float("inf")) == text
+    assert memory.text(2.0**34) == f"{text}; 16 GiB are free"

@@ -1,6 +1,10 @@
-"""What no run can be made of is refused in one sentence that names the key and the remedy, and leaves no folder."""
+"""Invalid configurations are refused in one sentence that names the key and the remedy, without leaving a folder.
+
+Add an invalid configuration as a row of `REFUSALS`.
+"""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -11,14 +15,21 @@ from drest_torch.errors import UserError
 from drest_torch.training.run import start
 
 HELPERS = "tests.helpers.counting"
-OWN = f"env.factory={HELPERS}"
+FACTORY = f"env.factory={HELPERS}"
 QUIET = ("logger=none", "progress=false", "pictures=0", "policy.width=8", "policy.depth=1")
-WORLD = (*QUIET, "levels=example", "test.paper=false", "env_steps=500", "algo.episodes=64", "reward.group=16")
-TABLE = (*QUIET, "levels=example", "test.paper=false", "algo=tabular", "algo.random_episodes=0")
-EXACT = (*QUIET, "levels=example", "test.paper=false")
-ELSEWHERE = (*QUIET, "env.copies=16", "algo.episodes=32", "env_steps=1200", "sampled=40", "threads=1")
-CARTPOLE = ("env=cartpole", "env.base=8", "env.delays=[8]", *ELSEWHERE)
-TORCHRL = ("env=torchrl", *ELSEWHERE)
+EXAMPLE = (*QUIET, "levels=example", "test.paper=false")
+OTHER_ENVIRONMENT = (*QUIET, "env.copies=16", "algo.episodes=32", "env_steps=1200", "sampled=40", "threads=1")
+CARTPOLE = ("env=cartpole", "env.base=8", "env.delays=[8]")
+BASES = {
+    "gridworld": (*EXAMPLE, "env_steps=500", "algo.episodes=64", "reward.group=16"),
+    "exact": EXAMPLE,
+    "table": (*EXAMPLE, "algo=tabular", "algo.random_episodes=0"),
+    "cartpole": (*CARTPOLE, *OTHER_ENVIRONMENT),
+    "torchrl": ("env=torchrl", *OTHER_ENVIRONMENT),
+    "queue": ("env=queue",),
+    "generalist in cartpole": (*CARTPOLE, "algo=generalist"),
+}
+"""The arguments of runs that a row of `REFUSALS` makes invalid."""
 FILES: dict[str, list[Level]] = {
     "chance.jsonl": [parse_level("shutdown: 4\n\nA . C2\n. B2@0.5 .", name="chance")],
     "luck.jsonl": [parse_level("lottery a: 1/2 C4 +0 | 1/2 C0 +0\nshutdown: 3\nA La .\n. . B2", name="luck")],
@@ -28,111 +39,172 @@ FILES: dict[str, list[Level]] = {
     "two.jsonl": [world("example"), world("spacious")],
     "mirrored.txt": [transform(world("spacious"), 4)],
 }
-"""Level files that the rows name."""
+"""Level files that rows of `REFUSALS` name."""
 
 
-REFUSED = {
-    WORLD: {
-        "policy.observation=vector levels=paper": "vector shows one map, and the train levels are 9",
-        "policy=convolutional policy.observation=centred": "policy.observation=grid",
-        "policy=convolutional policy.observation=grid policy.width=20": "policy.width=20.*multiple of 8",
-        "policy=symmetric policy.depth=0": "policy.depth=0.*at least 1",
-        "policy=symmetric policy.observation=vector": "=vector, which policy.network=symmetric cannot read",
-        "policy.network=recurrent": "so that it cannot be evaluated exactly; use sampled=256",
-        "reward.counting=sequential reward.episodes_per_meta=7": "episodes_per_meta=7.*algo.episodes=64",
-        "reward.counting=sequential reward.episodes_at_start=8": r"^reward\.episodes_at_start",
-        "reward.count=tests.helpers.rules:none": r"^reward\.count=tests\.helpers\.rules:none cannot be imported",
-        "reward.count=tests.helpers.rules:odd": r"^reward\.count=tests\.helpers\.rules:odd failed with TypeError",
-        "reward.rule=tests.helpers.rules:waning": r"^reward\.rule=tests\.helpers\.rules:waning failed with TypeError",
-        "reward.group=1": "whole groups of at least 2; use reward.group=2",
-        "policy.observation=vector levels.fresh=true": "levels.fresh asks for more; use policy.observation=grid",
-        "device=abacus": "device=abacus",
-        "levels.name=atlantis": "atlantis.*royal_road",
-        "levels.path=none.jsonl": "none.jsonl: no such file",
-        "levels.clock=sundial": "unknown clock 'sundial'",
-        "env.levels=3": r"^env\.levels: no key of env=gridworld; choose another environment, as env=gymnasium$",
-        "env.factory=a:b": r"^env\.factory: no key of env=gridworld; .* as env=torchrl$",
-        "levels.path=two.jsonl test.path=mirrored.txt": "mirrored.txt.*the same level",
-        "levels.path=chance.jsonl test.paper=true": "test.paper=false",
-        "test.path=chance.jsonl": r"show chances in every level \(levels.by_chance=true\)",
-        "test.path=doors.jsonl": "one-way doors are in one of the training and the test levels and not in",
-        "+foo=1": "^foo: no such key",
-        "+logger.sinks.paper=null": r"^logger\.sinks=paper; expected one of .*, or the path of a module",
-        "run_dir=": "run_dir=; expected a path",
-        "algo.episodes=99999999999999999999": "algo.episodes=9+; expected a number at least 1, below 2",
-        "test=${run_dir}": "test=.*; expected keys with values, not a text",
-        "memory_gib=1e-6": "reachable states .*sampled=4096",
-        "start_from=generalist": (
-            "another kind; add policy.network=convolutional policy.observation=grid.* policy.depth="
-        ),
-        "objective=weighted objective.product=true": "needs the exact outcome of levels",
-        "objective=supports": "needs the exact outcome of levels",
-        "objective=weighted reward.counting=sequential": "use reward.counting=averaged",
-    },
-    EXACT: {
-        "algo=exact memory_gib=1e-6 sampled=16": "exact gradients cannot be sampled.*algo.levels_at_once",
-        "algo=exact policy=recurrent": "^policy.network=recurrent remembers earlier steps, and algo=exact needs",
-    },
-    TABLE: {
-        "policy.observation=centred": "use policy.observation=vector",
-        "reward.counting=averaged": "use reward.counting=sequential",
-        "device=cuda": "use device=cpu",
-        "start_from=generalist": "start_from=generalist, but algo=tabular trains a table",
-        "policy.private_bits=1": "no private bits",
-        "algo.lr=0": "algo.lr=0",
-        "levels.path=hoard.jsonl": "2,621,440 rows; algo=tabular is for up to 1,048,576",
-        "levels.path=luck.jsonl": "has lotteries, which algo=tabular does not play; use algo=ppo",
-        "levels=last_moment test.path=one.jsonl": r"shows one map, and the \w+ levels are \d",
-        "levels=last_moment test.selection_path=two.jsonl": r"shows one map, and the \w+ levels are \d",
-    },
-    CARTPOLE: {
-        "env.best=largest": "env.best=largest; expected a list of numbers, one for each length, or null",
-        "env=gymnasium env.id=null": "env=gymnasium without env.id",
-        "env.observed=[pixels]": "env.observed with 'pixels', and CartPole-v1 shows observation",
-        "algo=tabular": "algo=tabular knows the model",
-        "policy=convolutional": "reads the maps of gridworlds; use policy.network=mlp",
-        "algo.episodes=80 env.copies=32": "env.copies=32 does not divide algo.episodes=80",
-        "env.workers=3": "env.workers=3 with env.copies=16, and each has a process of its own; use env.workers=16",
-        "levels=paper": "levels=paper does nothing with env=gymnasium",
-        "reward.episodes_per_meta=100000000": "reward.episodes_per_meta=100000000; expected .* to 10000",
-        "env.copies=8": "reward.group=16 does not divide env.copies=8",
-        "reward.counting=sequential": "use algo.episodes=512",
-        "objective=weighted": "use objective=drest",
-        "reward.pays=count": "no coins on a map; use reward.pays=actual",
-        "device=cuda": "which env=gymnasium does not offer; use device=cpu",
-    },
-    TORCHRL: {
-        "": "env=torchrl without env.factory",
-        "env.factory=no_such_package:make": "cannot be imported: No module named",
-        OWN: "expected package.module:function",
-        f"{OWN}:absent": r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH",
-        f"{OWN}:number": "returns a int; expected a TorchRL EnvBase",
-        f"{OWN}:worlds env.base=null env.copies=8 reward.group=8": "use reward.counting=sequential",
-        f"{OWN}:eight_slots": "makes 8 slots, and 16 are wanted; set env.copies=8",
-        f"{OWN}:plane": "makes 4 x 4 slots, and 16 are wanted",
-        f"{OWN}:counting env.base=null": "env.base=null, and Counting does not say what length",
-        f"{OWN}:counting env.levels=3": "takes no seed of a level",
-        f"{OWN}:counting env.workers=2": "with env.copies=16, .* a process of its own; use env.workers=16",
-        f"{OWN}:boxes env.workers=16": "unless env.factory=.* makes all in one; use env.workers=0",
-        f"{OWN}:fails": r"env.factory=.*:fails failed with KeyError: 'no motor' \(counting.py, line \d+\)$",
-        f"{OWN}:leaves": r"env.factory=.*:leaves failed with SystemExit: 0 \(counting.py, line",
-        f"{OWN}:counting env.control={HELPERS}:leaves_too": "env.control=.*:leaves_too failed with SystemExit: 0",
-    },
-    ("env=queue",): {
-        "start_from=generalist": "start_from=generalist, but only runs in gridworlds can begin with another agent"
-    },
-    (*CARTPOLE[:3], "algo=generalist"): {"reward.counting=sequential": "^algo=exact knows the model .*; use algo=ppo"},
-}
-ROWS = [((*base, *words.split()), message) for base, rows in REFUSED.items() for words, message in rows.items()]
+class Refusal(NamedTuple):
+    """An invalid configuration and its error message."""
+
+    base: str
+    """A name in `BASES`."""
+    arguments: str
+    """The arguments that make the base invalid."""
+    message: str
+    """A regular expression that the error message matches."""
 
 
-@pytest.mark.parametrize(("words", "message"), ROWS, ids=lambda value: value if isinstance(value, str) else "")
-def test_what_cannot_be_run_is_refused_in_a_sentence(tmp_path, monkeypatch, words, message):
+REFUSALS = [
+    Refusal("gridworld", "policy.observation=vector levels=paper", "vector shows one map, and the train levels are 9"),
+    Refusal("gridworld", "policy=convolutional policy.observation=centred", "policy.observation=grid"),
+    Refusal(
+        "gridworld", "policy=convolutional policy.observation=grid policy.width=20", "policy.width=20.*multiple of 8"
+    ),
+    Refusal("gridworld", "policy=symmetric policy.depth=0", "policy.depth=0.*at least 1"),
+    Refusal(
+        "gridworld", "policy=symmetric policy.observation=vector", "=vector, which policy.network=symmetric cannot read"
+    ),
+    Refusal("gridworld", "policy.network=recurrent", "so that it cannot be evaluated exactly; use sampled=256"),
+    Refusal(
+        "gridworld", "reward.counting=sequential reward.episodes_per_meta=7", "episodes_per_meta=7.*algo.episodes=64"
+    ),
+    Refusal("gridworld", "reward.counting=sequential reward.episodes_at_start=8", r"^reward\.episodes_at_start"),
+    Refusal(
+        "gridworld",
+        "reward.count=tests.helpers.rules:none",
+        r"^reward\.count=tests\.helpers\.rules:none cannot be imported",
+    ),
+    Refusal(
+        "gridworld",
+        "reward.count=tests.helpers.rules:odd",
+        r"^reward\.count=tests\.helpers\.rules:odd failed with TypeError",
+    ),
+    Refusal(
+        "gridworld",
+        "reward.rule=tests.helpers.rules:waning",
+        r"^reward\.rule=tests\.helpers\.rules:waning failed with TypeError",
+    ),
+    Refusal("gridworld", "reward.group=1", "whole groups of at least 2; use reward.group=2"),
+    Refusal(
+        "gridworld",
+        "policy.observation=vector levels.fresh=true",
+        "levels.fresh asks for more; use policy.observation=grid",
+    ),
+    Refusal("gridworld", "device=abacus", "device=abacus"),
+    Refusal("gridworld", "levels.name=atlantis", "atlantis.*royal_road"),
+    Refusal("gridworld", "levels.path=none.jsonl", "none.jsonl: no such file"),
+    Refusal("gridworld", "levels.clock=sundial", "unknown clock 'sundial'"),
+    Refusal(
+        "gridworld",
+        "env.levels=3",
+        r"^env\.levels: no key of env=gridworld; choose another environment, as env=gymnasium$",
+    ),
+    Refusal("gridworld", "env.factory=a:b", r"^env\.factory: no key of env=gridworld; .* as env=torchrl$"),
+    Refusal("gridworld", "levels.path=two.jsonl test.path=mirrored.txt", "mirrored.txt.*the same level"),
+    Refusal("gridworld", "levels.path=chance.jsonl test.paper=true", "test.paper=false"),
+    Refusal("gridworld", "test.path=chance.jsonl", r"show chances in every level \(levels.by_chance=true\)"),
+    Refusal(
+        "gridworld", "test.path=doors.jsonl", "one-way doors are in one of the training and the test levels and not in"
+    ),
+    Refusal("gridworld", "+foo=1", "^foo: no such key"),
+    Refusal(
+        "gridworld", "+logger.sinks.paper=null", r"^logger\.sinks=paper; expected one of .*, or the path of a module"
+    ),
+    Refusal("gridworld", "run_dir=", "run_dir=; expected a path"),
+    Refusal(
+        "gridworld", "algo.episodes=99999999999999999999", "algo.episodes=9+; expected a number at least 1, below 2"
+    ),
+    Refusal("gridworld", "test=${run_dir}", "test=.*; expected keys with values, not a text"),
+    Refusal("gridworld", "memory_gib=1e-6", "reachable states .*sampled=4096"),
+    Refusal(
+        "gridworld",
+        "start_from=generalist",
+        "another kind; add policy.network=convolutional policy.observation=grid.* policy.depth=",
+    ),
+    Refusal("gridworld", "objective=weighted objective.product=true", "needs the exact outcome of levels"),
+    Refusal("gridworld", "objective=supports", "needs the exact outcome of levels"),
+    Refusal("gridworld", "objective=weighted reward.counting=sequential", "use reward.counting=averaged"),
+    Refusal("exact", "algo=exact memory_gib=1e-6 sampled=16", "exact gradients cannot be sampled.*algo.levels_at_once"),
+    Refusal(
+        "exact",
+        "algo=exact policy=recurrent",
+        "^policy.network=recurrent remembers earlier steps, and algo=exact needs",
+    ),
+    Refusal("table", "policy.observation=centred", "use policy.observation=vector"),
+    Refusal("table", "reward.counting=averaged", "use reward.counting=sequential"),
+    Refusal("table", "device=cuda", "use device=cpu"),
+    Refusal("table", "start_from=generalist", "start_from=generalist, but algo=tabular trains a table"),
+    Refusal("table", "policy.private_bits=1", "no private bits"),
+    Refusal("table", "algo.lr=0", "algo.lr=0"),
+    Refusal("table", "levels.path=hoard.jsonl", "2,621,440 rows; algo=tabular is for up to 1,048,576"),
+    Refusal("table", "levels.path=luck.jsonl", "has lotteries, which algo=tabular does not play; use algo=ppo"),
+    Refusal("table", "levels=last_moment test.path=one.jsonl", r"shows one map, and the \w+ levels are \d"),
+    Refusal("table", "levels=last_moment test.selection_path=two.jsonl", r"shows one map, and the \w+ levels are \d"),
+    Refusal(
+        "cartpole", "env.best=largest", "env.best=largest; expected a list of numbers, one for each length, or null"
+    ),
+    Refusal("cartpole", "env=gymnasium env.id=null", "env=gymnasium without env.id"),
+    Refusal("cartpole", "env.observed=[pixels]", "env.observed with 'pixels', and CartPole-v1 shows observation"),
+    Refusal("cartpole", "algo=tabular", "algo=tabular knows the model"),
+    Refusal("cartpole", "policy=convolutional", "reads the maps of gridworlds; use policy.network=mlp"),
+    Refusal("cartpole", "algo.episodes=80 env.copies=32", "env.copies=32 does not divide algo.episodes=80"),
+    Refusal(
+        "cartpole",
+        "env.workers=3",
+        "env.workers=3 with env.copies=16, and each has a process of its own; use env.workers=16",
+    ),
+    Refusal("cartpole", "levels=paper", "levels=paper does nothing with env=gymnasium"),
+    Refusal(
+        "cartpole", "reward.episodes_per_meta=100000000", "reward.episodes_per_meta=100000000; expected .* to 10000"
+    ),
+    Refusal("cartpole", "env.copies=8", "reward.group=16 does not divide env.copies=8"),
+    Refusal("cartpole", "reward.counting=sequential", "use algo.episodes=512"),
+    Refusal("cartpole", "objective=weighted", "use objective=drest"),
+    Refusal("cartpole", "reward.pays=count", "no coins on a map; use reward.pays=actual"),
+    Refusal("cartpole", "device=cuda", "which env=gymnasium does not offer; use device=cpu"),
+    Refusal("torchrl", "", "env=torchrl without env.factory"),
+    Refusal("torchrl", "env.factory=no_such_package:make", "cannot be imported: No module named"),
+    Refusal("torchrl", FACTORY, "expected package.module:function"),
+    Refusal("torchrl", f"{FACTORY}:absent", r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH"),
+    Refusal("torchrl", f"{FACTORY}:number", "returns a int; expected a TorchRL EnvBase"),
+    Refusal("torchrl", f"{FACTORY}:worlds env.base=null env.copies=8 reward.group=8", "use reward.counting=sequential"),
+    Refusal("torchrl", f"{FACTORY}:eight_slots", "makes 8 slots, and 16 are wanted; set env.copies=8"),
+    Refusal("torchrl", f"{FACTORY}:plane", "makes 4 x 4 slots, and 16 are wanted"),
+    Refusal("torchrl", f"{FACTORY}:counting env.base=null", "env.base=null, and Counting does not say what length"),
+    Refusal("torchrl", f"{FACTORY}:counting env.levels=3", "takes no seed of a level"),
+    Refusal(
+        "torchrl",
+        f"{FACTORY}:counting env.workers=2",
+        "with env.copies=16, .* a process of its own; use env.workers=16",
+    ),
+    Refusal("torchrl", f"{FACTORY}:boxes env.workers=16", "unless env.factory=.* makes all in one; use env.workers=0"),
+    Refusal(
+        "torchrl",
+        f"{FACTORY}:fails",
+        r"env.factory=.*:fails failed with KeyError: 'no motor' \(counting.py, line \d+\)$",
+    ),
+    Refusal("torchrl", f"{FACTORY}:leaves", r"env.factory=.*:leaves failed with SystemExit: 0 \(counting.py, line"),
+    Refusal(
+        "torchrl",
+        f"{FACTORY}:counting env.control={HELPERS}:leaves_too",
+        "env.control=.*:leaves_too failed with SystemExit: 0",
+    ),
+    Refusal(
+        "queue",
+        "start_from=generalist",
+        "start_from=generalist, but only runs in gridworlds can begin with another agent",
+    ),
+    Refusal("generalist in cartpole", "reward.counting=sequential", "^algo=exact knows the model .*; use algo=ppo"),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: f"{refusal.base}: {refusal.arguments}")
+def test_an_invalid_configuration_is_refused_in_one_sentence(tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
+    arguments = refusal.arguments.split()
     for name, levels in FILES.items():
-        if any(word.endswith(f"={name}") for word in words):
+        if any(argument.endswith(f"={name}") for argument in arguments):
             write_levels(Path(name), levels)
-    with pytest.raises(UserError, match=f"(?s){message}") as caught:
-        start(compose("run_dir=run", *words))
-    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match=f"(?s){refusal.message}") as error:
+        start(compose("run_dir=run", *BASES[refusal.base], *arguments))
+    assert "\n" not in str(error.value)
     assert not Path("run").exists()

@@ -1,4 +1,4 @@
-"""What must not be lost or mixed up: one owner of a folder, whole files, no run of numbers that are none."""
+"""Safeguards of runs: one owner of a folder, whole files, finite numbers, and limits of memory."""
 
 import gc
 import os
@@ -30,34 +30,34 @@ def test_a_folder_has_one_owner_until_its_process_ends(tmp_path):
     command = [sys.executable, "-c", OWNER + "; sys.stdout.flush(); sys.stdin.read()", str(tmp_path)]
     other = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout.readline() == "owned\n"
-    with pytest.raises(ConfigError, match="somebody else"):
-        lock_folder(tmp_path, lambda: ConfigError("somebody else"))
+    with pytest.raises(ConfigError, match="another process"):
+        lock_folder(tmp_path, lambda: ConfigError("another process"))
     other.kill()  # it has no chance to tidy up
     other.communicate()
     for _ in range(2):  # once more in the same process
-        lock_folder(tmp_path, lambda: ConfigError("somebody else"))
+        lock_folder(tmp_path, lambda: ConfigError("another process"))
     assert "OSError" in python("-c", OWNER, tmp_path, status=1)
     unlock_folder(tmp_path)
     assert python("-c", OWNER, tmp_path) == "owned\n"
 
 
 @pytest.mark.slow
-def test_a_second_process_is_told_who_trains(tmp_path):
+def test_a_second_process_in_a_folder_is_refused(tmp_path):
     run = start(small(tmp_path / "run"))
-    said = python("-m", "drest_torch.train", f"resume={tmp_path / 'run'}", "progress=false", status=2)
-    assert "another process trains in it; wait for it, or choose another run_dir" in said
+    printed = python("-m", "drest_torch.train", f"resume={tmp_path / 'run'}", "progress=false", status=2)
+    assert "another process trains in it; wait for it, or choose another run_dir" in printed
     assert run.train() is not None
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "summary.json"])
-def test_a_run_begins_in_no_folder_with_the_files_of_another(name, tmp_path):
+def test_a_run_does_not_begin_in_the_folder_of_another(name, tmp_path):
     (tmp_path / name).write_text("mine")
     with pytest.raises(ConfigError, match="holds a run already"):
         start(small(tmp_path))
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_a_run_whose_checkpoints_are_gone_does_not_begin_anew(run):
+def test_a_run_with_deleted_checkpoints_does_not_restart(run):
     before = (run / "metrics.jsonl").read_bytes()
     for path in (run / "checkpoints").iterdir():
         path.unlink()
@@ -88,14 +88,14 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.slow
-def test_a_process_that_was_forked_from_one_that_trained_can_train(tmp_path):
+def test_a_fork_of_a_process_that_has_trained_can_train(tmp_path):
     words = ["algo=tabular", "levels=example", "env_steps=2000", "evaluations=1", "pictures=0", *QUIET]
     environment = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
     subprocess.run([sys.executable, "-c", FORK, *words], cwd=tmp_path, env=environment, timeout=90, check=True)
     assert (tmp_path / "child" / "summary.json").exists()
 
 
-def test_training_stops_before_numbers_that_are_not_finite_are_saved(tmp_path, monkeypatch):
+def test_weights_that_are_not_finite_are_not_saved(tmp_path, monkeypatch):
     run = start(small(tmp_path / "run", "algo=ppo"))
     update = run.update
 
@@ -112,7 +112,7 @@ def test_training_stops_before_numbers_that_are_not_finite_are_saved(tmp_path, m
 
 
 @pytest.mark.slow
-def test_rewards_that_have_to_be_cut_are_said(tmp_path, capsys):
+def test_a_run_with_clipped_rewards_prints_a_warning(tmp_path, capsys):
     start(small(tmp_path / "a", "reward.lam=0.5", "reward.episodes_per_meta=256")).train()
     assert "a length that is hardly ever chosen can be paid 10^38; rewards are cut at 10^13" in capsys.readouterr().err
     start(small(tmp_path / "b")).train()
@@ -120,15 +120,15 @@ def test_rewards_that_have_to_be_cut_are_said(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("env", ["levels=example", "env=cartpole"])
-def test_networks_and_batches_that_do_not_fit_are_refused_before_they_are_made(env, tmp_path, monkeypatch):
+def test_a_run_that_needs_too_much_memory_does_not_begin(env, tmp_path, monkeypatch):
     monkeypatch.setattr("drest_torch.evaluation.memory_guard.free_memory", lambda: 2.0**20)
-    asked = compose(env, "algo=ppo", "policy.width=512", "policy.depth=3", f"run_dir={tmp_path / 'run'}")
+    cfg = compose(env, "algo=ppo", "policy.width=512", "policy.depth=3", f"run_dir={tmp_path / 'run'}")
     with pytest.raises(ConfigError, match=r"at least [\d.]+ GiB .* use a smaller (policy\.width|algo\.episodes)"):
-        start(asked)
+        start(cfg)
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
-def test_the_memory_of_networks_is_that_of_their_weights_four_times(monkeypatch):
+def test_networks_need_the_memory_of_four_copies(monkeypatch):
     needed = COPIES * 4 * (8 * 16 + 16)
     for free, fits in ((needed, True), (needed - 1, False)):
         monkeypatch.setattr("drest_torch.evaluation.memory_guard.free_memory", lambda free=free: float(free))
@@ -136,16 +136,19 @@ def test_the_memory_of_networks_is_that_of_their_weights_four_times(monkeypatch)
             nn.Linear(8, 16)
 
 
-def test_short_memory_is_a_sentence_and_other_errors_stay_errors():
+def test_too_little_memory_is_reported_in_a_sentence():
     with pytest.raises(RuntimeError) as error:
         torch.empty(1 << 60)
     sentence = "more memory was needed than there is: 4,294,967,296.0 GiB at once; use a smaller"
     assert sentence in sentence_of(error.value)
+
+
+def test_other_runtime_errors_keep_their_traceback():
     with pytest.raises(RuntimeError, match="shapes"):
         sentence_of(RuntimeError("shapes do not match"))
 
 
-def test_garbage_is_collected_again_after_imports(monkeypatch):
+def test_garbage_collection_resumes_after_imports(monkeypatch):
     frozen = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(gc.isenabled()))
     with importing():
@@ -158,7 +161,7 @@ def test_garbage_is_collected_again_after_imports(monkeypatch):
     assert frozen == [False]
 
 
-def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path):
+def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
     with open(tmp_path / "large.jsonl", "wb") as file:
@@ -167,13 +170,17 @@ def test_what_is_no_regular_file_is_neither_read_nor_replaced(tmp_path):
         for read in (read_whole, read_levels):
             with pytest.raises(FileError, match=reason):
                 read(tmp_path / f"{name}.jsonl")
+
+
+def test_only_regular_files_are_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
     for path in (tmp_path / "pipe.jsonl", Path(os.devnull), tmp_path, Path(), Path("/")):
         with pytest.raises(FileError, match=r"is no regular file|Is a directory|the path of no file"):
             write_text(path, "mine")
-    assert sorted(path.stem for path in tmp_path.iterdir()) == ["large", "pipe", "zero"]
+    assert [path.stem for path in tmp_path.iterdir()] == ["pipe"]
 
 
-def test_what_a_kill_has_left_is_removed_and_nothing_else(tmp_path):
+def test_only_partially_written_files_are_removed(tmp_path):
     ours, others = ".0123456789abcdef.partial", (".mine.partial", "0123456789abcdef.partial", "kept")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / ours).write_text("another's")

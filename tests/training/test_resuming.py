@@ -1,4 +1,4 @@
-"""A run that is stopped and resumed is, bit for bit, the run that was not: a table; and runs from another's weights."""
+"""Resumed runs equal uninterrupted ones bit for bit; runs can begin with the weights of another agent."""
 
 import shutil
 from dataclasses import replace
@@ -22,7 +22,7 @@ ELSEWHERE = (
     *("policy.depth=1", "logger=none", "progress=false", "pictures=0", "threads=1"),
 )
 CARTPOLE = ("env=cartpole", "env.base=8", "env.delays=[8]", *ELSEWHERE)
-OWN = ("env=torchrl", *ELSEWHERE)
+TORCHRL = ("env=torchrl", *ELSEWHERE)
 FACTORY = "env.factory=tests.helpers.counting"
 RECURRENT = ("policy=recurrent", "policy.width=16", "policy.depth=1", "sampled=16", "levels.selection=0")
 IN_TURN = ("reward.counting=sequential", "reward.episodes_per_meta=4")
@@ -57,15 +57,15 @@ OTHERS = {
     ),
     "cartpole, in turn": (*CARTPOLE, "algo=a2c", *IN_TURN[:1], "reward.episodes_per_meta=2"),
     "cartpole, recurrent": (*CARTPOLE, "algo=a2c", "policy=recurrent"),
-    "several": (*OWN, f"{FACTORY}:two_actions", "env.base=4", "env.delays=[3]"),
-    "box": (*OWN, f"{FACTORY}:boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
-    "own mini-episodes": (*OWN, f"{FACTORY}:worlds", "env.base=null", "env.copies=8", *IN_TURN),
+    "several": (*TORCHRL, f"{FACTORY}:two_actions", "env.base=4", "env.delays=[3]"),
+    "box": (*TORCHRL, f"{FACTORY}:boxes", "env.base=4", "env.delays=[3]", "env.floor=-2", "env.window=2"),
+    "own mini-episodes": (*TORCHRL, f"{FACTORY}:worlds", "env.base=null", "env.copies=8", *IN_TURN),
 }
 
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("name", [*WORLDS, *OTHERS])
-def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypatch, capsys):
+def test_a_run_resumed_twice_equals_an_uninterrupted_one(tmp_path, name, monkeypatch, capsys):
     if "cartpole" in name:
         pytest.importorskip("gymnasium", reason="gymnasium is not installed (the extra `envs`)")
 
@@ -78,7 +78,8 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
             run = resume(folder, env_steps=steps)
             assert not (folder / "summary.json").exists()
             stored = load_config(folder)
-            assert (stored.env_steps, stored.evaluations) == (steps, round(2.5 * evaluations))  # as often as before
+            assert stored.env_steps == steps
+            assert stored.evaluations == round(2.5 * evaluations)  # at the same intervals
             assert metrics(folder) == before
         return run
 
@@ -88,15 +89,15 @@ def test_stopped_twice_and_resumed_equals_uninterrupted(tmp_path, name, monkeypa
     for updates in (2, 1):
         stop_after(run, updates, monkeypatch)
         assert run.train() is None
-        said = capsys.readouterr().err.replace("\n", " ")
-        assert (f"python -m drest_torch.train resume={parts}" in said) == run.cfg.progress
+        printed = capsys.readouterr().err.replace("\n", " ")
+        assert (f"python -m drest_torch.train resume={parts}" in printed) == run.cfg.progress
         run = resume(parts)
     run.train()
     same_run(whole, parts)
-    if "longer" in name:  # schedules are those of the new length
+    if "longer" in name:  # schedules follow the new length
         rates = [row["optim/lr"] for row in metrics(parts) if "optim/lr" in row]
         assert any(later > earlier for earlier, later in pairwise(rates))
-    if name == "exact":  # finished, so that there is nothing left to do
+    if name == "exact":  # resuming a finished run changes nothing
         resume(parts).train()
         same_run(whole, parts)
     if name == "table":
@@ -121,7 +122,7 @@ def state_of(run):
 
 
 @pytest.mark.parametrize("name", NEXT)
-def test_the_update_after_a_restore_is_the_one_that_was_to_come(tmp_path, name):
+def test_an_update_is_the_same_in_a_resumed_run(tmp_path, name):
     run = start(compose(*arguments(tmp_path / "run", *NEXT[name], "policy.width=8")))
     before = {key: value.clone() for key, value in state_of(run).items()}
     for _ in range(2):
@@ -132,10 +133,10 @@ def test_the_update_after_a_restore_is_the_one_that_was_to_come(tmp_path, name):
     again = resume(tmp_path / "run")
     assert vars(again.state) == saved
     assert again.update() == run.update()
-    found, expected = state_of(again), state_of(run)
-    assert found.keys() == expected.keys()
+    resumed, expected = state_of(again), state_of(run)
+    assert resumed.keys() == expected.keys()
     for key, value in expected.items():
-        assert torch.equal(found[key], value), key
+        assert torch.equal(resumed[key], value), key
     learned = {key for key in before if not torch.equal(before[key], expected[key])}
     assert learned >= {key for key in before if key.startswith(("policy.", "critic.")) and name != "table"}
     assert "generator" in learned or name == "table"
@@ -150,30 +151,30 @@ def source(tmp_path_factory):
     return train(tmp_path_factory.mktemp("source") / "run", *FEW)
 
 
-def test_it_begins_with_these_weights_and_learns_other_ones(source, tmp_path):
+def test_a_run_begins_with_the_weights_of_another_agent(source, tmp_path):
     run = start(small(tmp_path / "run", *FEW, "algo=a2c", "seed=1", f"start_from={source}"))
-    policy, given = run.algorithm.policy, Agent(source).policy.state_dict()
-    assert all(torch.equal(value, given[name]) for name, value in policy.state_dict().items())
+    policy, source_weights = run.algorithm.policy, Agent(source).policy.state_dict()
+    assert all(torch.equal(value, source_weights[name]) for name, value in policy.state_dict().items())
     run.train()
-    assert not all(torch.equal(value, given[name]) for name, value in policy.state_dict().items())
+    assert not all(torch.equal(value, source_weights[name]) for name, value in policy.state_dict().items())
     now, before = (row["eval/selection/usefulness"] for row in (metrics(tmp_path / "run")[0], metrics(source)[-1]))
     assert now == pytest.approx(before, abs=1e-6)  # the levels are the same
 
 
-def test_a_run_begins_with_weights_that_read_as_many_private_bits():
+def test_weights_for_other_numbers_of_private_bits_are_refused():
     source = Agent.load("generalist-bit").spec
     with pytest.raises(ConfigError, match=r"has a policy of another kind; add policy\.private_bits=1$"):
         check_alike("generalist-bit", source, replace(source.policy, private_bits=2))
 
 
-def test_the_agent_that_a_run_begins_with_is_found_from_elsewhere(source, tmp_path, monkeypatch):
+def test_the_path_of_an_initial_agent_is_stored_as_absolute(source, tmp_path, monkeypatch):
     monkeypatch.chdir(source.parent)
     start(small(tmp_path / "run", *FEW, f"start_from={source.name}"))
     assert load_config(tmp_path / "run").start_from == str(source.resolve())
 
 
 @pytest.mark.slow
-def test_a_run_that_is_resumed_does_not_need_the_agent_it_began_with(source, tmp_path, monkeypatch):
+def test_a_resumed_run_does_not_need_its_initial_agent(source, tmp_path, monkeypatch):
     copied, whole, parted = tmp_path / "source", tmp_path / "whole", tmp_path / "parted"
     shutil.copytree(source, copied)
     train(whole, *FEW, f"start_from={source}")

@@ -1,4 +1,4 @@
-"""Files of strangers: nothing that they name is run, and what no run wrote is refused in one sentence."""
+"""Untrusted files: no code that they name is run, and invalid ones are refused in one sentence."""
 
 import importlib
 import shlex
@@ -34,7 +34,7 @@ def rewrite(run, values):
 
 
 def rewrite_specification(run, group, values):
-    """Change values of what the last checkpoint says of its agent."""
+    """Change values of the agent's specification in the last checkpoint."""
     path = checkpoint_path(run, "last")
     tensors, meta = load_checkpoint(path)
     meta["agent"][group] |= values
@@ -43,10 +43,10 @@ def rewrite_specification(run, group, values):
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
-    """A working directory with modules, one of which must not be imported, and plugins that must not be found."""
+    """Enter a working directory with a module of the user, an untrusted module, and untrusted plugins."""
     (tmp_path / "of_the_user.py").write_text("from drest_torch.algos.networks.mlp import build\n")
     (tmp_path / "stranger.py").write_text("raise SystemExit('executed')")
-    (tmp_path / "hydra_plugins").mkdir()  # Hydra would run what lies in it
+    (tmp_path / "hydra_plugins").mkdir()  # Hydra would run the modules in it
     (tmp_path / "hydra_plugins" / "stranger.py").write_text("raise SystemExit('executed')")
     (folder := tmp_path / "stranger-1.dist-info").mkdir()
     (folder / "entry_points.txt").write_text("[drest_torch.networks]\nhandy = stranger\n")
@@ -54,8 +54,11 @@ def elsewhere(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_control_characters_are_shown_and_not_obeyed(tmp_path):
+def test_control_characters_are_escaped():
     assert printable("a\x1b[31mb\u202ec λ ü\nd") == "a\\x1b[31mb\\u202ec λ ü\nd"
+
+
+def test_control_characters_in_level_files_are_refused(tmp_path):
     (tmp_path / "level.txt").write_text("title: \x1b]0;mine\x07x\n" + format_level(world("example")))
     with pytest.raises(LevelError, match="title"):
         read_levels(tmp_path / "level.txt")
@@ -77,7 +80,7 @@ NO_CONFIGURATIONS = {
 
 
 @pytest.mark.parametrize("case", NO_CONFIGURATIONS)
-def test_a_configuration_that_no_run_wrote_is_refused(case, run):
+def test_an_invalid_stored_configuration_is_refused(case, run):
     (run / "config.yaml").write_text(NO_CONFIGURATIONS[case])
     for read in (load_config, read_run, language.stored):
         with pytest.raises(CheckpointError) as error:
@@ -86,14 +89,14 @@ def test_a_configuration_that_no_run_wrote_is_refused(case, run):
     assert not Path("pwned").exists()
 
 
-def test_references_within_a_foreign_configuration_are_not_followed(run):
+def test_yaml_references_in_a_stored_configuration_are_refused(run):
     path = run / "config.yaml"
     path.write_text(path.read_text().replace("seed: 0", "seed: &zero 0").replace("threads: null", "threads: *zero"))
     with pytest.raises(CheckpointError, match=r"has references \(\*name\)"):
         load_config(run)
 
 
-def test_an_interpolation_in_a_foreign_configuration_is_a_text(run, monkeypatch):
+def test_interpolations_in_a_stored_configuration_are_text(run, monkeypatch):
     monkeypatch.setenv("SECRET", "hunter2")
     path = run / "config.yaml"
     path.write_text(path.read_text().replace("title: example", "title: ${oc.env:SECRET}"))
@@ -118,7 +121,7 @@ NAMES_CODE = [
 
 
 @pytest.mark.parametrize("values", NAMES_CODE, ids=str)
-def test_code_that_a_stored_configuration_names_is_not_run(values, run, elsewhere, monkeypatch):
+def test_code_named_by_a_stored_configuration_is_not_run(values, run, elsewhere, monkeypatch):
     monkeypatch.setattr(sys, "path", ["", str(elsewhere), *sys.path])
     assert NETWORKS.is_registered("handy")  # a plugin in the working directory
     rewrite(run, values)
@@ -166,14 +169,14 @@ def test_values_of_a_stored_language_run_are_checked(values, reason, tmp_path):
         ("reward", {"count": "stranger:pay"}),
     ],
 )
-def test_code_that_a_checkpoint_names_is_not_run(group, values, run, elsewhere, monkeypatch):
+def test_code_named_by_a_checkpoint_is_not_run(group, values, run, elsewhere, monkeypatch):
     monkeypatch.setattr(sys, "path", ["", str(elsewhere), *sys.path])
     rewrite_specification(run, group, values)
     with pytest.raises(CheckpointError, match=r"names \w+, a module outside drest_torch.*imports="):
         Agent.load(run)
 
 
-def test_code_that_the_user_has_imported_or_trained_with_is_used(run, elsewhere, monkeypatch):
+def test_modules_that_the_user_has_imported_are_used(run, elsewhere, monkeypatch):
     monkeypatch.syspath_prepend(elsewhere)
     rewrite(run, {"policy": {"network": "of_the_user"}})
     with pytest.raises(CheckpointError, match=r"policy\.network names of_the_user"):
@@ -190,7 +193,7 @@ def test_code_that_the_user_has_imported_or_trained_with_is_used(run, elsewhere,
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("words", [[DREST], ["-m", "drest_torch"]], ids=["drest", "python -m"])
-def test_a_command_uses_the_code_that_its_line_names(words, run, elsewhere):
+def test_a_command_imports_the_modules_of_its_arguments(words, run, elsewhere):
     if words == [DREST] and not DREST.exists():
         pytest.skip("the console script is not installed")
     rewrite_specification(run, "policy", {"network": "of_the_user"})

@@ -1,4 +1,4 @@
-"""Training runs with the tabular algorithm: their files, that they go on bit for bit, and what they refuse."""
+"""Training runs with the tabular algorithm: metrics, and agreement with the reference implementation."""
 
 from itertools import pairwise
 
@@ -22,13 +22,13 @@ def begun(folder, *overrides):
     return start(configured(folder, *SMALL, *overrides))
 
 
-def test_its_metrics_are_those_of_its_table(tmp_path):
+def test_metrics_of_a_run_are_those_of_its_table(tmp_path):
     summary = begun(tmp_path).train()
     rows, logits = read_metrics(tmp_path / "metrics.jsonl"), weights(tmp_path)["policy.logits"]
     assert summary["mini_episodes"] == 128 * (len(rows) - 1)
-    found = Tables(world("example"), 1.0, 1).evaluate(logits.unsqueeze(0).numpy())
+    evaluation = Tables(world("example"), 1.0, 1).evaluate(logits.unsqueeze(0).numpy())
     for name in ("usefulness", "neutrality"):
-        assert summary["splits"]["train"][name] == pytest.approx(found[name][0], abs=1e-12)
+        assert summary["splits"]["train"][name] == pytest.approx(evaluation[name][0], abs=1e-12)
     chance = logits.softmax(-1)
     assert rows[-1]["policy/entropy"] == pytest.approx(-(chance * chance.log()).sum(-1).mean().item())
     for index, (before, row) in enumerate(pairwise(rows)):
@@ -56,23 +56,23 @@ WAYS = {
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_is_the_slow_algorithm_told_what_the_configuration_says(tmp_path, way):
-    """The clip, for one, is that of each coin: `reference_agent` clips coins."""
-    told = TabularRules(**FIXED | WAYS[way])
+def test_a_run_equals_the_reference_algorithm(tmp_path, way):
+    """The reference implementation clips the reward of each coin, for example."""
+    settings = TabularRules(**FIXED | WAYS[way])
     run = begun(tmp_path / "run", *way.split())
     stream = int(run.algorithm.state.stream[0]) & UINT64
     while run.state.steps < 2500:
         run.update()
     level = world("example").with_clock("moves" if MOVES in way else "steps")
     _, _, shape = ready(level)
-    found = run.algorithm.policy.logits
-    expected = reference_agent(level, told, stream, torch.zeros_like(found), run.state.episodes, shape)
+    logits = run.algorithm.policy.logits
+    expected = reference_agent(level, settings, stream, torch.zeros_like(logits), run.state.episodes, shape)
     assert run.state.steps == expected.steps
-    assert found.numpy() == pytest.approx(expected.logits.numpy(), abs=1e-9)
-    assert found.abs().max() > 0.1
+    assert logits.numpy() == pytest.approx(expected.logits.numpy(), abs=1e-9)
+    assert logits.abs().max() > 0.1
 
 
-def test_mini_episodes_that_are_cut_off_are_counted_in_the_metrics(tmp_path):
+def test_metrics_count_mini_episodes_that_are_cut_off(tmp_path):
     run = begun(tmp_path / "run", "levels.clock=moves", "algo.episodes=3", "algo.epsilon=1e-12")
     run.algorithm.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
     before = run.algorithm.policy.logits.clone()

@@ -1,4 +1,4 @@
-"""What each network computes, and with which weights it begins, by the formulas of its page in plain torch."""
+"""Networks against the formulas of their page in plain torch, and their initial weights."""
 
 import pytest
 import torch
@@ -17,8 +17,8 @@ ACTIVATIONS = {
 }
 
 
-def made(network, activation="tanh", depth=2, changed=0.5):
-    """Return a policy and a critic with weights far from where they begin, and what they are shown."""
+def perturbed_networks(network, activation="tanh", depth=2, changed=0.5):
+    """Return a policy and a critic with weights far from the initial ones, and their inputs."""
     torch.manual_seed(0)
     size, seen = NetworkSize(8, depth, activation, network), {"scale": SCALE, "private_bits": BITS}
     policy = Policy(SHAPE, 4, size, offset=torch.tensor([0.0, 1.0, -2.0, 0.5]), **seen)
@@ -29,9 +29,9 @@ def made(network, activation="tanh", depth=2, changed=0.5):
     return policy, critic, torch.randn(ROWS, *SHAPE), bits, torch.randn(ROWS, CONTEXT)
 
 
-def inputs(shown, bits, context=None):
+def inputs(observation, bits, context=None):
     """Return the scaled observation, the bits as −4 and 4, and the context: one row of numbers."""
-    parts = [(shown * SCALE).flatten(1), 8 * bits - 4, *([] if context is None else [context])]
+    parts = [(observation * SCALE).flatten(1), 8 * bits - 4, *([] if context is None else [context])]
     return torch.cat(parts, -1)
 
 
@@ -43,31 +43,31 @@ def mlp(body, rows, act):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_an_mlp_is_its_formula(activation):
-    policy, critic, shown, bits, context = made("mlp", activation)
+def test_an_mlp_equals_its_formula(activation):
+    policy, critic, observation, bits, context = perturbed_networks("mlp", activation)
     act = ACTIVATIONS[activation]
-    expected = mlp(policy.net.body, inputs(shown, bits), act) + policy.offset
-    torch.testing.assert_close(policy(shown, bits), expected, rtol=1e-4, atol=1e-4)
-    value = mlp(critic.net.body, inputs(shown, bits, context), act).squeeze(-1)
-    torch.testing.assert_close(critic(shown, bits, context), value, rtol=1e-4, atol=1e-4)
+    expected = mlp(policy.net.body, inputs(observation, bits), act) + policy.offset
+    torch.testing.assert_close(policy(observation, bits), expected, rtol=1e-4, atol=1e-4)
+    value = mlp(critic.net.body, inputs(observation, bits, context), act).squeeze(-1)
+    torch.testing.assert_close(critic(observation, bits, context), value, rtol=1e-4, atol=1e-4)
     index = torch.tensor([3, 0, 3, 1, 4, 4])
-    several = context[[0, 1, 2, 3, 4, 0]]
-    value = mlp(critic.net.body, inputs(shown[index], bits[index], several), act).squeeze(-1)
-    torch.testing.assert_close(critic(shown, bits, several, index), value, rtol=1e-4, atol=1e-4)
+    contexts = context[[0, 1, 2, 3, 4, 0]]
+    value = mlp(critic.net.body, inputs(observation[index], bits[index], contexts), act).squeeze(-1)
+    torch.testing.assert_close(critic(observation, bits, contexts, index), value, rtol=1e-4, atol=1e-4)
 
 
-def test_a_recurrent_network_is_its_formula():
-    policy, critic, shown, bits, _ = made("recurrent")
+def test_a_recurrent_network_equals_its_formula():
+    policy, critic, observation, bits, _ = perturbed_networks("recurrent")
     cell = policy.net.gru.gru
-    read = policy(shown, bits)
+    read = policy(observation, bits)
     first, second = (layer for layer in policy.net.body if isinstance(layer, nn.Linear))
-    rows = torch.tanh(inputs(shown, bits) @ first.weight.T + first.bias)
+    rows = torch.tanh(inputs(observation, bits) @ first.weight.T + first.bias)
     torch.testing.assert_close(read, torch.tanh(rows @ second.weight.T + second.bias), rtol=1e-4, atol=1e-4)
     memory = torch.randn(ROWS, 8)
     gates = nn.functional.linear(read, cell.weight_ih_l0, cell.bias_ih_l0).chunk(3, -1)
-    kept = nn.functional.linear(memory, cell.weight_hh_l0, cell.bias_hh_l0).chunk(3, -1)
-    reset, update = (torch.sigmoid(one + other) for one, other in zip(gates[:2], kept[:2], strict=True))
-    after = (1 - update) * torch.tanh(gates[2] + reset * kept[2]) + update * memory
+    recurrent = nn.functional.linear(memory, cell.weight_hh_l0, cell.bias_hh_l0).chunk(3, -1)
+    reset, update = (torch.sigmoid(new + other) for new, other in zip(gates[:2], recurrent[:2], strict=True))
+    after = (1 - update) * torch.tanh(gates[2] + reset * recurrent[2]) + update * memory
     outputs, remembered = policy.recall(read, torch.zeros(ROWS, 1, dtype=torch.bool), memory.unsqueeze(1))
     torch.testing.assert_close(remembered.squeeze(1), after, rtol=1e-4, atol=1e-4)
     expected = after @ policy.net.head.weight.T + policy.net.head.bias + policy.offset
@@ -84,19 +84,19 @@ def test_a_recurrent_network_is_its_formula():
 
 
 def square(weight):
-    """Return the products of the rows, or of the columns where these are fewer."""
+    """Return the Gram matrix of the rows, or of the columns if there are fewer."""
     return weight @ weight.T if weight.shape[0] <= weight.shape[1] else weight.T @ weight
 
 
 @pytest.mark.parametrize("network", ["mlp", "recurrent"])
-def test_weights_begin_orthogonal_with_their_gains(network):
-    policy, critic, *_ = made(network, depth=4, changed=0.0)
+def test_initial_weights_are_orthogonal_with_their_gains(network):
+    policy, critic, *_ = perturbed_networks(network, depth=4, changed=0.0)
     for whole, gain in ((policy, 0.01), (critic, 1.0)):
         layers = [layer for layer in whole.modules() if isinstance(layer, nn.Linear)]
         gains = [2**0.5] * (len(layers) - 1) + [gain]
-        for layer, each in zip(layers, gains, strict=True):
+        for layer, expected_gain in zip(layers, gains, strict=True):
             side = min(layer.weight.shape)
-            assert torch.allclose(square(layer.weight), each**2 * torch.eye(side), atol=1e-4)
+            assert torch.allclose(square(layer.weight), expected_gain**2 * torch.eye(side), atol=1e-4)
             assert not layer.bias.any()
 
 

@@ -1,4 +1,4 @@
-"""Networks in bfloat16: near float32, with the same gradients but for rounding, on rows that are filled up."""
+"""Networks in bfloat16: outputs and gradients near those of float32, padded rows, and cached weights."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.training import run as training
 from drest_torch.training.run import resume, start
-from tests.algos.networks.test_networks import bits_of, made, seen
+from tests.algos.networks.test_networks import bits_of, observations_of, perturbed_networks
 from tests.helpers.runs import arguments, same_run, stop_after
 
 CPU = torch.device("cpu")
@@ -24,7 +24,7 @@ BF16 = ("algo=ppo", "precision=bfloat16", "policy.width=16", "policy.depth=2", "
 
 @pytest.fixture
 def with_instructions(monkeypatch):
-    """Take this processor for one with instructions for bfloat16: the others compute the same, more slowly."""
+    """Make this processor appear to have instructions for bfloat16; without them it computes the same, more slowly."""
     for module in (precision, training):
         monkeypatch.setattr(module, "supports_bfloat16", lambda device: True)
 
@@ -54,16 +54,16 @@ def test_a_processor_without_instructions_refuses_bfloat16(tmp_path, monkeypatch
 @pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
 def test_a_network_in_bfloat16_is_near_float32(network):
     """The outputs and the gradients of all weights agree as far as 8 bits of each factor allow."""
-    observe, shown = seen(world("spacious"))
-    bits = bits_of(len(shown), 1)
-    policy, _ = made(network, observe, private_bits=1, width=64, changed=0.1)
-    view = StateView(lambda number: shown[number])
+    observe, observations = observations_of(world("spacious"))
+    bits = bits_of(len(observations), 1)
+    policy, _ = perturbed_networks(network, observe, private_bits=1, width=64, changed=0.1)
+    view = StateView(lambda number: observations[number])
     view.are_rounded = policy.rounds_inputs
     gradients, outputs = [], []
-    direction = torch.randn(len(shown), 4, generator=torch.Generator().manual_seed(0))
+    direction = torch.randn(len(observations), 4, generator=torch.Generator().manual_seed(0))
     for number_format in (torch.float32, NARROW):
         once = Once(policy, "state", view, has_bits=True, acts=True, precision=number_format)
-        values = once.rows({"state": torch.arange(len(shown)), "private_bits": bits})
+        values = once.rows({"state": torch.arange(len(observations)), "private_bits": bits})
         assert values.dtype == torch.float32
         policy.zero_grad()
         (values * direction).sum().backward()
@@ -73,14 +73,14 @@ def test_a_network_in_bfloat16_is_near_float32(network):
     wide, narrow = outputs
     assert not torch.equal(wide, narrow)
     assert (wide - narrow).abs().max() < 0.05 * wide.std()
-    for one, other in zip(*gradients, strict=True):
-        if one.numel() == 1:  # a bias of all actions has no effect, and its gradient is rounding
+    for wide_gradient, narrow_gradient in zip(*gradients, strict=True):
+        if wide_gradient.numel() == 1:  # a bias of all actions has no effect, and its gradient is rounding
             continue
-        assert cosine_similarity(one, other, dim=0) > 0.99
+        assert cosine_similarity(wide_gradient, narrow_gradient, dim=0) > 0.99
 
 
 @pytest.mark.parametrize(("count", "rows"), [(0, 0), (1, 128), (128, 128), (129, 256), (2047, 2048), (5000, 5120)])
-def test_rows_are_filled_up_to_few_counts(count, rows):
+def test_rows_are_padded_to_round_counts(count, rows):
     number = torch.arange(count)
     filled = padded_rows(number, NARROW)
     assert len(filled) == rows
@@ -91,27 +91,27 @@ def test_rows_are_filled_up_to_few_counts(count, rows):
 
 @pytest.mark.parametrize("network", ["symmetric", "convolutional"])
 def test_weights_are_built_once_while_they_are_unchanged(network, monkeypatch):
-    observe, shown = seen(world("spacious"))
-    policy, _ = made(network, observe)
+    observe, observations = observations_of(world("spacious"))
+    policy, _ = perturbed_networks(network, observe)
     parts = [part for part in policy.modules() if hasattr(part, "built")]
     built = []
     for part in parts:
         monkeypatch.setattr(part, "build", lambda part=part, build=part.build: built.append(part) or build())
-    expected = policy(shown).detach()
+    expected = policy(observations).detach()
     assert len(built) == len(parts)
     with weights_unchanged(policy), torch.no_grad():
         for _ in range(2):
-            torch.testing.assert_close(policy(shown[::2]), expected[::2])
+            torch.testing.assert_close(policy(observations[::2]), expected[::2])
     assert len(built) == 2 * len(parts)
     next(policy.parameters()).data += 1
-    assert not torch.allclose(policy(shown), expected)
+    assert not torch.allclose(policy(observations), expected)
 
 
 def test_evaluation_is_in_float32(tmp_path, with_instructions):
     run = start(compose(*arguments(tmp_path / "run", *BF16)))
     run.update()
     seen_types = []
-    run.algorithm.policy.register_forward_hook(lambda module, given, output: seen_types.append(output.dtype))
+    run.algorithm.policy.register_forward_hook(lambda module, inputs, output: seen_types.append(output.dtype))
     run.task.watch(run.algorithm.policy)
     assert set(seen_types) == {torch.float32}
     with computing(NARROW, CPU):
@@ -121,7 +121,7 @@ def test_evaluation_is_in_float32(tmp_path, with_instructions):
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("words", [(), ("policy=convolutional",), ("algo=exact", "env_steps=40000")])
-def test_a_run_in_bfloat16_goes_on_bit_for_bit(words, tmp_path, monkeypatch, with_instructions):
+def test_a_run_in_bfloat16_resumes_bit_for_bit(words, tmp_path, monkeypatch, with_instructions):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     start(compose(*arguments(whole, *BF16, *words))).train()
     run = start(compose(*arguments(parts, *BF16, *words)))
@@ -131,13 +131,13 @@ def test_a_run_in_bfloat16_goes_on_bit_for_bit(words, tmp_path, monkeypatch, wit
     same_run(whole, parts)
 
 
-def test_a_run_keeps_the_precision_that_auto_has_chosen(tmp_path, with_instructions):
+def test_a_run_stores_the_precision_that_auto_resolves_to(tmp_path, with_instructions):
     words = arguments(tmp_path / "run", "algo=ppo", "policy.width=128", "precision=auto")
     start(compose(*words))
     assert load_config(tmp_path / "run").precision == "bfloat16"
 
 
-def test_a_run_of_an_earlier_version_goes_on_in_float32(tmp_path, with_instructions):
+def test_a_run_of_an_earlier_version_resumes_in_float32(tmp_path, with_instructions):
     start(compose(*arguments(tmp_path / "run", "algo=ppo", "policy.width=128")))
     path = tmp_path / "run" / "config.yaml"
     lines = path.read_text("utf-8").splitlines(keepends=True)
@@ -145,7 +145,7 @@ def test_a_run_of_an_earlier_version_goes_on_in_float32(tmp_path, with_instructi
     assert resume(tmp_path / "run").algorithm.precision == torch.float32
 
 
-def test_a_run_in_bfloat16_says_so_on_a_slow_machine(tmp_path, monkeypatch, capsys, with_instructions):
+def test_resuming_bfloat16_on_a_slow_machine_prints_a_warning(tmp_path, monkeypatch, capsys, with_instructions):
     start(compose(*arguments(tmp_path / "run", *BF16)))
     monkeypatch.setattr("drest_torch.training.run.supports_bfloat16", lambda device: False)
     resume(tmp_path / "run")

@@ -1,4 +1,4 @@
-"""Recurrent policies: what they remember and until when, and that they learn what cannot be done without."""
+"""Recurrent policies: the extent of their memory, and their evaluation by sampling."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ SMALL = [
 
 
 def agent(observe, *, private_bits=0):
-    """Return a policy whose memory changes what it does, and a critic."""
+    """Return a policy whose memory changes its actions, and a critic."""
     size, scale = NetworkSize(16, 1, "silu", "recurrent"), observe.scale
     torch.manual_seed(1)
     policy = Policy(observe.shape, 4, size, scale=scale, private_bits=private_bits)
@@ -40,26 +40,26 @@ def agent(observe, *, private_bits=0):
 
 def collected(private_bits=0):
     """Return a batch in which slots play three mini-episodes each and wait; its steps, its actor and a value."""
-    told = {"slots": 12, "rounds": 3, "group": 1, "counting": "sequential", "private_bits": private_bits}
-    made = make([TINY, world("royal_road")], **told)
-    policy, critic = agent(make_observation("grid", made.worlds.base.mdp), private_bits=private_bits)
-    actor = made.worlds.actor(policy)
-    batch = made.worlds.collector(actor).collect(made.rng)
-    return batch, batch[played(batch)].exclude("memory"), actor, made.worlds.value(critic)
+    options = {"slots": 12, "rounds": 3, "group": 1, "counting": "sequential", "private_bits": private_bits}
+    setup = make([TINY, world("royal_road")], **options)
+    policy, critic = agent(make_observation("grid", setup.worlds.base.mdp), private_bits=private_bits)
+    actor = setup.worlds.actor(policy)
+    batch = setup.worlds.collector(actor).collect(setup.rng)
+    return batch, batch[played(batch)].exclude("memory"), actor, setup.worlds.value(critic)
 
 
 @pytest.mark.parametrize("private_bits", [0, 2])
-def test_step_by_step_and_over_a_whole_batch_the_outputs_are_the_same(private_bits):
+def test_outputs_over_a_batch_are_those_of_single_steps(private_bits):
     _, steps, actor, value = collected(private_bits)
-    found = actor.get_dist(steps).log_prob(steps["action"])
-    assert torch.allclose(found, steps["action_log_prob"], atol=1e-5)
+    log_prob = actor.get_dist(steps).log_prob(steps["action"])
+    assert torch.allclose(log_prob, steps["action_log_prob"], atol=1e-5)
     assert value(steps)["state_value"].shape == (len(steps), 1)
     forgetful = actor.get_dist(steps.clone().set("is_init", torch.ones_like(steps["is_init"])))
     assert not torch.allclose(forgetful.log_prob(steps["action"]), steps["action_log_prob"], atol=0.1)
 
 
 @pytest.mark.parametrize("begins", [False, True])
-def test_one_step_is_that_of_torchrl_to_the_last_bit(begins):
+def test_a_single_step_equals_torchrls_bit_for_bit(begins):
     net = agent(make_observation("grid", compile_levels([TINY])))[0].net
     read, memory = torch.randn(2, 50, 16, generator=torch.Generator().manual_seed(0))
     is_init = torch.zeros(50, 1, dtype=torch.bool)
@@ -67,12 +67,12 @@ def test_one_step_is_that_of_torchrl_to_the_last_bit(begins):
     steps = TensorDict({"read": read, "is_init": is_init, "memory": memory.unsqueeze(1)}, [50])
     with torch.no_grad():
         outputs, remembered = net.recall(read, is_init, memory.unsqueeze(1))
-        wanted = net.gru(steps)
-        assert torch.equal(outputs, net.head(wanted["hidden"]))
-    assert torch.equal(remembered, wanted["next", "memory"])
+        expected = net.gru(steps)
+        assert torch.equal(outputs, net.head(expected["hidden"]))
+    assert torch.equal(remembered, expected["next", "memory"])
 
 
-def test_memory_is_empty_at_the_start_of_a_meta_episode_and_nowhere_else():
+def test_memory_lasts_from_start_to_end_of_a_meta_episode():
     batch, steps, actor, _ = collected()
     assert batch["next", "mini_done"].sum(1).eq(3).all()
     begins = batch["is_init"].squeeze(-1)
@@ -90,22 +90,22 @@ def test_memory_is_empty_at_the_start_of_a_meta_episode_and_nowhere_else():
     assert not same[first:last].any()  # in all three mini-episodes
 
 
-def test_evaluation_by_sampling_agrees_with_all_histories():
+def test_evaluation_by_sampling_agrees_with_enumeration():
     level = parse_level("shutdown: 3\nC1 A B2\n.  C3 .")
     evaluator = SamplingEvaluator([level], "centred", mini_episodes=40_000, reward=Reward())
     histories = Histories([level], "centred")
     policy, _ = agent(evaluator.observe)
     with torch.no_grad():
-        wanted, _ = histories.play(policy)
-    found = evaluator.evaluate(policy)
-    assert 0.05 < wanted.probability[0, 0] < 0.95
-    assert found.outcome.probability[0].tolist() == pytest.approx(wanted.probability[0].tolist(), abs=0.01)
-    assert found.outcome.coins[0].tolist() == pytest.approx(wanted.coins[0].tolist(), abs=0.05)
+        expected, _ = histories.play(policy)
+    evaluation = evaluator.evaluate(policy)
+    assert 0.05 < expected.probability[0, 0] < 0.95
+    assert evaluation.outcome.probability[0].tolist() == pytest.approx(expected.probability[0].tolist(), abs=0.01)
+    assert evaluation.outcome.coins[0].tolist() == pytest.approx(expected.coins[0].tolist(), abs=0.05)
     with pytest.raises(ConfigError, match=r"^a recurrent policy cannot be evaluated exactly; use sampled=256"):
         evaluator.probabilities(policy)
 
 
-def test_an_agent_remembers_until_its_episode_begins_anew(tmp_path):
+def test_an_agent_forgets_at_the_start_of_an_episode(tmp_path):
     start(compose(*SMALL, "env_steps=500", "evaluations=1", f"run_dir={tmp_path}/run")).train()
     agent = Agent.load(tmp_path / "run")
     agent.policy.net.head.weight.data.mul_(100)
@@ -116,7 +116,7 @@ def test_an_agent_remembers_until_its_episode_begins_anew(tmp_path):
     assert not torch.allclose(fresh, agent.action_probabilities(seen), atol=1e-3)
     agent.begin_episode()
     assert torch.equal(fresh, agent.action_probabilities(seen))
-    agent.reward = replace(agent.reward, counting="sequential")  # it then remembers the whole meta-episode
+    agent.reward = replace(agent.reward, counting="sequential")  # memory then lasts for the meta-episode
     agent.act(seen)
     agent.begin_episode()
     assert not torch.allclose(fresh, agent.action_probabilities(seen), atol=1e-3)

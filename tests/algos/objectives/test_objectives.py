@@ -1,4 +1,4 @@
-"""Objectives besides DReST: their optima where policies are free in every state, and what they pay samples."""
+"""Objectives other than DReST: their optima for tabular policies, and their rewards for samples."""
 
 import math
 from itertools import product
@@ -28,7 +28,7 @@ BEST = solve(REACHABLE.mdp).best_return
 
 
 def soft(reachable, best, beta, reference):
-    """P(L = l) of the policy with the most C/m minus β times the divergence from a reference, and its actions."""
+    """Return P(L = l) and the actions of the policy that maximises C/m minus β times a divergence."""
     log_reference = reference_policy(reachable, best, reference).log()
     weight, tables = trajectory_sums(reachable, 1 / (beta * torch.where(best > 0, best, 1)), log_reference)
     lengths = weight.softmax(-1)
@@ -59,19 +59,19 @@ def test_the_soft_recursion_is_the_sum_over_all_trajectories(level, reference, b
         for action in actions:
             coins += 0.0 if state.done else state.step(action)
         weight = math.exp(coins / best[0, lengths.index(state.ticks)].item() / beta)
-        # A shorter trajectory occurs once for each way to go on, and a uniform policy takes it so much more often.
+        # A shorter trajectory occurs once for each continuation; with a uniform reference its weight has this factor.
         total[state.ticks] += weight / (4 ** (max(lengths) - state.ticks) if reference == "entropy" else 1)
-    found = soft(reachable, best, beta, reference)[0][0]
-    assert found.tolist() == pytest.approx([value / sum(total.values()) for value in total.values()])
+    lengths_of_optimum = soft(reachable, best, beta, reference)[0][0]
+    assert lengths_of_optimum.tolist() == pytest.approx([value / sum(total.values()) for value in total.values()])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reference", kl.REFERENCES)
-def test_a_trained_table_comes_to_the_soft_optimum(reference):
+def test_a_trained_table_reaches_the_soft_optimum(reference):
     objective = kl.Objective(kl.Config(name="kl", beta=0.1, reference=reference))
-    found = ascend(NINE, objective, steps=1500)
-    expected, _ = soft(REACHABLE, found.best_return, 0.1, reference)
-    assert (found.probability - expected).abs().max() < 0.01
+    outcome = ascend(NINE, objective, steps=1500)
+    expected, _ = soft(REACHABLE, outcome.best_return, 0.1, reference)
+    assert (outcome.probability - expected).abs().max() < 0.01
 
 
 @pytest.mark.parametrize("reference", ["uniform", "balanced", "best"])
@@ -81,20 +81,23 @@ def test_the_soft_policy_has_the_lengths_of_the_soft_optimum(reference):
         assert (REACHABLE.propagate(policy).probability - lengths).abs().max() < 1e-6
 
 
-def test_references_are_neutral_and_the_best_one_stays_so():
-    for reference, least in (("balanced", 0.0), ("best", 0.95)):
-        policy = reference_policy(REACHABLE, BEST, reference)
-        assert (policy.sum(-1) - 1).abs().max() < 1e-12
-        found = REACHABLE.propagate(policy)
-        assert neutrality(found.probability).min() > 0.99
-        assert usefulness(found.probability, found.coins, BEST).min() >= least
+@pytest.mark.parametrize(("reference", "least_usefulness"), [("balanced", 0.0), ("best", 0.95)])
+def test_references_are_neutral(reference, least_usefulness):
+    policy = reference_policy(REACHABLE, BEST, reference)
+    assert (policy.sum(-1) - 1).abs().max() < 1e-12
+    arrivals = REACHABLE.propagate(policy)
+    assert neutrality(arrivals.probability).min() > 0.99
+    assert usefulness(arrivals.probability, arrivals.coins, BEST).min() >= least_usefulness
+
+
+def test_only_the_best_reference_has_a_neutral_optimum():
     for beta in (0.02, 0.1, 1.0):
         assert neutrality(soft(REACHABLE, BEST, beta, "best")[0]).min() > 0.99
     assert neutrality(soft(REACHABLE, BEST, 0.02, "balanced")[0]).min() < 0.95
 
 
 def groups(p, size, count, seed=0):
-    """Mini-episodes of a level with two lengths, of which the longer has probability p, side by side in groups."""
+    """Return mini-episodes in groups, on a level with two lengths, of which the longer has probability p."""
     longer = (torch.rand(count * size, generator=torch.Generator().manual_seed(seed)) < p).long()
     alike = same_length_in_group(longer.reshape(-1, size), 2).flatten() - 1
     ones = torch.ones(len(longer))
@@ -113,11 +116,11 @@ def groups(p, size, count, seed=0):
     ids=["sum", "gini", "rarity", "constrained"],
 )
 def test_paid_mini_episodes_have_the_gradient_of_the_value(p, name, values, size, slope):
-    """For a policy with logit(p) as its parameter; the shares are 1 in both lengths, so that only the spread counts."""
+    """The policy's parameter is logit(p); shares are 1 for both lengths, so that only the spread matters."""
     objective = named({"name": name, **values})
     played = groups(p, size, 4000)
     reward = objective.pay(played).double()
-    if name == "constrained":  # μ is huge, as N < 1, so that neutrality is all that counts
+    if name == "constrained":  # μ is huge, as N < 1, so that only neutrality matters
         assert p == 0.5 or objective.multiplier.sum() > 1e3
         reward = reward if p != 0.5 else played.surprise().double()
     estimate = ((played.column - p) * reward).mean().item()
@@ -133,8 +136,8 @@ def test_paid_mini_episodes_have_the_gradient_of_the_value(p, name, values, size
     assert estimate == pytest.approx(p * (1 - p) * expected, abs=0.01)
 
 
-def test_the_entropy_of_a_group_is_hardly_biased():
-    """Of 16 fair draws the shares alone have 0.953 bits on average, and would never meet a bound above."""
+def test_the_estimated_entropy_of_a_group_is_hardly_biased():
+    """The plug-in estimate of 16 fair draws has a mean of 0.953 bits, and could not meet a larger bound."""
     for p in (0.5, 0.3, 0.1):
         played = groups(p, 16, 20_000)
         exact = -p * math.log2(p) - (1 - p) * math.log2(1 - p)
@@ -144,7 +147,7 @@ def test_the_entropy_of_a_group_is_hardly_biased():
 
 
 @pytest.mark.parametrize("reference", ["uniform", "entropy"])
-def test_sampled_divergence_is_the_exact_one_on_average(reference):
+def test_sampled_divergence_agrees_with_the_exact_one(reference):
     mdp = compile_levels(SMALL[:1])
     worlds = Gridworlds.on(mdp, solve(mdp), make_observation("grid", mdp), slots=8192, group=16)
     objective = named({"name": "kl", "beta": 0.3, "reference": reference})

@@ -1,4 +1,4 @@
-"""The value of every objective, and what it pays samples, in plain Python, on levels of which no two numbers agree."""
+"""The values of objectives and their rewards for samples, against plain Python, on levels with distinct numbers."""
 
 import math
 
@@ -11,7 +11,7 @@ from drest_torch.reward import Reward
 from tests.helpers.gradient_ascent import named
 
 P = [[0.7, 0.3, 0.0], [0.15, 0.6, 0.25]]
-GIVEN = [[2.0, 1.0, 0.0], [4.0, 3.0, 1.5]]
+COINS_OF_LENGTH = [[2.0, 1.0, 0.0], [4.0, 3.0, 1.5]]
 M = [[2.5, 4.0, 0.0], [5.0, 4.0, 6.0]]
 K = [2, 3]
 """Two levels, of two lengths and of three."""
@@ -21,7 +21,7 @@ DIVERGENCE = [0.8, 1.9]
 
 def outcome(reward=None, credit="mini"):
     probability = torch.tensor(P, dtype=torch.float64, requires_grad=True)
-    coins = probability * torch.tensor(GIVEN, dtype=torch.float64)
+    coins = probability * torch.tensor(COINS_OF_LENGTH, dtype=torch.float64)
 
     def divergence(reference):
         return {"uniform": 1.0, "entropy": 2.0}[reference] * torch.tensor(DIVERGENCE, dtype=torch.float64)
@@ -32,7 +32,7 @@ def outcome(reward=None, credit="mini"):
 
 
 def share(level, length):
-    return GIVEN[level][length] / M[level][length]
+    return COINS_OF_LENGTH[level][length] / M[level][length]
 
 
 def useful(level):
@@ -44,7 +44,7 @@ def bits(level):
 
 
 def coins(level):
-    return sum(p * given for p, given in zip(P[level], GIVEN[level], strict=True))
+    return sum(p * mean_coins for p, mean_coins in zip(P[level], COINS_OF_LENGTH[level], strict=True))
 
 
 def drest(level, worth=share):
@@ -92,27 +92,27 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_by_hand(name):
+def test_the_value_of_an_objective_equals_its_formula(name):
     values, by_hand = VALUES[name]
-    found = named(values).value(outcome())
-    assert found.tolist() == pytest.approx([by_hand(level) for level in (0, 1)], rel=1e-6)
+    value = named(values).value(outcome())
+    assert value.tolist() == pytest.approx([by_hand(level) for level in (0, 1)], rel=1e-6)
 
 
-def test_a_value_of_coins_that_are_not_divided():
+def test_values_without_division_by_m():
     plain = outcome(Reward(LAM, episodes_per_meta=EPISODES, divide_by_best=False))
-    found = named({"name": "drest"}).value(plain)
-    expected = [drest(level, lambda level, length: GIVEN[level][length]) for level in (0, 1)]
-    assert found.tolist() == pytest.approx(expected)
-    found = named({"name": "kl", "beta": 0.3}).value(plain)
-    assert found.tolist() == pytest.approx([coins(level) - 0.3 * DIVERGENCE[level] for level in (0, 1)])
+    value = named({"name": "drest"}).value(plain)
+    expected = [drest(level, lambda level, length: COINS_OF_LENGTH[level][length]) for level in (0, 1)]
+    assert value.tolist() == pytest.approx(expected)
+    value = named({"name": "kl", "beta": 0.3}).value(plain)
+    assert value.tolist() == pytest.approx([coins(level) - 0.3 * DIVERGENCE[level] for level in (0, 1)])
 
 
 @pytest.mark.parametrize("name", ["drest", "rarity"])
-def test_credit_within_the_mini_episode_takes_what_others_do_for_constant(name):
-    """The gradient is that of the value for the discounts, or bonuses, that there are."""
-    found = outcome()
+def test_mini_episode_credit_takes_discounts_as_constants(name):
+    """The gradient is that of the value with fixed discounts, or bonuses."""
+    level_outcome = outcome()
     values, _ = VALUES[name]
-    (slope,) = torch.autograd.grad(named(values).value(found).sum(), found.probability)
+    (slope,) = torch.autograd.grad(named(values).value(level_outcome).sum(), level_outcome.probability)
     for level in (0, 1):
         for length in range(K[level]):
             p = P[level][length]
@@ -143,22 +143,22 @@ def constraint(problem):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_a_multiplier_follows_the_violation_and_its_sum(problem):
-    objective, (climbed, slack) = constraint(problem), PROBLEMS[problem]
+def test_a_multiplier_is_controlled_by_the_violation(problem):
+    objective, (maximised, slack) = constraint(problem), PROBLEMS[problem]
     violation, total = -(slack(0) + slack(1)) / 2, 0.0
     assert violation > 0.01
     for _ in range(3):
-        found = objective.value(outcome())
+        value = objective.value(outcome())
         total += INTEGRAL * violation
         price = total + PROPORTIONAL * violation
-        expected = [(climbed(level) + price * slack(level)) / (1 + price) for level in (0, 1)]
-        assert found.tolist() == pytest.approx(expected, rel=1e-6)
-        told = {name: value.item() for name, value in objective.metrics().items()}
-        assert told == pytest.approx({"objective/multiplier": price, "objective/largest_multiplier": price})
+        expected = [(maximised(level) + price * slack(level)) / (1 + price) for level in (0, 1)]
+        assert value.tolist() == pytest.approx(expected, rel=1e-6)
+        metrics = {name: value.item() for name, value in objective.metrics().items()}
+        assert metrics == pytest.approx({"objective/multiplier": price, "objective/largest_multiplier": price})
     assert objective.tensors()["sum"][0].item() == pytest.approx(total)
 
 
-def test_every_length_has_a_multiplier_of_its_own():
+def test_every_length_has_its_own_multiplier():
     objective = constraint("coins_shares")
     slack = [
         [p - BOUND / K[level] if length < K[level] else 0 for length, p in enumerate(P[level])] for level in (0, 1)
@@ -166,22 +166,24 @@ def test_every_length_has_a_multiplier_of_its_own():
     prices = [max(0.0, -(INTEGRAL + PROPORTIONAL) * (slack[0][length] + slack[1][length]) / 2) for length in range(3)]
     assert prices[0] == prices[1] == 0 < prices[2]
     expected = [
-        (coins(level) + sum(price * each for price, each in zip(prices, slack[level], strict=True))) / (1 + sum(prices))
+        (coins(level) + sum(price * violation for price, violation in zip(prices, slack[level], strict=True)))
+        / (1 + sum(prices))
         for level in (0, 1)
     ]
     assert objective.value(outcome()).tolist() == pytest.approx(expected)
-    told = [value.item() for value in objective.metrics().values()]
-    assert told == pytest.approx([sum(prices), max(prices)])
+    metrics = [value.item() for value in objective.metrics().values()]
+    assert metrics == pytest.approx([sum(prices), max(prices)])
     sums = objective.tensors()["sum"].tolist()
     violations = [-(slack[0][length] + slack[1][length]) / 2 for length in range(3)]
-    assert sums[:3] == pytest.approx([max(0.0, INTEGRAL * each) for each in violations])
+    assert sums[:3] == pytest.approx([max(0.0, INTEGRAL * violation) for violation in violations])
     assert not any(sums[3:])
 
 
 # ------------------------------------------------------------------------------------------- samples
 
 COLUMN, ALIKE = [0, 0, 1, 0, 2, 0, 0, 2], [2, 2, 0, 2, 1, 1, 1, 1]
-"""Of two groups of four, on a level of two lengths and one of three, the length and how many others have it."""
+"""The length of each mini-episode in two groups of four, on levels of two and of three lengths, and its count of
+others in the group with this length."""
 COINS, SHARE = [1.0, 2.0, 3.0, 0.5, 2.5, 1.5, 0.0, 4.0], [0.5, 1.0, 0.6, 0.25, 0.9, 0.3, 0.0, 0.8]
 OF = [2] * 4 + [3] * 4
 STEPS, LOG_PROB = [3, 3, 5, 3, 7, 2, 2, 7], [-2.0, -3.0, -4.0, -1.0, -6.0, -1.5, -2.5, -7.0]
@@ -196,10 +198,12 @@ def surprise(index):
 
 
 def entropy(index):
-    """Return the entropy of the shares of its group, and (occurring lengths − 1) ÷ 2g nats."""
+    """Return the entropy of its group's shares plus (occurring lengths − 1) ÷ 2g nats."""
     group = COLUMN[:4] if index < 4 else COLUMN[4:]
     shares = [group.count(length) / 4 for length in set(group)]
-    return -sum(each * math.log2(each) for each in shares) + (len(shares) - 1) / (2 * 4 * math.log(2))
+    return -sum(share_of_length * math.log2(share_of_length) for share_of_length in shares) + (len(shares) - 1) / (
+        2 * 4 * math.log(2)
+    )
 
 
 def largest(index):
@@ -219,14 +223,14 @@ PAID = {
 
 
 @pytest.mark.parametrize("name", PAID)
-def test_pay_by_hand(name):
+def test_the_reward_of_a_sample_equals_its_formula(name):
     values, by_hand = PAID[name]
     objective = named(values)
     assert objective.can_be_sampled()
     assert objective.pay(PLAYED).tolist() == pytest.approx([by_hand(index) for index in range(8)], rel=1e-5)
 
 
-def test_what_cannot_be_sampled_says_so():
+def test_objectives_say_if_they_can_be_sampled():
     for values in ({"name": "weighted", "product": True}, {"name": "kl", "reference": "best"}, {"name": "drest"}):
         assert not named(values).can_be_sampled()
     assert named({"name": "constrained"}).can_be_sampled()
@@ -241,11 +245,11 @@ PRICED = {
 
 @pytest.mark.parametrize("problem", PRICED)
 def test_samples_are_paid_at_the_price_of_the_constraint(problem):
-    objective, (climbed, pays, slack) = constraint(problem), PRICED[problem]
+    objective, (maximised, pays, slack) = constraint(problem), PRICED[problem]
     violation = -sum(slack(index) for index in range(8)) / 8
     assert violation > 0.01
     price = (INTEGRAL + PROPORTIONAL) * violation
-    value = [surprise(index) / largest(index) for index in range(8)] if climbed is None else climbed
+    value = [surprise(index) / largest(index) for index in range(8)] if maximised is None else maximised
     expected = [(value[index] + price * pays(index) / largest(index)) / (1 + price) for index in range(8)]
     assert objective.pay(PLAYED).tolist() == pytest.approx(expected, rel=1e-5)
 
@@ -266,23 +270,23 @@ def test_samples_are_paid_at_the_price_of_their_length():
 
 @pytest.mark.parametrize("credit", ["mini", "meta"])
 def test_lotteries_with_the_same_lengths_are_one_group(credit):
-    """Four lotteries of a level: two over both lengths, one that is sure, and one that does not exist."""
+    """The level has two lotteries over both lengths, one with a certain length, and padding."""
     chance = [[0.5, 0.5], [0.2, 0.8], [1.0, 0.0], [0.0, 0.0]]
-    given = [[2.0, 3.0], [1.0, 6.0], [4.0, 0.0], [0.0, 0.0]]
-    taken = [0.3, 0.2, 0.4, 0.0]
-    columns = (torch.tensor(each, dtype=torch.float64).unsqueeze(1) for each in (taken, chance, given))
+    mean_coins = [[2.0, 3.0], [1.0, 6.0], [4.0, 0.0], [0.0, 0.0]]
+    entered = [0.3, 0.2, 0.4, 0.0]
+    columns = (torch.tensor(column, dtype=torch.float64).unsqueeze(1) for column in (entered, chance, mean_coins))
     level = outcome(credit=credit)
-    found = over_supports(level, *columns)
-    both = taken[0] + taken[1]
-    arrives = [taken[0] * chance[0][length] + taken[1] * chance[1][length] for length in (0, 1)]
+    value = over_supports(level, *columns)
+    both = entered[0] + entered[1]
+    arrives = [entered[0] * chance[0][length] + entered[1] * chance[1][length] for length in (0, 1)]
     coins = [
-        sum(taken[lottery] * chance[lottery][length] * given[lottery][length] for lottery in (0, 1))
+        sum(entered[lottery] * chance[lottery][length] * mean_coins[lottery][length] for lottery in (0, 1))
         for length in (0, 1)
     ]
     best = [2.0, 6.0]
-    groups = {both: sum(coins[length] / arrives[length] / best[length] for length in (0, 1)) / 2, taken[2]: 1.0}
+    groups = {both: sum(coins[length] / arrives[length] / best[length] for length in (0, 1)) / 2, entered[2]: 1.0}
     expected = 0.0
     for p, worth in groups.items():
         discounts = [((1 - p * (1 - LAM)) * LAM ** (-1 / 2)) ** before for before in range(EPISODES)]
         expected += p * worth * sum(discounts) / EPISODES
-    assert found.tolist() == pytest.approx([expected])
+    assert value.tolist() == pytest.approx([expected])
