@@ -112,9 +112,9 @@ class DistinctInputs:
     """The distinct inputs of n steps."""
 
     observation: Tensor
-    """[u, …]"""
+    """[u, …] observations"""
     private: Tensor | None
-    """[u, bits]"""
+    """[u, bits] private bits"""
     index: Tensor
     """[n] the row of each step"""
 
@@ -202,7 +202,7 @@ class Once(TensorDictModuleBase):
         return widened(values)
 
     def finished(self, values: Tensor) -> Tensor:
-        """Return the outputs of the network; those of a policy are normalised."""
+        """Return the outputs of the network, normalised for a policy."""
         return values.log_softmax(-1) if self.acts else values
 
 

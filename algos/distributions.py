@@ -153,7 +153,7 @@ class ActionKind:
 
     distribution: type[_Actions]
     outputs: int
-    """O"""
+    """The number O of network outputs."""
     arguments: dict[str, Any] = field(default_factory=dict)
     bounds: tuple[Tensor, Tensor] | None = None
     """The bounds of the box [d]."""

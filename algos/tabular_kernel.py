@@ -86,7 +86,7 @@ class TableState(NamedTuple):
     """The state of A agents, which `play` changes in place."""
 
     logits: np.ndarray
-    """[A, R, 4]"""
+    """[A, R, 4] the logits of actions."""
     stream: np.ndarray
     """[A] the state of the agent's random stream, as int64."""
     played: np.ndarray

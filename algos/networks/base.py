@@ -18,7 +18,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "si
 
 @dataclass(frozen=True)
 class NetworkSize:
-    """The kind and size of a network; each kind defines what width and depth count."""
+    """The kind and size of a network; each kind defines its own meaning of width and depth."""
 
     width: int = 256
     depth: int = 3
@@ -100,8 +100,8 @@ class Requirements:
     observations: tuple[str, ...] = ()
     """The observations that the network supports, the default first; empty: any"""
     symmetries: Literal["observation", "cells"] | None = None
-    """The symmetries of the network: those of the whole observation, whose maps are then padded to squares, or of three
-    by three cells"""
+    """The symmetries of the network: of the whole observation, whose maps are then padded to squares, or of three by
+    three cells"""
     width_multiple: int = 1
     min_depth: int = 0
     reads_maps: bool = False
@@ -194,13 +194,13 @@ def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
 
 
 class CachedWeights(nn.Module):
-    """A network that builds the weights of its products from fewer parameters, and caches them while those are fixed.
+    """A network that builds the weights of its products from fewer parameters, and caches the built weights.
 
-    The cache is used within `drest_torch.algos.networks.policy.weights_unchanged`.
+    The cache is used within `drest_torch.algos.networks.policy.weights_unchanged`, where parameters are fixed.
     """
 
     cache: Any = None
-    """The built weights, or () before they are built, within `weights_unchanged`; else None."""
+    """The cached weights; () before their first use within `weights_unchanged`; None outside of it."""
 
     def keep(self) -> None:
         """Start caching."""
@@ -276,7 +276,7 @@ class SymmetricMLP(CachedWeights):
 
 
 def to_all_blocks(weight: Tensor, between: Tensor) -> Tensor:
-    """Expand the weights to the identity's block [out, |G| · in] into those to all blocks [|G| · out, |G| · in]."""
+    """Expand the weights of the identity's block [out, |G| · in] to the weights of all blocks [|G| · out, |G| · in]."""
     blocks = weight.unflatten(-1, (len(between), -1))
     return columns_of(blocks, between).movedim(1, 0).flatten(2).flatten(0, 1)
 

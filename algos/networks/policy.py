@@ -68,7 +68,7 @@ class _Network(nn.Module):
         return self.finished(outputs), memory
 
     def finished(self, outputs: Tensor) -> Tensor:
-        """Return the outputs, given those of the network."""
+        """Return the final outputs for outputs of the network."""
         raise NotImplementedError
 
 

@@ -38,7 +38,7 @@ def refuse_slow(name: str, device: torch.device) -> None:
 
 
 def supports_bfloat16(device: torch.device) -> bool:
-    """Return whether a device has instructions that multiply matrices in bfloat16."""
+    """Return True if a device has instructions that multiply matrices in bfloat16."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities: Any = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.9 has none

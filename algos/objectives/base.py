@@ -70,7 +70,7 @@ class EpisodeBatch:
     """M sampled mini-episodes in groups; the mini-episodes of a group are neighbours and share a level."""
 
     coins: Tensor
-    """[M]"""
+    """[M] the sum of the coins"""
     share: Tensor
     """[M] the coins ÷ m of the length, or the coins if the reward does not divide by m"""
     column: Tensor
@@ -115,7 +115,7 @@ class Objective(ABC):
 
     @abstractmethod
     def value(self, outcome: PolicyOutcome) -> Tensor:
-        """Return the value of each level [B], of magnitude 1; its gradient trains the policy.
+        """Return the value of each level [B], of about magnitude 1; its gradient trains the policy.
 
         It is called once in an update, so an objective may update a state of its own.
         """

@@ -96,7 +96,7 @@ class MetaEpisodeCollector(Collector):
 
 @dataclass
 class Environment:
-    """An environment with its transforms, the interface to policies, and the reward of batches."""
+    """An environment with its transforms, its interface to policies, and the reward of its batches."""
 
     env: EnvBase
     ends: Ends

@@ -56,7 +56,7 @@ class ExactBatch:
         self._reachable = Reachable(coins.paid(mdp))
         self._see = make_observation(observation, mdp, time_steps)
         self.states = len(self._reachable)
-        """N"""
+        """The number N of reachable states."""
         self.visits = self._reachable.visits
         """action probabilities [N, A] → the probability of reaching each state in a mini-episode [N]"""
         self._level = mdp.level_of(self._reachable.states.spot)

@@ -42,7 +42,7 @@ allocator has not returned."""
 COPIES_OF_ACTIVATIONS = 1.5
 """Copies of the activations saved for the backward pass, including intermediate gradients."""
 LEVELS_PLAYED, SLOTS_PLAYED, ROWS_SHOWN = 64, 1 << 15, 64
-"""The largest numbers of levels and slots, and of states for a network, that the estimate of a batch uses."""
+"""The largest numbers of levels, slots and states in the estimate of a batch."""
 COPIES_OF_ROWS = 3
 """Copies of the observations that a network runs on."""
 BYTES_PER_LEVEL = 12_000

@@ -110,7 +110,7 @@ class GridworldTask(AgentTask):
         return at_once
 
     def _compiled(self) -> dict[str, LevelSet]:
-        """Compile the levels of each split once; those compiled in each batch are needed for evaluation only."""
+        """Compile the levels of each split once; if batches are compiled separately, only for evaluation."""
         train, features = self.levels.train, shown_features(self.cfg)
         first = train
         if not self.compiles_once:

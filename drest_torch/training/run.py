@@ -385,7 +385,7 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
 
 
 def start_or_resume(cfg: Config, keys: Collection[str]) -> Run:
-    """Create the run of a configuration, or resume the run that it names; ``keys`` are those that the user set."""
+    """Create the run of a configuration, or resume the run that it names; ``keys`` were set by the user."""
     if cfg.resume is None:
         return start(cfg)
     if others := sorted(set(keys) - set(WITH_RESUME)):

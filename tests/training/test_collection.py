@@ -81,7 +81,7 @@ def test_rewards_of_a_batch_agree_with_the_simulator(counting, slots, rounds, gr
 
 @pytest.mark.parametrize(("k", "group", "episodes"), [(2, 3, 4), (3, 4, 3), (2, 2, 6), (2, 5, 1)])
 def test_the_discount_of_a_group_is_an_expectation(k, group, episodes):
-    """E − 1 mini-episodes are drawn independently from the others of the group; the own place is uniform."""
+    """E − 1 mini-episodes are drawn independently from the others of the group; the position is uniform."""
     lam = 0.7
     discounts = Reward(lam, episodes_per_meta=episodes).group_discounts(k, group)[k]
     for same in range(group):

@@ -99,7 +99,7 @@ def test_two_threads_give_the_same_agent_each_time(tmp_path, name):
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
 )
 def test_no_result_depends_on_the_order_of_threads(tmp_path, name):
-    """Torch refuses nondeterministic operations, and `OneWriter` those that its deterministic mode puts in order."""
+    """Torch refuses nondeterministic operations; `OneWriter` reports those that its mode puts in order."""
     importable(name)
     with threads(2):
         plain = trained(tmp_path / "plain", *words(name, 256), updates=1)

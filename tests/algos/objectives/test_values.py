@@ -48,7 +48,7 @@ def coins(level):
 
 
 def drest(level, worth=share):
-    """Return the return of a mini-episode: of a meta-episode of E, in which i − 1 came before, over E."""
+    """Return the expected return of a meta-episode of E mini-episodes, divided by E."""
     total = 0.0
     for length in range(K[level]):
         p = P[level][length]
@@ -109,7 +109,7 @@ def test_values_without_division_by_m():
 
 @pytest.mark.parametrize("name", ["drest", "rarity"])
 def test_mini_episode_credit_takes_discounts_as_constants(name):
-    """The gradient is that of the value with fixed discounts, or bonuses."""
+    """The gradient is computed with fixed discounts, or bonuses."""
     level_outcome = outcome()
     values, _ = VALUES[name]
     (slope,) = torch.autograd.grad(named(values).value(level_outcome).sum(), level_outcome.probability)
