@@ -15,10 +15,10 @@ def _add_schemas() -> None:
     """Register this project's studies in Hydra, and a third-party study on the command line."""
     from drest_torch.config.compose import options, register
     from drest_torch.errors import StudyError
-    from drest_torch.studies.catalogue import SEVERAL, study_schemas
+    from drest_torch.studies.catalogue import COLLECTIONS, study_schemas
 
     if not any(word.startswith(("study=", "-", "hydra")) for word in sys.argv[1:]):
-        names = ", ".join(name for name in options("study") if name not in SEVERAL)
+        names = ", ".join(name for name in options("study") if name not in COLLECTIONS)
         raise StudyError(
             f"which study? study=paper, study=all, or study=NAME with one of {names}; --help says what they are"
         )
@@ -28,11 +28,11 @@ def _add_schemas() -> None:
 @command("study", prepare=_add_schemas)
 def main(cfg: StudyCommand) -> None:
     """Run one study, the paper's studies, or all; exit with 1 if runs have failed."""
-    from drest_torch.studies.catalogue import SEVERAL
+    from drest_torch.studies.catalogue import COLLECTIONS
     from drest_torch.studies.runner import run_studies
 
     chosen = [cfg.study]
-    if cfg.study.name in SEVERAL:
+    if cfg.study.name in COLLECTIONS:
         chosen = [_composed(name) for name in cfg.study.studies]
     failures = run_studies(chosen, cfg)
     sys.exit(1 if failures else 0)

@@ -1,7 +1,7 @@
-"""Run the jobs of a list: find those without a result, execute them, and report events.
+"""Execution of jobs that have no result yet, with a report of each event.
 
-An executor only runs jobs. The driver, the process that called it, stores each result as it arrives. A study that is
-killed therefore loses no finished run, and continues with the others when it is started again.
+An executor only runs jobs. The driver, the process that called it, stores each result as it arrives. A killed study
+therefore loses no finished run, and continues with the others when it starts again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SESSIONS = "sessions.txt"
 _OUTPUT_SHOWN = 4000
 _REASON_LENGTH = 300
 SECONDS_TO_SAVE = 5.0
-"""The time that stopped runs have to save their state."""
+"""The time that a stopped run has to save its state."""
 
 
 class ExecutorError(UserError):
-    """Runs cannot be executed here; the message says in one sentence what to do."""
+    """Runs cannot be executed here; the message is one sentence with the remedy."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Started:
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """The end of a run, with a result or a failure; ``existed`` is true if the result was already in the store."""
+    """The end of a run, with a result or a failure; ``existed`` is True if the result was already in the store."""
 
     job: Job
     result: Result | None
@@ -83,10 +83,10 @@ def run_jobs(
 ) -> list[Failure]:
     """Execute the runs that have no result in the store; return the failures, in the order of the list.
 
-    A failed run is recorded in the store, does not stop other runs, and is tried again the next time. A run that the
-    list has under several names is executed once, under the first. ``report`` is called at the end of every run, and at
-    the start of those that are executed now. Ctrl-C and SIGTERM stop at once, with KeyboardInterrupt. A result that
-    cannot be written also stops at once, with the error of the store: later results could not be written either.
+    A failed run is recorded in the store, does not stop other runs, and is tried again the next time. A run listed
+    under several names is executed once, under the first. ``report`` is called at the end of every run, and at the
+    start of each run that is executed. Ctrl-C and SIGTERM stop at once, with KeyboardInterrupt. A result that cannot be
+    written also stops at once, with the error of the store: later results could not be written either.
     """
     say = report or (lambda event: None)
     failed: dict[str, Failure] = {}
@@ -139,9 +139,9 @@ def run_job(job: Job, folder: Path) -> Finished:
 
 @contextmanager
 def _counted(folder: Path) -> Iterator[None]:
-    """Add the processor time of a session to those of the run, also if it is stopped; imports do not count.
+    """Record the processor time of a session, also if it is stopped; imports do not count.
 
-    A session whose process is killed is lost.
+    The time of a session whose process is killed is lost.
     """
     began = _processor_seconds()
     try:
@@ -197,7 +197,7 @@ def _redirect_output(stdout: int, stderr: int) -> None:
 
 
 def last_output(folder: Path) -> str:
-    """Return the end of a run's output, which may show why its process died."""
+    """Return the end of a run's output: it may show why the process died."""
     with suppress(OSError):
         output = (folder / OUTPUT).read_bytes()[-_OUTPUT_SHOWN:].decode(errors="replace")
         return f"The end of {folder / OUTPUT}:\n{output}"

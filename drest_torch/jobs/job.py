@@ -1,4 +1,4 @@
-"""The description, the result and the failure of a run of a study, all as values that JSON can hold.
+"""The description, the result and the failure of one run of a study, as JSON values.
 
 Nothing here imports torch: a worker process starts quickly, and its runner imports what it needs.
 """
@@ -32,8 +32,8 @@ class Job:
     that receives SIGTERM can save its state, and then raises KeyboardInterrupt.
 
     ``spec`` holds JSON values; the specs 1 and 1.0 differ. Jobs with the same runner and spec are the same run,
-    even if their names differ. ``places`` are paths of files, which the runner finds as ``spec["places"]``. They may
-    differ from machine to machine, and are no part of what the run is: the spec has the hashes of the files instead.
+    even if their names differ. ``places`` are paths of files, passed to the runner as ``spec["places"]``. They may
+    differ between machines and do not identify the run: the spec holds the hashes of the files instead.
     """
 
     name: str
@@ -87,7 +87,7 @@ def canonical(value: Any) -> str:
 
 
 def _plain(values: dict[str, Any], place: str) -> dict[str, Any]:
-    """Return a copy of values as JSON returns it, also of what is derived from its types, such as numpy's float64."""
+    """Return a copy of the values after a round trip through JSON, which also converts numpy's float64."""
     try:
         copy: dict[str, Any] = json.loads(json.dumps(values))
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""Show the progress of a list of runs."""
+"""Progress of a list of runs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from drest_torch.tracking.progress import LiveLines
 
 
 class JobProgress(LiveLines):
-    """The progress of a study: live lines in a terminal; elsewhere a plain line for each failure, and each minute.
+    """The progress of a study: live lines in a terminal; elsewhere one plain line a minute, and one for each failure.
 
-    It is the ``report`` of `run_jobs`. The lines are written when a run starts or ends.
+    Pass it to `run_jobs` as ``report``. The lines are written when a run starts or ends.
     """
 
     def __init__(self, total: int, *, title: str, stream: TextIO | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Execute runs in processes on this machine.
+"""Execution of runs in processes on this machine.
 
-Each worker is a pool of one process. In a pool of several, one dead process ends the runs of all others, and nothing
-tells which run was the cause. A new process for each run would be simpler, but importing torch and numba takes two to
-three seconds, and a short run takes a tenth of a second.
+Each worker is a pool of one process. In a larger pool, one dead process ends the runs of all others, and the cause
+cannot be identified. A new process for each run would be simpler, but importing torch and numba takes two to three
+seconds, and a short run takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Worker:
         (self.process,) = {*multiprocessing.active_children()} - before
 
     def death(self, task: Task) -> Finished:
-        """Return how a run ended whose process died, or was stopped from elsewhere."""
+        """Return the failure of a run whose process has died or was stopped from outside."""
         if self.ready.exception() is not None:
             raise ExecutorError(
                 "a worker process could not be started (its own message is above); "
@@ -128,32 +128,32 @@ def _stop(workers: Sequence[_Worker]) -> None:
 
 @contextmanager
 def _prepared() -> Iterator[None]:
-    """Give processes that are started here one thread, and block SIGINT in them.
+    """Limit processes that start in this block to one thread, and block SIGINT in them.
 
     A terminal sends Ctrl-C to all, and the driver ends them. The signal is blocked, not ignored: a training run sets a
     handler of its own. It would count the driver's SIGTERM as its second request to stop, and would not save.
     """
     resource_tracker.ensure_running()  # otherwise it starts with the first worker, and unblocks SIGINT
-    own = dict(os.environ)
+    environment = dict(os.environ)
     os.environ.update(ONE_THREAD)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for name in ONE_THREAD.keys() - own.keys():
+        for name in ONE_THREAD.keys() - environment.keys():
             del os.environ[name]
-        os.environ.update(own)
+        os.environ.update(environment)
 
 
 def _begin() -> None:
-    """Prepare a worker: it shows where it crashes, and ends with the driver."""
+    """Prepare a worker to print its stack if it crashes, and to end with the driver."""
     faulthandler.enable()
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
 
 
 def _end_with_the_driver() -> None:
-    """End this process with the driver: a killed study can be started again at once, on the same folders."""
+    """End this process when the driver ends, so that a killed study can start again at once in the same folders."""
     driver = multiprocessing.parent_process()
     if driver is not None:
         driver.join()

@@ -1,4 +1,4 @@
-"""Execute runs on the machines of a Ray cluster. See docs/howto/clusters.md.
+"""Execution of runs on the machines of a Ray cluster. See docs/howto/clusters.md.
 
 Ray decides on which node a run is executed and which runs share a GPU. Retries are counted here: with Ray's own
 ``max_retries`` (2.60), a run that needs more memory than a node has would start again for ever.

@@ -1,4 +1,4 @@
-"""Store the results of finished runs in a folder. A run is identified by everything that its result depends on.
+"""A folder that stores the results of finished runs. A run is identified by everything that its result depends on.
 
 We use this store instead of joblib.Memory or a database because its records are readable JSON, a result is complete or
 absent even after a power failure, and the folder of a run also holds its checkpoints and output.
@@ -87,12 +87,12 @@ class Store:
         return float(record["seconds"])
 
     def commit(self, job: Job) -> str:
-        """Return the commit that a finished run was made with."""
+        """Return the commit of the code that executed a finished run."""
         record = _read_record(self.folder_of(job) / _RESULT, job)
         return str(record.get("commit", "unknown"))  # runs of earlier versions have none
 
     def record_failure(self, failure: Failure) -> None:
-        """Store the reason for which a run failed, until it succeeds."""
+        """Store why a run failed; the record is deleted when the run succeeds."""
         record = _describe(failure.job) | {"reason": failure.reason, "traceback": failure.traceback}
         write_json(self.folder_of(failure.job) / _FAILURE, record)
 
@@ -139,7 +139,7 @@ def _describe(job: Job) -> dict[str, Any]:
 
 
 def _content(record: dict[str, Any]) -> str:
-    """Return the checksum of what a run found, by which a change of its file is noticed."""
+    """Return the checksum of a run's results, which reveals later changes of the file."""
     content = [record["numbers"], record["seconds"], record["arrays"]]
     return _checksum(canonical(content).encode())
 
@@ -149,7 +149,7 @@ def _checksum(data: bytes) -> str:
 
 
 def _read_record(path: Path, job: Job) -> dict[str, Any]:
-    """Return the content of a run's ``result.json``, which somebody may have edited."""
+    """Return the content of a run's ``result.json``; raise if the file was damaged or edited."""
     try:
         return _checked(json.loads(read_whole(path)), path, job)
     except _Damaged:
@@ -159,7 +159,7 @@ def _read_record(path: Path, job: Job) -> dict[str, Any]:
 
 
 def _checked(record: Any, path: Path, job: Job) -> dict[str, Any]:
-    """Return a record if it is the one that was stored for a run."""
+    """Return the record unchanged; raise if it is not the one stored for this run."""
     match record:
         case {"numbers": dict(), "seconds": int() | float() as seconds, "arrays": str() | None} if 0 <= seconds < 1e12:
             pass
@@ -174,7 +174,7 @@ def _checked(record: Any, path: Path, job: Job) -> dict[str, Any]:
 
 
 def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
-    """Return the arrays that belong to the ``result.json`` with their checksum."""
+    """Return the arrays of a run; raise if their checksum is not the one in ``result.json``."""
     if checksum is None:
         return {}
     try:

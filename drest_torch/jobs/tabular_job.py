@@ -1,4 +1,4 @@
-"""Train many tabular agents on one world side by side and evaluate them exactly: the run of most studies."""
+"""The run of most studies: many tabular agents are trained side by side in one world and evaluated exactly."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from drest_torch.limits import limited
 from drest_torch.play.world_table import tabulate
 from drest_torch.reward import Reward
 
-SHOWN = 10
+STORED_TABLES = 10
 """The number of agents whose tables are stored, for plots."""
 
 
 @dataclass
 class TabularTraining(tabular.Schedule):
-    """The training of a run's agents, and the interval of their evaluations."""
+    """The training of tabular agents, and the interval of their evaluations."""
 
     lam: float = limited(above=0, at_most=1)
     gamma: float = limited(above=0, at_most=1)
@@ -35,7 +35,7 @@ class TabularTraining(tabular.Schedule):
     meta_episodes: int = limited(at_least=1)
     clip: float | None = limited(above=0)
     evaluate_every: int = limited(at_least=1)
-    """In meta-episodes."""
+    """The number of meta-episodes between evaluations."""
 
 
 def agents_job(
@@ -52,7 +52,7 @@ def agents_job(
     factors: tuple[float, ...] | None = None,
     **changes: Any,
 ) -> Job:
-    """Return the job of ``agents`` agents, with seeds 0, 1, 2, …, on a world with this clock.
+    """Return the job that trains ``agents`` agents, with seeds 0, 1, 2, …, in a world with this clock.
 
     The ``label`` is unique in a study. ``reward`` is drest or default. ``divisor`` is the divisor of the coins in
     DReST: best (m), seen (the largest return so far) or none. ``factors`` multiply it, one per length. ``changes``
@@ -80,7 +80,7 @@ def agents_job(
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Execute the run of a spec that `agents_job` made.
+    """Execute a run that `agents_job` describes.
 
     numbers: the ``lengths`` of the world, and the ``steps``, ``episodes`` and ``cut_off`` episodes of all agents.
 
@@ -120,7 +120,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
                 history.setdefault(f"{clock}/{name}", []).append(values)
     arrays = {name: np.stack(values).astype(np.float32) for name, values in history.items()}
     arrays["episodes"] = np.array(episodes)
-    arrays["logits"] = state.logits[:SHOWN]
+    arrays["logits"] = state.logits[:STORED_TABLES]
     numbers = {
         "lengths": optima.lengths[0].tolist(),
         "steps": int(state.steps.sum()),
@@ -131,10 +131,10 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def last(result: Result, clock: str, name: str) -> np.ndarray:
-    """Return [A, …] a metric of the agents at the end of training."""
+    """Return a metric of the agents at the end of training [A, …]."""
     return result.arrays[f"{clock}/{name}"][-1].astype(float)
 
 
 def p_longest(result: Result, clock: str) -> np.ndarray:
-    """Return [T, A] the probability of the longest trajectory-length over training."""
+    """Return the probability of the longest trajectory-length over training [T, A]."""
     return result.arrays[f"{clock}/p_length"][:, :, -1].astype(float)

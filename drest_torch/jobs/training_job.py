@@ -1,4 +1,4 @@
-"""A complete training run as a job: it begins in its folder, or goes on there, and ends evaluated exactly."""
+"""A complete training run as a job: it starts or resumes in its folder, and ends with an evaluation."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ IN_A_STUDY = (
     *("logger=none", "test.paper=false", "device=cpu", "threads=1"),
     *("keep_last=1", "pictures=0", "progress=false"),
 )
-"""The arguments of all runs of studies, unless a study says otherwise."""
+"""The arguments of all training runs of studies; a study can override them."""
 
 
 def run_config(values: Any = None, arguments: Iterable[str] = (), **options: str) -> Config:
-    """Return the configuration of a run of `drest train` with these arguments.
+    """Return the configuration of `drest train` with these arguments.
 
-    ``options`` choose from groups (``algo="ppo"``), and are over those among the arguments. ``values`` are set last.
+    ``options`` choose from groups (``algo="ppo"``) and override the arguments. ``values`` override both.
     """
     choices = [f"{group}={name}" for group, name in options.items()]
-    cfg: Config = compose(*over(arguments, choices), values=values)
+    cfg: Config = compose(*merge_arguments(arguments, choices), values=values)
     return cfg
 
 
-def over(*several: Iterable[str]) -> list[str]:
-    """Return all of these arguments, of which a later one takes the place of one with the same key."""
+def merge_arguments(*lists: Iterable[str]) -> list[str]:
+    """Return the arguments of all lists; a later argument replaces an earlier one with the same key."""
     by_key = {}
-    for argument in chain(*several):
+    for argument in chain(*lists):
         key, equals, _ = argument.partition("=")
         if not equals:
             raise ConfigError(f"study: the argument '{argument}' of a run; expected key=value")
@@ -55,10 +55,10 @@ def training_jobs(
 ) -> list[Job]:
     """Return training runs of this configuration (see `run_config`), one for each seed.
 
-    The spec of a run holds every value there is, so that a run with another default is another run.
+    The spec of a run holds the whole configuration, so that a changed default makes another run.
     """
-    cfg = run_config(values, over(IN_A_STUDY, arguments), **options)
-    cfg.run_dir = ""  # its folder is no part of what the run is
+    cfg = run_config(values, merge_arguments(IN_A_STUDY, arguments), **options)
+    cfg.run_dir = ""  # the folder does not identify the run
     check_run(cfg)
     config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
     jobs = []
@@ -69,53 +69,55 @@ def training_jobs(
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Execute the run of a spec that `training_jobs` made.
+    """Execute a run that `training_jobs` describes.
 
-    numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes``, ``wall_seconds``; of exact gradients
-    also what they took (`drest_torch.tracking.effort.NUMBERS`).
+    numbers: the ``splits`` of the run's summary, ``env_steps``, ``mini_episodes`` and ``wall_seconds``; for exact
+    gradients also their effort (`drest_torch.tracking.effort.NUMBERS`).
 
-    arrays: what was found during training, at ``steps`` [T], as ``eval/<split>/<metric>`` [T] (the names of
-    `metrics.jsonl`; test levels are evaluated at the end alone); and at its end, for each level,
-    ``<split>/usefulness``, ``<split>/neutrality`` and ``<split>/p_longest``, the probability of its longest length [n].
-    Of a split with one level also, for each length, ``<split>/lengths``, ``<split>/p_length`` and
-    ``<split>/share_of_best`` [K], and, unless the policy remembers, the action probabilities ``<split>/policy`` [N, 4]
-    in the reachable states. Of an environment that is no gridworld ``neutrality_normalised`` and
-    ``neutrality_own_normalised`` [n], ÷ log2 k, ``lengths`` [K], and ``p_length``, ``return_given_length`` and
-    ``best_return`` [n, K], the m(l) of the run.
+    arrays:
+
+    - evaluations during training, at ``steps`` [T]: ``eval/<split>/<metric>`` [T], with the names of `metrics.jsonl`.
+      Test levels are evaluated only at the end.
+    - each level at the end: ``<split>/usefulness``, ``<split>/neutrality`` and ``<split>/p_longest``, the probability
+      of the longest length [n].
+    - a split with one level: ``<split>/lengths``, ``<split>/p_length`` and ``<split>/share_of_best`` [K], and, unless
+      the policy is recurrent, the action probabilities ``<split>/policy`` [N, 4] in the reachable states.
+    - an environment that is not a gridworld: ``neutrality_normalised`` and ``neutrality_own_normalised`` [n], ÷ log2 k,
+      ``lengths`` [K], and ``p_length``, ``return_given_length`` and ``best_return`` [n, K], the m(l) of the run.
     """
     _, result = trained(spec, folder)
     return result
 
 
 def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = lambda run: None) -> tuple[Run, Result]:
-    """Execute the run, and return it with its result, for a study that looks at more of what it has learned.
+    """Execute the run and return it with its result, for a study that needs more measurements.
 
-    ``before`` may change the run before it trains, in the same way whenever it begins or goes on.
+    ``before`` may change the run before training; it has to make the same change when the run resumes.
     """
     values = OmegaConf.create(spec["config"] | {"run_dir": str(folder)})
     write_whole(folder / "config.yaml", OmegaConf.to_yaml(values).encode())
     trust_modules_of(values)
-    run = resume(folder)  # one that has saved nothing yet begins
+    run = resume(folder)  # a run without a checkpoint starts
     task = run.task
     assert isinstance(task, AgentTask)
     before(run)
     summary = run.train()
     if summary is None:
-        raise KeyboardInterrupt  # it was asked to stop, and has saved
+        raise KeyboardInterrupt  # the run was asked to stop, and has saved its state
     names = ["splits", "env_steps", "mini_episodes", "wall_seconds"]
     if is_exact(summary):
         names += NUMBERS
     numbers = {name: summary[name] for name in names}
     arrays = _curves(folder / "metrics.jsonl")
-    for split, summarised in summary["splits"].items():
-        levels = json.loads((folder / summarised["file"]).read_text(encoding="utf-8"))
-        of_split = {
+    for split, split_summary in summary["splits"].items():
+        levels = json.loads((folder / split_summary["file"]).read_text(encoding="utf-8"))
+        measures = {
             "usefulness": np.array([level["usefulness"] for level in levels]),
             "neutrality": np.array([level["neutrality"] for level in levels]),
             "p_longest": np.array([_p_longest(level) for level in levels]),
             **task.arrays(split, levels, run.algorithm.policy),
         }
-        arrays |= {f"{split}/{name}": values for name, values in of_split.items()}
+        arrays |= {f"{split}/{name}": values for name, values in measures.items()}
     return run, Result(numbers, arrays)
 
 

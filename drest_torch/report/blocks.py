@@ -1,4 +1,4 @@
-"""The blocks of a page: prose, tables, plots, commands and sections of them.
+"""The blocks of a page: prose, tables, plots, commands, and sections of blocks.
 
 Prose, captions and cells are Markdown; titles, commands, alternative texts are plain text. Text that comes from data
 enters Markdown through `drest_torch.report.markdown.literal`.
@@ -17,23 +17,23 @@ from drest_torch.report.themes import Style
 
 @dataclass(frozen=True)
 class Prose:
-    """Paragraphs and lists in Markdown, or a single paragraph of another look."""
+    """Paragraphs and lists in Markdown, or a single paragraph in another style."""
 
     markdown: str
     look: str = ""
-    """``lead`` sums up what follows, set larger; ``note`` says how to read what stands beside it, set smaller."""
+    """``lead`` is a summary in larger type, ``note`` an explanation in smaller type."""
 
 
 @dataclass(frozen=True)
 class Commands:
-    """Lines of code or for a shell."""
+    """Lines of code or shell commands."""
 
     lines: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a name for each row in its first cell.
+    """A table whose first column names the rows.
 
     A cell may begin with a mark, ``✓``, ``◐`` or ``✗``, and a space. ``note`` stands below the table.
     """
@@ -50,17 +50,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture: ``draw`` gets an empty figure and the colours of the page, which are matplotlib's defaults meanwhile.
+    """A picture: ``draw`` gets an empty figure and the page's colours, which are matplotlib's defaults meanwhile.
 
-    The colours stand for those of both themes, so ``draw`` uses them as they are and computes nothing from them.
+    The colours are placeholders for those of both themes, so ``draw`` must use them unchanged.
     """
 
     alt: str
-    """What is to be seen, in words, for those who cannot see it."""
+    """A description of the picture for readers who cannot see it."""
     caption: str
     draw: Callable[[Figure, Style], None]
     size: tuple[float, float] = (4.8, 3.2)
-    """Inches; on a page of ordinary size an inch is 96 pixels wide."""
+    """Width and height in inches; at normal zoom an inch is 96 pixels."""
 
     def __post_init__(self) -> None:
         if not self.alt.strip():
@@ -69,21 +69,21 @@ class Plot:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Plots side by side where there is room, below each other where there is not."""
+    """Plots side by side; below each other on narrow screens."""
 
     plots: Sequence[Plot]
 
 
 @dataclass(frozen=True)
 class Checklist:
-    """Sentences, each behind a mark: ``✓``, ``◐`` or ``✗``, and a space."""
+    """Sentences that each begin with a mark, ``✓``, ``◐`` or ``✗``, and a space."""
 
     sentences: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Details:
-    """Blocks that are folded away until the reader asks for them."""
+    """Blocks that are collapsed until the reader opens them."""
 
     summary: str
     blocks: Sequence[Block]
@@ -107,7 +107,7 @@ class Page:
     title: str
     subtitle: str
     blocks: Sequence[Block]
-    """Sections, and others that stand above the contents: the answer and its picture."""
+    """Sections, after the blocks that stand above the table of contents: the answer and its picture."""
     footer: str = ""
     banner: str = ""
     """A warning above everything else."""

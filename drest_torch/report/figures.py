@@ -1,8 +1,8 @@
-"""Figures of studies: curves, rows of dots and performance profiles, each with a legend that says what its marks mean.
+"""Figures of studies: curves, rows of dots and performance profiles, each with a legend that explains its marks.
 
 A study makes a figure from its rows: `curves_of`, `dots_of` or `profile_of` groups them, `curve_figure` or `dot_figure`
-plots the groups. What surrounds a value is a `Spread`. Each kind of spread has a mark of its own, which the legend
-explains, so that a range of seeds is never taken for a confidence interval.
+plots the groups. A `Spread` is the interval or range around a value. Each kind of spread has its own mark, which the
+legend explains, so that a range of seeds is not mistaken for a confidence interval.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from drest_torch.report.themes import Style
 from drest_torch.statistics.intervals import Interval, t_interval
 
 MOST_TICKS = 12
-"""On a logarithmic axis each of so many values has a tick of its own."""
+"""The largest number of values that each have their own tick on a logarithmic axis."""
 LEGEND_ROW, HANDLE, LETTER = 0.21, 0.55, 0.078
 """Inches of a legend: the height of a row, and the widths of a mark and of a letter."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """What surrounds a value in a figure: its meaning in the legend, how it is computed, and its mark."""
+    """The interval or range around a value: its meaning in the legend, how it is computed, and its mark."""
 
     meaning: str
-    of: Callable[[np.ndarray], Interval]
-    """From the values [n] of one place: the estimate, and the two ends."""
+    compute: Callable[[np.ndarray], Interval]
+    """A function from the values [n] of one place to the estimate and the two ends."""
     marker: str
-    """Of the estimate."""
+    """The marker of the estimate."""
     end: str = ""
-    """The marker at both ends of a dot's line; empty: the line simply ends."""
+    """The marker at both ends of a dot's line; empty: no marker."""
     dashes: Any = "-"
-    """Of a dot's line, and of the edges of a band."""
+    """The line style of a dot's line, and of the edges of a band."""
     fill: float = 0.0
     """Opacity of a band around a curve."""
     edge: float = 0.0
@@ -68,11 +68,12 @@ def _worst(values: np.ndarray) -> Interval:
 
 
 EXACT = Spread("", _exact, "o")
-"""A value that is exact, or of which only the mean is shown."""
+"""No spread: the value is exact, or only its mean is shown."""
 CONFIDENCE = Spread("mean, 95 % confidence interval", t_interval, "o", end="|", fill=0.22)
-"""For many independent values. Of few seeds show the `RANGE`: their t interval covers too little if some collapse."""
+"""The spread for many independent values. For a few seeds use `RANGE`: a t interval covers too little if some
+collapse."""
 SEEDS_AND_LEVELS = Spread("mean, 95 % bootstrap interval over seeds and levels", _exact, "o", end="|", fill=0.22)
-"""For rows with ``low`` and ``high`` of `drest_torch.statistics.bootstrap.over_seeds_and_levels`."""
+"""The spread of rows with ``low`` and ``high`` from `drest_torch.statistics.bootstrap.over_seeds_and_levels`."""
 RANGE = Spread("mean, lowest and highest seed", _range, "D", fill=0.10, edge=0.8)
 AGENTS = Spread("mean, 10th to 90th percentile of agents", _percentiles, "s", dashes=(0, (1, 1)), fill=0.14, edge=0.8)
 WORST_CASE = Spread("mean, and worst case", _worst, "o", end="v", dashes=(0, (4, 3)), edge=1.2)
@@ -83,7 +84,7 @@ WORST_CASE = Spread("mean, and worst case", _worst, "o", end="v", dashes=(0, (4,
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve, or marks without a line, and what surrounds them."""
+    """A curve, or marks without a line, with their spread."""
 
     label: str
     """The meaning, for the legend."""
@@ -94,10 +95,10 @@ class Curve:
     colour: str = ""
     """A name of `drest_torch.report.plots.COLOURS`; empty: the next colour of the palette."""
     look: str = "-"
-    """As matplotlib writes it: a line, marks, or both."""
+    """A line, marks, or both, in matplotlib's notation."""
     spread: Spread = EXACT
     low: Sequence[float] | np.ndarray | None = None
-    """[X], the lower end of the spread; None: there is none."""
+    """[X], the lower end of the spread; None: no spread."""
     high: Sequence[float] | np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -120,8 +121,8 @@ def curves_of(
 ) -> list[Curve]:
     """Return a curve for each value of the column ``by``, over the values of ``x``.
 
-    The rows with the same ``x`` are seeds or agents, which ``spread`` sums up. Rows that already sum up many agents
-    have the columns ``low`` and ``high`` beside ``y``.
+    Rows with the same ``x`` are seeds or agents, which ``spread`` summarises. Rows that already summarise many agents
+    have the columns ``low`` and ``high`` besides ``y``.
     """
     curves = []
     for name, group in rows.groupby(by, sort=False):
@@ -129,8 +130,10 @@ def curves_of(
         if "low" in rows and not group.low.isna().all():
             middle, low, high = (places[column].mean() for column in (y, "low", "high"))
         else:
-            sums = places[y].agg(lambda values: spread.of(values.to_numpy(float)))
-            middle, low, high = (sums.map(lambda found, end=end: getattr(found, end)) for end in _ENDS)
+            intervals = places[y].agg(lambda values: spread.compute(values.to_numpy(float)))
+            middle = intervals.map(lambda interval: interval.estimate)
+            low = intervals.map(lambda interval: interval.low)
+            high = intervals.map(lambda interval: interval.high)
         curve = Curve(
             str((labels or {}).get(name, name)),
             middle.index.to_numpy(float),
@@ -143,9 +146,6 @@ def curves_of(
         )
         curves.append(curve)
     return curves
-
-
-_ENDS = ("estimate", "low", "high")
 
 
 def profile_of(
@@ -161,7 +161,7 @@ def profile_of(
 ) -> list[Curve]:
     """Return performance profiles: the share of levels whose value is at least τ, for τ from 0 to 1.
 
-    Rows are levels. Those with the same ``seed`` are the levels of one agent; ``spread`` sums up the agents.
+    Rows are levels. Rows with the same ``seed`` belong to one agent; ``spread`` summarises the agents.
     """
     thresholds = np.linspace(0, 1, points)
     shares = []
@@ -185,7 +185,7 @@ def curve_figure(
     limits: tuple[float, float] | None = (-0.03, 1.05),
     width: float = 4.8,
 ) -> Plot:
-    """Plot curves; ``log`` has the letters of the axes that are logarithmic, ``limits`` are those of y.
+    """Plot curves; ``log`` holds the letters of the logarithmic axes, and ``limits`` are the limits of y.
 
     The axes are 2.9 inches high, and the legend stands below them.
     """
@@ -224,7 +224,7 @@ def _with_colour(curve: Curve, colour: str) -> Curve:
 
 
 def draw_curve(ax: Axes, curve: Curve, colour: str) -> None:
-    """Draw a curve and what surrounds it."""
+    """Draw a curve and its spread."""
     spread = curve.spread
     if curve.low is not None and curve.high is not None and spread is not EXACT:
         if spread.fill:
@@ -266,7 +266,7 @@ def _meanings(spreads: Iterable[Spread]) -> dict[str, Spread]:
 
 
 def _columns(labels: Sequence[str], width: float) -> int:
-    """Return the most columns in which a legend of these labels is no wider than so many inches."""
+    """Return the largest number of columns in which a legend of these labels is at most ``width`` inches wide."""
     for columns in (4, 3, 2):
         height = math.ceil(len(labels) / columns)
         longest = [max(map(len, labels[start : start + height])) for start in range(0, len(labels), height)]
@@ -276,7 +276,7 @@ def _columns(labels: Sequence[str], width: float) -> int:
 
 
 def legend_height(labels: Iterable[str], spreads: Iterable[Spread], width: float) -> float:
-    """Return the height in inches of a legend of these labels, and of an entry for each kind of spread."""
+    """Return the height in inches of a legend with these labels and an entry for each kind of spread."""
     labels = [*labels, *_meanings(spreads)]
     return LEGEND_ROW * math.ceil(len(labels) / _columns(labels, width))
 
@@ -286,7 +286,7 @@ def legend_height(labels: Iterable[str], spreads: Iterable[Spread], width: float
 
 @dataclass(frozen=True)
 class Dots:
-    """A series of dots: a value for each row, and what surrounds it."""
+    """A series of dots: a value and its spread for each row."""
 
     label: str
     values: Mapping[str, Interval]
@@ -307,7 +307,8 @@ def dots_of(
     """Return a series for each value of the column ``by``, with a dot for each value of ``row``."""
     series = []
     for name, group in rows.groupby(by, sort=False):
-        values = {str(place): spread.of(part[value].to_numpy(float)) for place, part in group.groupby(row, sort=False)}
+        places = group.groupby(row, sort=False)[value]
+        values = {str(place): spread.compute(numbers.to_numpy(float)) for place, numbers in places}
         series.append(Dots(str((labels or {}).get(name, name)), values, spread, (colours or {}).get(name, "")))
     return series
 
@@ -323,12 +324,12 @@ def dot_figure(
     limits: tuple[float, float] = (0.0, 1.0),
     log: bool = False,
 ) -> Plot:
-    """Plot a row for each name, and in it a dot for each series; ``lines`` are vertical, with their meaning."""
+    """Plot a row for each name with a dot for each series; ``lines`` maps vertical lines to their meanings."""
     names = list(dict.fromkeys(name for dots in series for name in dots.values))
     if not names:
         raise ValueError(f"the figure '{title}' has no dot")
     colours = [dots.colour or colour for dots, colour in zip(series, cycle(PALETTE), strict=False)]
-    left, right = limits
+    least, most = limits
 
     def draw(figure: Figure, style: Style) -> None:
         ax = figure.add_subplot()
@@ -337,14 +338,15 @@ def dot_figure(
             ax.axvline(place, color=style.muted, linewidth=1, linestyle=(0, (4, 4)))
             handles.append(Line2D([], [], color=style.muted, linewidth=1, linestyle=(0, (4, 4)), label=meaning))
         for index, (dots, name) in enumerate(zip(series, colours, strict=True)):
-            colour, apart = COLOURS[name](style), 0.17 * (index - (len(series) - 1) / 2)
+            colour = COLOURS[name](style)
+            offset = 0.17 * (index - (len(series) - 1) / 2)
             for row, interval in dots.values.items():
-                _draw_dot(ax, interval, names.index(row) + apart, colour=colour, spread=dots.spread, limits=limits)
+                _draw_dot(ax, interval, names.index(row) + offset, colour=colour, spread=dots.spread, limits=limits)
             handles.append(Line2D([], [], color=colour, marker=dots.spread.marker, markersize=4, label=dots.label))
         if log:
             ax.set_xscale("log")
-        margin = 0.0 if log else 0.03 * (right - left)
-        ax.set_xlim(left - margin, right + margin)
+        margin = 0.0 if log else 0.03 * (most - least)
+        ax.set_xlim(least - margin, most + margin)
         ax.set_yticks(range(len(names)), names, parse_math=False)
         ax.set_ylim(len(names) - 0.5, -0.5)
         ax.set_title(title, parse_math=False)
@@ -365,14 +367,9 @@ def _draw_dot(ax: Axes, at: Interval, y: float, *, colour: str, spread: Spread, 
     if spread is not EXACT:
         ax.plot((low, high), (y, y), color=colour, linestyle=spread.dashes)
     if spread.end:
-        ax.plot(
-            [end for end in (low, high) if end != at.estimate], [y] * _number(low, high, at), spread.end, color=colour
-        )
+        ends = [end for end in (low, high) if end != at.estimate]
+        ax.plot(ends, [y] * len(ends), spread.end, color=colour)
     ax.plot(at.estimate, y, spread.marker, color=colour, markersize=4)
-
-
-def _number(low: float, high: float, at: Interval) -> int:
-    return sum(end != at.estimate for end in (low, high))
 
 
 def _extreme(dots: Dots, extreme: Callable[[Iterable[float]], float]) -> float:

@@ -1,8 +1,8 @@
 """A page of blocks as one HTML file that works offline.
 
-No script, nothing fetched from elsewhere, light and dark as the reader's device asks, readable on a phone,
-on paper and by a screen reader. Every text is escaped. `blocks.html.j2` and `blocks.css` have the elements of a page
-and their look, for reports and for the site; `page.html.j2` and `page.css` have the frame of a report.
+The file has no script and loads nothing. It follows the reader's light or dark theme, and is readable on a phone, on
+paper and by a screen reader. Every text is escaped. `blocks.html.j2` and `blocks.css` hold the elements of a page and
+their style, for reports and for the site; `page.html.j2` and `page.css` hold the frame of a report.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from drest_torch.report.themes import PLACEHOLDERS, VARIABLES, variables
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write the page, whole or not at all."""
+    """Write the page atomically."""
     write_whole(path, render(page).encode("utf-8", "replace"))  # a lone surrogate becomes a "?"
 
 
@@ -42,7 +42,7 @@ def render(page: Page) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    """Return the templates with their functions, for one page: its names and pictures are numbered."""
+    """Return the environment of the templates for one page, which numbers the page's names and pictures."""
     names, numbers = _Names(), count(1)
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("drest_torch.report", ""), autoescape=True, undefined=jinja2.StrictUndefined
@@ -70,7 +70,7 @@ def _styles(name: str) -> str:
 
 
 def in_site(page: Page) -> str:
-    """Return the page in the Markdown of the documentation: prose as it is, all else as the HTML of a report."""
+    """Return the page in the Markdown of the documentation: prose unchanged, other blocks as HTML."""
     blocks = _environment().get_template("blocks.html.j2").module
     parts = [f"# {page.title}"]
     if page.banner:
@@ -81,7 +81,7 @@ def in_site(page: Page) -> str:
 
 
 def block_in_site(block: Block) -> str:
-    """Return a block in the Markdown of the documentation, for a page that includes it."""
+    """Return a block in the Markdown of the documentation, to be included in a page."""
     blocks = _environment().get_template("blocks.html.j2").module
     return "\n\n".join(_in_site([block], blocks, level=2)) + "\n"
 
@@ -99,7 +99,7 @@ def _in_site(parts: Sequence[Block], blocks: Any, level: int) -> Iterator[str]:
 
 
 def site_styles() -> str:
-    """Return the style sheet of the blocks on the site, whose theme says on the body whether it is dark."""
+    """Return the style sheet of the blocks on the site, whose theme marks the body as light or dark."""
     light, dark = (f".study {{ {variables(theme)} }}" for theme in (0, 1))
     system = f"@media (prefers-color-scheme: dark) {{ body:not([data-theme=light]) {dark} }}"
     return "\n".join(
@@ -108,18 +108,18 @@ def site_styles() -> str:
 
 
 class _Names:
-    """The names that a page has given to its headings and scrolling regions, so that each is given once."""
+    """The unique names of a page's headings and scrolling regions."""
 
     def __init__(self) -> None:
         self._ids, self._labels = {"content"}, {""}
 
     def id(self, title: str) -> str:
-        """Return an address for a heading."""
+        """Return a unique identifier for a heading."""
         address = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "section"
         return unused(address, "{}-{}", self._ids)
 
     def region(self, label: str) -> Markup:
-        """Return the attributes of an element that scrolls, so that the keyboard reaches it and it has a name."""
+        """Return the attributes that give a scrolling element a name and make it reachable by keyboard."""
         return Markup('tabindex="0" role="region" aria-label="{}"').format(unused(label, "{} ({})", self._labels))
 
 
@@ -132,16 +132,16 @@ def _kind(block: Block) -> str:
 # -------------------------------------------------------------------------------------------- tables
 
 _WORDS, _LONG = 14, 40
-"""Characters; a cell of no more than the first stands on one line, one of more than the second is given much room."""
+"""Lengths in characters: cells up to the first stay on one line, cells beyond the second get a wide column."""
 _ROOM_OF_LONG = 30
-"""Characters in the room that a long cell is given at least, the 15rem of the style sheet."""
+"""The least width of a wide column in characters, 15rem in the style sheet."""
 _FITS = 84
-"""Characters in a line of a table as wide as the text."""
+"""The width in characters of a table that is as wide as the text."""
 _NUMBER = re.compile(r"[-+−–±≈~<>≤≥(\[]*\s*(?:[\d.]|∞|nan\b|inf\b)")
 
 
 _MARKS = {"✓": ("good", "yes"), "◐": ("fair", "partly"), "✗": ("bad", "no")}
-"""Of the sign before a cell: its colour, and what a screen reader says in its place."""
+"""The colour of each mark before a cell, and its text for screen readers."""
 
 
 def _split_mark(cell: str) -> tuple[str, str]:
@@ -150,20 +150,22 @@ def _split_mark(cell: str) -> tuple[str, str]:
 
 
 def _layout(table: Table) -> tuple[list[bool], bool]:
-    """Return which columns of a table have numbers, and whether it needs more room than the text."""
+    """Return which columns of a table are numeric, and whether the table is wider than the text."""
     columns = list(zip(table.header, *table.rows, strict=True))
     numeric = [index > 0 and _is_numeric(column[1:]) for index, column in enumerate(columns)]
     return numeric, sum(map(_room, columns, numeric)) > _FITS
 
 
 def _is_numeric(column: Sequence[str]) -> bool:
-    """Return whether most cells of a column begin with a number; empty cells and lone marks have no say."""
-    cells = [words for cell in column if (words := markdown.plain(_split_mark(cell)[1])).strip("–—- ")]
-    return 2 * sum(len(cell) <= _LONG and bool(_NUMBER.match(cell)) for cell in cells) > len(cells)
+    """Return whether most cells of a column begin with a number; empty cells and lone marks do not count."""
+    texts = [markdown.plain(_split_mark(cell)[1]) for cell in column]
+    cells = [text for text in texts if text.strip("–—- ")]
+    numbers = [cell for cell in cells if len(cell) <= _LONG and _NUMBER.match(cell)]
+    return 2 * len(numbers) > len(cells)
 
 
 def _room(cells: Sequence[str], numeric: bool) -> int:
-    """Return the characters that a column cannot do without: numbers stand on one line, words may be wrapped."""
+    """Return the least width of a column in characters: numbers stay on one line, words may be wrapped."""
     head, *body = map(markdown.plain, cells)
     word = max(map(len, head.split()), default=0)
     longest = max(map(len, body), default=0)
@@ -178,17 +180,17 @@ def _cell_class(text: str, numeric: bool) -> str:
 # ------------------------------------------------------------------------------------------ pictures
 
 _INCH, _POINTS = 96, 72
-"""A browser's pixels an inch, where its own have the ordinary size, and the units an inch inside a plot."""
+"""CSS pixels per inch at normal zoom, and the units per inch inside a plot."""
 _DIGITS = 2
-"""Digits behind the point of a coordinate: a hundredth of a point cannot be seen."""
+"""Decimals of a coordinate: a hundredth of a point is not visible."""
 _REFERENCE = re.compile(r'(url\(#|href="#)([^)"]+)')
 _PARTS = re.compile(r"<metadata>.*?</metadata>|<!--.*?-->|<style.*?</style>|(?<=>)\s+(?=<)", re.DOTALL)
-"""What matplotlib writes and a page has no use for; its style sheet would hold for the whole page."""
+"""Parts of matplotlib's SVG that a page does not need; its style sheet would apply to the whole page."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The elements of a plot, the points that it measures inside, and the pixels that it takes on the page."""
+    """The elements of a plot, its inner size in points, and its size on the page in pixels."""
 
     elements: Markup
     points: tuple[float, float]
@@ -197,7 +199,7 @@ class Picture:
 
 
 def plot_picture(plot: Plot, name: str) -> Picture:
-    """Return a plot as elements of an inline SVG; ``name`` keeps its identifiers apart from those of other plots."""
+    """Return a plot as elements of an inline SVG; ``name`` makes its identifiers unique on the page."""
     source, width, height = _drawn(plot)
     content = source[source.index(">", source.index("<svg")) + 1 : source.rindex("</svg>")]
     content = _PARTS.sub("", content)
@@ -209,7 +211,7 @@ def plot_picture(plot: Plot, name: str) -> Picture:
 
 @lru_cache(256)
 def _drawn(plot: Plot) -> tuple[str, float, float]:
-    """Return a plot as SVG, and its size in inches; a plot of two pages, such as one on all studies, is drawn once."""
+    """Return a plot as SVG and its size in inches; a plot that is on two pages is drawn once."""
     settings = PLACEHOLDERS.matplotlib() | {"svg.fonttype": "none", "svg.hashsalt": "drest"}
     written = StringIO()
     with matplotlib.style.context(settings, after_reset=True):  # whatever the user's own settings are
@@ -224,7 +226,7 @@ def _drawn(plot: Plot) -> tuple[str, float, float]:
 
 
 def _cleaned(tag: str, name: str, used: Set[str]) -> str:
-    """Return a tag of a plot with the page's colours and font, short numbers, and identifiers that are its own."""
+    """Return a tag of a plot with the page's colours and font, short numbers and unique identifiers."""
     tag = re.sub(r' id="([^"]*)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", tag)
     tag = _REFERENCE.sub(rf"\g<1>{name}-\2", tag)
     tag = re.sub(r"#[0-9a-f]{6}\b", lambda match: VARIABLES.get(match[0], match[0]), tag)

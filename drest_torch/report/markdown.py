@@ -1,4 +1,4 @@
-"""Markdown as reports use it: CommonMark without HTML, pictures and indented code, with links to https only."""
+"""The Markdown of reports: CommonMark without HTML, pictures and indented code, with links to https only."""
 
 from __future__ import annotations
 
@@ -9,37 +9,39 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 PARSER = MarkdownIt("commonmark", {"html": False})
-# Templates indent their text as they like, so four spaces are no code; pictures come from `Plot` alone.
+# Templates may indent their text, so four spaces do not mean code; pictures come from `Plot` only.
 PARSER.disable(["image", "html_inline", "html_block", "autolink", "code"])
 PARSER.validateLink = lambda url: url.startswith(("https://", "#"))  # type: ignore[method-assign]
 
 _SPECIAL = re.compile(r"[\\`*\[\]&<|]|(?<![^\W_])_|_(?![^\W_])")
-"""What Markdown reads as markup, in readers that allow HTML and tables too; no underscore within a word."""
+"""Characters that Markdown, HTML or tables interpret as markup; an underscore within a word is not one."""
 _BLOCK_START = re.compile(r"\A(\s*)(?=(?:>|~~~|#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|[-=]+\s*\Z))|\A(\s*\d+)(?=[.)](?:\s|\Z))")
-"""Where text would begin a quotation, a heading, a list or a rule, if it stood at the beginning of a line."""
+"""Starts of text that would make a quotation, a heading, a list or a rule at the beginning of a line."""
 _LOCAL_LINK = re.compile(r"\[([^\]\n]+)\]\((?![a-z]+:)[^)\s]+\.(?:md|ipynb)(?:#[^)\s]*)?\)")
 BLOCK_MARK = re.compile("\ue000(\\d+)\ue001")
-"""Stands for a block in the text of a template; `literal` keeps data from holding one."""
+"""A placeholder for a block in the text of a template; `literal` removes its characters from data."""
 
 
 def literal(text: str) -> str:
-    """Escape text that comes from data, so that Markdown shows it as it is."""
+    """Escape text from data, so that Markdown shows it literally."""
     text = re.sub(r"\s*[\n\r]\s*", " ", text.translate({0xE000: "�", 0xE001: "�"}))
     return _BLOCK_START.sub(r"\1\2\\", _SPECIAL.sub(r"\\\g<0>", text))
 
 
 def escaped(value: Any) -> Any:
-    """Return what stands in a template for a value: `literal` text, unless a template made it."""
-    return Markup(literal(value)) if isinstance(value, str) and not isinstance(value, Markup) else value
+    """Return a value for a template: text is escaped by `literal`, unless it already is `Markup`."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return Markup(literal(value))
+    return value
 
 
 def without_local_links(text: str) -> str:
-    """Return Markdown in which links to pages of the documentation are words alone, as in a report."""
+    """Return Markdown in which links to pages of the documentation are plain words, for a report."""
     return _LOCAL_LINK.sub(r"\1", text)
 
 
 def code(text: str) -> str:
-    """Return text that comes from data as code, whatever backticks it has in it."""
+    """Return text from data as inline code, even if it contains backticks."""
     text = " ".join(text.split())
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     space = " " if text[:1] == "`" or text[-1:] == "`" else ""
@@ -47,6 +49,6 @@ def code(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a sentence or a cell without its markup, for an attribute or a title."""
+    """Return a sentence or a cell without markup, for an attribute or a title."""
     parts = [child for token in PARSER.parseInline(text) for child in token.children or []]
     return "".join(" " if part.type.endswith("break") else part.content for part in parts)

@@ -1,4 +1,4 @@
-"""Figures of several panels: the same curves in each, such as those of a world."""
+"""Figures with several panels that show the same kinds of curves, for instance one panel for each world."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def panel_figure(
     columns: int = 2,
     width: float = 4.8,
 ) -> Plot:
-    """Plot curves in a panel for each name, with the same axes and one legend; the curves have colours of their own."""
+    """Plot curves in a panel for each name, with shared axes and one legend; every curve needs a colour."""
     if not panels:
         raise ValueError(f"the figure '{title}' has no panel")
     first = next(iter(panels.values()))

@@ -27,11 +27,11 @@ COLOURS: dict[str, Callable[[Style], str]] = {
     "muted": lambda style: style.muted,
 }
 PALETTE = ("green", "pink", "violet", "drest", "default", "brown")
-"""Colours of lines that have none by themselves, in this order."""
+"""Colours of lines without a colour, in this order."""
 
 
 def policy_plot(tables: Tables, logits: np.ndarray, title: str) -> Plot:
-    """The policy of the first agent on its level, before and after the button, as in the paper's Figure 4."""
+    """Plot the policy of the first agent on its level, before and after the button, as in the paper's Figure 4."""
     reachable, probabilities = tables.reachable, tables.probabilities(logits)
     level = reachable.mdp.levels[0]
     panels = policy_panels(level, reachable, probabilities, reachable.visits(probabilities), 0)
@@ -43,14 +43,15 @@ def policy_plot(tables: Tables, logits: np.ndarray, title: str) -> Plot:
             ax.grid(False)
             ax.set_title(f"{title}: {panel.title}" if index == 0 else panel.title, fontsize=10, loc="left")
 
-    side, found = 2.6, tables.evaluate(logits)
-    caption = f"{title}: usefulness {found['usefulness'][0]:.2f}, neutrality {found['neutrality'][0]:.2f}"
+    side = 2.6
+    metrics = tables.evaluate(logits)
+    caption = f"{title}: usefulness {metrics['usefulness'][0]:.2f}, neutrality {metrics['neutrality'][0]:.2f}"
     size = (side * len(panels), side * level.height / level.width + 0.4)
     return Plot(f"A policy on {level.name} as arrows. {caption}.", caption, draw, size)
 
 
 def write_plot(plot: Plot, path: Path) -> None:
-    """Write a plot as a picture of its own, in the colours of a light page."""
+    """Write a plot to a picture file, in the colours of the light theme."""
     with matplotlib.style.context(LIGHT.matplotlib(), after_reset=True):
         plot.draw(figure := Figure(figsize=plot.size), LIGHT)
         write_figure(figure, path)

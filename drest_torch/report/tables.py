@@ -1,7 +1,7 @@
-"""Tables of a report from the tidy table of a study's results.
+"""Tables of a report, from the rows of a study.
 
-A cell is a function from the values of the rows that fall into it [n] to text: `mean(3)`, `mean_sd(3)`, `interval()`,
-`at_least(0.99)`, or one of a study's own. `marked` puts ✓, ◐ or ✗ before a mean.
+A cell is a function from values [n] to text: `mean(3)`, `mean_sd(3)`, `interval()`, `at_least(0.99)`, or a function of
+the study. `marked` puts ✓, ◐ or ✗ before a mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from drest_torch.statistics.intervals import t_interval
 
 MISSING = "–"
 PAPER = "the paper"
-"""The head of the column with the paper's numbers; it stands to the right of the measured ones."""
+"""The header of the column with the paper's numbers, which stands to the right of the measured numbers."""
 Cell: TypeAlias = Callable[[np.ndarray], str]
 
 
@@ -29,22 +29,22 @@ def mean(digits: int = 3) -> Cell:
 
 
 def mean_sd(digits: int = 3) -> Cell:
-    """Return a cell with mean ± standard deviation, as the paper gives them."""
+    """Return a cell with mean ± standard deviation, the format of the paper."""
     return lambda values: f"{values.mean():.{digits}f} ± {spread(values):.{digits}f}"
 
 
 def interval(digits: int = 3, least: float = -math.inf, most: float = math.inf) -> Cell:
-    """Return a cell with the mean and its 95 % t interval over the values, within the range of what is measured."""
+    """Return a cell with the mean and its 95 % t interval, clipped to the range of the measure."""
     return lambda values: t_interval(values).within(least, most).text(digits)
 
 
 def count(good: Any) -> str:
-    """Return how many of these are true: ``7 of 8``."""
+    """Return how many booleans are true: ``7 of 8``."""
     return f"{int(good.sum())} of {good.size}"
 
 
 def at_least(mark: float) -> Cell:
-    """Return a cell that says how many of the values are at least so large."""
+    """Return a cell with the number of values that reach the mark."""
     return lambda values: count(values >= mark)
 
 
@@ -59,9 +59,9 @@ def marked(good: float, fair: float, digits: int = 3) -> Cell:
 
 
 def table_of(cells: pd.DataFrame, caption: str, *, first: str = "", note: str = "") -> Table:
-    """Return the table of a frame of texts; its index names the rows, and ``first`` is the head of that column.
+    """Return a frame of texts as a table; its index names the rows, and ``first`` is the header of the index.
 
-    Numbers that were measured stand to the left of those of the paper (`PAPER`): on a phone they are seen first.
+    Measured numbers stand to the left of the paper's (`PAPER`), so that a phone shows them first.
     """
     names = [literal(str(name)) for name in cells.index]
     rows = [[name, *map(str, row)] for name, row in zip(names, cells.to_numpy().tolist(), strict=True)]
@@ -75,36 +75,35 @@ def in_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def median_range(numbers: Iterable[float], digits: int = 3) -> str:
-    """Return ``0.998 (0.991 to 0.999)``: the median, the lowest and the highest of those that are known."""
+    """Return ``0.998 (0.991 to 0.999)``: the median, the lowest and the highest number, without NaN."""
     return _with_range(numbers, np.median, digits)
 
 
 def mean_range(numbers: Iterable[float], digits: int = 3) -> str:
-    """Return the mean of those that are known, with the lowest and the highest."""
+    """Return the mean with the lowest and the highest number, without NaN."""
     return _with_range(numbers, np.mean, digits)
 
 
 def _with_range(numbers: Iterable[float], middle_of: Callable[[list[float]], Any], digits: int) -> str:
-    known = [number for number in numbers if not np.isnan(number)]
-    if not known:
+    present = [number for number in numbers if not np.isnan(number)]
+    if not present:
         return MISSING
-    low, middle, high = (num(number, digits) for number in (min(known), middle_of(known), max(known)))
+    low = num(min(present), digits)
+    middle = num(middle_of(present), digits)
+    high = num(max(present), digits)
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
 def num(value: float | None, digits: int = 3) -> str:
-    """``0.951``; a dash for what is missing."""
+    """Return a number as text, ``0.951``; a missing number is a dash."""
     if value is None or math.isnan(value):
         return MISSING
     return "∞" if math.isinf(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no minus before a zero
 
 
 def spread(values: np.ndarray) -> float:
-    """Return the standard deviation of a sample; that of one value is 0."""
+    """Return the standard deviation of a sample; 0 for a single value."""
     return float(values.std(ddof=1)) if len(values) > 1 else 0.0
-
-
-# ---------------------------------------------------------------------------------- tables of them
 
 
 def select(results: pd.DataFrame, **where: Any) -> pd.DataFrame:

@@ -1,6 +1,6 @@
-"""Pages in Markdown with Jinja2: the text of a study, and the blocks that it asks for.
+"""Pages in Markdown with Jinja2 that place figures, tables and other blocks.
 
-Text that a page shows through ``{{ … }}`` is escaped for Markdown, unless a filter or a function made it.
+The value of ``{{ … }}`` is escaped for Markdown, unless a function returned it as `Markup`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PARTS = re.compile(r"^(```[^\n]*\n.*?^```|#{1,6} +\S[^\n]*|\ue000\d+\ue001)$", 
 
 @dataclass
 class Template:
-    """The Markdown of a page, with the blocks that it has asked for; `BLOCK_MARK` stands for them in its text."""
+    """The Markdown of a page and its blocks; a `BLOCK_MARK` marks the place of each block in the rendered text."""
 
     path: Path
     blocks: list[Block] = field(default_factory=list)
@@ -42,8 +42,8 @@ class Template:
         return self.path.read_text("utf-8")
 
     def render(self, values: Mapping[str, Any]) -> list[Block]:
-        """Return the blocks before the first heading, with these values, then a `Section` for each ``## heading``."""
-        environment = jinja2.Environment(autoescape=True, finalize=_shown, undefined=jinja2.StrictUndefined)
+        """Render the page with these values: return the blocks before the first heading, then a `Section` for each."""
+        environment = jinja2.Environment(autoescape=True, finalize=_escaped, undefined=jinja2.StrictUndefined)
         environment.filters |= FILTERS
         try:
             text = environment.from_string(self.source()).render({**values, **self.functions()})
@@ -60,25 +60,25 @@ class Template:
         return blocks
 
     def named(self, blocks: Mapping[str, Any], name: str, kind: str) -> Any:
-        """Return the block of a name, or raise with the names that there are."""
+        """Return the block of this name; raise with the existing names if it does not exist."""
         if name not in blocks:
             names = ", ".join(blocks) or "none at all"
             raise StudyError(f"{self.path}: shows the {kind} '{name}', which the study does not have; it has {names}")
         return blocks[name]
 
     def mark(self, block: Block) -> Markup:
-        """Return the text that stands for a block."""
+        """Add a block, and return the placeholder for it."""
         self.blocks.append(block)
         return Markup(f"\n\n\ue000{len(self.blocks) - 1}\ue001\n\n")
 
     # ------------------------------------------------------------------------------------- parsing
 
     def _parse(self, text: str) -> list[Block]:
-        """Return the blocks of rendered Markdown; headings of two and three ``#`` begin sections."""
+        """Return the blocks of rendered Markdown; headings with two or three ``#`` begin sections."""
         root: list[Block] = []
         section = blocks = root
         for index, part in enumerate(_PARTS.split(text)):
-            if index % 2 == 0:  # what stands between those lines
+            if index % 2 == 0:  # the text between two dividing lines
                 blocks += [Prose(part.strip("\n").rstrip())] if part.strip() else []
             elif mark := markdown.BLOCK_MARK.fullmatch(part):
                 self.placed.add(int(mark[1]))
@@ -96,15 +96,15 @@ class Template:
 
 
 def _line(error: jinja2.TemplateError) -> int | None:
-    """Return the line of a template that an error came from."""
+    """Return the line of the template in which an error occurred."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__)
     return next((frame.lineno for frame in reversed(frames) if frame.filename == "<template>"), None)
 
 
-def _shown(value: Any) -> Any:
-    """Return what stands in a template for a value: text is escaped for Markdown."""
+def _escaped(value: Any) -> Any:
+    """Return the text of a value in a template, escaped for Markdown."""
     return MISSING if value is None else markdown.escaped(value)
 
 
@@ -112,17 +112,17 @@ def _shown(value: Any) -> Any:
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    """``95 %``"""
+    """Return a share as text: ``95 %``."""
     return MISSING if value is None or math.isnan(value) else f"{num(100 * value, digits)} %"
 
 
 def thousands(value: float | None) -> str:
-    """``131,072``"""
+    """Return a whole number as text: ``131,072``."""
     return MISSING if value is None or math.isnan(value) else f"{value:,.0f}"
 
 
 def short(value: float) -> str:
-    """``1.25``, ``1,250`` or ``1e6``: a number of any size in few characters."""
+    """Return a number of any size in few characters: ``1.25``, ``1,250`` or ``1e6``."""
     if value < 9.95:
         return f"{value:.2f}"
     if value < 9999.5:
@@ -132,11 +132,11 @@ def short(value: float) -> str:
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
-    """``1 run``, ``2 runs``."""
+    """Return a count with its noun: ``1 run``, ``2 runs``."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
     function.__name__: function for function in (num, percent, thousands, short, plural)
 }
-"""Functions that a page writes after a bar, as in ``{{ mean|num(2) }}``."""
+"""The filters of pages, used as in ``{{ mean|num(2) }}``."""

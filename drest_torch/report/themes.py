@@ -1,6 +1,7 @@
 """The colours of a report's two themes, and matplotlib's settings for plots in them.
 
-A plot is drawn once, in `PLACEHOLDERS`: colours that stand for the page's CSS variables, so that it follows the theme.
+A plot is drawn once, in `PLACEHOLDERS`: each of these colours is replaced by a CSS variable, so the plot follows the
+theme.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ COLOURS = {
 }
 """The colours of the light and of the dark theme, by the names of their CSS variables.
 
-``board-…`` are the colours in which `drest_torch.envs.view.rendering` draws gridworlds, with the light ones everywhere.
+``board-…`` are the colours of gridworlds (`drest_torch.envs.view.rendering`), which use the light theme everywhere.
 """
 
 
@@ -54,7 +55,7 @@ class Style:
 
     background: str
     surface: str
-    """Behind code."""
+    """The background of code."""
     text: str
     muted: str
     grid: str
@@ -63,8 +64,8 @@ class Style:
     fair: str
     bad: str
     series: tuple[str, ...]
-    """Apart for colour-blind readers too; each has the same name in both themes. The first two are those of the paper's
-    figures: blue for default agents, orange for DReST agents."""
+    """Colours that colour-blind readers can distinguish, too; each has the same name in both themes. The first two are
+    those of the paper's figures: blue for default agents, orange for DReST agents."""
 
     def matplotlib(self) -> dict[str, Any]:
         """Return matplotlib's settings for plots in these colours."""
@@ -93,7 +94,7 @@ class Style:
             "legend.edgecolor": "none",
             "legend.framealpha": 0.85,
             "legend.fontsize": 10,
-            **{f"{axis}tick.{what}": self.muted for axis in "xy" for what in ("color", "labelcolor")},
+            **{f"{axis}tick.{key}": self.muted for axis in "xy" for key in ("color", "labelcolor")},
             **{f"{axis}tick.labelsize": 10 for axis in "xy"},
             **{f"{axis}tick.major.width": 0.8 for axis in "xy"},
         }
@@ -111,9 +112,9 @@ _PLACES = {
 }
 PLACEHOLDERS = _style(_PLACES)
 VARIABLES = {colour: f"var(--{name})" for name, colour in _PLACES.items()}
-"""The variable for each colour that a plot is drawn in."""
+"""The CSS variable that replaces each placeholder colour of a plot."""
 
 
 def variables(theme: int) -> str:
-    """Return the colours of the light theme (0) or the dark one (1) as variables for style sheets and plots."""
+    """Return the colours of the light theme (0) or the dark theme (1) as CSS variables."""
     return " ".join(f"--{name}: {themes[theme]};" for name, themes in COLOURS.items())

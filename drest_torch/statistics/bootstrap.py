@@ -17,9 +17,9 @@ a fifth of the seeds collapses                       .68         .67            
 
 [1] `t_interval` of the means of the seeds. It is right for statements about these levels alone.
 
-Where a fifth of the seeds collapses, a third of all samples of five seeds contains no collapse. Nothing in these values
-tells of it, so that no interval from the values alone can cover .95. Show the range of the seeds there; or say between
-which ``bounds`` all values lie: then the interval covers, but is about half as wide as the bounds.
+Where a fifth of the seeds collapses, a third of all samples of five seeds contains no collapse. Such a sample holds no
+sign of it, so no interval from the values alone can cover .95. Show the range of the seeds there, or give the
+``bounds`` of all possible values: then the interval covers, but is about half as wide as the bounds.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ def over_seeds_and_levels(
 ) -> Interval:
     """Return the mean of values [seeds, levels] with its 95 % interval over other seeds and other levels.
 
-    With ``bounds``, between which all possible values lie, the interval also covers where some seeds collapse and
-    none of the sample does (the bound of Gaffke 2005: the seeds have random weights, with one more seed at the bound).
-    ``seed`` is that of the resampling.
+    ``bounds`` are the least and the largest possible value. With them the interval also covers if some seeds collapse
+    and none in the sample does (the bound of Gaffke 2005: random weights of the seeds, with one more seed at the
+    bound). ``seed`` is the seed of the resampling.
     """
     sample = _crossed(values)
     rng = np.random.default_rng(seed)
     mean, seeds, levels = _effects(sample)
-    of_levels = _resampled(levels, resamples, rng)
+    level_means = _resampled(levels, resamples, rng)
     if bounds is not None:
-        return _bounded(seeds + mean, of_levels, bounds, rng)
+        return _bounded(seeds + mean, level_means, bounds, rng)
     widening = t_quantile(_freedom(seeds, levels)) / NORMAL_95
-    deviations = (_resampled(seeds, resamples, rng) + of_levels) * widening
+    deviations = (_resampled(seeds, resamples, rng) + level_means) * widening
     low, high = np.quantile(deviations, (0.025, 0.975))
     return Interval(mean, mean + min(float(low), 0.0), mean + max(float(high), 0.0))
 
@@ -85,8 +85,8 @@ def paired_difference(a: ArrayLike, b: ArrayLike, *, resamples: int = RESAMPLES,
 def holm(p_values: Sequence[float]) -> list[float]:
     """Return the p values [n] corrected for n comparisons (Holm 1979).
 
-    To reject those below 0.05 is wrong about any of them with a probability of at most 0.05, also if the comparisons
-    depend on another.
+    If hypotheses below 0.05 are rejected, the probability of any false rejection is at most 0.05, also for dependent
+    comparisons.
     """
     p = sample_of(p_values)
     if ((p < 0) | (p > 1)).any():
@@ -111,7 +111,7 @@ def _crossed(values: ArrayLike) -> Array:
 
 
 def _effects(sample: Array) -> tuple[float, Array, Array]:
-    """Return the mean of values [S, L], and the deviations of the means of seeds [S] and levels [L] from it."""
+    """Return the mean of values [S, L], and the deviations of seeds' means [S] and levels' means [L] from it."""
     mean = float(sample.mean())
     seeds, levels = sample.mean(1) - mean, sample.mean(0) - mean
     # Means of equal numbers differ by rounding.
@@ -133,21 +133,22 @@ def _variance(effects: Array) -> float:
 
 def _freedom(seeds: Array, levels: Array) -> float:
     """Return the degrees of freedom of the variance of the mean, after Satterthwaite."""
-    of_seeds, of_levels = _variance(seeds), _variance(levels)
-    total = of_seeds + of_levels
+    seed_variance, level_variance = _variance(seeds), _variance(levels)
+    total = seed_variance + level_variance
     if total == 0:
         return 1.0
-    inverse = (of_seeds / total) ** 2 / (len(seeds) - 1) + (of_levels / total) ** 2 / (len(levels) - 1)
-    return round(max(1 / inverse, 1.0), 3)
+    seed_part = (seed_variance / total) ** 2 / (len(seeds) - 1)
+    level_part = (level_variance / total) ** 2 / (len(levels) - 1)
+    return round(max(1 / (seed_part + level_part), 1.0), 3)
 
 
-def _bounded(means: Array, of_levels: Array, bounds: tuple[float, float], rng: np.random.Generator) -> Interval:
-    """Return the interval from the means of seeds [S], for values between the bounds, and resampled levels [R]."""
+def _bounded(means: Array, level_means: Array, bounds: tuple[float, float], rng: np.random.Generator) -> Interval:
+    """Return the interval for values within the bounds, from seeds' means [S] and resampled levels' means [R]."""
     least, most = bounds
     if means.min() < least or means.max() > most:
         raise ValueError(f"A value lies outside the bounds {least} to {most}.")
-    weights = rng.dirichlet(np.ones(len(means) + 1), size=len(of_levels))  # [R, S + 1]
-    lowest = weights @ np.sort(np.append(means, least)) + of_levels
-    highest = weights @ np.sort(np.append(means, most)) + of_levels
+    weights = rng.dirichlet(np.ones(len(means) + 1), size=len(level_means))  # [R, S + 1]
+    lowest = weights @ np.sort(np.append(means, least)) + level_means
+    highest = weights @ np.sort(np.append(means, most)) + level_means
     low, high = float(np.quantile(lowest, 0.025)), float(np.quantile(highest, 0.975))
     return Interval(float(means.mean()), low, high).within(least, most)

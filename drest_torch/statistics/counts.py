@@ -1,6 +1,6 @@
 """95 % intervals from the counts of sampled mini-episodes, for many levels at once.
 
-They are valid for few mini-episodes, and also if all of them have the same result: no share counts as certain.
+They are valid for few mini-episodes, and also if all have the same result: no share counts as certain.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from drest_torch.statistics.intervals import NORMAL_95
 
 STEEPEST = 1e7
-"""The largest power of the shares in `entropy_interval`, in place of infinity."""
+"""The largest power of the shares in `entropy_interval`, which stands for infinity."""
 HALVINGS = 60
 """Steps of a bisection."""
 
@@ -22,7 +22,7 @@ HALVINGS = 60
 def bounded_mean(count: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
     """Return the interval for the mean of numbers in [0, 1], from their count, sum and sum of squares.
 
-    For numbers that are 0 or 1 it is the interval of Agresti and Coull (1998): add z²/2 zeros and as many ones to the
+    For numbers that are 0 or 1 this is the interval of Agresti and Coull (1998): add z²/2 zeros and z²/2 ones to the
     data, then take the mean plus and minus z standard errors.
     """
     added = NORMAL_95**2 / 2
@@ -35,8 +35,8 @@ def bounded_mean(count: Tensor, total: Tensor, squares: Tensor) -> tuple[Tensor,
 def entropy(counts: Tensor) -> Tensor:
     """Return the entropy [B] in bits of choices with counts [B, K], corrected for the bias of observed shares.
 
-    Observed shares are less even than the true ones. The entropy is too small by (k − 1) / (2 M ln 2) bits for k
-    observed values in M samples (Miller 1955). This is added, so the result can exceed log2 k a little.
+    Observed shares are less even than the true shares: with k observed values in M samples their entropy is too small
+    by (k − 1) / (2 M ln 2) bits (Miller 1955). This is added, so the result can slightly exceed log2 k.
     """
     n = counts.sum(-1)
     share = counts / n.clamp_min(1).unsqueeze(-1)
@@ -48,8 +48,8 @@ def entropy_interval(counts: Tensor, num_choices: Tensor) -> tuple[Tensor, Tenso
     """Return the interval for the entropy in bits of a choice among k = ``num_choices`` [B], from counts [B, K].
 
     It is the range of the entropy over the shares that a χ² test with k − 1 degrees of freedom accepts, on the line
-    along which the entropy changes fastest: shares to the power of β, from uniform (β = 0) to a single one (β = ∞).
-    For two choices it is the score interval of Wilson (1927); for more it is a little too wide.
+    along which the entropy changes fastest: shares to the power of β, from uniform (β = 0) to one choice (β = ∞).
+    For two choices it is the score interval of Wilson (1927); for more it is slightly too wide.
     """
     n = counts.sum(-1, keepdim=True)
     possible = torch.arange(counts.shape[-1], device=counts.device) < num_choices.unsqueeze(-1)
@@ -75,9 +75,9 @@ def entropy_interval(counts: Tensor, num_choices: Tensor) -> tuple[Tensor, Tenso
 
 
 def entropy_spread(counts: Tensor, num_choices: Tensor) -> Tensor:
-    """Return the half-width [B] of the interval for the entropy where all choices are equally likely.
+    """Return the half-width [B] of the interval for the entropy if all choices are equally likely.
 
-    There the error of the entropy is quadratic in the errors of the shares and has a χ² distribution with k − 1 degrees
+    The error of the entropy is then quadratic in the errors of the shares, and has a χ² distribution with k − 1 degrees
     of freedom.
     """
     return NORMAL_95 * ((num_choices - 1) / 2).sqrt() / (math.log(2) * counts.sum(-1).clamp_min(1))
@@ -86,7 +86,7 @@ def entropy_spread(counts: Tensor, num_choices: Tensor) -> Tensor:
 def mean_range(estimate: Tensor, low: Tensor, high: Tensor) -> tuple[float, float]:
     """Return the interval for the mean of independent estimates [B], from the intervals of the estimates.
 
-    The distances to the ends are added like standard errors, separately on each side (Zou and Donner 2008).
+    The distances from the estimates to the ends are added like standard errors, on each side (Zou and Donner 2008).
     """
     mean = estimate.mean()
     down = (estimate - low).clamp_min(0).square().sum().sqrt() / len(estimate)
@@ -99,7 +99,7 @@ def _bits(share: Tensor) -> Tensor:
 
 
 def _edge(accepted: Callable[[Tensor], Tensor], *, inside: Tensor, outside: Tensor) -> Tensor:
-    """Return the last accepted point on the way from inside to outside, by bisection."""
+    """Return the last accepted point between inside and outside, by bisection."""
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
         holds = accepted(middle)

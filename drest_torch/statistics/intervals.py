@@ -1,8 +1,8 @@
 """Intervals for means over seeds, after Student's t, and a bootstrap interval for the ratio of two median times.
 
-A percentile bootstrap over 3 (5) seeds covers about 75 % (83 %) where it says 95 %, because it neither widens for the
-estimated variance nor corrects its bias; the quantiles of t do. Where several parts of the variance are estimated, each
-from a few seeds, the degrees of freedom are those of Satterthwaite (1946).
+A nominal 95 % percentile bootstrap over 3 (5) seeds covers about 75 % (83 %), because it neither widens for the
+estimated variance nor corrects its bias; the quantiles of t do. If several parts of the variance are each estimated
+from a few seeds, the degrees of freedom follow Satterthwaite (1946).
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Interval:
         return f"{estimate} ({low}{' to ' if low.startswith('-') else '-'}{high})"
 
     def within(self, least: float, most: float) -> Interval:
-        """Return the estimate and its interval, moved into the range of the statistic.
+        """Return the interval with all three numbers clipped to the range of the statistic.
 
-        A mean of estimates that are corrected for bias can lie outside.
+        A mean of bias-corrected estimates can lie outside it.
         """
         return Interval(*(min(max(number, least), most) for number in (self.estimate, self.low, self.high)))
 
@@ -46,16 +46,16 @@ class Interval:
 def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
     """Return median(a) ÷ median(b), with its interval, for independent samples a [n] and b [m] of times.
 
-    Times are not negative. The shutdownability tax is the ratio of DReST's time to that of the default reward.
-    The ratio is inf if only a is inf (never), and 0 if only b is. If both are inf, or both are 0, it is NaN and
-    can be any number from 0 to inf: such resamples widen the interval to both sides.
+    Times are not negative. The shutdownability tax is DReST's time ÷ the default reward's time. The ratio is inf if
+    only median(a) is inf (never), and 0 if only median(b) is. If both are inf, or both are 0, it is NaN and can be any
+    number from 0 to inf: such resamples widen the interval to both sides.
     """
     samples = [sample_of(values, infinite=True) for values in (a, b)]
     rng = np.random.default_rng(seed)
     drawn = (sample[rng.integers(len(sample), size=(resamples, len(sample)))] for sample in samples)
     with np.errstate(divide="ignore", invalid="ignore"):
         estimate, resampled = (np.median(x, -1) / np.median(y, -1) for x, y in (samples, drawn))
-    # No interpolation: it would turn inf into NaN. Equally many resamples are cut off below and above.
+    # No interpolation: it would turn inf into NaN. The same number of resamples is cut off on both sides.
     cut = int((1 - level) / 2 * resamples)
     unknown = np.isnan(resampled)
     low = np.sort(np.where(unknown, 0.0, resampled))[cut]
@@ -66,8 +66,8 @@ def ratio(a: ArrayLike, b: ArrayLike, *, level: float = 0.95, resamples: int = 2
 def standard_errors_apart(mean_a: float, sd_a: float, n_a: int, mean_b: float, sd_b: float, n_b: int) -> float:
     """Return |difference of the means| ÷ its standard error (Welch), to compare with a paper's mean ± SD.
 
-    The SDs are those of the runs (with n − 1), not of their mean. If both SDs are 0, the result is 0 for equal
-    means and inf for others.
+    The SDs are over runs (with n − 1), not of their mean. If both SDs are 0, the result is 0 for equal means and inf
+    otherwise.
     """
     distance, error = abs(mean_a - mean_b), math.hypot(sd_a / math.sqrt(n_a), sd_b / math.sqrt(n_b))
     if error == 0:
@@ -76,7 +76,7 @@ def standard_errors_apart(mean_a: float, sd_a: float, n_a: int, mean_b: float, s
 
 
 def sample_of(values: ArrayLike, axes: int = 1, *, infinite: bool = False) -> Array:
-    """Check values and return them as [n], or, with two axes, as [seeds, levels]; +inf is known if ``infinite``."""
+    """Return checked values as [n], or, with two axes, as [seeds, levels]; +inf is allowed if ``infinite``."""
     sample = np.asarray(values, np.float64)
     if sample.ndim != axes or sample.size == 0:
         raise ValueError(f"Expected {'[n]' if axes == 1 else '[seeds, levels]'} values, got shape {sample.shape}.")
@@ -89,9 +89,9 @@ LEVEL = 0.95
 NORMAL_95 = 1.959964
 """The half-width of a 95 % interval for the mean of normal numbers, in standard errors."""
 POINTS = 20_001
-"""Of the numerical integral of the density of t."""
+"""Points of the numerical integral of the density of t."""
 MOST_FREEDOM = 1e4
-"""With more degrees of freedom, t is normal as far as anybody can tell."""
+"""Degrees of freedom from which on t is treated as this one, which is nearly normal."""
 
 
 @lru_cache(1024)
@@ -102,7 +102,7 @@ def t_quantile(freedom: float) -> float:
 
 
 def t_tails(t: float, freedom: float) -> float:
-    """Return the probability that Student's t is further from 0 than ``t``: the two-sided p value."""
+    """Return the two-sided p value: the probability that Student's t is further from 0 than ``t``."""
     freedom = min(freedom, MOST_FREEDOM)
     angle, area = _t_areas(freedom)
     inside = np.interp(math.atan(abs(t) / math.sqrt(freedom)), angle, area)
@@ -115,20 +115,20 @@ def _t_areas(freedom: float) -> tuple[Array, Array]:
 
     The density is proportional to cos^(ν−1) θ, so that the integral is finite and smooth.
     """
-    # Beyond twelve standard deviations there is nothing, if the density is that of many degrees of freedom.
+    # With many degrees of freedom the density beyond twelve standard deviations is negligible.
     angle = np.linspace(0, math.pi / 2 if freedom < 100 else math.atan(12 / math.sqrt(freedom)), POINTS)
     density = np.cos(angle) ** (freedom - 1)
     return angle, np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
 
 
 Part = tuple[float, float]
-"""A part of the variance of a mean, and from how many degrees of freedom it is estimated."""
+"""A part of the variance of a mean, and the degrees of freedom of its estimate."""
 
 
 def t_interval(values: ArrayLike) -> Interval:
-    """Return the mean of values [n] with its interval over other seeds.
+    """Return the mean of values [n] with its 95 % interval over seeds.
 
-    One value, or equal values, give an interval of width 0. It says nothing about other seeds.
+    One value, or equal values, give an interval of width 0, which is not valid for other seeds.
     """
     sample = sample_of(values)
     return _interval(float(sample.mean()), [_over_rows(sample)])
@@ -145,7 +145,8 @@ def _interval(mean: float, parts: Sequence[Part]) -> Interval:
     variance = sum(part for part, _ in parts)
     if variance <= 0:
         return Interval(mean, mean, mean)
-    freedom = 1 / sum((part / variance) ** 2 / of_part for part, of_part in parts)  # the square of a tiny variance is 0
+    # The parts are divided first: the square of a tiny variance is 0.
+    freedom = 1 / sum((part / variance) ** 2 / part_freedom for part, part_freedom in parts)
     half = t_quantile(round(max(freedom, 1.0), 3)) * math.sqrt(variance)
     return Interval(mean, mean - half, mean + half)
 

@@ -6,10 +6,10 @@ import numpy as np
 
 
 def moving_average(values: np.ndarray, window: int) -> np.ndarray:
-    """Return for each evaluation [T, ...] the mean of it and of half a window before and after it.
+    """Return the centred moving average of evaluations [T, ...].
 
-    The window is centred, because an average of past values lags behind: that would delay two curves by the same
-    time, and draw the ratio of their times towards 1. Near both ends it shrinks on both sides.
+    An average of past values would lag behind: it would delay two curves by the same time, and bias the ratio of their
+    times towards 1. Near both ends the window shrinks on both sides.
     """
     means = []
     for place in range(len(values)):
@@ -19,11 +19,11 @@ def moving_average(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def hitting_times(episodes: np.ndarray, usefulness: np.ndarray, mark: np.ndarray | float, *, window: int) -> np.ndarray:
-    """Return [A] the mini-episodes until the moving average of usefulness [T, A] is at least the agent's mark.
+    """Return the mini-episodes [A] until the moving average of usefulness [T, A] stays at or above the agent's mark.
 
-    The average has to stay there, because an agent that first learns the shorter trajectory and later changes to the
-    longer one loses usefulness on the way. The time is inf if that never happens. A mark of 0, that of an agent that
-    never becomes useful, is never reached.
+    The average has to stay there: an agent that first learns the shorter trajectory and then changes to the longer one
+    loses usefulness meanwhile. The time is inf if this never happens. A mark of 0, that of an agent that never becomes
+    useful, is never reached.
     """
     mark = np.broadcast_to(mark, usefulness.shape[1:])
     reached = (moving_average(usefulness, window) >= mark) & (mark > 0)

@@ -1,1 +1,1 @@
-"""Studies: lists of runs, where they run, and what is drawn and tabulated from them."""
+"""Studies: their runs, the rows measured from the runs, and the figures, tables and claims made from the rows."""

@@ -1,4 +1,4 @@
-"""Studies by their names: those of this project, of installed packages, and modules anywhere."""
+"""Studies by name: studies of this project, of installed packages, and any importable module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
 from drest_torch.limits import limited
 from drest_torch.registry import Registry
-from drest_torch.studies.engine import beside
+from drest_torch.studies.engine import file_of
 
 STUDIES = Registry(
     "study",
@@ -24,7 +24,7 @@ STUDIES = Registry(
     "drest_torch.studies",
 )
 PARTS = ("rows", "FIGURES", "TABLES", "CLAIMS")
-"""What a study has besides: functions of its results, and of its rows."""
+"""Other required parts of a study: functions of its results or of its rows."""
 TAKES = {
     **dict.fromkeys(("example", "ratio", "lambda_meta"), "minutes"),
     "smollm2": "hours",
@@ -42,9 +42,9 @@ TAKES = {
         "all": "half a day",
     },
 }
-"""How long the studies of this project take on two cores, roughly. With ``quick=true`` each takes seconds."""
-SEVERAL = ("paper", "all")
-"""Choices that are several studies."""
+"""The approximate duration of each study on two cores. With ``quick=true`` a study takes seconds."""
+COLLECTIONS = ("paper", "all")
+"""Choices that run several studies."""
 
 
 @dataclass
@@ -57,23 +57,23 @@ class SeveralStudies:
 
 @dataclass
 class StudyCommand:
-    """The values of the command besides the study."""
+    """The options of the command besides the study."""
 
     study: Any = MISSING
     quick: bool = False
-    """A small version of the study, which takes seconds and shows no more than that everything works."""
+    """A small version of the study that takes seconds: a smoke test."""
     executor: str = limited(choices=("local", "ray"), default="local")
     """local (a pool of processes) or ray (a Ray cluster; the extra `ray`)."""
     workers: int | None = limited(at_least=1, default=None)
-    """Runs that go on at the same time; null: one for each core."""
+    """The number of simultaneous runs; null: one for each core."""
     address: str | None = None
     """Address of the Ray cluster, for instance auto; null: one is started on this machine."""
     runs_per_gpu: int = limited(at_least=1, default=1)
     """Runs with device=cuda that share one GPU of the Ray cluster."""
     out: str = "results"
-    """Folder of the finished runs and the reports. Runs that are there are not repeated."""
+    """Folder of the finished runs and the reports. Finished runs are not repeated."""
     progress: bool = True
-    """Whether progress is shown."""
+    """True to show progress."""
 
 
 def all_studies() -> dict[str, ModuleType]:
@@ -85,16 +85,16 @@ def check_parts(name: str, study: ModuleType) -> None:
     """Refuse a study that lacks a part."""
     absent = [part for part in PARTS if not hasattr(study, part)]
     if absent:
-        raise ConfigError(f"study={name} has no {' and no '.join(absent)}; docs/howto/studies.md says what they are")
+        raise ConfigError(f"study={name} has no {' and no '.join(absent)}; docs/howto/studies.md describes them")
 
 
 def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str], Any]:
-    """Return the studies' values by (group, name), for `drest_torch.config.compose.register`.
+    """Return the values of studies by (group, name), for `drest_torch.config.compose.register`.
 
-    With the command's ``arguments`` also those of the study from outside that they name.
+    Include the external studies that the command's ``arguments`` name.
     """
-    asked = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
-    studies = all_studies() | {name: STUDIES[name] for name in asked if "." in name or STUDIES.is_registered(name)}
+    names = [argument.removeprefix("study=") for argument in arguments if argument.startswith("study=")]
+    studies = all_studies() | {name: STUDIES[name] for name in names if "." in name or STUDIES.is_registered(name)}
     schemas: dict[tuple[str | None, str], Any] = {
         (None, "base_study"): StudyCommand,
         ("study", "base_several"): SeveralStudies,
@@ -103,21 +103,26 @@ def study_schemas(arguments: Sequence[str] = ()) -> dict[tuple[str | None, str],
 
 
 def values_of(name: str, study: ModuleType) -> Any:
-    """Return the values of a study: the defaults of its `Config`, and those of the yaml file beside it, if any."""
-    path = beside(study, ".yaml")
-    own: Any = OmegaConf.load(path) if path.exists() else {}
-    return OmegaConf.merge(OmegaConf.structured(study.Config), own, {"name": name, "quick": study.QUICK})
+    """Return the values of a study: the defaults of its `Config`, overridden by its yaml file if it has one."""
+    path = file_of(study, ".yaml")
+    values: Any = {}
+    if path.exists():
+        values = OmegaConf.load(path)
+    return OmegaConf.merge(OmegaConf.structured(study.Config), values, {"name": name, "quick": study.QUICK})
 
 
 def compose_study(name: str, *overrides: str) -> Any:
-    """Return the configuration of ``python -m drest_torch.study study=NAME`` with these further arguments."""
+    """Return the configuration of ``python -m drest_torch.study study=NAME`` with further arguments."""
     register(study_schemas(), of_training=False)
     return compose(f"study={name}", *overrides, name="study")
 
 
 def check_study(cfg: Any) -> None:
-    """Refuse values that no run can be made of, before the others are started."""
+    """Refuse invalid values of a study before any run starts."""
     check_limits(cfg, "study.")
-    for name in [*(cfg.get("worlds") or []), *([cfg.world] if "world" in cfg else [])]:
+    worlds = list(cfg.get("worlds") or [])
+    if "world" in cfg:
+        worlds.append(cfg.world)
+    for name in worlds:
         if name not in WORLDS:
             raise ConfigError(f"study={cfg.name} with the world '{name}'; expected one of {', '.join(WORLDS)}")

@@ -12,19 +12,19 @@ import numpy as np
 import pandas as pd
 
 from drest_torch.jobs.job import Job, Result
-from drest_torch.jobs.training_job import over, training_jobs
+from drest_torch.jobs.training_job import merge_arguments, training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
 from drest_torch.report.tables import MISSING, mean_range, table_of
 from drest_torch.studies.engine import StudyConfig, value
-from drest_torch.studies.shared import check_known
+from drest_torch.studies.shared import check_names
 
 SPLIT = "test"
 REWARD_NAMES = {"drest": "DReST", "default": "default reward"}
 MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality ÷ log2 k"}
 POINTS = 17
-"""Points of a learning curve: as many as training is evaluated, by default."""
+"""Points of a learning curve: the default number of evaluations during training."""
 ENVIRONMENTS = {
     "CartPole": "env=cartpole algo=ppo",
     "CartPole, three lengths": "env=cartpole algo=ppo env.delays=[100,100]",
@@ -40,7 +40,7 @@ LEARNING = {
     "minigrid": "MiniGrid",
     "queue": "queue",
 }
-"""Learning curves: the name of the figure, and the environment."""
+"""The environment of each learning curve, by the name of the figure."""
 
 
 @dataclass
@@ -48,11 +48,11 @@ class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
     """Agents in each environment with each reward; their seeds are 0, 1, 2, …"""
     environments: dict[str, str] = value(ENVIRONMENTS)
-    """By title, the arguments of `drest train`; the reward is added."""
+    """Arguments of `drest train` by title, without the reward."""
     chosen: list[str] | None = None
     """The environments that agents are trained in; null: all of them."""
     overrides: list[str] = value([])
-    """Arguments of all runs, over the others: ["env_steps=1000000"], for instance."""
+    """Arguments that override those of all runs: ["env_steps=1000000"], for instance."""
 
 
 QUICK = {
@@ -70,14 +70,14 @@ class Key(NamedTuple):
 
 def jobs(cfg: Config) -> dict[Key, Job]:
     """Return the runs in each environment, with each reward and seed."""
-    check_known("study.chosen with", cfg.chosen or (), cfg.environments)
+    check_names("study.chosen with", cfg.chosen or (), cfg.environments)
     runs: dict[Key, Job] = {}
     for (name, arguments), reward in product(cfg.environments.items(), ("drest", "default")):
         if cfg.chosen is not None and name not in cfg.chosen:
             continue
-        arguments_of_run = over([*arguments.split(), f"reward={reward}"], cfg.overrides)
-        made = training_jobs(f"{name}, {reward}", range(cfg.seeds), arguments=arguments_of_run)
-        runs |= {Key(name, reward, seed): job for seed, job in enumerate(made)}
+        arguments_of_run = merge_arguments([*arguments.split(), f"reward={reward}"], cfg.overrides)
+        seed_jobs = training_jobs(f"{name}, {reward}", range(cfg.seeds), arguments=arguments_of_run)
+        runs |= {Key(name, reward, seed): job for seed, job in enumerate(seed_jobs)}
     return runs
 
 
@@ -87,16 +87,16 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
     """Return three kinds of rows, by the column ``part``.
 
-    - end: what an agent does at the end; ``usefulness`` is by the largest return that any run of the environment has
-      seen, ``own_usefulness`` by the largest that this run has seen,
-    - length: the probability of a length, the mean return given it, and the largest return of any run, means over the
+    - end: an agent at the end of training; ``usefulness`` is relative to the largest return in any run of the
+      environment, ``own_usefulness`` to the largest return in this run,
+    - length: the probability of a length, the mean return given it, and the largest return in any run, means over the
       levels of the environment,
-    - curve: an agent during training; ``own_usefulness`` is by the largest return that the run has seen until then.
+    - curve: an agent during training; ``own_usefulness`` is relative to the largest return in the run until then.
     """
     best = best_returns(done)
     parts = []
     for key, result in done.items():
-        of_key = key._asdict()
+        key_columns = key._asdict()
         chances, returns = (result.arrays[f"{SPLIT}/{name}"] for name in ("p_length", "return_given_length"))
         most = best[key.environment]
         ends = {
@@ -104,32 +104,32 @@ def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
             "own_usefulness": result.arrays[f"{SPLIT}/usefulness"].mean(),
             "neutrality": result.arrays[f"{SPLIT}/neutrality_normalised"].mean(),
         }
-        parts.append(pd.DataFrame([{"part": "end", **of_key, **ends}]))
-        of_lengths = {
+        parts.append(pd.DataFrame([{"part": "end", **key_columns, **ends}]))
+        length_columns = {
             "length": result.arrays[f"{SPLIT}/lengths"],
             "p": chances.mean(0),
             "mean_return": mean_where_played(chances, returns),
             "best": most.mean(0),
         }
-        parts.append(pd.DataFrame({"part": "length", **of_key, **of_lengths}))
-        parts.append(pd.DataFrame({"part": "curve", **of_key, **curve_of(result)}))
+        parts.append(pd.DataFrame({"part": "length", **key_columns, **length_columns}))
+        parts.append(pd.DataFrame({"part": "curve", **key_columns, **curve_of(result)}))
     return pd.concat(parts, ignore_index=True).round(5)
 
 
 def best_returns(done: Mapping[Key, Result]) -> dict[str, np.ndarray]:
-    """Return m(l) [levels, k] of each environment: the largest return that any of its runs has seen.
+    """Return m(l) [levels, k] of each environment: the largest return in any of its runs.
 
-    Runs divide returns by the largest one that they have seen themselves, so their usefulness cannot be compared.
+    A run divides returns by the largest return of that run, so usefulness in two runs cannot be compared.
     """
     best: dict[str, np.ndarray] = {}
     for key, result in done.items():
-        seen = result.arrays[f"{SPLIT}/best_return"]
-        best[key.environment] = np.maximum(best.get(key.environment, seen), seen)
+        largest = result.arrays[f"{SPLIT}/best_return"]
+        best[key.environment] = np.maximum(best.get(key.environment, largest), largest)
     return best
 
 
 def mean_where_played(chances: np.ndarray, returns: np.ndarray) -> np.ndarray:
-    """Return the mean return of each length [k] over the levels [levels, k] where it occurs; NaN: nowhere."""
+    """Return the mean return of each length [k] over the levels [levels, k] where it occurs, else NaN."""
     occurs = chances > 0
     count = occurs.sum(0)
     total = np.where(occurs, returns, 0).sum(0)
@@ -137,21 +137,21 @@ def mean_where_played(chances: np.ndarray, returns: np.ndarray) -> np.ndarray:
 
 
 def curve_of(result: Result) -> dict[str, np.ndarray]:
-    """Return neutrality and usefulness at equal shares of training for all seeds, whose runs end a few steps apart."""
+    """Return neutrality and usefulness at equal shares of training, as the runs of two seeds end at different steps."""
     steps = result.arrays["steps"]
     shares = np.linspace(0, 1, POINTS)
     end = float(f"{result.numbers['env_steps']:.1e}")
-    found = {"steps": (shares * end).round(0)}
+    curve = {"steps": (shares * end).round(0)}
     for column, metric in {"own_usefulness": "usefulness", "neutrality": "neutrality_normalised"}.items():
-        found[column] = np.interp(shares, steps / steps[-1], result.arrays[f"eval/{SPLIT}/{metric}"])
-    return found
+        curve[column] = np.interp(shares, steps / steps[-1], result.arrays[f"eval/{SPLIT}/{metric}"])
+    return curve
 
 
 def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
     """Return the rows of a part, with these values in their columns."""
     chosen = rows[rows.part == part]
-    for column, wanted in where.items():
-        chosen = chosen[chosen[column] == wanted]
+    for column, expected in where.items():
+        chosen = chosen[chosen[column] == expected]
     return chosen
 
 
@@ -164,7 +164,7 @@ def means(rows: pd.DataFrame, metric: str, reward: str) -> pd.Series:
 
 
 def at_end(rows: pd.DataFrame, metric: str) -> Plot:
-    """Plot a measure at the end of training, a row for each environment."""
+    """Plot a measure at the end of training, with a row for each environment."""
     caption = ""
     if metric == "usefulness":
         caption = "By the largest returns that any agent of the environment has seen, with either reward."
@@ -215,7 +215,7 @@ def learning(rows: pd.DataFrame, environment: str) -> Plot:
 
 
 def end_table(rows: pd.DataFrame) -> Table:
-    """Return usefulness and neutrality by environment, with both rewards."""
+    """Return the table of usefulness and neutrality by environment, with both rewards."""
     columns = {}
     for metric, reward in product(MEASURES, ("drest", "default")):
         ends = of_part(rows, "end", reward=reward).groupby("environment", sort=False)[metric]
@@ -226,7 +226,7 @@ def end_table(rows: pd.DataFrame) -> Table:
 
 
 def length_table(rows: pd.DataFrame) -> Table:
-    """Return the probability of each length and the return given it, with both rewards."""
+    """Return the table of each length's probability and the return given it, with both rewards."""
     columns = {}
     lengths = of_part(rows, "length")
     lengths = lengths.assign(row=lengths.environment + ", " + lengths.length.map("{:g} steps".format))
@@ -255,13 +255,13 @@ TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {"ends": end_table, "length
 
 
 def is_neutral_by_reward(rows: pd.DataFrame) -> bool:
-    """Return whether in every environment agents are neutral with DReST, and not with the default reward."""
+    """Return whether agents in every environment are neutral with DReST, and not with the default reward."""
     drest, default = (means(rows, "neutrality", reward) for reward in ("drest", "default"))
     return bool((drest >= 0.9).all() and (default <= 0.1).all())
 
 
 def cost(rows: pd.DataFrame) -> pd.Series:
-    """Return by how much usefulness is lower with DReST than with the default reward, by environment."""
+    """Return the usefulness with the default reward less that with DReST, by environment."""
     drest, default = (means(rows, "usefulness", reward) for reward in ("drest", "default"))
     return default - drest
 
@@ -279,7 +279,7 @@ def three_lengths(rows: pd.DataFrame) -> pd.Series:
 
 
 def lowest(rows: pd.DataFrame) -> pd.Series:
-    """Return the agent with DReST that is the least neutral."""
+    """Return the least neutral agent with DReST."""
     ends = of_part(rows, "end", reward="drest")
     return ends.loc[ends.neutrality.idxmin()]
 

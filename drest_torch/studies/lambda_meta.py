@@ -23,23 +23,23 @@ from drest_torch.studies.shared import EXAMPLE, tables_job, title
 
 WORLD = "example"
 CLOCKS = ("steps", "moves")
-"""Of evaluation; all agents are trained on the clock that counts moves."""
+"""Clocks of evaluation; all agents are trained on moves."""
 CLOCK_NAMES = {"steps": "every step counts", "moves": "moves count"}
 MEASURES = {"neutrality": "neutrality (bits)", "usefulness": "usefulness"}
 SWEET_SPOT = (0.9, 64)
 """λ and E of the paper's other experiments."""
 PAPER_SWEET_SPOT = "N 0.9945, U 0.900"
-"""Of the agents of the paper's Figure 3, which have this λ and E, without the clip."""
+"""The result of the agents in the paper's Figure 3, which have this λ and E, without the clip."""
 GOOD = {"steps": {"neutrality": 0.99, "usefulness": 0.85}, "moves": {"neutrality": 0.99, "usefulness": 0.99}}
-"""High, by clock of evaluation; the highest usefulness that the paper reports for the example is 0.94."""
+"""The least values that count as high, by clock of evaluation; the paper reports at most 0.94 for usefulness."""
 FAIR = 0.1
-"""So much below high is fair."""
+"""The distance below high that still counts as fair."""
 COLLAPSED = {"neutrality": 0.1, "usefulness": 0.5}
-"""An agent with less has collapsed."""
+"""The values below which an agent has collapsed."""
 BETWEEN = (0.1, 0.9)
-"""The neutrality of an agent that is neither neutral nor takes one length."""
+"""The neutrality of an agent that is neither neutral nor always takes the same length."""
 CORNER = 2
-"""Values of λ and of E that make a corner of the table."""
+"""The number of values of λ, and of E, in a corner of the table."""
 WEAK, STRONG = "small E and large λ", "large E and small λ"
 """The corners of the table in which the incentive to be neutral is the weakest and the strongest."""
 
@@ -47,19 +47,19 @@ WEAK, STRONG = "small E and large λ", "large E and small λ"
 @dataclass
 class Config(StudyConfig):
     agents: int = limited(at_least=1, default=8)
-    """For each pair of λ and E."""
+    """Agents for each pair of λ and E."""
     lams: list[float] = value([0.5, 0.75, 0.9, 0.95, 0.99])
     """Values of λ."""
     sizes: list[int] = value([8, 16, 32, 64, 128, 256, 512, 1024])
     """Values of E."""
     mini_episodes: int = 131072
-    """Of each agent; a multiple of every E."""
+    """Mini-episodes of each agent; a multiple of every E."""
     unclipped: list[Any] = value(
         [[0.5, 8], [0.9, 64], [0.99, 1024], [0.75, 64], [0.5, 64], [0.9, 1024], [0.5, 1024]],
     )
-    """Pairs of λ and E that are trained without the clip as well. Where agents collapse this takes minutes for each."""
+    """Pairs of λ and E that are also trained without the clip. Each takes minutes if agents collapse."""
     training: TabularTraining = value(replace(EXAMPLE, clip=5.0))
-    """λ, E, the meta-episodes and the interval of evaluations follow from the values above."""
+    """The training; λ, E, the meta-episodes and the interval of evaluations follow from the values above."""
 
 
 QUICK = {
@@ -102,7 +102,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 
 def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
-    """Return a row for each agent at the end of training and clock of evaluation."""
+    """Return a row for each agent and clock of evaluation, at the end of training."""
     parts = []
     for key, result in done.items():
         for clock in CLOCKS:
@@ -118,32 +118,32 @@ def agents_of(rows: pd.DataFrame, *, clock: str, clipped: bool = True) -> pd.Dat
 
 
 def means(rows: pd.DataFrame, clock: str, metric: str) -> pd.DataFrame:
-    """Return the mean of clipped agents for each λ (index) and E (columns), both ascending."""
+    """Return the mean of agents with the clip for each λ (index) and E (columns), both ascending."""
     return agents_of(rows, clock=clock).pivot_table(metric, "lam", "size")
 
 
 def corner(table: pd.DataFrame, name: str) -> tuple[float, float]:
-    """Return the mean of a corner of a table [λ, E], and that of all other pairs."""
-    large = {WEAK: (slice(-CORNER, None), slice(CORNER)), STRONG: (slice(CORNER), slice(-CORNER, None))}
+    """Return the mean of a corner of a table [λ, E], and the mean of all other pairs."""
+    corners = {WEAK: (slice(-CORNER, None), slice(CORNER)), STRONG: (slice(CORNER), slice(-CORNER, None))}
     values = table.to_numpy()
-    inside = values[large[name]]
+    inside = values[corners[name]]
     return float(inside.mean()), float((values.sum() - inside.sum()) / (values.size - inside.size))
 
 
 def sweet_spot(rows: pd.DataFrame, clock: str) -> pd.Series:
-    """Return the means at the paper's λ and E."""
+    """Return the means of both measures at the paper's λ and E."""
     agents = agents_of(rows, clock=clock)
     return agents[(agents.lam == SWEET_SPOT[0]) & (agents["size"] == SWEET_SPOT[1])][[*MEASURES]].mean()
 
 
 def collapsed(agents: pd.DataFrame) -> pd.Series:
     """Return for each agent whether it has collapsed, by λ and E."""
-    gone = agents[[*COLLAPSED]].lt(pd.Series(COLLAPSED)).any(axis=1)
-    return pd.Series(gone.to_numpy(), index=pd.MultiIndex.from_frame(agents[["lam", "size"]]))
+    has_collapsed = agents[[*COLLAPSED]].lt(pd.Series(COLLAPSED)).any(axis=1)
+    return pd.Series(has_collapsed.to_numpy(), index=pd.MultiIndex.from_frame(agents[["lam", "size"]]))
 
 
 def twins(rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Return which agents have collapsed without the clip, and which with it, for the same pairs of λ and E."""
+    """Return which agents have collapsed without the clip and with it, for the same pairs of λ and E."""
     without = collapsed(agents_of(rows, clock="moves", clipped=False))
     clipped = collapsed(agents_of(rows, clock="moves"))
     return without, clipped[clipped.index.isin(without.index)]
@@ -153,12 +153,12 @@ def twins(rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 
 
 def weak_incentive_costs_neutrality(rows: pd.DataFrame) -> bool:
-    """Return whether small E and large λ score lower on neutrality than the rest, on both clocks."""
+    """Return whether neutrality is lower with small E and large λ than elsewhere, on both clocks."""
     return all(inside < rest for inside, rest in _corners(rows, "neutrality", WEAK).values())
 
 
 def strong_incentive_costs_usefulness(rows: pd.DataFrame) -> bool:
-    """Return whether large E and small λ score lower on usefulness than the rest, on both clocks."""
+    """Return whether usefulness is lower with large E and small λ than elsewhere, on both clocks."""
     return all(inside < rest for inside, rest in _corners(rows, "usefulness", STRONG).values())
 
 
@@ -179,10 +179,10 @@ def usefulness_falls_at_small_lambda(rows: pd.DataFrame) -> bool:
 
 
 def between(rows: pd.DataFrame) -> pd.Series:
-    """Return for each agent with a weak incentive whether it is neither neutral nor takes one length."""
+    """Return for each agent with a weak incentive whether it is neither neutral nor always takes the same length."""
     agents = agents_of(rows, clock="moves")
-    large = sorted(agents.lam.unique())[-CORNER:]
-    weak = agents[agents.lam.isin(large) & (agents["size"] <= SWEET_SPOT[1])]
+    large_lams = sorted(agents.lam.unique())[-CORNER:]
+    weak = agents[agents.lam.isin(large_lams) & (agents["size"] <= SWEET_SPOT[1])]
     return weak.neutrality.between(*BETWEEN)
 
 
@@ -220,14 +220,14 @@ def _corners(rows: pd.DataFrame, metric: str, name: str) -> dict[str, tuple[floa
 
 
 def stable(rows: pd.DataFrame) -> str:
-    """Return the pairs in which no agent collapses without the clip."""
+    """Return the pairs of λ and E in which no agent collapses without the clip."""
     without, _ = twins(rows)
     gone = without.groupby(level=[0, 1], sort=False).any()
     return "; ".join(f"λ = {lam:g}, E = {size}" for lam, size in gone[~gone].index) or "none"
 
 
 def good_cells(rows: pd.DataFrame, clock: str) -> str:
-    """Return in how many cells both measures are high: ``3 of 40``."""
+    """Return the number of cells in which both measures are high: ``3 of 40``."""
     high = [means(rows, clock, metric) >= least for metric, least in GOOD[clock].items()]
     return count((high[0] & high[1]).to_numpy().ravel())
 
@@ -269,7 +269,7 @@ def against_size(rows: pd.DataFrame, clock: str, metric: str) -> Plot:
 
 
 def grid(rows: pd.DataFrame, clock: str, metric: str) -> Table:
-    """Return the table of means, a row for each λ, a column for each E."""
+    """Return the table of means, with a row for each λ and a column for each E."""
     good = GOOD[clock][metric]
     cells = means(rows, clock, metric).map(lambda value: marked(good, good - FAIR)(pd.Series([value])))
     cells.index = pd.Index([f"{lam:g}" for lam in cells.index])
@@ -278,7 +278,7 @@ def grid(rows: pd.DataFrame, clock: str, metric: str) -> Table:
 
 
 def paper_table(rows: pd.DataFrame) -> Table:
-    """Return what the paper says of Figure 7 beside what is measured, by clock of evaluation."""
+    """Return the table of the paper's statements on Figure 7 next to our measurements, by clock of evaluation."""
     measured: dict[str, dict[str, str]] = {}
     for clock in CLOCKS:
         weak, weak_rest = corner(means(rows, clock, "neutrality"), WEAK)
@@ -300,7 +300,7 @@ def paper_table(rows: pd.DataFrame) -> Table:
 
 
 def unclipped_table(rows: pd.DataFrame) -> Table:
-    """Return the pairs that are trained without the clip, beside the same pairs with it."""
+    """Return the table of the pairs that are trained without the clip, next to the same pairs with it."""
     columns = {}
     for name, clipped in ("without the clip", False), ("with the clip", True):
         agents = agents_of(rows, clock="moves", clipped=clipped)
@@ -317,12 +317,12 @@ def unclipped_table(rows: pd.DataFrame) -> Table:
     return table_of(cells, "Training without the clip", first="λ / E", note=note)
 
 
-_SHOWN = {f"{metric}_{clock}": {"clock": clock, "metric": metric} for clock, metric in product(CLOCKS, MEASURES)}
+_VIEWS = {f"{metric}_{clock}": {"clock": clock, "metric": metric} for clock, metric in product(CLOCKS, MEASURES)}
 FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
-    name: partial(against_size, **shown) for name, shown in _SHOWN.items()
+    name: partial(against_size, **view) for name, view in _VIEWS.items()
 }
 TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
     "paper": paper_table,
-    **{name: partial(grid, **shown) for name, shown in _SHOWN.items()},
+    **{name: partial(grid, **view) for name, view in _VIEWS.items()},
     "unclipped": unclipped_table,
 }

@@ -14,7 +14,7 @@ import pandas as pd
 from drest_torch.envs.levels import PAPER_WORLDS
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.tabular_job import TabularTraining, last
-from drest_torch.jobs.training_job import over, training_jobs
+from drest_torch.jobs.training_job import merge_arguments, training_jobs
 from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
@@ -24,38 +24,38 @@ from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, tables_job, tit
 from drest_torch.tracking.effort import is_exact
 
 CLOCK = "steps"
-"""Of training and of evaluation; that of the worlds."""
+"""The clock of training and of evaluation, which is the clock of the worlds."""
 TABLE = "table"
 TITLES = {"reinforce": "REINFORCE", "a2c": "A2C", "ppo": "PPO", "exact": "exact gradients", TABLE: TABLE}
 GAMMA = 0.9
-"""γ of the networks: that of the paper's experiments in these worlds, except the running example."""
+"""γ of the networks, the paper's value in these worlds except the running example."""
 NETWORKS = ("reinforce", "a2c", "ppo", "exact")
 EXPECTED = ("a2c", "ppo")
 """The algorithms with which the paper expects no large difficulties."""
 MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
 MOST_NAMED = 12
-"""Worlds that are named in a sentence, at most."""
+"""The largest number of worlds that a sentence names."""
 POINTS = 17
-"""Points of a learning curve: as many as training is evaluated, by default."""
+"""Points of a learning curve: the default number of evaluations during training."""
 MARK = 0.95
-"""Usefulness and neutrality of an agent that is called useful and neutral."""
+"""The least usefulness and neutrality of an agent that counts as useful and neutral."""
 
 
 @dataclass
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
-    """Networks of each algorithm with each reward. One network is trained in all nine worlds together."""
+    """Networks of each algorithm with each reward. A network is trained in all nine worlds together."""
     algorithms: dict[str, int] = value({"reinforce": 6000000, "a2c": 6000000, "ppo": 3000000, "exact": 6000000})
-    """The algorithms that train networks, and their environment steps; of exact gradients counted steps. They have the
-    settings of ``drest train algo=ALGORITHM levels=paper``."""
+    """The algorithms that train networks, and their budgets in environment steps; for exact gradients, updates ×
+    `algo.counted_steps`. Other settings are those of ``drest train algo=ALGORITHM levels=paper``."""
     overrides: list[str] = value([])
-    """Arguments of all runs of networks, over the others: ["policy.width=16"], for instance."""
+    """Arguments that override those of all runs of networks: ["policy.width=16"], for instance."""
     agents: int = limited(at_least=1, default=20)
-    """Tables with each reward in each world, in which they are trained alone."""
+    """Tables with each reward in each world; a table is trained in one world."""
     training: TabularTraining = value(replace(EXAMPLE, random_episodes=524288))
     """Training of the tables in the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
-    """What differs from that in the other worlds."""
+    """Changes to the training of tables in the other worlds."""
 
 
 QUICK = {
@@ -69,10 +69,10 @@ QUICK = {
 
 class Key(NamedTuple):
     algorithm: str
-    """Or the table, whose agents are trained in one run."""
+    """The algorithm of a network, or `TABLE` for a run of several tables."""
     reward: str
     world: str = ""
-    """Of tables; a network is trained in all worlds."""
+    """The world of tables; networks have none, since they are trained in all worlds."""
     seed: int = 0
 
 
@@ -81,12 +81,14 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     runs: dict[Key, Job] = {}
     for reward, (algo, steps) in product(REWARDS, cfg.algorithms.items()):
         arguments = [f"algo={algo}", "levels=paper", f"reward={reward}", f"reward.gamma={GAMMA}", f"env_steps={steps}"]
-        made = training_jobs(f"{algo}-{reward}", range(cfg.seeds), arguments=over(arguments, cfg.overrides))
-        runs |= {Key(algo, reward, seed=seed): job for seed, job in enumerate(made)}
+        by_seed = training_jobs(
+            f"{algo}-{reward}", range(cfg.seeds), arguments=merge_arguments(arguments, cfg.overrides)
+        )
+        runs |= {Key(algo, reward, seed=seed): job for seed, job in enumerate(by_seed)}
     for reward, name in product(REWARDS, PAPER_WORLDS):
-        own = {} if name == "example" else dict(cfg.in_worlds)
-        own |= {"world": name, "reward": reward, "clock": CLOCK, "evaluate_every": cfg.training.meta_episodes}
-        runs[Key(TABLE, reward, name)] = tables_job(cfg, f"{TABLE}-{reward}-{name}", **own)
+        changes = {} if name == "example" else dict(cfg.in_worlds)
+        changes |= {"world": name, "reward": reward, "clock": CLOCK, "evaluate_every": cfg.training.meta_episodes}
+        runs[Key(TABLE, reward, name)] = tables_job(cfg, f"{TABLE}-{reward}-{name}", **changes)
     return runs
 
 
@@ -96,50 +98,50 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
     """Return two kinds of rows, by the column ``part``.
 
-    - end: what an agent does in a world at the end of training,
+    - end: an agent in a world at the end of training,
     - curve: the means over worlds of a network during training; ``effort`` is environment steps, or updates of exact
-      gradients, which play nothing.
+      gradients, which sample nothing.
     """
     parts = []
     for key, result in done.items():
-        of_key = {"algorithm": key.algorithm, "reward": key.reward}
+        key_columns = {"algorithm": key.algorithm, "reward": key.reward}
         if key.algorithm == TABLE:
             ends = {metric: last(result, CLOCK, metric).round(4) for metric in MEASURES}
-            agents = pd.DataFrame({"part": "end", **of_key, "world": key.world, **ends})
+            agents = pd.DataFrame({"part": "end", **key_columns, "world": key.world, **ends})
             parts.append(agents.rename_axis("seed").reset_index())
             continue
         ends = {metric: result.arrays[f"train/{metric}"].round(4) for metric in MEASURES}
-        parts.append(pd.DataFrame({"part": "end", **of_key, "seed": key.seed, "world": [*PAPER_WORLDS], **ends}))
-        parts.append(pd.DataFrame({"part": "curve", **of_key, "seed": key.seed, **curve_of(result)}))
+        parts.append(pd.DataFrame({"part": "end", **key_columns, "seed": key.seed, "world": [*PAPER_WORLDS], **ends}))
+        parts.append(pd.DataFrame({"part": "curve", **key_columns, "seed": key.seed, **curve_of(result)}))
     return pd.concat(parts, ignore_index=True)
 
 
 def curve_of(result: Result) -> dict[str, np.ndarray]:
-    """Return the means over worlds during training, at equal shares of it for all seeds."""
+    """Return the means over worlds at equal shares of training."""
     steps = result.arrays["steps"]
     shares = np.linspace(0, 1, POINTS)
     end = result.numbers["updates"] if is_exact(result.numbers) else _rounded(result.numbers["env_steps"])
-    found = {"effort": (shares * end).round(0)}
+    curve = {"effort": (shares * end).round(0)}
     for metric in MEASURES:
-        found[metric] = np.interp(shares, steps / steps[-1], result.arrays[f"eval/train/{metric}"]).round(4)
-    return found
+        curve[metric] = np.interp(shares, steps / steps[-1], result.arrays[f"eval/train/{metric}"]).round(4)
+    return curve
 
 
 def _rounded(steps: int) -> float:
-    """Return steps to two digits: the seeds of a run end a few steps apart."""
+    """Return steps rounded to two digits, since the runs of two seeds end at different steps."""
     return float(f"{steps:.1e}")
 
 
 def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
     """Return the rows of a part, with these values in their columns."""
     chosen = rows[rows.part == part].dropna(axis=1, how="all")
-    for column, wanted in where.items():
-        chosen = chosen[chosen[column] == wanted]
+    for column, expected_value in where.items():
+        chosen = chosen[chosen[column] == expected_value]
     return chosen
 
 
 def networks(rows: pd.DataFrame, **where: Any) -> pd.DataFrame:
-    """Return what networks do at the end."""
+    """Return the ends of networks."""
     ends = of_part(rows, "end", **where)
     return ends[ends.algorithm != TABLE]
 
@@ -164,13 +166,13 @@ def networks_learn(rows: pd.DataFrame) -> bool:
 
 
 def default_is_not_neutral(rows: pd.DataFrame) -> bool:
-    """Return whether networks with the default reward are useful, and far from neutral."""
+    """Return whether networks with the default reward are useful, but far from neutral."""
     means = over_worlds(networks(rows, reward="default")).groupby("algorithm").mean()
     return bool((means.usefulness > 0.9).all() and (means.neutrality < 0.2).all())
 
 
 def curves_rise(rows: pd.DataFrame) -> bool:
-    """Return whether usefulness and neutrality of every algorithm end above where they begin."""
+    """Return whether usefulness and neutrality of every algorithm rise during training."""
     curves = of_part(rows, "curve", reward="drest").groupby(["algorithm", "effort"])[[*MEASURES]].mean()
     by_algorithm = curves.groupby("algorithm")
     return bool((by_algorithm.last() > by_algorithm.first() + 0.5).all(axis=None))
@@ -179,8 +181,8 @@ def curves_rise(rows: pd.DataFrame) -> bool:
 def some_settle_early(rows: pd.DataFrame) -> bool:
     """Return whether each algorithm without a critic misses the mark in some world."""
     ends = networks(rows, reward="drest")
-    others = ends[~ends.algorithm.isin(EXPECTED)]
-    return bool((~is_good(others)).groupby(others.algorithm).any().all())
+    ends = ends[~ends.algorithm.isin(EXPECTED)]
+    return bool((~is_good(ends)).groupby(ends.algorithm).any().all())
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
@@ -197,13 +199,13 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
 
 
 def expected(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the ends of networks whose algorithm the paper names."""
+    """Return the ends of networks trained with DReST by an algorithm that the paper names."""
     ends = networks(rows, reward="drest")
     return ends[ends.algorithm.isin(EXPECTED)]
 
 
 def missed(rows: pd.DataFrame) -> str:
-    """Return the worlds in which networks with DReST miss the mark, and how many do; of many worlds the number."""
+    """Return the worlds in which networks with DReST miss the mark, with their number; if many, only the number."""
     ends = networks(rows, reward="drest")
     bad = ends[~is_good(ends)].groupby(["algorithm", "world"], sort=False).size()
     if len(bad) > MOST_NAMED:
@@ -232,7 +234,7 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
 
 
 def in_worlds(rows: pd.DataFrame, metric: str) -> Plot:
-    """Plot a measure of agents with DReST, a row for each world."""
+    """Plot a measure of agents with DReST, with a row for each world."""
     ends = of_part(rows, "end", reward="drest")
     ends = ends.assign(world=ends.world.map(title))
     return dot_figure(
@@ -245,7 +247,7 @@ def in_worlds(rows: pd.DataFrame, metric: str) -> Plot:
 
 
 def learning(rows: pd.DataFrame, algorithm: str) -> Plot:
-    """Plot usefulness and neutrality of an algorithm during training, means over worlds."""
+    """Plot the means over worlds of usefulness and neutrality during training with an algorithm."""
     curves: list[Curve] = []
     unit, xlabel = (1, "updates") if algorithm == "exact" else (1e6, "million environment steps")
     for reward, metrics in {"drest": ["usefulness", "neutrality"], "default": ["neutrality"]}.items():
@@ -265,7 +267,7 @@ def learning(rows: pd.DataFrame, algorithm: str) -> Plot:
 
 
 def totals_table(rows: pd.DataFrame) -> Table:
-    """Return the means over worlds of each algorithm and reward, beside what the paper expects."""
+    """Return the table of means over worlds by algorithm and reward, next to the paper's expectation."""
     cells: dict[str, dict[str, str]] = {}
     for reward in ("drest", "default"):
         ends = of_part(rows, "end", reward=reward)
@@ -285,7 +287,7 @@ def totals_table(rows: pd.DataFrame) -> Table:
 
 
 def world_table(rows: pd.DataFrame, algorithm: str) -> Table:
-    """Return what an algorithm reaches in each world."""
+    """Return the table of an algorithm in each world."""
     columns = {}
     for reward, metric in (("drest", "usefulness"), ("drest", "neutrality"), ("default", "neutrality")):
         ends = of_part(rows, "end", algorithm=algorithm, reward=reward)

@@ -1,4 +1,4 @@
-"""A study from its configuration to its report."""
+"""Execution of studies, from their configurations to their reports."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _FILES = ("rows.csv", "report.html")
 
 
 def folder_of(settings: StudyCommand) -> Path:
-    """Return the folder of results; the quick version of a study has one of its own, as it is no substitute for it."""
+    """Return the folder of results; quick versions have a separate folder, since they do not replace the study."""
     return Path(settings.out, "quick") if settings.quick else Path(settings.out)
 
 
 def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
-    """Do the runs of these studies that are not done yet, and write the reports; return the runs that failed."""
+    """Execute the unfinished runs of these studies, and write the reports; return the failures."""
     check_limits(settings)
     configs = [_effective(cfg, settings.quick) for cfg in chosen]
     studies = {cfg.name: STUDIES[cfg.name] for cfg in configs}
@@ -87,19 +87,19 @@ def run_studies(chosen: Sequence[Any], settings: StudyCommand) -> list[Failure]:
 
 
 def _check_folder(names: Iterable[str], settings: StudyCommand) -> None:
-    """Refuse a folder of results in which links lead elsewhere, or something else would be replaced."""
+    """Refuse a folder of results with links to other places, or with files that are not results of studies."""
     folder = folder_of(settings)
     refuse_links(Path(settings.out), ["runs", "quick", *names])
     check_outputs(folder, folder / "runs", *(folder / name / file for name in names for file in _FILES))
     remedy = "choose another folder with out=FOLDER"
-    for own in (folder, *(folder / name for name in names)):
-        refuse_another(own / "report.html", "drest_torch.study", remedy)
+    for report_folder in (folder, *(folder / name for name in names)):
+        refuse_another(report_folder / "report.html", "drest_torch.study", remedy)
     for name in names:
         refuse_another(folder / name / "rows.csv", SIGN, remedy)
 
 
 def _write(study: ModuleType, cfg: Any, done: Done, store: Store, settings: StudyCommand) -> Page | None:
-    """Write the rows of a study, and the page that is made of them; return the page, or None if too much is missing."""
+    """Write the rows and the page of a study; return the page, or None if too many runs are missing."""
     folder = folder_of(settings) / cfg.name
     try:
         rows = study.rows(cfg, done)
@@ -123,7 +123,7 @@ def _write(study: ModuleType, cfg: Any, done: Done, store: Store, settings: Stud
 
 
 def _command(cfg: Any, study: ModuleType, settings: StudyCommand) -> str:
-    """Return the command that makes these rows."""
+    """Return the command that reproduces these rows."""
     words = ["drest", "study", f"study={cfg.name}"]
     if settings.quick:
         words.append("quick=true")
@@ -138,7 +138,7 @@ def _command(cfg: Any, study: ModuleType, settings: StudyCommand) -> str:
 
 
 def _claims(study: ModuleType, folder: Path) -> list[Block]:
-    """Return the claims of a study for the report on several."""
+    """Return the claims of a study for a report on several studies."""
     rows, record = read_rows(folder / "rows.csv")
     if not record.is_complete or record.has_changed_values:
         return []
@@ -155,10 +155,10 @@ def _duration(seconds: float) -> str:
 
 
 def _effective(cfg: Any, quick: bool) -> Any:
-    """A study's values, with those of its quick version put in their place where that is wanted."""
+    """Return the checked values of a study; with ``quick`` those of the quick version override its defaults."""
     merged = cfg
     if quick:
-        with open_dict(cfg):  # keys of a dictionary of values need not stand in the study's own
+        with open_dict(cfg):  # the quick version may add keys to a dictionary of values
             merged = OmegaConf.merge(cfg, cfg.quick)
     OmegaConf.resolve(merged)
     check_study(merged)

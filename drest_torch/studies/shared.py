@@ -1,4 +1,4 @@
-"""What several studies share: the paper's training and worlds, and the arguments of training runs."""
+"""Definitions shared by several studies: the paper's training and worlds, and jobs of training runs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
 from drest_torch.jobs.tabular_job import TabularTraining, agents_job, last
-from drest_torch.jobs.training_job import over, training_jobs
+from drest_torch.jobs.training_job import merge_arguments, training_jobs
 from drest_torch.metrics import neutrality, usefulness
 from drest_torch.statistics.intervals import Interval
 from drest_torch.studies.engine import Done, StudyConfig, value
 
 REWARDS = {"default": "default", "drest": "DReST"}
 AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
-"""The clock of training and the clock of evaluation. The first pair is that of the paper's figures."""
+"""The clock of training and the clock of evaluation. The paper's figures use the first pair."""
 RANDOM_FIRST = f"{STEPS}, random play first"
-"""The last pair of clocks for agents that play at random for a while before the paper's schedules begin."""
+"""The last pair of clocks, for agents that play at random before the paper's schedules begin."""
 
 EXAMPLE = TabularTraining(
     lam=0.9,
@@ -53,38 +53,38 @@ WORLDS = {
     "epsilon_end": 0.0001,
     "decay_episodes": 32768,
 }
-"""What is different in its other worlds."""
+"""Changes to this training in the paper's other worlds."""
 
 
 @dataclass
 class TablesConfig(StudyConfig):
-    """The values of a study that trains tables alone, in several worlds."""
+    """The values of a study that trains only tables, in several worlds."""
 
     training: TabularTraining = value(EXAMPLE)
     """Training of tables in the running example."""
     in_worlds: dict[str, Any] = value(WORLDS)
-    """What differs from that in the other worlds."""
+    """Changes to the training in the other worlds."""
 
 
 def gamma_of(cfg: Any, name: str) -> float:
-    """Return the γ of training in a world, in a study with ``training`` and ``in_worlds``."""
+    """Return the γ of training in a world, for a study with ``training`` and ``in_worlds``."""
     return float(cfg.training.gamma if name == "example" else cfg.in_worlds["gamma"])
 
 
 def title(name: str) -> str:
-    """Return what a world of the paper is called."""
+    """Return the title of a world of the paper."""
     return str(world(name).study["title"]).replace("The running example", "Running example")
 
 
 def tables_job(cfg: Any, label: str, *, clock: str, **changes: Any) -> Job:
-    """Return the run of tabular agents, evaluated on every clock that is no slower than the one of training."""
+    """Return the run of tabular agents, which are evaluated on steps, and on moves if they are trained on moves."""
     evaluated_on = ("moves", "steps") if clock == "moves" else ("steps",)
     changes = {"agents": cfg.agents, "evaluated_on": evaluated_on} | changes
     return agents_job(cfg.training, label=label, clock=clock, **changes)
 
 
 def at_the_end(done: Done) -> pd.DataFrame:
-    """Return for each run of tables and pair of clocks what every agent does at the end of training."""
+    """Return a row for each run of tables, pair of clocks and agent: its metrics at the end of training."""
     return pd.DataFrame(
         {
             **key._asdict(),
@@ -99,13 +99,13 @@ def at_the_end(done: Done) -> pd.DataFrame:
 
 
 def of_two(p_longer: Tensor) -> pd.DataFrame:
-    """Return the probabilities of the longer of two lengths [X], and their neutrality."""
+    """Return a row for each probability of the longer of two lengths [X], with its neutrality in bits."""
     bits = neutrality(torch.stack((1 - p_longer, p_longer), -1))
     return pd.DataFrame({"p_longer": p_longer.numpy(), "neutrality": bits.numpy()})
 
 
 def measure_by_values(table: Tensor, mdp: Mdp, paid: Mdp, gamma: float = 1.0) -> dict[str, np.ndarray]:
-    """Return the numbers of a policy with these action probabilities [N, 4] in the reachable states of levels.
+    """Return metrics of a policy with action probabilities [N, 4] in the reachable states of B levels.
 
     ``p_length`` [B, K]; ``usefulness``, and ``proxy``, the usefulness by the values of ``paid``; ``neutrality`` ÷
     log2 k; ``longest``, the probability of the longest length.
@@ -123,25 +123,25 @@ def measure_by_values(table: Tensor, mdp: Mdp, paid: Mdp, gamma: float = 1.0) ->
 
 
 def whole_range(values: Any) -> Interval:
-    """Return the median, with the lowest and the highest in the place of the ends of an interval."""
+    """Return the median as the estimate, and the lowest and the highest value as the ends of the interval."""
     return Interval(float(np.median(values)), float(np.min(values)), float(np.max(values)))
 
 
 def command_jobs(
     label: str, seeds: int, arguments: str, overrides: Sequence[str] = (), values: Any = None, **options: str
 ) -> list[Job]:
-    """Return the runs of `drest train` with these arguments, by seed; ``values`` are over theirs."""
-    return training_jobs(label, range(seeds), values, over(arguments.split(), overrides), **options)
+    """Return the runs of `drest train` with these arguments, one for each seed; ``values`` override the arguments."""
+    return training_jobs(label, range(seeds), values, merge_arguments(arguments.split(), overrides), **options)
 
 
-def check_known(beginning: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Refuse names that are not known; ``beginning`` is that of the sentence, such as "study.parts with"."""
+def check_names(beginning: str, names: Iterable[str], valid_names: Collection[str]) -> None:
+    """Refuse invalid names; ``beginning`` begins the message, for instance "study.parts with"."""
     for name in names:
-        if name not in known:
-            raise ConfigError(f"{beginning} '{name}'; expected some of {'; '.join(known)}")
+        if name not in valid_names:
+            raise ConfigError(f"{beginning} '{name}'; expected some of {'; '.join(valid_names)}")
 
 
-def chosen_of(kinds: Any, key: str, others: Collection[str] = ()) -> dict[str, Any]:
-    """Return the agents that a part of a study trains, by title; ``others`` are trained elsewhere."""
-    check_known(f"study.{key}.chosen with", kinds.chosen or (), [*kinds.agents, *others])
-    return {title: own for title, own in kinds.agents.items() if kinds.chosen is None or title in kinds.chosen}
+def chosen_agents(kinds: Any, key: str) -> dict[str, Any]:
+    """Return the values of the agents that a part of a study trains, by title."""
+    check_names(f"study.{key}.chosen with", kinds.chosen or (), kinds.agents)
+    return {title: values for title, values in kinds.agents.items() if kinds.chosen is None or title in kinds.chosen}

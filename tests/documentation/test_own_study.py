@@ -7,7 +7,7 @@ import pytest
 from drest_torch.jobs.job import Result
 from drest_torch.jobs.training_job import training_jobs
 from drest_torch.report.blocks import Plot
-from drest_torch.studies.engine import beside
+from drest_torch.studies.engine import file_of
 from tests.helpers.documents import ROOT
 
 FOLDER = ROOT / "docs" / "tutorials" / "my_study"
@@ -47,7 +47,7 @@ def test_the_claim_fails_where_neutrality_falls(study, rows):
 
 
 def test_figures_are_placed_on_the_page(study, rows):
-    text = beside(study, ".md").read_text("utf-8")
+    text = file_of(study, ".md").read_text("utf-8")
     for name, figure in study.FIGURES.items():
         assert isinstance(figure(rows), Plot)
         assert f'"{name}"' in text

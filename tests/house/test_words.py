@@ -13,28 +13,9 @@ LIMITS: dict[str, int] = {
     "docs/howto": 1,
     "docs/tutorials": 1,
     # drest_torch
-    "drest_torch/jobs": 4,
-    "drest_torch/report": 18,
-    "drest_torch/statistics": 1,
-    "drest_torch/studies": 55,
-    "drest_torch/studies/alternatives": 30,
-    "drest_torch/studies/example": 4,
-    "drest_torch/studies/gap": 7,
-    "drest_torch/studies/generalization": 19,
-    "drest_torch/studies/language": 10,
-    "drest_torch/studies/lotteries": 18,
-    "drest_torch/studies/misgeneralization": 5,
-    "drest_torch/studies/randomness": 18,
-    "drest_torch/studies/ratio": 14,
-    "drest_torch/studies/robustness": 6,
-    "drest_torch/studies/theorem": 8,
     # envs
     # tests
-    "tests/jobs": 58,
     "tests/language": 153,
-    "tests/report": 14,
-    "tests/statistics": 14,
-    "tests/studies": 175,
 }
 
 

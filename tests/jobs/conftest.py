@@ -1,4 +1,4 @@
-"""What the tests of runs begin with."""
+"""Fixtures of the tests of runs."""
 
 import pytest
 
@@ -12,5 +12,5 @@ def store(tmp_path):
 
 @pytest.fixture
 def later(tmp_path):
-    """A file that runs wait for."""
+    """Return the path of a file that runs wait for."""
     return tmp_path / "now"

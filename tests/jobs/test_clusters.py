@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: how Ray is asked for them, and that a machine that dies costs the others nothing."""
+"""Runs on a Ray cluster: the resources that Ray is asked for, and recovery from dead processes and machines."""
 
 import itertools
 import json
@@ -7,6 +7,7 @@ import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,8 +25,9 @@ NO_RAY = "Ray is not installed: pip install 'drest_torch[ray]'"
 @pytest.mark.parametrize(
     ("folder", "version", "words"),
     [("elsewhere/one", __version__, "elsewhere does not exist on "), ("one", "0.0", "started on has 0.0; install")],
+    ids=["no folder", "another version"],
 )
-def test_a_node_that_does_not_see_the_folder_or_has_another_version(tmp_path, folder, version, words):
+def test_an_unsuitable_node_is_refused(tmp_path, folder, version, words):
     with pytest.raises(ExecutorError, match=words):
         run_on_a_node(job("one"), tmp_path / folder, version)
     assert list(tmp_path.iterdir()) == []
@@ -52,41 +54,41 @@ class CancelledTaskError(RayTaskError, TaskCancelledError):
 
 
 class StandIn:
-    """Answers as Ray does: for each run the errors of its first attempts, and then a result."""
+    """A fake of Ray: each run first raises its errors, one an attempt, and then has a result."""
 
     exceptions = sys.modules[__name__]
 
-    def __init__(self, fates=None, **resources):
-        self.fates, self.begun = fates or {}, []
+    def __init__(self, errors=None, **resources):
+        self.errors, self.started = errors or {}, []
         self.is_initialized = lambda: True
         self.cluster_resources = lambda: {"CPU": 2.0} | resources
         self.cancel = lambda reference, force=False: None
 
-    def remote(self, **asked):
-        self.asked = asked
+    def remote(self, **task_options):
+        self.task_options = task_options
         return lambda function: self
 
     def options(self, num_gpus):
         return SimpleNamespace(remote=lambda job, folder, checksum: self._begin(job, num_gpus))
 
     def _begin(self, job, num_gpus):
-        self.begun.append((job.name, num_gpus))
+        self.started.append((job.name, num_gpus))
         return job
 
     def wait(self, references, **_):
         return references[:1], references[1:]
 
     def get(self, job):
-        if fates := self.fates.get(job.name):
-            raise fates.pop(0)
+        if errors := self.errors.get(job.name):
+            raise errors.pop(0)
         return Finished(job, Result({}), None, 1.0)
 
 
-def on_stand_in(monkeypatch, ray, jobs, store, **how):
-    """The failures, and what was heard."""
+def on_stand_in(monkeypatch, ray, jobs, store, **options):
+    """Execute jobs on a fake of Ray; return the failures and the events."""
     monkeypatch.setitem(sys.modules, "ray", ray)
-    heard = []
-    return run_jobs(jobs, store, RayCluster(**how), report=heard.append), heard
+    events = []
+    return run_jobs(jobs, store, RayCluster(**options), report=events.append), events
 
 
 @pytest.mark.parametrize(
@@ -98,17 +100,18 @@ def on_stand_in(monkeypatch, ray, jobs, store, **how):
         (OutOfMemoryError, "its process died"),
     ],
 )
-def test_a_death_begins_a_run_again_a_few_times(store, monkeypatch, error, reason):
+def test_a_run_that_dies_starts_again_a_few_times(store, monkeypatch, error, reason):
     ray = StandIn({"always": [error("it is dead") for _ in range(9)], "twice": [error("dead")] * 2})
-    (failure,), heard = on_stand_in(monkeypatch, ray, [job("always"), job("twice"), job("never")], store, retries=2)
+    jobs = [job("always"), job("twice"), job("never")]
+    (failure,), all_events = on_stand_in(monkeypatch, ray, jobs, store, retries=2)
     assert failure.job.name == "always"
     assert failure.reason.startswith(f"{reason}, the last of 3 times ({error.__name__}")
     assert [*failed(store)] == ["always"]
-    assert sorted(name for name, _ in ray.begun) == ["always"] * 3 + ["never"] + ["twice"] * 3
-    events = [event for event in heard if event.job.name == "twice"]
+    assert sorted(name for name, _ in ray.started) == ["always"] * 3 + ["never"] + ["twice"] * 3
+    events = [event for event in all_events if event.job.name == "twice"]
     assert [type(event) for event in events] == [Started, Again, Started, Again, Started, Finished]
     assert {event.reason for event in events if isinstance(event, Again)} == {reason}
-    assert ray.asked["max_retries"] == 0  # by Ray itself
+    assert ray.task_options["max_retries"] == 0  # by Ray itself
 
 
 def cuda(name):
@@ -116,7 +119,7 @@ def cuda(name):
 
 
 def unfit(error):
-    """A node with a GPU that can do no runs."""
+    """Return a cluster whose only node has a GPU and cannot execute runs."""
     return StandIn({"one": [RayTaskError(error)]}, GPU=1.0)
 
 
@@ -124,45 +127,59 @@ NOBODY = SimpleNamespace(is_initialized=lambda: False)
 ADDRESS = r"'{}' \(ConnectionRefusedError: .*ray start --head"
 
 
-@pytest.mark.parametrize(
-    ("ray", "how", "words", "begun"),
-    [
-        (None, {}, r"pip install 'drest_torch\[ray\]'", 0),
-        *((NOBODY, {"address": each}, ADDRESS.format(each), 0) for each in ("127.0.0.1:1", "ray://127.0.0.1:1")),
-        (StandIn(), {}, "1 runs have device=cuda, and no node of the Ray cluster has a GPU", 0),
-        (unfit(ExecutorError("/shared does not exist on node7")), {}, "these runs: /shared does not exist on node7", 2),
-        (unfit(ModuleNotFoundError("no drest_torch")), {}, "ModuleNotFoundError: no drest_torch", 2),
-    ],
-)
-def test_a_cluster_that_is_not_there_or_can_do_no_runs_stops_the_study_and_fails_none(
-    store, monkeypatch, ray, how, words, begun
-):
-    with pytest.raises(ExecutorError, match=words):
-        on_stand_in(monkeypatch, ray, [cuda("one"), job("two")], store, **how)
+class Unusable(NamedTuple):
+    """A cluster that cannot be used, the error, and the number of runs that start nevertheless."""
+
+    ray: Any
+    words: str
+    started: int = 0
+    options: dict[str, str] = {}
+
+
+UNUSABLE = {
+    "not installed": Unusable(None, r"pip install 'drest_torch\[ray\]'"),
+    "no answer": Unusable(NOBODY, ADDRESS.format("127.0.0.1:1"), options={"address": "127.0.0.1:1"}),
+    "no answer for a client": Unusable(
+        NOBODY, ADDRESS.format("ray://127.0.0.1:1"), options={"address": "ray://127.0.0.1:1"}
+    ),
+    "no GPU": Unusable(StandIn(), "1 runs have device=cuda, and no node of the Ray cluster has a GPU"),
+    "no folder": Unusable(
+        unfit(ExecutorError("/shared does not exist on node7")), "these runs: /shared does not exist on node7", 2
+    ),
+    "no project": Unusable(unfit(ModuleNotFoundError("no drest_torch")), "ModuleNotFoundError: no drest_torch", 2),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE.values(), ids=UNUSABLE)
+def test_an_unusable_cluster_stops_the_study(store, monkeypatch, case):
+    """No run counts as failed, since the cause is not in the runs."""
+    with pytest.raises(ExecutorError, match=case.words):
+        on_stand_in(monkeypatch, case.ray, [cuda("one"), job("two")], store, **case.options)
     assert failed(store) == {}
-    assert len(getattr(ray, "begun", [])) == begun
+    assert len(getattr(case.ray, "started", [])) == case.started
 
 
 @pytest.mark.parametrize(("per_gpu", "share"), [(1, 1.0), (2, 0.5), (6, 0.1666)])
 def test_runs_on_a_gpu_ask_for_their_share_of_it(store, monkeypatch, per_gpu, share):
     ray = StandIn(CPU=64.0, GPU=2.0)
     jobs = [*squares(2), *(cuda(f"cuda {i}") for i in range(20)), job("cpu", config={"device": "cpu"})]
-    failures, heard = on_stand_in(monkeypatch, ray, jobs, store, runs_per_gpu=per_gpu)
+    failures, events = on_stand_in(monkeypatch, ray, jobs, store, runs_per_gpu=per_gpu)
     assert failures == []
-    assert dict(ray.begun) == {each.name: share if each.name.startswith("cuda") else 0 for each in jobs}
+    assert dict(ray.started) == {run.name: share if run.name.startswith("cuda") else 0 for run in jobs}
     assert per_gpu * share <= 1
-    assert [event.job.name for event in heard][:2] == ["cuda 0", "cuda 1"]  # GPUs are scarce
+    assert [event.job.name for event in events][:2] == ["cuda 0", "cuda 1"]  # GPUs are scarce
 
 
 def test_as_many_runs_at_once_as_there_are_workers(store, monkeypatch):
-    _, heard = on_stand_in(monkeypatch, StandIn(CPU=64.0), squares(*range(9)), store, workers=3)
-    going_on = list(itertools.accumulate(1 if isinstance(event, Started) else -1 for event in heard))
-    assert (max(going_on), going_on[-1]) == (3, 0)
+    _, events = on_stand_in(monkeypatch, StandIn(CPU=64.0), squares(*range(9)), store, workers=3)
+    running = list(itertools.accumulate(1 if isinstance(event, Started) else -1 for event in events))
+    assert max(running) == 3
+    assert running[-1] == 0
 
 
 @pytest.mark.slow
 def test_a_study_on_a_ray_cluster_can_be_stopped(store, later, request):
-    """Runs that can save do so, and one that does not listen is ended."""
+    """Runs that can save their state do so, and a run that ignores signals is killed."""
     ray = pytest.importorskip("ray", reason=NO_RAY)
     request.addfinalizer(ray.shutdown)
     with handling(signal.getsignal(signal.SIGTERM), signal.SIGTERM):
@@ -179,15 +196,15 @@ def test_a_study_on_a_ray_cluster_can_be_stopped(store, later, request):
         run_jobs(jobs, store, RayCluster(workers=3), report=stop)
     assert json.loads((store.folder_of(saves) / "saved").read_text()) == [int(signal.SIGINT)]
     wait_for(lambda: not is_alive(*calls(store, deaf)))
-    assert [store.get(each) is not None for each in jobs] == [True, False, False, False]
+    assert [store.get(run) is not None for run in jobs] == [True, False, False, False]
     later.touch()
     assert run_jobs(jobs, store, RayCluster()) == []
-    assert [len(calls(store, each)) for each in jobs] == [1, 2, 2, 1]
+    assert [len(calls(store, run)) for run in jobs] == [1, 2, 2, 1]
 
 
 @pytest.mark.slow
 def test_a_node_that_dies_costs_the_other_runs_nothing(store, tmp_path, request):
-    """Its own run begins again; what a run of ours has saved by then, the tests of training runs say."""
+    """Only the run on the dead node starts again. Tests of training runs cover saved state."""
     utils = pytest.importorskip("ray.cluster_utils", reason=NO_RAY)
     cluster = utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     request.addfinalizer(cluster.shutdown)
@@ -197,18 +214,18 @@ def test_a_node_that_dies_costs_the_other_runs_nothing(store, tmp_path, request)
     failing = [job("raises", "fails", until=str(tmp_path / "never")), job("exits", "exits")]
     jobs = [*squares(2, 3), *runs, *failing, *squares(10**6)]
     with driver(ROOT, store, jobs, RayCluster(cluster.address)) as process:
-        wait_for(lambda: all(calls(store, each) for each in runs))
+        wait_for(lambda: all(calls(store, run) for run in runs))
         assert sums(store, squares(2, 3)) == [1, 5]
         threads = Path(f"/proc/{raylet.process.pid}/task").iterdir()
-        workers = [int(each) for thread in threads for each in (thread / "children").read_text().split()]
-        (lost,) = [each for each in runs if calls(store, each)[0] in workers]
-        (kept,) = [each for each in runs if each is not lost]
-        for each in (raylet.process.pid, *workers):  # as a machine goes down
-            os.kill(each, signal.SIGKILL)
-        for each in (kept, lost):
-            Path(each.spec["until"]).touch()
+        workers = [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
+        (lost,) = [run for run in runs if calls(store, run)[0] in workers]
+        (unaffected,) = [run for run in runs if run is not lost]
+        for pid in (raylet.process.pid, *workers):  # as a machine goes down
+            os.kill(pid, signal.SIGKILL)
+        for run in (unaffected, lost):
+            Path(run.spec["until"]).touch()
         assert process.wait() == 2
     assert failed(store) == {"raises": "ValueError: it cannot be done", "exits": "SystemExit: no more"}
-    assert [len(calls(store, each)) for each in [*squares(2, 3, 10**6), kept, lost]] == [1, 1, 1, 1, 2]
-    assert all(store.get(each) for each in runs)
+    assert [len(calls(store, run)) for run in [*squares(2, 3, 10**6), unaffected, lost]] == [1, 1, 1, 1, 2]
+    assert all(store.get(run) for run in runs)
     np.testing.assert_array_equal(store.get(*squares(10**6)).arrays["squares"], np.arange(10**6) ** 2)

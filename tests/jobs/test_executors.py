@@ -1,4 +1,4 @@
-"""Finished runs are kept and not repeated, failed ones take no other with them, and a study can be stopped."""
+"""Finished runs are stored and not repeated, a failed run does not affect others, and a study can be stopped."""
 
 import json
 import os
@@ -17,10 +17,7 @@ from tests.helpers.job_runners import ROOT, Here, calls, driver, failed, is_aliv
 
 @pytest.fixture(autouse=True)
 def quick(tmp_path, monkeypatch):
-    """Other processes find the package without what stands in its ``__init__``, and start in a tenth of a second.
-
-    That imports torchrl, which takes seconds and is no matter of the runs here.
-    """
+    """Replace the package's ``__init__``, which imports torchrl for seconds, so that processes start quickly."""
     package = tmp_path / "stand-in" / "drest_torch"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(f"__path__ = {[str(ROOT / 'drest_torch')]!r}\n")
@@ -28,44 +25,56 @@ def quick(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{package.parent}{os.pathsep}{ROOT}")
 
 
-def test_what_exists_is_not_repeated_and_what_is_damaged_or_has_failed_is_done_again(store, later):
-    """Of a run under two names there is one, under the first."""
-    jobs = [job("b", "fails", until=str(later)), *squares(2), job("a", "exits"), *squares(3)]
-    again = [Job(f"{each.name} again", each.runner, each.spec) for each in jobs]
-    failures = run_jobs([*jobs, *again], store, Here())
-    assert [(failure.job, failure.reason) for failure in failures] == [
-        (jobs[0], "ValueError: it cannot be done"),
-        (jobs[2], "SystemExit: no more"),
-    ]
+@pytest.fixture
+def jobs(later):
+    """Return a run that fails until a file exists, one that always fails, and two that finish."""
+    return [job("b", "fails", until=str(later)), *squares(2), job("a", "exits"), *squares(3)]
+
+
+def test_failed_runs_are_recorded(store, jobs):
+    failures = run_jobs(jobs, store, Here())
+    assert [failure.job for failure in failures] == [jobs[0], jobs[2]]
+    assert [failure.reason for failure in failures] == ["ValueError: it cannot be done", "SystemExit: no more"]
     assert 'raise ValueError("it cannot be' in failures[0].traceback
     assert json.loads((store.folder_of(jobs[0]) / "failure.json").read_text())["traceback"] == failures[0].traceback
     assert failed(store) == {failure.job.name: failure.reason for failure in failures}
-    assert sums(store, jobs) == sums(store, again) == [None, 1, None, 5]
+    assert sums(store, jobs) == [None, 1, None, 5]
 
+
+def test_a_run_under_two_names_is_executed_under_the_first(store, jobs):
+    renamed = [Job(f"{run.name} again", run.runner, run.spec) for run in jobs]
+    failures = run_jobs([*jobs, *renamed], store, Here())
+    assert names(failures) == ["b", "a"]
+    assert [len(calls(store, run)) for run in jobs] == [1, 1, 1, 1]
+    assert sums(store, renamed) == [None, 1, None, 5]
+
+
+def test_only_runs_without_a_usable_result_are_repeated(store, jobs, later):
+    run_jobs(jobs, store, Here())
     later.touch()
     (store.folder_of(jobs[3]) / "result.npz").write_bytes(b"damaged")
-    heard = []
-    assert names(run_jobs(jobs, store, Here(), report=heard.append)) == ["a"]
+    events = []
+    assert names(run_jobs(jobs, store, Here(), report=events.append)) == ["a"]
     assert [*failed(store)] == ["a"]
     assert sums(store, jobs) == [None, 1, None, 5]
-    assert [len(calls(store, each)) for each in jobs] == [2, 1, 2, 2]
-    assert [type(event) for event in heard] == [Finished] + [Started, Finished] * 3
-    done = [(event.job.name, event.existed, bool(event.result), bool(event.failure)) for event in heard[::2]]
-    assert done == [
-        ("squares/2", True, True, False),
-        ("b", False, True, False),
-        ("a", False, False, True),
-        ("squares/3", False, True, False),
-    ]
+    assert [len(calls(store, run)) for run in jobs] == [2, 1, 2, 2]
+    assert [type(event) for event in events] == [Finished] + [Started, Finished] * 3
+    ends = {event.job.name: event for event in events[::2]}
+    assert [*ends] == ["squares/2", "b", "a", "squares/3"]
+    assert [end.existed for end in ends.values()] == [True, False, False, False]
+    assert [bool(end.result) for end in ends.values()] == [True, True, False, True]
+    assert [bool(end.failure) for end in ends.values()] == [False, False, True, False]
 
 
-def test_ctrl_c_and_a_full_disk_stop_a_study(store, monkeypatch):
+def test_ctrl_c_stops_a_study(store):
     jobs, before = [*squares(2), job("stopped", "stops"), *squares(3)], signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt):
         run_jobs(jobs, store, Here())
     assert signal.getsignal(signal.SIGTERM) is before
     assert sums(store, jobs) == [1, None, None]
 
+
+def test_a_full_disk_stops_a_study(store, monkeypatch):
     def full(*_):
         raise FileError("No space left on device")
 
@@ -105,28 +114,32 @@ def test_a_study_that_runs_already_is_left_alone(store, later, tmp_path):
         later.touch()
         assert process.wait() == 0
     assert run_jobs(jobs, store, Here()) == []
-    assert [len(calls(store, each)) for each in jobs] == [1, 1]
+    assert [len(calls(store, run)) for run in jobs] == [1, 1]
 
 
-def test_workers_do_all_runs_each_with_one_thread_whatever_the_one_before_has_set(store, monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+def test_two_workers_share_all_runs(store):
     jobs = squares(*range(12))
     assert run_jobs(jobs, store, Local(2)) == []
     assert sums(store, jobs) == [sum(i * i for i in range(n)) for n in range(12)]
-    for n, each in enumerate(jobs):
-        np.testing.assert_array_equal(store.get(each).arrays["squares"], np.arange(n) ** 2, strict=True)
-    processes = {process for each in jobs for process in calls(store, each)}
-    assert 1 <= len(processes) <= 2  # each is used for many runs
+    for n, run in enumerate(jobs):
+        np.testing.assert_array_equal(store.get(run).arrays["squares"], np.arange(n) ** 2, strict=True)
+    processes = {process for run in jobs for process in calls(store, run)}
+    assert 1 <= len(processes) <= 2  # a process executes many runs
     assert os.getpid() not in processes
     assert not any(map(is_alive, processes))
+
+
+def test_every_run_of_a_worker_has_one_thread(store, monkeypatch):
+    """The first run changes the number of threads of its process."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     threads = [job(f"threads {i}", "threads") for i in range(2)]
     assert run_jobs(threads, store, Local(1)) == []
-    assert [store.get(each).numbers for each in threads] == [{"threads": 1, "environment": "1"}] * 2
+    assert [store.get(run).numbers for run in threads] == [{"threads": 1, "environment": "1"}] * 2
     assert "OMP_NUM_THREADS" not in os.environ
 
 
-def test_what_goes_wrong_in_a_worker_is_one_run(store, later, capfd):
-    """It raises, returns what cannot be sent, or dies, while the other worker is in the middle of a run."""
+def test_an_error_in_a_worker_fails_only_its_run(store, later, capfd):
+    """A run raises, returns an invalid value, or dies, while the other worker is in the middle of a run."""
     guilty = {
         Job("no module", "no.such.module:run", {}): "ModuleNotFoundError: ",
         Job("no function", "tests.helpers.job_runners:missing", {}): "AttributeError: ",
@@ -147,7 +160,7 @@ def test_what_goes_wrong_in_a_worker_is_one_run(store, later, capfd):
             later.touch()
 
     failures = run_jobs([innocent, *guilty, *squares(3, 4)], store, Local(2), report=report)
-    assert names(failures) == [each.name for each in guilty]
+    assert names(failures) == [run.name for run in guilty]
     for failure, words in zip(failures, guilty.values(), strict=True):
         assert words in failure.reason
         assert "\n" not in failure.reason
@@ -171,33 +184,35 @@ def test_workers_that_do_not_start(store, tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.parametrize(
-    ("send", "signum"), [(os.kill, signal.SIGKILL), (os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)]
+    ("send", "signum"),
+    [(os.kill, signal.SIGKILL), (os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)],
+    ids=["killed", "Ctrl-C", "SIGTERM"],
 )
-def test_a_killed_or_stopped_study_keeps_what_it_has_and_goes_on(store, later, tmp_path, send, signum):
-    """A terminal sends Ctrl-C to all processes. Runs that can save do so, if they are not killed."""
+def test_an_interrupted_study_can_be_continued(store, later, tmp_path, send, signum):
+    """A terminal sends Ctrl-C to all processes. Runs save their state, unless they are killed."""
     saves, saving = signum != signal.SIGKILL, [job(name, "waits", until=str(later), on_stop="saves") for name in "ab"]
     jobs = [*squares(2, 3), *saving, *squares(4)]
     with driver(tmp_path, store, jobs, Local(2)) as process:
-        wait_for(lambda: all(calls(store, each) for each in saving) and all(sums(store, jobs[:2])))
+        wait_for(lambda: all(calls(store, run) for run in saving) and all(sums(store, jobs[:2])))
         send(process.pid, signum)
         output, _ = process.communicate()
     assert process.returncode == (130 if saves else -signum)
-    assert not (saves and output)  # of a driver that is killed, Python says that semaphores were left behind
-    wait_for(lambda: not any(is_alive(*calls(store, each)) for each in saving))
-    saved = [store.folder_of(each) / "saved" for each in saving]
+    assert not (saves and output)  # Python warns of leaked semaphores if a driver is killed
+    wait_for(lambda: not any(is_alive(*calls(store, run)) for run in saving))
+    saved = [store.folder_of(run) / "saved" for run in saving]
     assert [path.exists() and path.read_text() for path in saved] == [saves and f"[{int(signal.SIGTERM)}]"] * 2
     assert failed(store) == {}
     assert list(store.folder.rglob("*.partial")) == []
-    assert [store.get(each) is not None for each in jobs] == [True, True, False, False, False]
+    assert [store.get(run) is not None for run in jobs] == [True, True, False, False, False]
 
     later.touch()
     assert run_jobs(jobs, store, Here()) == []
-    assert [len(calls(store, each)) for each in jobs] == [1, 1, 2, 2, 1]
-    assert [store.get(each).numbers for each in saving] == [{"saved": saves}] * 2
+    assert [len(calls(store, run)) for run in jobs] == [1, 1, 2, 2, 1]
+    assert [store.get(run).numbers for run in saving] == [{"saved": saves}] * 2
 
 
-def test_a_study_in_the_background_heeds_ctrl_c_and_a_second_one_ends_runs_that_do_not_listen(store, later, tmp_path):
-    """A shell without job control has such a process ignore it, and the training command stops all the same."""
+def test_a_second_ctrl_c_kills_runs_that_ignore_the_first(store, later, tmp_path):
+    """The study runs in the background, where a shell without job control makes processes ignore Ctrl-C."""
     deaf = job("deaf", "waits", until=str(later), on_stop="is deaf")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -218,7 +233,7 @@ def test_a_study_in_the_background_heeds_ctrl_c_and_a_second_one_ends_runs_that_
 
 @pytest.mark.slow
 def test_a_killed_study_takes_compiled_runs_with_it(store, tmp_path):
-    """Also one that would go on for ever without a look at what else happens in its process."""
+    """A compiled run does not check for signals or for other events in its process."""
     plays = job("plays", "plays")
     with driver(tmp_path, store, [plays], Local(1)) as process:
         wait_for(lambda: calls(store, plays))

@@ -1,4 +1,4 @@
-"""A run is known by what its result depends on; the store gives back what was stored, whole or not at all."""
+"""A digest identifies a run by everything that its result depends on; the store returns complete results or none."""
 
 import errno
 import hashlib
@@ -27,11 +27,11 @@ def job():
     return Job("tabular/example", RUNNER, SPEC)
 
 
-def test_a_digest_depends_on_what_the_result_depends_on(job):
-    """It is the same in every process, as hashes are not, and in a year: a change makes all runs be done again."""
+def test_a_digest_depends_on_everything_in_the_spec(job):
+    """The digest is a constant: if it changes between versions, all runs are repeated."""
     reversed_spec = OrderedDict(reversed(SPEC.items())) | {"algo": {"steps": (1, 2), "lr": np.float64(0.1)}}
     assert Job("another name", RUNNER, reversed_spec).digest() == job.digest() == DIGEST
-    others = [
+    changed = [
         Job(job.name, "package.module:another", SPEC),
         Job(job.name, RUNNER, SPEC | {"seed": 4}),
         Job(job.name, RUNNER, SPEC | {"seed": 3.0}),
@@ -40,7 +40,7 @@ def test_a_digest_depends_on_what_the_result_depends_on(job):
         Job(job.name, RUNNER, SPEC | {"more": None}),
         Job(job.name, RUNNER, SPEC | {"seed": math.inf}),
     ]
-    assert len({each.digest() for each in [job, *others]}) == len(others) + 1
+    assert len({run.digest() for run in [job, *changed]}) == len(changed) + 1
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,9 @@ def test_a_digest_depends_on_what_the_result_depends_on(job):
         (lambda: Result({}, {"a": [1.0]}).checked(), "arrays['a'] is a list"),
         (lambda: Result({}, {"a": np.array([{}])}).checked(), "arrays['a'] is an array of object"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_cannot_be_described_or_stored_is_refused(make, complaint):
+def test_invalid_jobs_or_results_are_refused(make, complaint):
     with pytest.raises(JobError, match=re.escape(complaint)):
         make()
 
@@ -75,24 +76,33 @@ def test_a_result_comes_back(store, job):
     assert store.get(job) is None
     assert not store.folder.exists()
     store.put(job, Result(numbers, arrays).checked(), 1.5)
-    found = Store(store.folder).get(job)
-    assert repr(found.numbers) == repr(numbers | {"tuple": [1, 2]})
-    assert list(found.arrays) == list(arrays)
+    result = Store(store.folder).get(job)
+    assert repr(result.numbers) == repr(numbers | {"tuple": [1, 2]})
+    assert list(result.arrays) == list(arrays)
     for name, array in arrays.items():
-        np.testing.assert_array_equal(found.arrays[name], array, strict=True)
+        np.testing.assert_array_equal(result.arrays[name], array, strict=True)
     assert store.seconds(job) == 1.5
-    store.put(bare := Job("bare", RUNNER, {}), Result({"a": 1}), 0)
+
+
+def test_a_result_without_arrays_is_one_file(store):
+    bare = Job("bare", RUNNER, {})
+    store.put(bare, Result({"a": 1}), 0)
     assert [path.name for path in store.folder_of(bare).iterdir()] == ["result.json"]
-    assert (store.get(bare).numbers, store.get(bare).arrays) == ({"a": 1}, {})
+    assert store.get(bare).numbers == {"a": 1}
+    assert store.get(bare).arrays == {}
 
 
 @pytest.mark.parametrize(
     ("name", "folder"),
     [("../../etc/a\nb\\c", "etc.a-b-c"), ("λ=0.9 γ=1", "-=0.9-=1"), ("x" * 300, "x" * 100), ("...", "run")],
 )
-def test_every_name_makes_a_folder_and_studies_share_a_run_whatever_they_call_it(store, name, folder):
+def test_every_name_makes_a_valid_folder(store, name, folder):
     store.put(Job(name, RUNNER, SPEC), RESULT, 1)
     assert [path.name for path in store.folder.iterdir()] == [f"{folder}-{DIGEST}"]
+
+
+def test_two_studies_share_a_run_under_different_names(store, job):
+    store.put(job, RESULT, 1)
     assert store.get(Job("of another study", RUNNER, SPEC)) is not None
 
 
@@ -116,7 +126,7 @@ def edit(path, **changes):
 
 
 def packed(folder, shape, size):
-    """Other arrays, as a stranger may have made them: they are small here, and unpack to, or announce, very much."""
+    """Replace the arrays by a small malicious file that unpacks to, or announces, a large size."""
     path = folder / "result.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("curve.npy", "w") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
@@ -130,12 +140,12 @@ def nested(depth):
 
 
 def seal(path):
-    """Make the checksum fit what was edited, as a stranger could."""
+    """Update the checksum after an edit, as an attacker could."""
     edit(path, content=stores._content(json.loads(path.read_text())))
 
 
 def in_place_of(path):
-    """Put a folder where a file was."""
+    """Replace a file by a folder."""
     path.unlink()
     path.mkdir()
 
@@ -169,7 +179,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_result_counts_as_none_and_says_so(store, job, damage, monkeypatch, capsys):
+def test_a_damaged_result_is_reported_as_not_done(store, job, damage, monkeypatch, capsys):
     monkeypatch.setattr(stores, "MOST_BYTES", 1000)
     store.put(job, RESULT, 1)
     DAMAGES[damage](folder := store.folder_of(job))
@@ -184,7 +194,7 @@ def test_a_damaged_result_counts_as_none_and_says_so(store, job, damage, monkeyp
     np.testing.assert_array_equal(store.get(job).arrays["curve"], RESULT.arrays["curve"])
 
 
-def test_without_locks_in_the_file_system_runs_are_done_all_the_same(store, job, monkeypatch):
+def test_runs_need_no_locks_of_the_file_system(store, job, monkeypatch):
     def unsupported(*_):
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 

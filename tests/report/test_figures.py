@@ -1,4 +1,4 @@
-"""Figures of studies: what is plotted of rows, and a legend that says what each mark means."""
+"""Figures of studies: the values that are plotted, and a legend that explains each mark."""
 
 import re
 
@@ -36,14 +36,19 @@ def curves(spread):
     return curves_of(ROWS, x="k", y="value", by="split", spread=spread)
 
 
+def test_a_curve_has_the_mean_of_its_seeds():
+    (curve,) = curves(RANGE)
+    assert curve.x.tolist() == [1, 4]
+    assert curve.y == pytest.approx([0.3, 0.6])
+
+
 @pytest.mark.parametrize(
     ("spread", "low", "high"),
     [(RANGE, [0.1, 0.5], [0.6, 0.8]), (WORST_CASE, [0.1, 0.5], [0.3, 0.6]), (AGENTS, [0.12, 0.5], [0.52, 0.74])],
+    ids=["range", "worst case", "agents"],
 )
-def test_a_curve_has_the_mean_and_the_spread_of_its_seeds(spread, low, high):
+def test_a_curve_has_the_spread_of_its_seeds(spread, low, high):
     (curve,) = curves(spread)
-    assert curve.x.tolist() == [1, 4]
-    assert curve.y == pytest.approx([0.3, 0.6])
     assert curve.low == pytest.approx(low)
     assert curve.high == pytest.approx(high)
 
@@ -54,7 +59,7 @@ def test_a_confidence_interval_is_student_t():
     assert curve.high[0] - curve.y[0] == pytest.approx(half, rel=1e-3)
 
 
-def test_rows_that_are_sums_keep_their_ends():
+def test_summarised_rows_keep_their_interval():
     rows = pd.DataFrame({"k": [1, 4], "split": "test", "value": [0.3, 0.6], "low": [0.2, 0.5], "high": [0.4, 0.9]})
     (curve,) = curves_of(rows, x="k", y="value", by="split", spread=AGENTS)
     assert curve.low.tolist() == [0.2, 0.5]
@@ -69,15 +74,15 @@ def test_each_spread_has_a_mark_of_its_own():
 
 @pytest.mark.parametrize("spread", SPREADS, ids=lambda spread: spread.meaning)
 def test_a_legend_names_the_spread_of_curves(spread):
-    shown = texts(curve_figure(curves(spread), **AXES))
-    assert {spread.meaning, "test", *AXES.values()} <= {*shown}
+    labels = texts(curve_figure(curves(spread), **AXES))
+    assert {spread.meaning, "test", *AXES.values()} <= {*labels}
 
 
 @pytest.mark.parametrize("spread", SPREADS, ids=lambda spread: spread.meaning)
 def test_a_legend_names_the_spread_of_dots(spread):
     dots = dots_of(ROWS, row="k", value="value", by="split", spread=spread)
-    shown = texts(dot_figure(dots, lines={0.5: "half"}, **AXES))
-    assert {spread.meaning, "test", "half", "1", "4", *AXES.values()} <= {*shown}
+    labels = texts(dot_figure(dots, lines={0.5: "half"}, **AXES))
+    assert {spread.meaning, "test", "half", "1", "4", *AXES.values()} <= {*labels}
 
 
 def test_an_exact_curve_needs_no_mark_for_its_spread():
@@ -91,12 +96,12 @@ def test_a_curve_without_a_label_is_refused():
 
 
 @pytest.mark.parametrize("plot", [lambda: curve_figure([], **AXES), lambda: dot_figure([], **AXES)])
-def test_a_figure_of_nothing_is_refused(plot):
+def test_an_empty_figure_is_refused(plot):
     with pytest.raises(ValueError, match="the figure 'Worlds' has no"):
         plot()
 
 
-def test_a_profile_is_the_share_of_levels_at_least_so_good():
+def test_a_profile_is_the_share_of_levels_above_each_threshold():
     rows = pd.DataFrame({"k": 4, "seed": [0, 0, 0, 0, 1, 1], "value": [0.0, 0.5, 0.5, 1.0, 1.0, 0.2]})
     (curve,) = profile_of(rows, value="value", by="k", spread=RANGE, points=5)
     assert curve.x.tolist() == [0, 0.25, 0.5, 0.75, 1]

@@ -1,6 +1,6 @@
-"""Pages: everything is escaped and named, nothing comes from elsewhere, and what is written is as it is kept.
+"""Pages: every text is escaped, every element has a name, nothing is loaded, and pages equal their snapshots.
 
-`pytest tests/report/test_html.py --snapshot-update` keeps pages anew.
+`pytest tests/report/test_html.py --snapshot-update` renews the snapshots.
 """
 
 import re
@@ -80,19 +80,20 @@ def test_every_text_is_escaped(tmp_path):
         ("a\udc80b", "a?b"),  # no character
     ],
 )
-def test_markdown_is_read_without_html_pictures_and_other_links(tmp_path, text, markup):
+def test_markdown_excludes_html_as_well_as_pictures(tmp_path, text, markup):
+    """Links to addresses other than https are text, too."""
     written(tmp_path, Prose(text))
     assert f"<p>{markup}</p>" in (tmp_path / "page.html").read_text("utf-8")
 
 
 COLUMNS = [
-    # Those of numbers stand at their right edge.
+    # Columns of numbers, which are aligned right
     ["1", "−2.5", "+3e-4", "1,000,000", "≈ 2", "< 0.001", "3 of 4"],
     ["0.93 ± 0.01", "0.9 [0.8, 1.0]", "0.91–0.95", "**0.5**", "`0.25`"],
     ["✓ 0.93", "✗ 1", "✓", "–", ""],
     ["12 min 4 s", "3 h", "640 kB", "95 %", "3×10⁵"],
     ["0.5", "not reported", "0.7"],
-    # These are of words.
+    # Columns of words
     ["0.5", "torch 2.9", "a"],
     ["✓ r", "✗ 0.5", "◐ so", "✓x", "✓", "✗"],
     ["", "–"],
@@ -109,22 +110,31 @@ CASES = [
 ]
 
 
-def test_pages_are_as_they_are_kept(sample_path, snapshot):
-    """Without their style sheets, and what is inside their pictures."""
+def test_pages_equal_their_snapshots(sample_path, snapshot):
+    """Style sheets and the insides of pictures are left out."""
     for page in (sample_path.read_text("utf-8"), render(Page("Cases", "", CASES))):
         body = page.partition("<body>")[2]
         assert re.sub(r"(?s)(<svg[^>]*>).*?</svg>", r"\1…</svg>", body) == snapshot
 
 
-def test_the_page_is_well_formed_and_linked_with_identifiers_of_its_own_and_nothing_comes_from_elsewhere(sample_path):
+def test_the_page_is_well_formed(sample_path):
     root, source = read(sample_path), sample_path.read_text("utf-8")
     assert source.startswith('<!DOCTYPE html>\n<html lang="en">')
     assert any("width=device-width" in meta.attributes.get("content", "") for meta in root.all("meta"))
+    assert "<style" not in source.partition("<body>")[2]
+    assert max(map(len, re.findall(r"(?s)<svg.*?</svg>", source))) < 90_000
+
+
+def test_identifiers_of_a_page_are_unique(sample_path):
+    """Every link within the page leads to an identifier."""
+    source = sample_path.read_text("utf-8")
     ids = re.findall(r' id="([^"]+)"', source)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', source)) <= set(ids)
-    assert "<style" not in source.partition("<body>")[2]
-    assert max(map(len, re.findall(r"(?s)<svg.*?</svg>", source))) < 90_000
+
+
+def test_a_page_loads_nothing(sample_path):
+    root, source = read(sample_path), sample_path.read_text("utf-8")
     for element in root.all():
         for name, value in element.attributes.items():
             assert not name.startswith("on")
@@ -135,6 +145,13 @@ def test_the_page_is_well_formed_and_linked_with_identifiers_of_its_own_and_noth
     assert addresses == {"https://arxiv.org/abs/2407.00805"}
     (policy,) = (m.attributes["content"] for m in root.all("meta") if "http-equiv" in m.attributes)
     assert policy.startswith("default-src 'none'; img-src data:;")
+
+
+def test_long_cells_are_text_even_if_they_begin_with_a_number(tmp_path):
+    table = Table("Agents", ["agent", "training"], [["a", "2 agents that were trained for a very long time"]])
+    classes = {cell.attributes.get("class") for cell in written(tmp_path, table).all("td")}
+    assert "long" in classes
+    assert "number" not in classes
 
 
 def test_a_wrong_block_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""The tidy table of results, and the tables of a report made from it."""
+"""The cells of tables in a report."""
 
 import numpy as np
 import pytest
@@ -18,16 +18,17 @@ from drest_torch.statistics.intervals import t_interval
         ([], "–"),
     ],
 )
-def test_a_median_stands_with_the_lowest_and_the_highest_of_what_is_known(numbers, text):
+def test_a_median_has_the_range_of_the_numbers(numbers, text):
+    """Numbers that are NaN are left out."""
     assert median_range(np.array(numbers), 2) == text
 
 
 @pytest.mark.parametrize(("value", "cell"), [(0.95, "✓ 0.95"), (0.90, "◐ 0.90"), (0.8, "✗ 0.80")])
-def test_marks_say_how_good_a_mean_is(value, cell):
+def test_a_mark_rates_a_mean(value, cell):
     assert marked(0.95, 0.9, 2)(np.array([value])) == cell
 
 
-def test_an_interval_is_that_of_t_within_the_range_of_the_measure():
+def test_a_t_interval_is_clipped_to_the_range_of_the_measure():
     sample = np.array([0.1, 0.5, 0.7])
     assert interval(2)(sample) == t_interval(sample).text(2)
     assert interval(2, least=0, most=1)(sample) == "0.43 (0.00-1.00)"

@@ -1,4 +1,4 @@
-"""Pages in Markdown: prose and blocks come out as they are written, and text from data as it is."""
+"""Pages in Markdown: prose and blocks are placed as written, and text from data is shown literally."""
 
 import pytest
 from hypothesis import example, given
@@ -50,8 +50,8 @@ text
 """
 
 
-def test_a_template_with_everything_in_it_is_as_it_is_kept(rendered, snapshot):
-    """`pytest tests/report/test_template.py --snapshot-update` keeps it anew."""
+def test_a_template_with_all_elements_equals_its_snapshot(rendered, snapshot):
+    """`pytest tests/report/test_template.py --snapshot-update` renews the snapshot."""
     page = render(Page("T", "", [Section("S", rendered(EVERYTHING, n=3, name="a*b*", lost=None))]))
     assert page.partition("<body>")[2] == snapshot
 
@@ -66,7 +66,7 @@ def test_a_template_with_everything_in_it_is_as_it_is_kept(rendered, snapshot):
         ("a\n{{ x", ":2: unexpected end of template"),
     ],
 )
-def test_a_mistake_is_a_sentence_with_the_place(rendered, source, complaint):
+def test_an_error_names_the_line_of_the_page(rendered, source, complaint):
     with pytest.raises(StudyError, match=rf"page\.md.*{complaint}"):
         rendered(source, findings={})
 
@@ -80,11 +80,12 @@ MARKUP = st.text(st.sampled_from("ab12 .)-+#*_`~<>&;[]()!|\\\n'\"=:/{}%\ue000\ue
 @example("- item")
 @example("two\n\n# lines")
 @example("{{ x }} {% if %}")
-def test_text_from_data_is_shown_as_it_is(rendered, text):
+def test_text_from_data_is_shown_literally(rendered, text):
     expected = " ".join(text.replace("\ue000", "�").replace("\ue001", "�").split())
     *prose, section = rendered("{{ text }}\n\nbefore\n{{ text }}\nafter\n\n## {{ text }}\n", text=text)
     assert page_text(prose) == f"{expected} before {expected} after"
-    assert [" ".join(each.split()) for each in (plain(literal(text)), section.title)] == [expected, expected]
+    assert " ".join(plain(literal(text)).split()) == expected
+    assert " ".join(section.title.split()) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,5 +100,5 @@ def test_text_from_data_is_shown_as_it_is(rendered, text):
         ("plural", 0, ("policy", "policies"), "0 policies"),
     ],
 )
-def test_filters(name, value, options, text):
+def test_a_filter_formats_a_value(name, value, options, text):
     assert FILTERS[name](value, *options) == text

@@ -9,15 +9,15 @@ from drest_torch.statistics.intervals import Interval, t_interval
 
 
 def crossed(rng, shape, sds):
-    """Return normal values [S, L] with mean 0.5, of which seeds, levels and both have these standard deviations."""
-    of_seeds, of_levels, of_both = sds
+    """Return normal values [S, L] with mean 0.5; ``sds`` are the standard deviations of seeds, levels and noise."""
+    seed_sd, level_sd, noise_sd = sds
     seeds, levels = shape
-    values = of_seeds * rng.normal(size=(seeds, 1)) + of_levels * rng.normal(size=levels)
-    return 0.5 + values + of_both * rng.normal(size=shape)
+    values = seed_sd * rng.normal(size=(seeds, 1)) + level_sd * rng.normal(size=levels)
+    return 0.5 + values + noise_sd * rng.normal(size=shape)
 
 
 def failing(rng, shape):
-    """Return values 0 or 1, where the chances of seeds and levels are multiplied."""
+    """Return values 0 or 1 whose probability is the product of a seed's and a level's."""
     seeds, levels = shape
     return (rng.random(shape) < rng.beta(8, 2, size=(seeds, 1)) * rng.beta(8, 2, size=levels)) * 1.0
 

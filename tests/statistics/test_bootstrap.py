@@ -18,14 +18,14 @@ SMALL_MEAN = 29.5 / 6
 def every_deviation(values):
     """Return the widened deviation of the mean in all resamples of seeds and levels."""
     seeds, levels = values.shape
-    means, of_levels = values.mean(1) - values.mean(), values.mean(0) - values.mean()
-    parts = means.var(ddof=1) / seeds, of_levels.var(ddof=1) / levels
+    seed_effects, level_effects = values.mean(1) - values.mean(), values.mean(0) - values.mean()
+    parts = seed_effects.var(ddof=1) / seeds, level_effects.var(ddof=1) / levels
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (seeds - 1) + parts[1] ** 2 / (levels - 1))
     widening = t_quantile(freedom) / 1.96
     return [
         widening * (math.sqrt(seeds / (seeds - 1)) * np.mean(a) + math.sqrt(levels / (levels - 1)) * np.mean(b))
-        for a in product(means, repeat=seeds)
-        for b in product(of_levels, repeat=levels)
+        for a in product(seed_effects, repeat=seeds)
+        for b in product(level_effects, repeat=levels)
     ]
 
 
@@ -87,7 +87,7 @@ def test_no_interval_of_values_alone_covers_where_seeds_collapse():
 
 
 def test_bounds_by_hand():
-    """Of equal values, the other bound has a weight of Beta(1, 5), whose 97.5th percentile is 1 − 0.025^(1/5)."""
+    """For equal values, the other bound has a weight of Beta(1, 5), whose 97.5th percentile is 1 − 0.025^(1/5)."""
     interval = over_seeds_and_levels(np.full((5, 9), 0.8), bounds=(0, 1), resamples=100_000)
     weight = 1 - 0.025**0.2
     assert interval.low == pytest.approx(0.8 * (1 - weight), abs=0.01)
@@ -107,7 +107,7 @@ def test_a_paired_difference_by_hand():
     assert result.p == pytest.approx(t_tails(3 / math.sqrt(2.5), freedom), rel=1e-3)
 
 
-def test_a_paired_difference_is_that_of_differences():
+def test_a_paired_difference_is_the_interval_of_the_differences():
     rng = np.random.default_rng(2)
     a, b = rng.normal(size=(2, 5, 30))
     result = paired_difference(a, b)
@@ -120,7 +120,7 @@ def test_effects_of_levels_cancel_in_a_paired_difference():
     assert paired_difference(a + levels, levels + 0 * a).high < 1
 
 
-def test_a_difference_of_nothing_has_p_one():
+def test_equal_samples_have_p_one():
     assert paired_difference(SMALL, SMALL).p == 1
     assert paired_difference(SMALL + 1, SMALL).p == 0
 
@@ -143,7 +143,7 @@ def test_holm_by_hand():
     assert holm([0.9, 0.8]) == [1, 1]
 
 
-def test_holm_refuses_what_is_no_probability():
+def test_holm_refuses_invalid_probabilities():
     with pytest.raises(ValueError, match="outside 0 to 1"):
         holm([0.2, 1.2])
 

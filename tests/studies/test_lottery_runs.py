@@ -1,4 +1,4 @@
-"""Runs on levels with lotteries: they are generated, trained on, played, rendered and evaluated with both optima."""
+"""Runs on levels with lotteries: rendering, training, and evaluation with both optima."""
 
 import pytest
 import torch
@@ -42,14 +42,15 @@ def test_a_lottery_is_rendered_with_its_outcomes(capsys, tmp_path):
 
 
 def exactly(*levels):
-    """A policy of some weights, and what it comes to."""
+    """Return an untrained policy, and its exact evaluation."""
     torch.manual_seed(0)
     evaluator = ExactEvaluator(levels, "grid", reward=Reward())
     policy = Policy(evaluator.observe.shape, NUM_ACTIONS, NetworkSize(8, 1), scale=evaluator.observe.scale)
     return policy, evaluator.evaluate(policy)
 
 
-def test_usefulness_is_reported_with_both_optima_where_they_differ():
+def test_usefulness_is_reported_with_both_optima():
+    """The second optimum commits to a length before luck decides; it is left out where luck plays no part."""
     _, evaluation = exactly(LUCK)
     mdp = compile_levels([LUCK])
     optima = solve(mdp)
@@ -58,8 +59,8 @@ def test_usefulness_is_reported_with_both_optima_where_they_differ():
     assert sure.isnan().any()
     divisor = torch.where(sure > 0, sure, optima.best_return)
     assert torch.equal(solve(mdp, committed=True).best_return, divisor)
-    found = evaluation.outcome
-    expected = usefulness(found.probability, found.coins, divisor).item()
+    outcome = evaluation.outcome
+    expected = usefulness(outcome.probability, outcome.coins, divisor).item()
     record = evaluation.records()[0]
     assert record["usefulness_committed"] == pytest.approx(expected)
     assert record["usefulness_committed"] > record["usefulness"]
@@ -68,7 +69,7 @@ def test_usefulness_is_reported_with_both_optima_where_they_differ():
     assert "usefulness_committed" not in without_luck.records()[0]
 
 
-def test_sampled_usefulness_agrees_with_the_exact_one():
+def test_sampled_usefulness_agrees_with_exact_usefulness():
     policy, truth = exactly(LUCK, world("example"))
     sampled = SamplingEvaluator([LUCK, world("example")], "grid", reward=Reward(), mini_episodes=20_000, seed=1)
     estimate = sampled.evaluate(policy)
@@ -78,14 +79,14 @@ def test_sampled_usefulness_agrees_with_the_exact_one():
     torch.testing.assert_close(estimate.usefulness_committed, truth.usefulness_committed, atol=0.03, rtol=0)
 
 
-def test_the_reward_of_a_length_that_offers_only_a_loss_is_0():
+def test_a_length_with_losses_only_has_no_reward():
     numbers = ([-1.0, -1.0, 2.0], [1.0, 2.0, 0.5], [0.0, 4.0, 4.0])  # coins, the discount and m
     assert Reward().pay(*map(torch.tensor, numbers)).tolist() == [0.0, -0.5, 0.25]
 
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("algo", ["exact", "ppo"])
-def test_an_agent_that_met_luck_reports_both_kinds_of_usefulness(tmp_path, algo):
+def test_a_run_with_lotteries_reports_both_optima(tmp_path, algo):
     write_levels(tmp_path / "train.jsonl", [LUCK, FLAT])
     values = (f"algo={algo}", f"levels.path={tmp_path / 'train.jsonl'}")
     values += (f"run_dir={tmp_path / 'run'}", *TINY, "env_steps=3000", "evaluations=2", "test.paper=false")

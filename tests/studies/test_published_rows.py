@@ -1,4 +1,4 @@
-"""Every published study, from its rows alone: claims hold, figures and tables are made, and the page places them."""
+"""Every published study, made from its rows: claims hold, and the page places all figures and tables."""
 
 import pandas as pd
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from drest_torch.report.blocks import Plot, Prose, Table
 from drest_torch.report.html import write_page
 from drest_torch.studies.catalogue import STUDIES
-from drest_torch.studies.engine import beside
+from drest_torch.studies.engine import file_of
 from drest_torch.studies.site import READING_ORDER
 from drest_torch.studies.study_page import claims_of, study_page
 from drest_torch.studies.study_rows import MOST_BYTES, digest_of, read_rows
@@ -24,7 +24,8 @@ def test_studies_are_published():
 
 
 @each_study
-def test_rows_are_small_and_complete(path):
+def test_published_rows_are_complete(path):
+    """A published file is small enough for the repository."""
     rows, record = read_rows(path)
     assert path.stat().st_size <= MOST_BYTES
     assert len(rows)
@@ -41,7 +42,7 @@ def test_the_commit_of_rows_has_no_changes(path):
 
 
 @each_study
-def test_rows_are_of_the_values_of_the_study(path):
+def test_rows_have_the_current_values_of_the_study(path):
     _, record = read_rows(path)
     assert record.config == digest_of(composed_study(path.stem)), f"its values have changed: {record.command}"
 
@@ -55,22 +56,22 @@ def test_every_claim_holds(path):
 
 
 @each_study
-def test_every_figure_is_made_and_placed(path):
+def test_every_figure_is_on_the_page(path):
     study, (rows, _) = STUDIES[path.stem], read_rows(path)
-    text = beside(study, ".md").read_text("utf-8")
+    text = file_of(study, ".md").read_text("utf-8")
     for name, figure in study.FIGURES.items():
         assert isinstance(figure(rows), Plot)
         assert f'"{name}"' in text
 
 
 @each_study
-def test_every_table_is_made_and_placed(path):
+def test_every_table_is_on_the_page(path):
     study, (rows, _) = STUDIES[path.stem], read_rows(path)
-    text = beside(study, ".md").read_text("utf-8")
-    for name, table in study.TABLES.items():
-        made = table(rows)
-        assert isinstance(made, Table)
-        assert made.rows
+    text = file_of(study, ".md").read_text("utf-8")
+    for name, make_table in study.TABLES.items():
+        table = make_table(rows)
+        assert isinstance(table, Table)
+        assert table.rows
         assert f'"{name}"' in text
 
 

@@ -1,4 +1,4 @@
-"""Every study: its yaml, its quick version from the runs to the pages, and what happens when runs fail."""
+"""Every study: its configuration, its quick version from runs to pages, and failed runs."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from drest_torch.jobs.job import Job
 from drest_torch.jobs.local import Local
 from drest_torch.jobs.store import Store
 from drest_torch.jobs.tabular_job import last
-from drest_torch.studies.catalogue import SEVERAL, StudyCommand, all_studies, study_schemas
+from drest_torch.studies.catalogue import COLLECTIONS, StudyCommand, all_studies, study_schemas
 from drest_torch.studies.catalogue import STUDIES as REGISTRY
 from drest_torch.studies.engine import Done
 from drest_torch.studies.runner import run_studies
@@ -34,18 +34,19 @@ def settings(folder, **changes):
     return StudyCommand(**{"quick": True, "workers": 1, "progress": False, "out": str(folder)} | changes)
 
 
-def test_every_study_is_an_option_with_its_sentence_and_on_the_page():
-    assert {*options("study")} == {*STUDIES, *SEVERAL}
+def test_every_study_is_documented():
+    """A study is an option of the command, has a line in its help, and is in the table of the documentation."""
+    assert {*options("study")} == {*STUDIES, *COLLECTIONS}
     assert all(f"\n  {name} " in help_text("study") for name in STUDIES)
     assert set(composed_study("paper").studies) <= set(STUDIES)
     assert composed_study("all").studies == [name for name in READING_ORDER if name not in ("language", "smollm2")]
-    assert {*re.findall(r"\n\| `(\w+)` \| [a-z0-9 ]+ \| ", PAGE.read_text("utf-8"))} >= {*STUDIES, *SEVERAL}
+    assert {*re.findall(r"\n\| `(\w+)` \| [a-z0-9 ]+ \| ", PAGE.read_text("utf-8"))} >= {*STUDIES, *COLLECTIONS}
 
 
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("name", STUDIES)
-def test_runs_are_known_by_their_names_and_quick_ones_differ(name):
-    """A quick version may share runs that take no training, such as those of an agent of the project."""
+def test_runs_of_a_study_have_unique_names(name):
+    """A quick version has other runs; it may share runs without training, such as evaluations of existing agents."""
     full, quick = ([*all_studies()[name].jobs(cfg).values()] for cfg in (composed_study(name), composed(name)))
     for jobs in (full, quick):
         assert len({job.name for job in jobs}) == len(jobs) == len({job.digest() for job in jobs})
@@ -62,7 +63,7 @@ def skip_without_extra(name):
 @pytest.mark.in_turn
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_quick_version_of_a_study_makes_its_page(tmp_path, name, monkeypatch):
-    """A second call does no run again. A browser, where there is one, finds room for the page on a phone."""
+    """A second call repeats no run. A browser, if installed, finds room for the page on a phone."""
     skip_without_extra(name)
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
     folder = tmp_path / "quick" / name
@@ -81,8 +82,8 @@ def test_the_quick_version_of_a_study_makes_its_page(tmp_path, name, monkeypatch
 @pytest.mark.slow
 @pytest.mark.in_turn
 @pytest.mark.parametrize("name", STUDIES)
-def test_rows_can_be_made_without_any_run(tmp_path, name):
-    """Each run is missing once: the page is made of the others, or a sentence says why not."""
+def test_a_page_can_be_made_if_a_run_is_missing(tmp_path, name):
+    """Several runs are left out, one at a time; the page then has a banner."""
     skip_without_extra(name)
     study, cfg = all_studies()[name], composed(name)
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []
@@ -94,7 +95,7 @@ def test_rows_can_be_made_without_any_run(tmp_path, name):
         assert study_page(study, study.rows(cfg, done), record).banner
 
 
-def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
+def test_an_invalid_option_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"^executor=slurm; expected"):
         run_studies([composed_study("example")], settings(tmp_path, executor="slurm"))
     assert not (tmp_path / "quick").exists()
@@ -109,7 +110,7 @@ def test_a_setting_that_nothing_can_be_done_with_is_refused(tmp_path):
         ("lotteries", "variants=[Z]", "^study.variants with 'Z'; expected some of DReST, sure lengths;"),
     ],
 )
-def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, name, wrong, words):
+def test_an_invalid_value_is_refused_before_any_run(tmp_path, name, wrong, words):
     cfg = composed_study(name, f"++study.{wrong}")
     with pytest.raises(ConfigError, match=words):
         run_studies([cfg], settings(tmp_path, quick=False))
@@ -117,29 +118,30 @@ def test_a_value_that_no_run_can_be_made_of_is_refused_before_any_run(tmp_path, 
 
 
 @pytest.mark.slow
-def test_several_studies_have_a_page_together_and_failed_runs_are_said(tmp_path, monkeypatch, capsys):
+def test_a_report_on_several_studies_names_failed_runs(tmp_path, monkeypatch, capsys):
     module = all_studies()["example"]
-    (key, first), *others = module.jobs(composed("example")).items()
-    planned = {key: Job("broken", first.runner, first.spec | {"world": "atlantis"}), **dict(others)}
+    (key, first), *rest = module.jobs(composed("example")).items()
+    planned = {key: Job("broken", first.runner, first.spec | {"world": "atlantis"}), **dict(rest)}
     monkeypatch.setattr(module, "jobs", lambda cfg: planned)
     failures = run_studies([composed_study(name) for name in ("theorem", "example")], settings(tmp_path))
     assert [failure.job.name for failure in failures] == ["example/broken"]
     for page, words in (
-        ("example/report.html", [f"{len(others)} of {len(planned)}"]),
+        ("example/report.html", [f"{len(rest)} of {len(planned)}"]),
         ("report.html", ["This is the quick version", "Theorem 5.1", "nine worlds"]),
     ):
         text = (tmp_path / "quick" / page).read_text("utf-8")
-        assert [each for each in words if each not in text] == []
+        assert [word for word in words if word not in text] == []
     printed = capsys.readouterr()
     assert str(tmp_path / "quick" / "report.html") in printed.out
     assert "Failed: example/broken" in printed.err
     done = Done(planned, Store(tmp_path / "quick" / "runs"))
-    assert ([job.name for job in done.missing], len(done)) == (["broken"], len(others))
+    assert [job.name for job in done.missing] == ["broken"]
+    assert len(done) == len(rest)
 
 
 @pytest.fixture
 def documented(tmp_path, monkeypatch):
-    """The example of docs/howto/studies.md as a module that can be imported; gives its path."""
+    """Make the example of docs/howto/studies.md importable, and return the path of its module."""
     follow("howto/studies", "An example", tmp_path / "outside")
     files = [block for block in blocks(PAGE, "An example") if block.file]
     assert [block.file for block in files] == ["my_project/lambdas.py", "my_project/lambdas.md"]
@@ -156,7 +158,7 @@ def composed_outside(name, *overrides):
 
 
 @pytest.mark.slow
-def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
+def test_the_documented_study_makes_its_page(documented, tmp_path):
     cfg = composed_outside("my_project.lambdas", "study.lams=[0.9,1.0]", "study.agents=2", "study.meta_episodes=32")
     assert run_studies([cfg], settings(tmp_path, quick=False)) == []
     folder = tmp_path / "my_project.lambdas"
@@ -172,15 +174,24 @@ def test_the_documented_study_does_what_the_page_says(documented, tmp_path):
     assert "A smaller λ makes agents more neutral." in page
 
 
-def test_a_study_from_outside_is_found_and_its_values_are_checked_and_can_stand_in_a_file(documented, monkeypatch):
+def test_an_external_study_can_have_a_yaml_file(documented):
     assert composed_outside("my_project.lambdas").agents == 10
     documented.with_suffix(".yaml").write_text("agents: 7\n", "utf-8")
     assert composed_outside("my_project.lambdas").agents == 7
+
+
+def test_invalid_values_of_an_external_study_are_refused(documented):
     with pytest.raises(ConfigError, match="not_a_number; expected a whole number"):
         composed_outside("my_project.lambdas", "study.agents=not_a_number")
-    for name in ("my_project.lost", "nowhere.lambdas"):
-        with pytest.raises(ConfigError, match=f"study={name}; expected one of .*, or the path of a module"):
-            composed_outside(name)
+
+
+@pytest.mark.parametrize("name", ["my_project.lost", "nowhere.lambdas"])
+def test_an_unknown_external_study_is_refused(documented, name):
+    with pytest.raises(ConfigError, match=f"study={name}; expected one of .*, or the path of a module"):
+        composed_outside(name)
+
+
+def test_a_study_of_an_installed_package_has_a_short_name(documented, monkeypatch):
     points = EntryPoints([EntryPoint("lambdas", "my_project.lambdas", REGISTRY.group)])
     monkeypatch.setattr("drest_torch.registry.entry_points", points.select)
-    assert composed_outside("lambdas").agents == 7
+    assert composed_outside("lambdas").agents == 10

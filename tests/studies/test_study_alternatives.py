@@ -28,7 +28,7 @@ def configs(*overrides, **objectives):
     return {key: job.spec["config"] for key, job in study.jobs(composed(*overrides, **objectives)).items()}
 
 
-def test_each_objective_has_a_run_for_each_strength_and_seed():
+def test_each_objective_has_a_run_for_each_strength():
     runs = configs("study.chosen=[DReST,own]", "study.seeds=2", "study.with_bit=[DReST]", own=WITHOUT_STRENGTH)
     strengths = [64.0, None, 64.0, 4.0, 16.0, 32.0, 128.0]
     titles = ["DReST", "own", *["DReST"] * 5]
@@ -42,23 +42,25 @@ def test_each_objective_has_a_run_for_each_strength_and_seed():
             assert config["reward"]["episodes_per_meta"] == key.strength
 
 
-def test_all_agents_share_network_levels_and_updates():
+def test_all_agents_share_everything_but_the_objective():
     runs = configs("study.chosen=[DReST,divergence from uniform,'default ÷ m']", "study.seeds=1")
     for shared in ("levels", "policy", "env_steps", "device", "threads"):
         values = [config[shared] for key, config in runs.items() if not key.bit]
         assert all(value == values[0] for value in values), shared
 
 
-def test_an_objective_has_what_it_is_like_and_its_own_arguments():
-    own = {"like": "coins, N ≥ h", "arguments": "objective.problem=usefulness_entropy", "values": [0.7]}
-    (config,) = configs("study.chosen=[own]", "study.seeds=1", own=own).values()
+def test_an_objective_inherits_values_that_it_can_override():
+    values = {"like": "coins, N ≥ h", "arguments": "objective.problem=usefulness_entropy", "values": [0.7]}
+    (config,) = configs("study.chosen=[own]", "study.seeds=1", own=values).values()
     objective = config["objective"]
-    assert (objective["name"], objective["integral"]) == ("constrained", 0.5)
-    assert (objective["problem"], objective["at_least"]) == ("usefulness_entropy", 0.7)
+    assert objective["name"] == "constrained"
+    assert objective["integral"] == 0.5
+    assert objective["problem"] == "usefulness_entropy"
+    assert objective["at_least"] == 0.7
 
 
 @pytest.mark.parametrize(
-    ("own", "complaint"),
+    ("values", "complaint"),
     [
         ({"colour": "red"}, r"^study.objectives: 'own' has the key 'colour'; expected some of family;"),
         ({"like": "nobody"}, r"^study.objectives: 'own' is like 'nobody'; expected some of DReST;"),
@@ -67,10 +69,11 @@ def test_an_objective_has_what_it_is_like_and_its_own_arguments():
             r"^study.objectives: 'own' needs strength, symbol and values",
         ),
     ],
+    ids=["unknown key", "unknown parent", "no symbol"],
 )
-def test_an_objective_that_no_run_can_be_made_of_is_refused(own, complaint):
+def test_an_invalid_objective_is_refused(values, complaint):
     with pytest.raises(ConfigError, match=complaint):
-        study.jobs(composed(own=own))
+        study.jobs(composed(own=values))
 
 
 # ---------------------------------------------------------------------------------------------- rows
@@ -78,13 +81,13 @@ def test_an_objective_that_no_run_can_be_made_of_is_refused(own, complaint):
 BOUND = {"family": "constraint", "arguments": "objective=constrained objective.at_least=0.9"}
 
 
-def result(usefulness, neutrality, p_longest, own=0.1):
+def result(usefulness, neutrality, p_longest, given_bit=0.1):
     """Return the result of a run with these numbers on each unseen level; on training levels neutrality is 0.85."""
     unseen = {"usefulness": usefulness, "neutrality": neutrality, "p_longest": p_longest}
     arrays = {f"test/{name}": np.array(values) for name, values in unseen.items()}
     training = {"usefulness": 0.9, "neutrality": 0.85, "p_longest": 0.5}
     arrays |= {f"train/{name}": np.full(3, number) for name, number in training.items()}
-    return Result({"splits": {"test": {"neutrality_own": own}}}, arrays)
+    return Result({"splits": {"test": {"neutrality_own": given_bit}}}, arrays)
 
 
 class Runs(dict):
@@ -100,7 +103,7 @@ class Runs(dict):
 
 @pytest.fixture(scope="module")
 def measured():
-    """Rows of two objectives, each with two seeds and two unseen levels."""
+    """Return rows of two objectives, each with two seeds and two unseen levels."""
     results = {
         Key("DReST", 64.0, False, 0): result([0.8, 0.8], [0.9, 0.5], [0.5, 0.6]),
         Key("DReST", 64.0, False, 1): result([0.9, 0.7], [0.9, 0.5], [0.5, 0.6]),
@@ -112,27 +115,34 @@ def measured():
     return study.rows(composed(own=BOUND), Runs(results, {"own": bound}))
 
 
-def test_only_agents_at_the_strength_that_is_compared_are_compared(measured):
+def test_other_strengths_are_not_compared(measured):
     compared = measured[(measured.part == "end") & measured.compared.eq(True)]
     assert compared.label.tolist() == ["DReST, E = 64"] * 2 + ["own"] * 2
     assert set(measured[measured.part == "profile"].strength.dropna()) == {64.0}
 
 
-def test_rows_have_means_and_shares_of_levels(measured):
+def test_rows_summarise_levels(measured):
+    """Rows hold means, shares of levels, and violations of the bound."""
     end = measured[(measured.part == "end") & (measured.objective == "own")].iloc[0]
-    assert (end.usefulness, end.neutrality, end.given_bit) == pytest.approx((0.9, 0.7, 0.1))
-    assert (end.short, end.always) == (0.5, 0.5)
-    assert (end.missed, end.missed_training) == pytest.approx((0.2, 0.05))
+    assert end.usefulness == pytest.approx(0.9)
+    assert end.neutrality == pytest.approx(0.7)
+    assert end.given_bit == pytest.approx(0.1)
+    assert end.short == 0.5
+    assert end.always == 0.5
+    assert end.missed == pytest.approx(0.2)
+    assert end.missed_training == pytest.approx(0.05)
 
 
-def test_the_profile_is_the_share_of_levels_that_are_so_neutral(measured):
+def test_the_profile_is_the_share_of_levels_above_a_threshold(measured):
     profile = measured[(measured.part == "profile") & (measured.objective == "own") & (measured.seed == 0)]
     assert profile.set_index("tau").share.to_dict() == {t / 10: [1.0, 0.5, 0.0][(t > 5) + (t > 9)] for t in range(11)}
 
 
-def test_a_comparison_is_paired_by_seed_and_level(measured):
+def test_comparisons_are_paired(measured):
+    """Seeds and levels are paired, so a constant difference has an interval without width."""
     (comparison,) = measured[measured.part == "comparison"].to_dict("records")
-    assert (comparison["objective"], comparison["seeds"]) == ("own", 2)
+    assert comparison["objective"] == "own"
+    assert comparison["seeds"] == 2
     assert [comparison[name] for name in ("apart", "low", "high")] == pytest.approx([0.05] * 3)
 
 
@@ -146,7 +156,7 @@ def test_a_comparison_is_paired_by_seed_and_level(measured):
         ({"name": "weighted", "at_least": 0.9}, np.nan),
     ],
 )
-def test_a_bound_is_one_on_the_mean_of_what_is_constrained(objective, expected):
+def test_a_bound_applies_to_the_mean_over_levels(objective, expected):
     """A part of 1/k is 2 P(l) where there are two lengths."""
     reached = {"usefulness": 0.7, "neutrality": 0.8, "p_longer": 0.7}
     assert missed(objective, reached) == pytest.approx(expected, nan_ok=True)
@@ -179,7 +189,7 @@ def test_a_label_has_the_strength_in_place_of_its_symbol(title, symbol, strength
 
 # ------------------------------------------------------------------------------- figures and claims
 
-FOUND = {  # usefulness, neutrality, P(longer) on two levels
+RESULTS = {  # usefulness, neutrality, P(longer) on two levels
     "DReST": (0.89, 0.94, [0.45, 0.55]),
     "U + w N": (0.89, 0.96, [0.45, 0.55]),
     "U + w Gini": (0.89, 0.95, [0.45, 0.55]),
@@ -194,7 +204,7 @@ FOUND = {  # usefulness, neutrality, P(longer) on two levels
     "divergence from best": (0.94, 0.42, [0.1, 0.3]),
     "default ÷ m": (0.96, 0.04, [0.0, 0.3]),
 }
-"""About what was found with an earlier version of the project, with two seeds and two levels in place of more."""
+"""Results like those of an earlier version of the project, for two seeds and two levels."""
 PROBLEMS = {
     "coins, N ≥ h": "coins_entropy",
     "U, N ≥ h": "usefulness_entropy",
@@ -204,7 +214,7 @@ PROBLEMS = {
 
 
 def rows_of(**changes):
-    """Return rows of agents as in FOUND, with some of them changed."""
+    """Return rows of agents as in RESULTS, with some of them changed."""
     cfg = composed()
     objectives = objectives_of(cfg)
     constrained = {
@@ -212,17 +222,17 @@ def rows_of(**changes):
         for title, problem in PROBLEMS.items()
     }
     results = {}
-    for title, (useful, neutral, longer) in {**FOUND, **changes.pop("found", {})}.items():
+    for title, (useful, neutral, longer) in {**RESULTS, **changes.pop("results", {})}.items():
         for seed in range(2):
             spread = 0.001 * (2 * seed - 1)
             on_levels = [neutral - 0.07, neutral + 0.06 + 0.002 * seed]
             key = Key(title, compared_strength(objectives[title]), False, seed)
             results[key] = result([useful + spread, useful - spread], on_levels, longer)
     for seed in range(2):
-        own = changes.get("given_bit", 0.02)
+        given_bit = changes.get("given_bit", 0.02)
         bit = changes.get("bit", (0.94, 0.99))
         key = Key("U + w N", compared_strength(objectives["U + w N"]), True, seed)
-        results[key] = result([bit[0]] * 2, [bit[1]] * 2, [0.5, 0.5], own)
+        results[key] = result([bit[0]] * 2, [bit[1]] * 2, [0.5, 0.5], given_bit)
     for title, strength, useful, neutral in changes.get("others", [("DReST", 4.0, 0.95, 0.6)]):
         results[Key(title, strength, False, 0)] = result([useful] * 2, [neutral] * 2, [0.5, 0.5])
     return study.rows(cfg, Runs(results, constrained))
@@ -234,25 +244,25 @@ def holds(beginning, rows):
 
 
 @pytest.fixture(scope="module")
-def found():
+def rows():
     return rows_of()
 
 
 REFUTED = {
-    "Objectives that pay": {"found": {"U × N": (0.95, 0.99, [0.5, 0.5])}},
+    "Objectives that pay": {"results": {"U × N": (0.95, 0.99, [0.5, 0.5])}},
     "At their best": {"others": [("U + w N", 2.3, 0.95, 0.98)]},
-    "No alternative": {"found": {"N, U ≥ u": (0.95, 0.99, [0.5, 0.5])}},
-    "Every price": {"found": {"divergence from best": (0.9, 0.94, [0.5, 0.5])}},
+    "No alternative": {"results": {"N, U ≥ u": (0.95, 0.99, [0.5, 0.5])}},
+    "Every price": {"results": {"divergence from best": (0.9, 0.94, [0.5, 0.5])}},
     "A price on": {"others": [("divergence from best", 1.0, 0.9, 0.9)]},
-    "A bound on each": {"found": {"coins, P ≥ h/k": (0.9, 0.9, [0.3, 0.7])}},
-    "Means hide": {"found": {"coins, N ≥ h": (0.88, 0.98, [0.5, 0.5])}},
-    "Not every bound": {"found": {title: (1.0, 1.0, [0.5, 0.5]) for title in PROBLEMS}},
+    "A bound on each": {"results": {"coins, P ≥ h/k": (0.9, 0.9, [0.3, 0.7])}},
+    "Means hide": {"results": {"coins, N ≥ h": (0.88, 0.98, [0.5, 0.5])}},
+    "Not every bound": {"results": {title: (1.0, 1.0, [0.5, 0.5]) for title in PROBLEMS}},
     "A private bit": {"given_bit": 0.9},
 }
 
 
-def test_claims_hold_in_results_of_an_earlier_version(found):
-    assert {sentence for sentence in study.CLAIMS if not study.CLAIMS[sentence](found)} == set()
+def test_claims_hold_in_results_of_an_earlier_version(rows):
+    assert {sentence for sentence in study.CLAIMS if not study.CLAIMS[sentence](rows)} == set()
 
 
 def test_other_rows_refute_each_claim():
@@ -261,22 +271,22 @@ def test_other_rows_refute_each_claim():
     assert still == []
 
 
-def test_an_agent_with_a_bit_that_is_less_useful_refutes_the_claim():
+def test_a_less_useful_agent_with_a_bit_refutes_the_claim():
     assert not holds("A private bit", rows_of(bit=(0.7, 0.99)))
 
 
-def test_figures_group_objectives_by_family(found):
-    looks = figures.looks(found)
+def test_figures_group_objectives_by_family(rows):
+    looks = figures.looks(rows)
     assert looks["U × N"][0] == looks["U + w N"][0] != looks["DReST"][0]
-    assert len(set(looks.values())) == len(FOUND)
+    assert len(set(looks.values())) == len(RESULTS)
 
 
-def test_the_table_has_differences_to_drest_with_their_p_values(found):
-    cells = {row[0]: row for row in figures.found_table(found).rows}
+def test_the_table_has_differences_from_drest(rows):
+    cells = {row[0]: row for row in figures.comparison_table(rows).rows}
     assert cells["DReST, E = 64"][3:] == ["–", "–"]
     assert cells["default ÷ m"][3].startswith("-0.41")
 
 
-def test_the_table_of_bounds_has_constraints_alone(found):
-    labels = [row[0] for row in figures.bounds_table(found).rows]
+def test_the_table_of_bounds_has_only_constraints(rows):
+    labels = [row[0] for row in figures.bounds_table(rows).rows]
     assert labels == ["coins, N ≥ 0.95", "U, N ≥ 0.95", "N, U ≥ 0.95", "coins, P ≥ 0.9/k"]

@@ -32,7 +32,7 @@ def rows_of(drest=1.0, default=0.0, collected=20.0, longest=1.0, first=1 / 3):
     return study.rows(None, done)
 
 
-def test_runs_of_each_environment_reward_and_seed():
+def test_every_environment_is_trained_with_both_rewards():
     cfg = composed_study("environments", "study.seeds=2", "study.chosen=[queue]", 'study.overrides=["env_steps=5000"]')
     configs = {key: job.spec["config"] for key, job in study.jobs(cfg).items()}
     assert [*configs] == [("queue", reward, seed) for reward in ("drest", "default") for seed in range(2)]
@@ -46,8 +46,8 @@ def test_an_environment_that_does_not_exist_is_refused():
         study.jobs(composed_study("environments", "study.chosen=[moon]"))
 
 
-def test_usefulness_is_by_the_best_return_of_any_agent():
-    """The first agent has never seen more than half of what the second one has."""
+def test_usefulness_is_relative_to_the_best_return_of_all_agents():
+    """The largest return of the first agent is half of the second agent's."""
     done = {
         study.Key("queue", "drest", 0): result([0.5, 0.5], [10.0, 10.0], [10.0, 10.0], 1.0),
         study.Key("queue", "default", 0): result([0.0, 1.0], [0.0, 20.0], [5.0, 20.0], 0.0),
@@ -61,12 +61,12 @@ def test_usefulness_is_by_the_best_return_of_any_agent():
     assert lengths.mean_return.tolist() == pytest.approx([10.0, 10.0, np.nan, 20.0], nan_ok=True)
 
 
-def test_returns_of_a_length_are_means_over_levels_where_it_is_chosen():
+def test_the_return_of_a_length_leaves_out_levels_without_it():
     chances, returns = np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([[2.0, 4.0], [6.0, 0.0]])
     assert study.mean_where_played(chances, returns).tolist() == [4.0, 4.0]
 
 
-def test_curves_of_all_seeds_have_the_same_places():
+def test_curves_of_all_seeds_have_the_same_steps():
     curves = study.of_part(rows_of(), "curve")
     assert curves.groupby("steps").size().tolist() == [8] * study.POINTS
     assert curves.steps.max() == 1000

@@ -1,4 +1,4 @@
-"""The paper's nine worlds: rows of runs made by hand, the comparison with the paper, and claims that rows refute."""
+"""The paper's nine worlds: rows of hand-made results, the comparison with the paper, and rows that refute claims."""
 
 import math
 
@@ -19,7 +19,7 @@ RANDOM_PLAY = [*CFG.cures][-1]
 
 
 def ends(neutrality, usefulness, p_longer):
-    """Return the rows of the end of training of a run on moves, evaluated on moves alone."""
+    """Return the rows of the end of training of a run that is trained and evaluated on moves."""
     key, job = Key("example", "moves", "drest"), PLANNED[Key("example", "moves", "drest")]
     arrays = {"moves/neutrality": neutrality, "moves/usefulness": usefulness}
     arrays = {name: np.array([values], float) for name, values in arrays.items()}
@@ -29,7 +29,8 @@ def ends(neutrality, usefulness, p_longer):
     return [*world_rows.end_rows(key, job, Result({"episodes": 4000}, arrays), 2)]
 
 
-def test_end_rows_are_of_the_first_agents_and_of_all():
+def test_a_row_summarises_the_first_agents():
+    """Another row summarises all agents."""
     first, every = ends((1.0, 0.995, 0.05, 0.9), (1.0, 0.98, 1.0, 1.0), (0.5, 0.4, 0.9, 0.8))
     assert first["sample"] == "first"
     assert first["agents"] == 2
@@ -43,7 +44,8 @@ def test_end_rows_are_of_the_first_agents_and_of_all():
     assert every["clocks"] == MOVES
 
 
-def test_curves_are_means_and_percentiles_of_agents():
+def test_learning_curves_summarise_agents():
+    """A curve is the mean, with the 10th and the 90th percentile."""
     key = Key("spacious", "moves", "drest")
     values = np.linspace(0, 1, 101)[:, None] * np.ones(11)
     values[-1] = np.linspace(0, 1, 11)
@@ -52,11 +54,13 @@ def test_curves_are_means_and_percentiles_of_agents():
     assert rows.metric.unique().tolist() == ["neutrality", "usefulness"]
     end = rows.iloc[-1]
     assert end.meta_episode == 100
-    assert (end.low, end.y, end.high) == (0.1, 0.5, 0.9)
+    assert end.low == 0.1
+    assert end.y == 0.5
+    assert end.high == 0.9
     assert len(rows) == 2 * world_rows.POINTS
 
 
-def test_the_policy_is_that_of_the_median_agent():
+def test_the_plotted_policy_is_the_median_agents():
     key = Key("example", "moves", "drest")
     longer = np.array([0.1, 0.9, 0.5])
     logits = np.zeros((3, 6, 4))
@@ -71,7 +75,7 @@ ROUTE = {(4, 4): 2, (4, 3): 0, (3, 3): 0, (2, 3): 3, (2, 4): 0, (1, 4): 0, (0, 4
 """The action (up, down, left, right) in each cell on the way over the button to C2."""
 
 
-def test_c2_of_hidden_treasure_is_best_with_the_discount_only():
+def test_the_near_coin_of_hidden_treasure_needs_the_discount():
     cfg = composed_study("example", "study.worlds=[hidden_treasure]", "study.agents=1")
     key = Key("hidden_treasure", "moves", "drest")
     job = example.jobs(cfg)[key]
@@ -97,7 +101,7 @@ def test_means_are_compared_in_standard_errors():
     assert math.isnan(claims.standard_errors(end.replace(2, 1), "drest", "neutrality"))
 
 
-# ----------------------------------------------------------------------- claims, of rows made by hand
+# --------------------------------------------------------------------- claims, of rows made by hand
 
 
 def end_row(name, reward, clocks, change="", **changes):
@@ -114,17 +118,17 @@ def both_samples(*args, **changes):
 
 @pytest.fixture
 def rows():
-    """Return rows of which all claims hold that are tested below."""
-    found = []
+    """Return rows for which all claims tested below hold."""
+    records = []
     for name in ("example", "spacious", "equal_value"):
         for clocks in (AS_REPORTED, MOVES):
-            found += both_samples(name, "drest", clocks)
-        found += both_samples(name, "drest", STEPS, good=3)
-        found += both_samples(name, "drest", STEPS, RANDOM_PLAY)
-        found += both_samples(name, "default", AS_REPORTED, good=0, longer=0 if name == "equal_value" else 10)
-    found += both_samples("example", "drest", STEPS, "longer training", mini_episodes=9000)
-    found += both_samples("example", "drest", STEPS, "less training", mini_episodes=10, good=0)
-    return pd.DataFrame(found)
+            records += both_samples(name, "drest", clocks)
+        records += both_samples(name, "drest", STEPS, good=3)
+        records += both_samples(name, "drest", STEPS, RANDOM_PLAY)
+        records += both_samples(name, "default", AS_REPORTED, good=0, longer=0 if name == "equal_value" else 10)
+    records += both_samples("example", "drest", STEPS, "longer training", mini_episodes=9000)
+    records += both_samples("example", "drest", STEPS, "less training", mini_episodes=10, good=0)
+    return pd.DataFrame(records)
 
 
 def holds(rows, beginning):
@@ -133,7 +137,7 @@ def holds(rows, beginning):
 
 
 def changed(rows, column, value, **where):
-    chosen = np.logical_and.reduce([rows[name] == wanted for name, wanted in where.items()])
+    chosen = np.logical_and.reduce([rows[name] == expected for name, expected in where.items()])
     return rows.assign(**{column: rows[column].mask(chosen, value)})
 
 
@@ -155,14 +159,14 @@ def test_other_rows_refute_the_claim(rows, beginning, column, value, where):
     assert not holds(changed(rows, column, value, **where), beginning)
 
 
-def test_a_choice_unlike_the_paper_s_refutes_the_claim(rows, monkeypatch):
+def test_a_choice_unlike_the_papers_refutes_the_claim(rows, monkeypatch):
     monkeypatch.setattr(claims, "REPORTED_CHOICES", {"spacious": ("shorter", ""), "equal_value": ("shorter", "")})
     monkeypatch.setattr(claims, "OTHER_CHOICE", "spacious")
     assert claims.chooses_as_reported(rows)
     assert not claims.chooses_as_reported(changed(rows, "longer", 8, world="equal_value", reward="default"))
 
 
-def test_means_that_are_far_apart_refute_the_claim(rows):
+def test_means_far_from_the_papers_refute_the_claim(rows):
     for (reward, metric), (mean, deviation) in claims.REPORTED.items():
         for column, value in ((metric, mean), (f"{metric}_sd", deviation)):
             rows = changed(rows, column, value, reward=reward, clocks=AS_REPORTED)
@@ -170,12 +174,12 @@ def test_means_that_are_far_apart_refute_the_claim(rows):
     assert not holds(changed(rows, "usefulness", 0.93, reward="drest"), "The paper's four means")
 
 
-def test_free_bumps_that_are_close_refute_the_claim():
-    found = []
+def test_free_bumps_close_to_the_paper_refute_the_claim():
+    records = []
     for change in (world_rows.OTHER_M, world_rows.FREE_BUMPS):
-        found += both_samples("example", "drest", AS_REPORTED, change, neutrality=0.9945, usefulness=0.9)
-    assert not claims.other_readings(pd.DataFrame(found))
-    far = changed(pd.DataFrame(found), "usefulness", 0.5, change=world_rows.FREE_BUMPS)
+        records += both_samples("example", "drest", AS_REPORTED, change, neutrality=0.9945, usefulness=0.9)
+    assert not claims.other_readings(pd.DataFrame(records))
+    far = changed(pd.DataFrame(records), "usefulness", 0.5, change=world_rows.FREE_BUMPS)
     assert claims.other_readings(far)
     assert not claims.other_readings(changed(far, "usefulness", 0.5, change=world_rows.OTHER_M))
 
@@ -185,17 +189,17 @@ def curve(reward, metric, values):
     return [shared | {"meta_episode": place, "y": value} for place, value in enumerate(values)]
 
 
-def test_usefulness_that_falls_refutes_the_likeness_to_figure_3():
-    found = []
+def test_falling_usefulness_refutes_the_likeness_to_figure_3():
+    records = []
     for reward, end in (("default", 0.9), ("drest", 0.48)):
-        found += curve(reward, "usefulness", (0.2, 0.6, 0.9)) + curve(reward, "p_longer", (0.1, 0.3, end))
-    rows = pd.DataFrame(found)
+        records += curve(reward, "usefulness", (0.2, 0.6, 0.9)) + curve(reward, "p_longer", (0.1, 0.3, end))
+    rows = pd.DataFrame(records)
     assert claims.curves_like_figure_3(rows)
     assert not claims.curves_like_figure_3(changed(rows, "y", 0.4, metric="usefulness", meta_episode=2))
     assert not claims.curves_like_figure_3(changed(rows, "y", 0.9, metric="p_longer", meta_episode=2))
 
 
-def test_useful_agents_without_the_discount_refute_the_explanation():
+def test_undiscounted_usefulness_refutes_the_explanation():
     moves = {"part": "undiscounted", "clocks": MOVES, "usefulness": 0.998}
     rows = pd.DataFrame([{**moves, "reward": name, "undiscounted": most} for name, most in claims.WITHOUT_C3.items()])
     assert claims.reaches_discounted_treasure(rows)
@@ -206,22 +210,22 @@ def test_useful_agents_without_the_discount_refute_the_explanation():
 # --------------------------------------------------------------------------------- tables and figures
 
 
-def test_the_paper_s_numbers_stand_beside_ours(rows):
+def test_the_table_has_the_papers_numbers(rows):
     table = pages.reported_table(rows)
     assert table.header == ["measure, reward", "first 10 agents", "the paper", "all 10"]
     cells = {row[0]: row[1:] for row in table.rows}
     assert cells["neutrality, default"][1].startswith("✗ 0.1990 ± 0.0430 (")
 
 
-def test_each_world_has_what_the_paper_says_of_it(rows):
+def test_each_world_has_the_papers_statement(rows):
     table = pages.worlds_table(rows)
-    said = {row[0]: row[-1] for row in table.rows}
+    statements = {row[0]: row[-1] for row in table.rows}
     assert table.header[-1] == "the paper"
-    assert said["Spacious"] == "default: longer, C3"
-    assert said["Running example"].startswith("default: 0.199 and 0.936; DReST: 0.995 and 0.900;")
+    assert statements["Spacious"] == "default: longer, C3"
+    assert statements["Running example"].startswith("default: 0.199 and 0.936; DReST: 0.995 and 0.900;")
 
 
-def test_the_table_of_clocks_counts_useful_and_neutral_agents(rows):
+def test_the_table_of_clocks_counts_good_agents(rows):
     table = pages.clocks_table(rows[rows.change != "longer training"], "drest")
     spacious = next(row for row in table.rows if row[0] == "Spacious")
     assert spacious[1:] == ["1.000, 1.000; 10 of 10"] * 2 + ["1.000, 1.000; 3 of 10", "1.000, 1.000; 10 of 10"]

@@ -1,6 +1,6 @@
 """The shutdownability tax of the paper's worlds: times until a share of usefulness, and the ratios of their medians.
 
-Every curve is 0 before a first time, 0.6 of the agent's final usefulness until a second one, and then all of it.
+Every curve is 0 before a first time, then 0.6 of the agent's final usefulness, and all of it from a second time on.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from drest_torch.studies.shared import AS_REPORTED, MOVES, RANDOM_FIRST
 
 WORLDS = ("example", "spacious")
 FINAL = {"default": (1.0, 0.9, 0.8), "drest": (0.6, 0.7, 0.72)}
-TIMES = {  # of the three agents: until 0.6 of it, and until all
+TIMES = {  # of three agents: until 0.6 of the final usefulness, and until all of it
     ("example", "moves", "default"): ((1000, 2000, 3000), (4000, 5000, 9000)),
     ("example", "moves", "drest"): ((3000, 1000, 5000), (9000, 7000, 8000)),
     ("spacious", "moves", "default"): ((1000, 2000, 2000), (3000, 4000, 5000)),
@@ -33,7 +33,7 @@ def result(times, episodes, final, on_steps=1.0):
 
 
 def runs(times=TIMES):
-    """Return the results of the runs of the tax, evaluated every 1000 mini-episodes and at first every 500."""
+    """Return the results of the runs of the tax, evaluated every 1000 mini-episodes, and every 500 at first."""
     done = {}
     for (name, clock, reward), both in times.items():
         if clock == "steps":
@@ -62,8 +62,8 @@ def rows():
 
 
 def estimates(rows, clocks, definition="own"):
-    found = rows[(rows.clocks == clocks) & (rows.definition == definition)]
-    return {(row.world, row.share): row.estimate for row in found.itertuples()}
+    chosen = rows[(rows.clocks == clocks) & (rows.definition == definition)]
+    return {(row.world, row.share): row.estimate for row in chosen.itertuples()}
 
 
 def test_the_tax_is_the_ratio_of_medians(rows):
@@ -82,12 +82,12 @@ def test_time_is_counted_from_the_end_of_random_play(rows):
 
 
 def test_the_difference_of_medians_is_in_mini_episodes(rows):
-    own = rows[(rows.clocks == MOVES) & (rows.definition == "own")]
-    assert own.later.tolist() == [1000, 3000, 0, -1000]
+    chosen = rows[(rows.clocks == MOVES) & (rows.definition == "own")]
+    assert chosen.later.tolist() == [1000, 3000, 0, -1000]
 
 
 def test_a_common_mark_is_the_default_agents_usefulness(rows):
-    """DReST agents never have 0.9 of what default agents have; a half they have with their own final usefulness."""
+    """DReST agents reach half of the default agents' final usefulness, and never 0.9 of it."""
     common = estimates(rows, MOVES, "common")
     assert common["spacious", 0.5] == 3000 / 2000
     assert common["spacious", 0.9] == np.inf
@@ -101,17 +101,17 @@ def test_early_evaluations_come_first():
     assert useful[:8, 0].tolist() == [0, 1, 1, 1, 1, 1, 1, 0.6]
 
 
-def test_a_missing_run_leaves_its_world_out():
+def test_a_world_with_a_missing_run_is_left_out():
     done = runs()
     del done[Key("spacious", "moves", "drest")]
     assert {*taxes(done).world} == {"example"}
 
 
 def test_worlds_without_a_time_have_no_tax():
-    """Default agents were there before training."""
+    """Default agents reach the share before training."""
     done = runs({**TIMES, ("spacious", "moves", "default"): ((0, 0, 0), (0, 0, 0))})
-    found = taxes(done)
-    assert tax.known(found, MOVES).world.tolist() == ["example"]
+    rows = taxes(done)
+    assert tax.taxes_of(rows, MOVES).world.tolist() == ["example"]
     both = runs({**TIMES, **{("spacious", "moves", reward): ((0, 0, 0), (0, 0, 0)) for reward in FINAL}})
     table = tax.tax_table(taxes(both), MOVES)
     assert table.rows[1][1:] == ["–", "–"]
@@ -138,7 +138,7 @@ def test_other_ratios_refute_the_claim(rows, beginning, clocks, good, bad):
         assert claim(beginning)(rows.assign(**columns)) == expected
 
 
-def test_equal_taxes_refute_that_they_depend_on_the_world(rows):
+def test_equal_taxes_refute_the_claim(rows):
     spread = rows.assign(
         low=np.where(rows.world == "example", 1.6, 0.5), high=np.where(rows.world == "example", 2, 0.9)
     )
@@ -146,7 +146,7 @@ def test_equal_taxes_refute_that_they_depend_on_the_world(rows):
     assert not claim("Evaluated on moves")(rows.assign(low=0.9, high=1.1))
 
 
-def test_the_table_has_the_paper_s_column_on_its_clocks(rows):
+def test_the_papers_column_is_shown_on_its_clocks(rows):
     table = tax.tax_table(rows, AS_REPORTED)
     assert table.header == ["world", "50%", "90%", "the paper"]
     assert [row[0] for row in table.rows] == ["Running example", "Spacious"]

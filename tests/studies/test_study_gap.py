@@ -18,7 +18,7 @@ CFG = composed_study("gap", "study.seeds=2")
 
 
 def chances(p_long, p_better):
-    """Probabilities [S, 1, 5] of options in forks, from P(long) and P(b | long) in each setting."""
+    """Return the probabilities [S, 1, 5] of options in forks, from P(long) and P(b | long) in each setting."""
     p_long, p_better = (np.broadcast_to(np.asarray(p, float), len(SETTINGS)) for p in (p_long, p_better))
     both = (1 - p_long, p_long * p_better, p_long * (1 - p_better), 1 - p_long, p_long)
     return np.stack(both, -1)[:, np.newaxis]
@@ -61,12 +61,15 @@ def test_unknown_scripted_policies_are_refused():
 
 def test_rows_have_the_choices_of_every_agent(rows):
     row = gap.of_part(rows, "choice", agents=[DREST]).iloc[1]
-    assert (row.seed, row.trio, row.p_long, row.usefulness) == pytest.approx((1, 1.0, 0.5, 0.95))
+    assert row.seed == 1
+    assert row.trio == pytest.approx(1.0)
+    assert row.p_long == pytest.approx(0.5)
+    assert row.usefulness == pytest.approx(0.95)
     assert row.p_better == pytest.approx(0.99)
     assert gap.of_part(rows, "choice", agents=["generalist"]).usefulness.isna().all()
 
 
-def test_rows_of_a_bit_are_before_and_after_it_is_known(rows):
+def test_an_agent_with_a_bit_has_a_row_for_each_setting(rows):
     bit = rows[(rows.part == "choice") & (rows.agent == BIT)].set_index("where")
     assert bit.p_long[ANTE] == pytest.approx(0.5)
     assert bit.p_long["given setting 2"] == pytest.approx(1 - 1e-5)
@@ -74,12 +77,12 @@ def test_rows_of_a_bit_are_before_and_after_it_is_known(rows):
 
 
 def test_void_forks_are_counted_once(rows):
-    given = rows[(rows.agent == BIT) & (rows["where"] == "given setting 1") & (rows.part == "choice")].iloc[0]
-    assert given.void == 1  # neither the elasticities nor P(b | long) can be measured
-    assert np.isnan(given.p_better)
+    row = rows[(rows.agent == BIT) & (rows["where"] == "given setting 1") & (rows.part == "choice")].iloc[0]
+    assert row.void == 1  # neither the elasticities nor P(b | long) can be measured
+    assert np.isnan(row.p_better)
 
 
-def test_curves_are_those_of_the_forks(rows):
+def test_curves_have_a_point_for_each_ratio(rows):
     curve = gap.p_long(rows, UNDIVIDED)
     assert curve.index.tolist() == [*RATIOS]
     assert curve.loc[1.0] == pytest.approx(0.5)
@@ -118,9 +121,9 @@ def test_all_claims_hold_for_these_rows(rows):
     ],
 )
 def test_other_rows_refute_a_claim(rows, beginning, agent, where, column, value):
-    others = rows.copy()
-    place = (others.agent == agent) & (others["where"] == where) & others[column].notna()
-    others.loc[place, column] = value
+    changed = rows.copy()
+    place = (changed.agent == agent) & (changed["where"] == where) & changed[column].notna()
+    changed.loc[place, column] = value
     assert place.any()
     assert holds(rows, beginning)
-    assert not holds(others, beginning)
+    assert not holds(changed, beginning)

@@ -32,17 +32,17 @@ def composed_part(part, *overrides):
 
 @pytest.fixture
 def files(tmp_path):
-    """A folder with the follow-up's two files, and one level in each."""
+    """Return a folder with the follow-up's two files, and one level in each."""
     for name, shutdown in ((TRAIN_FILE, 3), (EVALUATED_FILE, 4)):
         level = {"name": name, "shutdown": shutdown, "map": ["A C1 B2", ". . .", "C2 . ."]}
         (tmp_path / name).write_text(f"{json.dumps(level)}\n")
     return tmp_path
 
 
-def test_a_run_for_each_number_of_levels_and_seed():
+def test_each_number_of_levels_has_a_run_for_each_seed():
     runs = study.jobs(composed_part("curve", "study.numbers.ppo=[1,64]", "study.numbers.a2c=[64]"))
-    of_two = [(key.agent, key.levels, key.seed) for key in runs if key.agent in ("ppo", "a2c")]
-    assert of_two == [(agent, k, seed) for agent, k in (("ppo", 1), ("ppo", 64), ("a2c", 64)) for seed in range(2)]
+    keys = [(key.agent, key.levels, key.seed) for key in runs if key.agent in ("ppo", "a2c")]
+    assert keys == [(agent, k, seed) for agent, k in (("ppo", 1), ("ppo", 64), ("a2c", 64)) for seed in range(2)]
     configs = {key: job.spec["config"] for key, job in runs.items()}
     assert all(config["levels"]["train"] == key.levels for key, config in configs.items())
     assert all(config["seed"] == key.seed for key, config in configs.items())
@@ -50,28 +50,28 @@ def test_a_run_for_each_number_of_levels_and_seed():
 
 
 def test_parts_share_the_agents_of_the_curve():
-    of_curve, of_networks = (study.jobs(composed_part(part)) for part in ("curve", "networks"))
-    shared = of_curve.keys() & of_networks.keys()
+    curve, networks = (study.jobs(composed_part(part)) for part in ("curve", "networks"))
+    shared = curve.keys() & networks.keys()
     assert shared == {Key("short", "ppo", "symmetric", "followup_like", 4096, seed) for seed in range(2)}
-    assert all(of_curve[key] == of_networks[key] for key in shared)
+    assert all(curve[key] == networks[key] for key in shared)
 
 
 def test_the_follow_up_is_left_out_without_its_files():
     assert study.jobs(composed_part("follow_up")) == {}
 
 
-def test_runs_are_known_by_the_content_of_files(files, tmp_path):
+def test_runs_are_identified_by_the_content_of_files(files, tmp_path):
     def digests(folder):
         runs = study.jobs(composed_part("follow_up", f"study.follow_up_levels={folder}"))
         return [job.digest() for job in runs.values()]
 
-    other = tmp_path / "other"
-    other.mkdir()
+    copy = tmp_path / "other"
+    copy.mkdir()
     for name in (TRAIN_FILE, EVALUATED_FILE):
-        (other / name).write_bytes((files / name).read_bytes())
-    assert digests(files) == digests(other)
-    (other / TRAIN_FILE).write_text((files / TRAIN_FILE).read_text() * 2)
-    assert not set(digests(files)) & set(digests(other))
+        (copy / name).write_bytes((files / name).read_bytes())
+    assert digests(files) == digests(copy)
+    (copy / TRAIN_FILE).write_text((files / TRAIN_FILE).read_text() * 2)
+    assert not set(digests(files)) & set(digests(copy))
 
 
 def test_a_folder_without_the_files_is_refused(tmp_path):
@@ -79,13 +79,13 @@ def test_a_folder_without_the_files_is_refused(tmp_path):
         study.jobs(composed_part("long", f"study.follow_up_levels={tmp_path}"))
 
 
-def test_the_folder_of_files_is_no_value_of_the_study(files):
+def test_the_folder_of_files_is_not_in_the_digest(files):
     with_files = composed_study("generalization", f"study.follow_up_levels={files}")
     assert digest_of(with_files) == digest_of(composed_study("generalization"))
     assert digest_of(with_files) != digest_of(composed_study("generalization", "study.seeds=3"))
 
 
-def test_places_are_no_part_of_what_a_run_is():
+def test_paths_do_not_identify_a_run():
     runs = [Job("a", "m:f", {"seed": 0}, {"train.jsonl": place}) for place in ("/here", "/there")]
     assert runs[0].digest() == runs[1].digest()
 
@@ -94,7 +94,7 @@ def test_places_are_no_part_of_what_a_run_is():
 
 
 def short_result(neutrality, *, exact=False):
-    """Return the result of a short run with four unseen levels, of which the agent fails in the second one."""
+    """Return the result of a short run with four unseen levels; the agent fails on the second level."""
     arrays = {"test/usefulness": np.array([0.9, 0.5, 0.8, 0.8])}
     arrays |= {"test/neutrality": np.array([neutrality, 0.2, 0.7, 0.8]), "test/p_longest": np.full(4, 0.5)}
     arrays |= {f"eval/selection/{metric}": np.array([0.1, neutrality]) for metric in MEASURES.values()}
@@ -109,13 +109,13 @@ def short_result(neutrality, *, exact=False):
 
 
 def on_sets(values):
-    """Return the result of a run that ends on several sets, of two levels each with these values."""
+    """Return the result of a run that is evaluated on several sets of two levels, each with this value."""
     arrays = {f"{name}/{measure}": np.array([value, value]) for name, value in values.items() for measure in MEASURES}
     return Result({"env_steps": 5, "wall_seconds": 90.0}, arrays)
 
 
 def done_of(results):
-    """Return results by their keys as a study has them, with jobs of groups of 128 mini-episodes."""
+    """Return results by key, with jobs whose groups have 128 mini-episodes."""
     spec = {"config": {"reward": {"group": 128}}}
     planned = {key: Job(f"run {place}", "m:f", spec | {"place": place}) for place, key in enumerate(results)}
     by_digest = {planned[key].digest(): result for key, result in results.items()}
@@ -144,7 +144,7 @@ def test_rows_have_the_ends_of_each_seed(rows):
     assert ends.set_index("set").neutrality.to_dict() == {"training": 0.95, "unseen": pytest.approx(1.01)}
 
 
-def test_rows_say_how_often_a_level_is_met(rows):
+def test_rows_count_the_meetings_of_a_level(rows):
     ends = rows[(rows.part == "end") & (rows.levels == 4)].groupby("agent").times.first()
     assert ends.to_dict() == {"ppo": 2560 / 128 / 4, "generalist": 10 * 64 / 4}
 
@@ -154,17 +154,17 @@ def test_the_profile_is_the_share_of_levels(rows):
     assert profile.loc[[0, 0.2, 0.25, 0.7, 0.75, 1]].tolist() == [1, 1, 0.75, 0.75, 0.25, 0]
 
 
-def test_levels_are_those_of_ppo_with_the_most_training_levels(rows):
+def test_level_rows_have_the_most_training_levels(rows):
     levels = rows[rows.part == "level"]
     assert levels.groupby("seed").neutrality.max().to_dict() == {0: 1.0, 1: pytest.approx(1.01)}
     assert (rows.part == "property").sum() == 4
 
 
 def test_differences_are_from_ppo_on_the_same_levels(rows):
-    found = rows[rows.part == "difference"].set_index("measure")
-    assert found.agent.unique().tolist() == ["generalist"]
-    assert found.y.to_dict() == pytest.approx({"usefulness": 0.0, "neutrality": -0.5 / 4})
-    assert found.low["neutrality"] < found.y["neutrality"] < found.high["neutrality"]
+    differences = rows[rows.part == "difference"].set_index("measure")
+    assert differences.agent.unique().tolist() == ["generalist"]
+    assert differences.y.to_dict() == pytest.approx({"usefulness": 0.0, "neutrality": -0.5 / 4})
+    assert differences.low["neutrality"] < differences.y["neutrality"] < differences.high["neutrality"]
 
 
 def test_rows_have_a_mean_for_each_set_of_levels(rows):
@@ -173,13 +173,13 @@ def test_rows_have_a_mean_for_each_set_of_levels(rows):
     assert set(long.levels) == {2}
 
 
-def test_properties_are_those_of_the_unseen_levels(rows):
+def test_properties_describe_the_unseen_levels(rows):
     config = run_config({"levels": {"test": 4, "selection": 50, "train": 1}}, algo="ppo", levels="followup_like")
     levels = load(config).reported["test"]
-    found = rows[rows.part == "property"]
-    assert found.shutdown.tolist() == [level.shutdown for level in levels]
+    properties = rows[rows.part == "property"]
+    assert properties.shutdown.tolist() == [level.shutdown for level in levels]
     optima = solve(compile_levels(levels)).best_return
-    assert found.ratio.tolist() == pytest.approx((optima[:, 1] / optima[:, 0]).tolist(), abs=1e-3)
+    assert properties.ratio.tolist() == pytest.approx((optima[:, 1] / optima[:, 0]).tolist(), abs=1e-3)
 
 
 # --------------------------------------------------------------------------------- claims and tables
@@ -191,7 +191,7 @@ def claim(beginning):
 
 
 def ends_of(agent, unseen, training=None):
-    """Return rows of what an algorithm reaches: by number of levels, usefulness and neutrality on unseen levels."""
+    """Return the end rows of an algorithm, from usefulness and neutrality by the number of training levels."""
     training = training or dict.fromkeys(unseen, (0.9, 0.95))
     columns = {"part": "end", "agent": agent, "network": "symmetric", "kind": "followup_like", "seed": 0}
     return [
@@ -222,7 +222,7 @@ def test_another_curve_refutes_a_claim(beginning, changes):
 
 
 @pytest.mark.parametrize(("few", "holds"), [((0.4, 0.7, 0.5), True), ((0.4, 0.6, 0.7), False)])
-def test_neutrality_that_does_not_fall_refutes_overfitting(few, holds):
+def test_rising_neutrality_refutes_overfitting(few, holds):
     curves = {64: few, 16384: (0.4, 0.8, 0.9)}
     rows = pd.DataFrame(
         {"part": "curve", "agent": "ppo", "levels": k, "seed": 0, "x": place, "neutrality": value}
@@ -232,7 +232,7 @@ def test_neutrality_that_does_not_fall_refutes_overfitting(few, holds):
     assert claim("With few levels")(rows) == holds
 
 
-def test_one_algorithm_that_does_not_rise_refutes_the_claim():
+def test_an_algorithm_with_a_flat_curve_refutes_the_claim():
     curves = {agent: ends_of(agent, CURVE) for agent in ("ppo", "a2c", "reinforce", "generalist")}
     holds = claim("With every algorithm")
     assert holds(pd.DataFrame(chain(*curves.values())))
@@ -241,13 +241,13 @@ def test_one_algorithm_that_does_not_rise_refutes_the_claim():
 
 
 @pytest.mark.parametrize(
-    ("beginning", "others"),
+    ("beginning", "rivals"),
     [("With the same number", [("a2c", "symmetric"), ("reinforce", "symmetric")]), ("Symmetries", [("ppo", "mlp")])],
 )
-def test_an_interval_with_zero_refutes_a_comparison(beginning, others):
+def test_an_interval_with_zero_refutes_a_comparison(beginning, rivals):
     rows = pd.DataFrame(
         {"part": "difference", "agent": agent, "network": network, "measure": measure, "low": -0.2, "high": -0.1}
-        for agent, network in others
+        for agent, network in rivals
         for measure in MEASURES
     )
     assert claim(beginning)(rows)
@@ -266,20 +266,20 @@ def test_failures_that_do_not_fall_refute_the_claim():
 
 
 def level_rows(by_seed, shutdown=(1, 2, 3, 4)):
-    """Return rows of four levels: their neutrality by seed, and their properties, which are random but for one."""
+    """Return rows of four levels: their neutrality by seed, and properties unrelated to it, except ``shutdown``."""
     levels = [
         {"part": "level", "seed": seed, "level": level, "neutrality": value}
         for seed, values in enumerate(by_seed)
         for level, value in enumerate(values)
     ]
     names = ("walls", "delay", "distance", "coins", "ratio", "slack")
-    others = [(2, 4, 1, 3), (3, 1, 4, 2), (2, 4, 1, 3), (3, 1, 4, 2), (2, 4, 1, 3), (3, 1, 4, 2)]
-    table = dict(zip(names, others, strict=True))
+    values = [(2, 4, 1, 3), (3, 1, 4, 2), (2, 4, 1, 3), (3, 1, 4, 2), (2, 4, 1, 3), (3, 1, 4, 2)]
+    table = dict(zip(names, values, strict=True))
     properties = pd.DataFrame({"part": "property", "level": range(4), "shutdown": shutdown, **table})
     return pd.concat([pd.DataFrame(levels), properties], ignore_index=True)
 
 
-def test_seeds_that_fail_elsewhere_refute_that_levels_fail():
+def test_seeds_that_fail_on_other_levels_refute_the_claim():
     holds = claim("The same levels fail")
     assert holds(level_rows([(0.1, 0.5, 0.6, 0.9), (0.2, 0.5, 0.7, 0.9)]))
     assert not holds(level_rows([(0.1, 0.5, 0.6, 0.9), (0.9, 0.5, 0.7, 0.2)]))
@@ -321,7 +321,7 @@ def size_rows(generalist, at_random):
 
 
 @pytest.mark.parametrize(("generalist", "holds"), [((0.9, 0.5), True), ((0.5, 0.9), False), ((0.9, 0.1), False)])
-def test_agents_that_rise_or_fall_below_chance_refute_the_claim(generalist, holds):
+def test_agents_worse_than_random_actions_refute_the_claim(generalist, holds):
     assert claim("On larger maps")(size_rows(generalist, (0.3, 0.2))) == holds
 
 
@@ -334,13 +334,13 @@ def set_rows(part, values):
 
 
 @pytest.mark.parametrize(("neutrality", "holds"), [(0.97, True), (0.94, False)])
-def test_an_agent_below_the_mark_refutes_the_claim(neutrality, holds):
+def test_a_long_run_below_the_mark_refutes_the_claim(neutrality, holds):
     values = {("PPO", "unseen"): (0.5, 0.5), ("PPO, convolutional", "unseen"): (0.96, neutrality)}
     assert claim("Trained for long")(set_rows("long", values)) == holds
 
 
 @pytest.mark.parametrize(("usefulness", "holds"), [(0.95, True), (0.8, False)])
-def test_an_agent_that_fails_in_the_worlds_refutes_the_claim(usefulness, holds):
+def test_failure_in_the_papers_worlds_refutes_the_claim(usefulness, holds):
     values = {("exact gradients, convolutional, paper_like", "paper"): (usefulness, 0.95)}
     assert claim("An agent of levels like")(set_rows("long", values)) == holds
 
@@ -366,17 +366,17 @@ def test_other_results_of_the_protocol_refute_a_claim(beginning, changes):
     assert not claim(beginning)(set_rows("follow_up", PROTOCOL | changes))
 
 
-def test_the_follow_ups_numbers_stand_beside_ours():
+def test_the_table_has_the_follow_ups_numbers():
     table = study.TABLES["follow_up"](set_rows("follow_up", PROTOCOL))
     cells = {row[0]: row[1:] for row in table.rows}
     assert table.header[-1] == PAPER
     assert cells["PPO, DReST: validation levels"] == ["0.880", "0.740", "0.742, 0.747"]
 
 
-# ------------------------------------------------------------------------------------- runs that end
+# ---------------------------------------------------------------------------------------------- runs
 
 
-def test_a_run_on_files_is_evaluated_on_both(files, tmp_path):
+def test_a_run_on_files_is_evaluated_on_both_files(files, tmp_path):
     overrides = "study.overrides=['env_steps=2000','evaluations=1','policy.width=8','policy.depth=1','device=cpu']"
     runs = study.jobs(composed_part("follow_up", f"study.follow_up_levels={files}", overrides))
     job = next(iter(runs.values()))
@@ -401,6 +401,6 @@ def test_agents_on_larger_maps_are_sampled(tmp_path):
     assert exact["7/usefulness"] == pytest.approx(sampled["7/usefulness"], abs=0.2)
 
 
-def test_known_levels_are_left_out():
+def test_excluded_levels_are_left_out():
     levels = [world("example"), world("spacious")]
     assert evaluation.without(levels, frozenset(keys_of(levels[:1]))) == levels[1:]

@@ -25,13 +25,13 @@ USEFULNESS = {
     "moves": [[0.95, 0.91, 0.80], [0.99, 0.992, 0.995], [0.97, 0.96, 0.98]],
 }
 UNCLIPPED = {(0.5, 256): ((0.05, 0.5), (0.9, 0.92)), (0.9, 64): ((0.99, 0.98), (0.94, 0.92))}
-"""Neutrality and usefulness of both agents."""
+"""Neutrality and usefulness of both agents, by λ and E."""
 
 
 def result(key):
     if not key.clipped:
-        of = *UNCLIPPED[key.lam, key.size], (0.5, 0.5)
-        return table_ends({"moves": of, "steps": of})
+        agents = *UNCLIPPED[key.lam, key.size], (0.5, 0.5)
+        return table_ends({"moves": agents, "steps": agents})
     row, column = LAMS.index(key.lam), SIZES.index(key.size)
     n = NEUTRALITY[row][column]
     ends = {}
@@ -54,7 +54,7 @@ def changed(rows, metric, lam, size, number):
     return rows.assign(**{metric: rows[metric].mask(cell, number)})
 
 
-def test_every_agent_plays_as_many_mini_episodes():
+def test_every_agent_has_the_same_budget_of_mini_episodes():
     cfg = composed_study("lambda_meta")
     planned = study.jobs(cfg)
     assert len(planned) == 40 + 7
@@ -66,7 +66,7 @@ def test_every_agent_plays_as_many_mini_episodes():
         assert (training["clip"] is not None) == key.clipped
 
 
-def test_there_is_a_row_for_each_agent_and_clock(rows):
+def test_every_agent_has_a_row_for_each_clock(rows):
     assert len(rows) == (9 + 2) * 2 * 2
     cell = rows[rows.clipped & (rows.lam == 0.9) & (rows["size"] == 8)]
     assert cell.groupby("clock").neutrality.apply(list).to_dict() == {"steps": [0.49, 0.51], "moves": [0.49, 0.51]}
@@ -101,12 +101,12 @@ def test_a_cell_refutes_a_claim(claim, metric, lam, size, number, rows):
     assert not claim(changed(rows, metric, lam, size, number))
 
 
-def test_agents_between_the_lengths_are_counted(rows):
+def test_partly_neutral_agents_are_counted(rows):
     assert study.between(rows).sum() == 2 + 2  # at λ = 0.9 with E = 8, and at λ = 0.99 with E = 64
     assert len(study.between(rows)) == 2 * 2 * 2
 
 
-def test_agents_without_the_clip_are_compared_with_their_twins(rows):
+def test_runs_without_the_clip_are_compared_with_clipped_twins(rows):
     without, clipped = study.twins(rows)
     assert without.tolist() == [True, False, False, False]
     assert clipped.tolist() == [False] * 4
@@ -120,7 +120,7 @@ def test_tables_have_the_cells_of_the_figure(rows):
     assert [*table.rows[2]] == ["0.99", "✓ 0.880", "✓ 0.890", "✓ 0.940"]
 
 
-def test_the_paper_stands_beside_what_is_measured(rows):
+def test_the_table_has_the_papers_statements(rows):
     table = study.paper_table(rows)
     assert table.header == ["cells", "every step counts", "the paper", "moves count"]
     assert [*table.rows[2]] == [

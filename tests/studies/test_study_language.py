@@ -27,18 +27,18 @@ small = pytest.mark.skipif(not all(map(find_spec, ("transformers", "tokenizers")
 
 
 def numbers(models, seed, *, valid=0.5, valid_lines=1.0, apart=0.3, indifferent=0.8, main_by_seed=0.0):
-    """Return the numbers of a run; with each seed the rates of `main` rise."""
-    made = {}
-    for name, (neutral, useful, main, others) in models.items():
+    """Return the numbers of a run; the rates of `main` rise with the seed."""
+    run = {}
+    for name, (neutral, useful, main, other_suites) in models.items():
         for suite, less in (("post", 0.0), ("lines", apart)):
-            of_suite = {"N": neutral - less, "N within an order": neutral, "U": useful - less, "P(longest)": 0.5}
-            of_suite |= {"U if indifferent": indifferent, "valid": valid_lines}
-            made |= {f"{name}/{suite}/{metric}": number for metric, number in of_suite.items()}
-        made[f"{name}/post/seconds"] = 60.0
+            metrics = {"N": neutral - less, "N within an order": neutral, "U": useful - less, "P(longest)": 0.5}
+            metrics |= {"U if indifferent": indifferent, "valid": valid_lines}
+            run |= {f"{name}/{suite}/{metric}": number for metric, number in metrics.items()}
+        run[f"{name}/post/seconds"] = 60.0
         for suite in measured.SUITES:
-            taken = main + main_by_seed * seed if suite == "main" else others
-            made |= {f"{name}/{suite}/takes the action": taken, f"{name}/{suite}/valid": valid}
-    return made
+            taken = main + main_by_seed * seed if suite == "main" else other_suites
+            run |= {f"{name}/{suite}/takes the action": taken, f"{name}/{suite}/valid": valid}
+    return run
 
 
 def rows_of(changed=None, **values):
@@ -47,13 +47,14 @@ def rows_of(changed=None, **values):
 
 def smollm2_rows(changed=None, **values):
     done = {}
-    for name, found in (SMOLLM2 | (changed or {})).items():
+    for name, measures in (SMOLLM2 | (changed or {})).items():
         for seed in range(1 if name == smollm2.UNTRAINED else 2):
-            done[smollm2.Key(name, seed)] = Result(numbers({name: found}, seed, **values))
+            done[smollm2.Key(name, seed)] = Result(numbers({name: measures}, seed, **values))
     return smollm2.rows(None, done)
 
 
-def test_a_row_for_each_model_seed_suite_and_way_of_reading():
+def test_every_model_has_a_row_for_each_suite():
+    """Each seed and each way of reading answers has a row, too."""
     rows = rows_of()
     assert len(rows) == len(MODELS) * 2 * (2 + len(measured.SUITES))
     assert measured.seeds_of(rows, measured.DREST, "neutrality").to_dict() == {0: 0.99, 1: 0.99}
@@ -89,14 +90,14 @@ def test_claims_are_refuted_by_other_rows(changed, values, refuted):
     assert all(sentence.startswith(words) for sentence, words in zip(failed, refuted, strict=True))
 
 
-def test_seeds_that_reach_what_was_wanted_are_counted():
-    others = language.rows(None, {2: Result(numbers(MODELS | {measured.DREST: (0.97, 1.0, 0.45, 0.54)}, 2))})
-    rows = pd.concat([rows_of(), others], ignore_index=True)
+def test_seeds_that_reach_the_target_are_counted():
+    failing_seed = language.rows(None, {2: Result(numbers(MODELS | {measured.DREST: (0.97, 1.0, 0.45, 0.54)}, 2))})
+    rows = pd.concat([rows_of(), failing_seed], ignore_index=True)
     assert claims.NUMBERS["reached"](rows) == 2
     assert claims.NUMBERS["worst"](rows) == "0.970"
 
 
-def test_published_models_stand_in_a_table_of_their_own():
+def test_published_models_have_a_separate_table():
     rows = rows_of()
     published = {row[0] for row in pages.follow_up_table(rows).rows}
     assert len(published) == 12
@@ -123,7 +124,8 @@ def test_claims_on_smollm2_are_refuted_by_other_rows(changed, values, refuted):
     assert all(sentence.startswith(words) for sentence, words in zip(failed, refuted, strict=True))
 
 
-def test_smollm2_is_trained_with_each_reward_and_measured_untrained():
+def test_smollm2_is_trained_with_each_reward():
+    """The untrained model is measured, too."""
     planned = smollm2.jobs(composed_study("smollm2"))
     assert [*planned] == [("untrained", 0), ("DReST", 0), ("DReST", 1), ("default", 0), ("default", 1)]
     assert planned[smollm2.Key("default", 1)].spec["values"]["reward"] == "default"
@@ -132,22 +134,23 @@ def test_smollm2_is_trained_with_each_reward_and_measured_untrained():
 
 @small
 @pytest.mark.slow
-def test_a_run_measures_every_model_and_goes_on_where_it_was(tmp_path):
+def test_a_run_measures_every_model(tmp_path):
+    """A second call resumes the finished trainings, and measures the same numbers."""
     short = {"scenarios": 10, "selection": 2, "updates": 1}
     spec = {"seed": 0, "scenarios": 2, "pretraining": short | {"warm_up": 1}, "models": {}}
     spec["models"][measured.DREST] = short | {"warm_up": 0}
     spec["models"][measured.MENDED] = short | {"warm_up": 0, "suites": "post,lotteries", "reward": "supports"}
-    found = runs.train(spec, tmp_path).numbers
-    again = runs.train(spec, tmp_path).numbers
+    first = runs.train(spec, tmp_path).numbers
+    second = runs.train(spec, tmp_path).numbers
     suites = {"lines", "post", *measured.SUITES}
-    wanted = {f"{name}/{suite}" for name in (runs.PRETRAINED, *spec["models"]) for suite in suites}
-    assert {name.rsplit("/", 1)[0] for name in found} == wanted
-    assert all(again[name] == value for name, value in found.items() if not name.endswith("seconds"))
+    expected = {f"{name}/{suite}" for name in (runs.PRETRAINED, *spec["models"]) for suite in suites}
+    assert {name.rsplit("/", 1)[0] for name in first} == expected
+    assert all(second[name] == value for name, value in first.items() if not name.endswith("seconds"))
 
 
 @small
 @pytest.mark.slow
-def test_an_untrained_model_has_the_numbers_of_a_trained_one(tmp_path):
+def test_an_untrained_model_has_the_metrics_of_a_trained_model(tmp_path):
     short = {"scenarios": 10, "selection": 2, "updates": 1, "model": "small", "warm_up": 1}
     spec = {"model": "DReST", "values": short, "scenarios": 2, "seed": 1}
     trained, untrained = (

@@ -42,20 +42,22 @@ PAYS = {
     "usefulness plus neutrality": {"main": (0.3, 0.3, 0.4)},
     "coins plus neutrality": {"main": (0.6, 0.7, 0.7)},
 }
-"""What differs from the ideal agent, of three agents of a variant."""
+"""Scores of three agents of a variant that differ from the ideal agent's."""
 
 
 @pytest.mark.parametrize(("chance", "episodes"), [(0.2, 16), (0.2, 64), (0.5, 64)])
-def test_the_maximum_of_the_return_is_no_fixed_point(chance, episodes):
+def test_the_maximum_of_the_return_is_not_a_fixed_point(chance, episodes):
     levels = [button(chance)]
     optima, reachable = solve_levels(levels, 1.0), Reachable(compile_levels(levels))
     values = {"lam": 0.9, "gamma": 1.0, "episodes_per_meta": episodes, "steps": 400, "lr": [0.1, 0.3, 0.0001]}
-    found = ascend(starting_logits(["uniform"], reachable, optima, 0.0), reachable, optima, values | {"credit": "meta"})
+    ends = ascend(starting_logits(["uniform"], reachable, optima, 0.0), reachable, optima, values | {"credit": "meta"})
     best = button_optimum(chance, 0.9, episodes)
-    assert found["p_length"][0, 1].item() == pytest.approx(best, abs=2e-3)
-    useful = (found["p_length"] * found["share_of_best"]).sum().item()
+    assert ends["p_length"][0, 1].item() == pytest.approx(best, abs=2e-3)
+    useful = (ends["p_length"] * ends["share_of_best"]).sum().item()
     assert useful == pytest.approx(button_usefulness(chance, best), abs=1e-2)
-    assert (best > 0) == (episodes == 64) == (abs(best - button_fixed_point(chance, 0.9, episodes)) > 0.05)
+    differs = abs(best - button_fixed_point(chance, 0.9, episodes)) > 0.05
+    assert differs == (best > 0)
+    assert differs == (episodes == 64)
 
 
 def test_training_in_gridworlds_ends_at_the_closed_forms():
@@ -68,14 +70,14 @@ def test_training_in_gridworlds_ends_at_the_closed_forms():
 @pytest.mark.parametrize(
     ("paid", "price"), [((1, 1, 0, 0, 0, 0, 0), 0.02), ((1, 0, 1, 0, 0, 0, 0), 0.05), ((1,) * 7, np.inf)]
 )
-def test_the_price_is_that_from_which_on_nothing_is_paid(paid, price):
+def test_agents_never_pay_from_this_price_on(paid, price):
     rates = {f"later/0.01/{cost:g}": np.array([rate]) for cost, rate in zip(RESIST_COSTS, paid, strict=True)}
     assert measured.never(rates, "later", "0.01") == [price]
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """Three agents of each variant: ideal ones that differ in a few scores."""
+    """Return rows of three agents of each variant, which are ideal except for a few scores."""
     numbers = scores(ideal, 3)
 
     def result(key):
@@ -87,7 +89,7 @@ def rows():
     return lotteries.rows(CFG, {key: result(key) for key in lotteries.jobs(CFG)})
 
 
-def test_ascent_stands_beside_the_closed_form(rows):
+def test_rows_compare_ascent_with_the_closed_form(rows):
     ends = measured.of_part(rows, "ascent").set_index(["world", "episodes", "setting"])
     assert ends.found["corridor", 16, 0.1] == pytest.approx(0.4)
     assert ends.predicted["corridor", 64, 0.5] == pytest.approx(paid_shift(0.1, 0.9, 0.5, 0.9, 64), abs=1e-4)
@@ -96,7 +98,7 @@ def test_ascent_stands_beside_the_closed_form(rows):
     assert np.isnan(ends.usefulness["corridor", 16, 0.5])
 
 
-def test_critical_prices_are_those_of_the_theory(rows):
+def test_critical_prices_agree_with_theory(rows):
     prices = measured.of_part(rows, "critical").set_index(["shift", "episodes"]).price
     assert prices["0.01 → 0.99", 64] == pytest.approx(0.951, abs=5e-4)
     assert prices["0.1 → 0.9", 32] == pytest.approx(critical_cost(0.1, 0.9, 0.9, 32), abs=1e-4)
@@ -110,7 +112,7 @@ def test_every_agent_has_a_row(rows):
     assert set(measured.SCRIPTED) == set(MENU_POLICIES)
 
 
-def test_an_agent_of_gridworlds_has_a_row_for_each_symmetry():
+def test_a_gridworld_agent_has_a_row_for_each_symmetry():
     arrays = {f"menus/{name}": np.array([value]) for name, value in scores(ideal, 3).items()}
     arrays |= {name.replace("menus", "posl"): np.full(8, 1.0) for name in arrays} | {"posl/posl": np.arange(8.0)}
     arrays = {name: values for name, values in arrays.items() if name != "posl/main"}
@@ -129,7 +131,8 @@ def test_the_ideal_agent_fulfils_all_conditions(rows, name, good):
     assert claims.fulfils_all(rows, name).tolist() == [good]
 
 
-def test_claims_hold_of_rows_like_the_published_ones(rows):
+def test_claims_hold_for_rows_like_the_published_rows(rows):
+    """The claim on the end of training needs rows of trained policies."""
     held = claims_of(lotteries, rows)
     assert [sentence for sentence, holds in held.items() if not holds] == [
         sentence for sentence in held if sentence.startswith("Training ends within")
@@ -138,24 +141,26 @@ def test_claims_hold_of_rows_like_the_published_ones(rows):
 
 def test_numbers_of_the_text(rows):
     numbers = {name: function(rows) for name, function in lotteries.NUMBERS.items()}
-    assert (numbers["highest_E"], numbers["highest_price"], numbers["highest_paid"]) == (64, "50 %", "33 %")
+    assert numbers["highest_E"] == 64
+    assert numbers["highest_price"] == "50 %"
+    assert numbers["highest_paid"] == "33 %"
     assert numbers["remedy"] == "3 of 3"
     assert numbers["lists_remedy"] == "2 of 3"
     assert numbers["sure_lists_most"] == "99.0 %"
     assert numbers["both_posl"] == 5
 
 
-def changed(rows, agent, **scores_of_one):
+def changed(rows, agent, **scores):
     """Return rows in which the first agent of this kind has other scores."""
     first = measured.of_agent(rows, agent).index[0]
     rows = rows.copy()
-    for name, score in scores_of_one.items():
+    for name, score in scores.items():
         rows.loc[first, name] = score
     return rows
 
 
 @pytest.mark.parametrize(
-    ("beginning", "agent", "scores_of_one"),
+    ("beginning", "agent", "scores"),
     [
         ("DReST on lotteries pays", "DReST and Neutrality+", {"main": 0.55}),
         ("DReST between sets", "DReST and Neutrality+", {"later/0.01/0.05": 0.06}),
@@ -166,10 +171,10 @@ def changed(rows, agent, **scores_of_one):
         ("Neutrality+ prefers", "scripted: Neutrality+", {"pair/BF": 0.5}),
     ],
 )
-def test_one_agent_can_refute_a_claim(rows, beginning, agent, scores_of_one):
+def test_a_single_agent_can_refute_a_claim(rows, beginning, agent, scores):
     sentence = next(sentence for sentence in lotteries.CLAIMS if sentence.startswith(beginning))
     assert lotteries.CLAIMS[sentence](rows)
-    assert not lotteries.CLAIMS[sentence](changed(rows, agent, **scores_of_one))
+    assert not lotteries.CLAIMS[sentence](changed(rows, agent, **scores))
 
 
 @pytest.mark.parametrize(
@@ -187,13 +192,14 @@ def test_another_shape_refutes_a_claim(rows, holds, part, column, value):
     assert not holds(rows.assign(**{column: rows[column].mask(rows.index == last, value)}))
 
 
-def test_a_range_includes_what_a_sample_of_items_leaves_open():
+def test_a_range_includes_the_sampling_error_of_items():
     agents = pd.DataFrame({"main": [0.01, 0.4, 0.5], "error/main": [0.02, 0.1, 0.03]})
     assert pages.scaled(agents, "main") == pytest.approx([0, 1, 40, 50, 53])
     assert pages.scaled(agents.assign(posl=9.0), "posl").tolist() == [9, 9, 9]
 
 
-def test_tables_say_medians_and_how_many_agents(rows):
+def test_tables_have_medians(rows):
+    """The table of conditions counts agents."""
     conditions = {row[0].replace("\\", ""): row[1:] for row in pages.condition_table(rows).rows}
     assert conditions["DReST and Neutrality+"] == ["3 of 3"] * 4
     assert conditions["DReST, sure lengths"][2] == "0 of 3"
@@ -203,6 +209,6 @@ def test_tables_say_medians_and_how_many_agents(rows):
     assert main["DReST, lotteries"][5] == "3 (3 to 5)"
 
 
-def test_figures_show_every_variant_with_its_range(rows):
+def test_figures_have_every_variant(rows):
     assert "DReST, lotteries from 0" in lotteries.FIGURES["later"](rows).alt
     assert "coins, sure lengths, as lists" in lotteries.FIGURES["payments"](rows).alt

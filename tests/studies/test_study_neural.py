@@ -31,7 +31,7 @@ def test_networks_have_five_seeds_with_each_reward(planned):
     assert len(planned) - len(networks) == 2 * 9
 
 
-def test_a_run_is_that_of_the_published_command(planned):
+def test_a_run_has_the_published_configuration(planned):
     config = planned[neural.Key("ppo", "drest", seed=3)].spec["config"]
     assert config["levels"]["name"] == "paper"
     assert config["env_steps"] == 3_000_000
@@ -74,7 +74,7 @@ def test_a_table_has_a_row_for_each_agent():
 
 @pytest.fixture
 def rows():
-    """Rows of every algorithm: 0.98 in all worlds, with the default reward a neutrality of 0."""
+    """Return rows of every algorithm: 0.98 in all worlds; with the default reward neutrality is 0."""
     parts = []
     for algorithm in (*neural.NETWORKS, neural.TABLE):
         for reward, neutrality in ("drest", 0.98), ("default", 0.0):
@@ -108,25 +108,25 @@ def test_an_algorithm_refutes_a_claim(claim, metric, number, where, rows):
     assert not claim(changed(rows, metric, number, **where))
 
 
-def test_algorithms_without_a_critic_settle_early_if_each_does(rows):
-    one = changed(rows, "neutrality", 0.0, algorithm="reinforce", reward="drest", world="spacious", seed=0)
-    assert not neural.some_settle_early(one)
-    assert neural.some_settle_early(changed(one, "usefulness", 0.9, algorithm="exact", reward="drest", seed=1))
+def test_both_algorithms_without_a_critic_have_to_settle_early(rows):
+    single = changed(rows, "neutrality", 0.0, algorithm="reinforce", reward="drest", world="spacious", seed=0)
+    assert not neural.some_settle_early(single)
+    assert neural.some_settle_early(changed(single, "usefulness", 0.9, algorithm="exact", reward="drest", seed=1))
 
 
-def test_worlds_that_are_missed_are_named(rows):
+def test_worlds_below_the_mark_are_named(rows):
     assert neural.missed(rows) == "none"
     bad = changed(rows, "neutrality", 0.9, algorithm="reinforce", reward="drest", world="last_moment", seed=1)
     assert neural.missed(bad) == "REINFORCE in Last Moment (1)"
     assert neural.missed(changed(rows, "usefulness", 0.9, reward="drest")) == "72 of 72"
 
 
-def test_the_paper_stands_beside_what_is_measured(rows):
+def test_the_table_has_the_papers_expectation(rows):
     table = neural.totals_table(rows)
     assert table.header == ["reward and algorithm", "usefulness", "neutrality", "both ≥ 0.95", "the paper"]
-    found = {row[0]: [*row[1:]] for row in table.rows}
-    assert found["DReST, PPO"] == ["0.980", "0.980", "18 of 18", "no large difficulties"]
-    assert found["default, PPO"] == ["0.980", "0.000", "–", "–"]
+    cells = {row[0]: [*row[1:]] for row in table.rows}
+    assert cells["DReST, PPO"] == ["0.980", "0.980", "18 of 18", "no large difficulties"]
+    assert cells["default, PPO"] == ["0.980", "0.000", "–", "–"]
 
 
 def test_every_figure_is_made(rows):

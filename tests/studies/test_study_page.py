@@ -1,4 +1,4 @@
-"""The page of a study: made of rows and Markdown alone, with no conclusions where there are too few runs."""
+"""The page of a study: made from rows and Markdown, without conclusions if there are too few runs."""
 
 from dataclasses import replace
 from types import ModuleType
@@ -15,7 +15,7 @@ from drest_torch.report.figures import Curve, curve_figure
 from drest_torch.report.html import in_site, render
 from drest_torch.report.tables import PAPER
 from drest_torch.studies import study_rows
-from drest_torch.studies.engine import Done, beside
+from drest_torch.studies.engine import Done, file_of
 from drest_torch.studies.study_page import claims_of, question_of, study_page, title_of
 from drest_torch.studies.study_rows import Record, listed, read_rows, record_of, write_rows
 from drest_torch.tracking.provenance import append_provenance
@@ -77,13 +77,14 @@ def words(page):
     return page_text(page.blocks)
 
 
-def test_the_title_and_the_question_stand_in_the_markdown(study):
+def test_the_markdown_begins_with_the_title(study):
+    """The question is the paragraph below it."""
     page = study_page(study, ROWS, RECORD)
     assert page.title == title_of(study) == "How large is a?"
     assert page.subtitle == question_of(study) == "Is a larger than b?"
 
 
-def test_numbers_and_captions_come_from_rows(study):
+def test_numbers_of_the_page_come_from_rows(study):
     text = words(study_page(study, ROWS.assign(a=0.8), RECORD))
     assert "The mean of a is 0.80." in text
     assert "a 0.8 0.9" in text
@@ -96,8 +97,8 @@ def test_a_claim_that_fails_is_marked(study):
     assert claims.sentences == ["✓ It is 0.6.", "✗ No: 1."]
 
 
-def test_a_list_has_the_claims_that_begin_with_its_words(study):
-    path = beside(study, ".md")
+def test_a_list_can_be_limited_to_some_claims(study):
+    path = file_of(study, ".md")
     path.write_text(path.read_text("utf-8").replace("claims()", 'claims("No")'), "utf-8")
     (claims,) = [block for block in all_blocks(study_page(study, ROWS, RECORD).blocks) if isinstance(block, Checklist)]
     assert claims.sentences == ["✗ No: 1."]
@@ -106,19 +107,19 @@ def test_a_list_has_the_claims_that_begin_with_its_words(study):
         study_page(study, ROWS, RECORD)
 
 
-def test_a_claim_in_a_sentence_says_that_it_fails(study):
+def test_a_failed_claim_in_the_text_is_marked(study):
     study.CLAIMS = {"It is {mean}.": lambda rows: False}
     assert "(This does not hold in these results: It is 0.6.)" in words(study_page(study, ROWS, RECORD))
 
 
-def test_the_page_says_how_it_was_made(study):
+def test_the_page_states_its_provenance(study):
     text = words(study_page(study, ROWS, RECORD))
     for fact in ("drest study study=small", "commit abc", "4 of 4, 1.5 minutes", "4 seeds", "0f"):
         assert fact in text
 
 
 @pytest.mark.parametrize("record", [replace(RECORD, quick=True), replace(RECORD, runs=3)], ids=["quick", "incomplete"])
-def test_too_few_runs_draw_no_conclusion(study, record):
+def test_a_page_of_too_few_runs_draws_no_conclusion(study, record):
     page = study_page(study, ROWS, record)
     text = words(page)
     assert page.banner
@@ -129,12 +130,12 @@ def test_too_few_runs_draw_no_conclusion(study, record):
 
 
 def test_every_figure_of_a_quick_page_has_a_watermark(study):
-    shown = render(study_page(study, ROWS, replace(RECORD, quick=True)))
-    assert shown.count(">quick version</text>") == 1
+    html = render(study_page(study, ROWS, replace(RECORD, quick=True)))
+    assert html.count(">quick version</text>") == 1
     assert "quick version</text>" not in render(study_page(study, ROWS, RECORD))
 
 
-def test_what_needs_a_missing_run_is_left_out(study):
+def test_parts_that_need_a_missing_run_are_left_out(study):
     study.FIGURES = {"sizes": lambda rows: rows["lost"]}
     study.NUMBERS = {"mean": lambda rows: rows["lost"].mean()}
     text = words(study_page(study, ROWS, replace(RECORD, runs=3)))
@@ -143,7 +144,7 @@ def test_what_needs_a_missing_run_is_left_out(study):
         study_page(study, ROWS, RECORD)
 
 
-def test_claims_that_other_values_cannot_test_are_left_out(study):
+def test_claims_about_absent_values_are_left_out(study):
     study.CLAIMS["Size 64 is large."] = lambda rows: rows.set_index("x").a[64] > 0
     changed = replace(RECORD, command="drest study study=small 'study.numbers=[1, 2]'")
     (claims, *_) = [block for block in study_page(study, ROWS, changed).blocks if isinstance(block, Checklist)]
@@ -162,7 +163,7 @@ def test_claims_that_other_values_cannot_test_are_left_out(study):
         ("{{ lost }}", "'lost' is undefined"),
     ],
 )
-def test_an_unknown_name_is_refused(study, text, message):
+def test_an_unknown_part_is_refused(study, text, message):
     study.CLAIMS = {"It is.": bool, "It is not.": bool}
     with open(study.__file__.replace(".py", ".md"), "w", encoding="utf-8") as file:
         file.write(f"# Title\n\nQuestion?\n\n{text}\n")
@@ -186,7 +187,7 @@ def test_an_empty_table_is_refused(study):
 # ------------------------------------------------------------------------------------- rows as a file
 
 
-def test_rows_are_read_as_they_were_written(tmp_path):
+def test_written_rows_are_read_unchanged(tmp_path):
     columns = {"part": ["a", "b"], "steps": [131072, 20_000_000], "value": [0.123456789, None], "ok": [True, False]}
     rows = pd.DataFrame(columns)
     write_rows(tmp_path / "rows.csv", RECORD, rows)
@@ -213,7 +214,8 @@ def test_the_record_counts_the_commits_of_runs(tmp_path):
     assert record.commit == "newest"
     assert record.runs_of == "new × 2, old × 1"
     assert record.missing == "run 3, run 4"
-    assert (record.runs, record.planned) == (3, 5)
+    assert record.runs == 3
+    assert record.planned == 5
     assert record.minutes == 4.5
 
 
@@ -226,14 +228,15 @@ def test_rows_name_the_machines_of_runs_if_they_differ(tmp_path):
     assert study_rows._runs_on(folders[::2]) == ""
 
 
-def test_of_many_missing_runs_ten_are_named():
+def test_ten_of_many_missing_runs_are_named():
     names = [f"run {number}" for number in range(1, 14)]
     assert listed(names[:2]) == "run 1, run 2"
     assert listed(names[:10]).endswith("run 9, run 10")
     assert listed(names).endswith("run 9, run 10 and 3 more")
 
 
-def test_the_page_names_missing_runs_and_commits(study):
+def test_the_page_names_missing_runs(study):
+    """The page also names the commits of the finished runs."""
     page = study_page(study, ROWS, replace(RECORD, runs=3, missing="a/b_1", runs_of="abc × 3"))
     assert "**1 of 4 runs are missing**" in page.banner
     assert "not done: a/b_1." in page.banner
@@ -255,7 +258,7 @@ def test_a_damaged_file_of_rows_is_refused(tmp_path, old, new):
 # -------------------------------------------------------------------------------------------- the site
 
 
-def test_the_site_keeps_prose_in_its_own_markdown(study):
+def test_prose_of_the_site_stays_markdown(study):
     text = in_site(study_page(study, ROWS, RECORD))
     assert text.startswith("# How large is a?\n\nIs a larger than b?\n")
     assert "\n## Details\n" in text
@@ -270,7 +273,7 @@ def test_the_site_has_the_html_of_the_report(study):
     assert table in site
 
 
-def test_a_report_has_the_words_of_local_links_alone(study):
+def test_local_links_are_plain_words_in_a_report(study):
     report = render(study_page(study, ROWS, RECORD))
     assert "See metrics." in report
     assert "metrics.md" not in report
@@ -278,7 +281,7 @@ def test_a_report_has_the_words_of_local_links_alone(study):
 
 def test_a_section_holds_its_prose(study):
     page = study_page(study, ROWS, RECORD)
-    details, made = [block for block in page.blocks if isinstance(block, Section)]
-    assert made.title == "How this was made"
+    details, provenance = [block for block in page.blocks if isinstance(block, Section)]
+    assert provenance.title == "How this was made"
     assert [type(block) for block in details.blocks] == [Prose, Table]
     assert isinstance(page.blocks[1], Plot)

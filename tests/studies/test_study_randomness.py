@@ -18,12 +18,12 @@ from drest_torch.studies.randomness.memory import AVERAGED, COUNTS, COUNTS_AVERA
 from tests.helpers.studies import composed_study
 
 CFG = composed_study("randomness", "study.seeds=2")
-OWN = {BIT: 0.01, PROJECT_BIT: 0.0}
-"""The neutrality given the bit, of those that see it all the time."""
+GIVEN_BIT = {BIT: 0.01, PROJECT_BIT: 0.0}
+"""The neutrality given the bit of agents that always see it."""
 SCORES = {STATE: (0.9, 0.96)}
-"""Usefulness and neutrality on pairs."""
+"""Usefulness and neutrality on pairs of levels."""
 ENTROPIES = {"counts": 0.52, "counts, meta credit": 0.3, "recurrent": 0.6}
-"""Given the memory, of the kinds that are not random."""
+"""The entropy given the memory of the kinds that are not random."""
 
 
 def test_unknown_parts_are_refused():
@@ -42,16 +42,16 @@ def test_a_part_can_be_run_alone(part):
 
 
 def bits_result(agent):
-    own = OWN.get(agent, 0.95)
-    neutrality = 1.0 if agent in OWN else 0.96
+    given_bit = GIVEN_BIT.get(agent, 0.95)
+    neutrality = 1.0 if agent in GIVEN_BIT else 0.96
     arrays = {}
     for title in randomness.SETS:
         arrays |= {
             f"{title}/usefulness": np.array([0.96, 1.0]),
             f"{title}/neutrality": np.array([neutrality, neutrality]),
-            f"{title}/own": np.array([own - 0.01, own + 0.01]),
+            f"{title}/own": np.array([given_bit - 0.01, given_bit + 0.01]),
         }
-        if agent in OWN:
+        if agent in GIVEN_BIT:
             arrays[f"{title}/reflip/choice"] = np.array([[0.9, 0.7], [0.4, 0.2]])
             arrays[f"{title}/reflip/usefulness"] = np.array([[0.6, 0.8], [0.3, 0.5]])
     costs = np.array(COSTS)
@@ -86,7 +86,7 @@ def test_rows_of_a_bit_are_means_over_levels(rows):
     assert redrawn[redrawn.seed == 0].choice.tolist() == pytest.approx([0.8, 0.3])
 
 
-def test_payment_is_that_of_the_setting_that_pays_more(rows):
+def test_rows_have_the_payment_under_the_worse_setting(rows):
     paid = randomness.of_part(rows, "paid", UNPAID)
     paid = paid[(paid.seed == 0) & (paid.way == "later")].set_index("price").paid
     assert paid[0.02] == pytest.approx(0.9)
@@ -94,9 +94,11 @@ def test_payment_is_that_of_the_setting_that_pays_more(rows):
     assert {*randomness.of_part(rows, "paid").dropna(subset="paid").agent} == {UNPAID}
 
 
-def test_pairs_have_the_mean_of_usefulness_and_neutrality(rows):
+def test_the_score_of_pairs_averages_both_measures(rows):
     row = randomness.of_part(rows, "pairs", STATE).iloc[0]
-    assert (row.score, row.bound, row.pairs) == pytest.approx((0.93, 0.94, 2))
+    assert row.score == pytest.approx(0.93)
+    assert row.bound == pytest.approx(0.94)
+    assert row.pairs == 2
 
 
 def test_the_best_meta_episode_is_in_closed_form(rows):
@@ -107,8 +109,7 @@ def test_the_best_meta_episode_is_in_closed_form(rows):
 
 def test_an_agent_with_a_bit_is_neutral_before_it_is_drawn():
     arrays = choosers.measure(Agent.load(PROJECT_BIT), bits.always(), {"paper": find_levels("paper")})
-    found = [row for row in randomness._bits(Result({}, arrays)) if row["part"] == "bits"]
-    (row,) = found
+    (row,) = [row for row in randomness._bits(Result({}, arrays)) if row["part"] == "bits"]
     assert row["neutrality"] > 0.999
     assert row["own"] < 0.001
 
@@ -139,6 +140,6 @@ def test_all_claims_hold_for_these_rows(rows):
 def test_other_rows_refute_a_claim(rows, beginning, part, agent, column, value):
     (claim,) = [claim for sentence, claim in randomness.CLAIMS.items() if sentence.startswith(beginning)]
     assert claim(rows)
-    others = rows.copy()
-    others.loc[(others.part == part) & (others.agent == agent), column] = value
-    assert not claim(others)
+    changed = rows.copy()
+    changed.loc[(changed.part == part) & (changed.agent == agent), column] = value
+    assert not claim(changed)

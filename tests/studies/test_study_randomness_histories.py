@@ -1,4 +1,4 @@
-"""The study of randomness: policies that remember their mini-episode, against playing them."""
+"""The study of randomness: exact evaluation of policies that remember their mini-episode, against simulation."""
 
 from types import SimpleNamespace
 
@@ -18,35 +18,35 @@ from drest_torch.studies.randomness.histories import HISTORY, Histories, untrain
 SPEC = {"seed": 0, "pairs": 0, "width": 32, "updates": 600, "lr": 0.005, "entropy": 0.2, "lam": 0.9, "episodes": 32}
 
 
-def test_a_recurrent_policy_does_what_playing_it_does():
+def test_exact_evaluation_agrees_with_playing():
     level = parse_level("shutdown: 2\nC1 A B2\n.  C3 .")
-    several = Histories([level], "centred")
-    policy = untrained(several, {"sees": HISTORY, "width": 8, "seed": 2})
+    unrolled = Histories([level], "centred")
+    policy = untrained(unrolled, {"sees": HISTORY, "width": 8, "seed": 2})
     begins = torch.zeros(1, 1, dtype=torch.bool)
     observe = make_observation("centred", mdp := compile_levels([level]))
 
-    def play(spot, taken, left, memory, ticks):
-        logits, memory = policy.recall(policy(observe(spot, taken, left)), begins, memory)
-        found = np.zeros(6)
+    def play(spot, taken, time_left, memory, ticks):
+        logits, memory = policy.recall(policy(observe(spot, taken, time_left)), begins, memory)
+        shares = np.zeros(6)
         for action, chance in enumerate(logits.double().softmax(-1)[0].tolist()):
             arrival = mdp.advance(spot, taken, torch.tensor([action]))
-            if after := mdp.time_after(left, arrival):
-                found += chance * play(arrival.spot, arrival.taken, after, memory, ticks + 1)
+            if after := mdp.time_after(time_left, arrival):
+                shares += chance * play(arrival.spot, arrival.taken, after, memory, ticks + 1)
             else:
-                found[ticks + 1] += chance
-        return found
+                shares[ticks + 1] += chance
+        return shares
 
     with torch.no_grad():
         for weight in policy.parameters():
             weight.mul_(3)
         policy.net.head.weight.mul_(100)
-        found = play(mdp.start, torch.zeros(1, dtype=torch.long), mdp.shutdown, torch.zeros(1, 1, 8), 0)
-        lengths, _ = several.play(policy)
-    assert lengths.probability[0].tolist() == pytest.approx(found[found > 0], abs=1e-7)
+        shares = play(mdp.start, torch.zeros(1, dtype=torch.long), mdp.shutdown, torch.zeros(1, 1, 8), 0)
+        lengths, _ = unrolled.play(policy)
+    assert lengths.probability[0].tolist() == pytest.approx(shares[shares > 0], abs=1e-7)
 
 
 @pytest.mark.slow
-def test_only_who_sees_the_state_alone_stays_below_the_bound():
+def test_only_state_only_policies_stay_below_the_bound():
     reached = {}
     for sees in ("state", "state and start", HISTORY):
         arrays = histories.train(SPEC | {"sees": sees}, None).arrays
@@ -54,8 +54,8 @@ def test_only_who_sees_the_state_alone_stays_below_the_bound():
     assert reached.pop("state") < max(bound for _, bound in aliased.pairs(0)) < 0.97 < min(reached.values())
 
 
-def test_the_weight_of_entropy_and_the_learning_rate_fall_in_training(monkeypatch):
-    """On levels with two lengths; the entropy is twice the first parameter, and nothing is changed."""
+def test_the_entropy_bonus_falls_in_training(monkeypatch):
+    """The learning rate falls, too. The entropy is twice the first parameter, and steps change nothing."""
     rates, gradients = [], []
 
     class Watched(torch.optim.SGD):
@@ -72,13 +72,13 @@ def test_the_weight_of_entropy_and_the_learning_rate_fall_in_training(monkeypatc
         p = network.logits.sigmoid()
         return Lengths(torch.stack((1 - p, p), -1), coins)
 
-    several = SimpleNamespace(
+    unrolled = SimpleNamespace(
         optima=SimpleNamespace(best_return=best, num_lengths=torch.tensor([2, 2])),
-        play=lambda asked: (lengths(), 2 * asked.logits[0]),
+        play=lambda policy: (lengths(), 2 * policy.logits[0]),
     )
     monkeypatch.setattr(histories.torch.optim, "Adam", Watched)
     monkeypatch.setattr(histories.nn.utils, "clip_grad_norm_", lambda parameters, most: gradients.append(most))
-    histories.fit(network, several, {"lam": 0.8, "episodes": 4, "updates": 4, "lr": 0.1, "entropy": 0.5})
+    histories.fit(network, unrolled, {"lam": 0.8, "episodes": 4, "updates": 4, "lr": 0.1, "entropy": 0.5})
     assert rates == pytest.approx([0.1, 0.075, 0.05, 0.025])
     limits, gradients = gradients[::2], gradients[1::2]
     assert limits == [1.0] * 4
@@ -92,19 +92,19 @@ def test_the_weight_of_entropy_and_the_learning_rate_fall_in_training(monkeypatc
         assert gradient.tolist() == pytest.approx((-slope - entropy).tolist())
 
 
-def test_pairs_are_trained_on_by_what_is_seen_of_them(monkeypatch):
-    asked = []
-    monkeypatch.setattr(histories, "fit", lambda network, several, spec: asked.append((network, several, spec)))
+def test_training_measures_the_fitted_policy(monkeypatch):
+    fitted = []
+    monkeypatch.setattr(histories, "fit", lambda network, unrolled, spec: fitted.append((network, unrolled, spec)))
     spec = SPEC | {"sees": HISTORY}
     arrays = histories.train(spec, None).arrays
-    ((network, several, given),) = asked
-    assert given is spec
+    ((network, unrolled, fit_spec),) = fitted
+    assert fit_spec is spec
     pairs = aliased.pairs(0)
     assert arrays["bound"].tolist() == [bound for _, bound in pairs]
-    found, _ = several.play(network)
-    assert arrays["neutrality"].tolist() == pytest.approx(neutrality(found.probability).tolist())
-    share = (found.coins / several.optima.best_return).nan_to_num()
-    assert arrays["usefulness"].tolist() == pytest.approx((found.probability * share).sum(-1).tolist())
+    outcome, _ = unrolled.play(network)
+    assert arrays["neutrality"].tolist() == pytest.approx(neutrality(outcome.probability).tolist())
+    share = (outcome.coins / unrolled.optima.best_return).nan_to_num()
+    assert arrays["usefulness"].tolist() == pytest.approx((outcome.probability * share).sum(-1).tolist())
     assert len(arrays["usefulness"]) == 2 * len(pairs)
-    again = histories.train(spec | {"seed": 1}, None).arrays
-    assert again["neutrality"].tolist() != pytest.approx(arrays["neutrality"].tolist())
+    second = histories.train(spec | {"seed": 1}, None).arrays
+    assert second["neutrality"].tolist() != pytest.approx(arrays["neutrality"].tolist())

@@ -31,11 +31,11 @@ FEW = composed_study(
 
 @pytest.mark.parametrize(("lam", "clip"), [(0.9, ANY_REWARD), (0.5, 5.0)])
 def test_prediction_is_the_balance_of_both_lengths(lam, clip):
-    found = runs.predict(CFG, [0.1, 10.0], lam, clip)
+    prediction = runs.predict(CFG, [0.1, 10.0], lam, clip)
     most = None if clip == ANY_REWARD else clip
     p = torch.tensor([balance(1.0, x, lam, 64, most).item() for x in (0.1, 10.0)], dtype=torch.float64)
-    assert found.p_longer.tolist() == p.tolist()
-    assert found.neutrality.tolist() == pytest.approx(neutrality(torch.stack((p, 1 - p), -1)).tolist())
+    assert prediction.p_longer.tolist() == p.tolist()
+    assert prediction.neutrality.tolist() == pytest.approx(neutrality(torch.stack((p, 1 - p), -1)).tolist())
 
 
 @pytest.mark.parametrize("lam", [0.3, 0.5, 0.9])
@@ -82,17 +82,19 @@ def test_ascent_on_wrong_values_ends_at_the_closed_form(pays, ratios, tmp_path):
         ([0, 0, 0, 0, 1], (10**1.5, 100), "31.6 to 100"),
     ],
 )
-def test_the_longest_stretch_above_half_a_bit(values, expected, text):
+def test_the_range_above_half_a_bit(values, expected, text):
     x = np.geomspace(0.01, 100, 5)
-    found = parts.range_above(x, np.array(values, float), 0.5)
-    assert found == (None if expected is None else pytest.approx(expected))
+    ends = parts.range_above(x, np.array(values, float), 0.5)
+    if expected is not None:
+        expected = pytest.approx(expected)
+    assert ends == expected
     assert parts.range_text(pd.DataFrame({"x": x, "neutrality": np.array(values, float)})) == text
 
 
 # ------------------------------------------------------------------------------------- the runs
 
 
-def test_lower_lambdas_without_a_clip_are_tried_at_few_x():
+def test_lower_lambdas_without_a_clip_have_few_values_of_x():
     planned = runs.coin_jobs(FEW)
     tried = {}
     for key in planned:
@@ -100,7 +102,8 @@ def test_lower_lambdas_without_a_clip_are_tried_at_few_x():
     xs = [0.01, 0.1, 1.0, 10.0, 100.0]
     assert tried["moves", 0.9, ANY_REWARD] == tried["steps", 1.0, ANY_REWARD] == tried["moves", 0.5, 5.0] == xs
     assert tried["moves", 0.5, ANY_REWARD] == [0.01, 1.0, 100.0]
-    assert ("steps", 0.5, 5.0) not in tried
+    unplanned = ("steps", 0.5, 5.0)
+    assert unplanned not in tried
 
 
 def test_rewards_of_figure_6_are_not_divided():
@@ -135,7 +138,7 @@ def test_patient_runs_are_four_times_as_long(length):
         assert patient[length] == 4 * usual[length]
 
 
-def test_commands_are_given_the_wrong_values_of_their_key():
+def test_commands_have_the_wrong_values_of_their_key():
     planned = runs.value_jobs(FEW)
     config = planned[Values("table", "inverse", "actual", 0)].spec["config"]
     assert config["reward"]["pays"] == "inverse"
@@ -156,7 +159,7 @@ def agents_at(p, clocks=("moves", "steps")):
 
 
 def as_predicted(key):
-    """Return the result of agents that do what is predicted, but collapse with a lower λ and any reward."""
+    """Return the result of agents that behave as predicted, except that they collapse with a lower λ and no clip."""
     if isinstance(key, Coins):
         collapses = key.lam == 0.5 and key.clip == ANY_REWARD
         p = 0.001 if collapses else runs.predict(FEW, [key.x], key.lam, key.clip).p_longer[0]
@@ -189,7 +192,8 @@ def claim(beginning):
     return holds
 
 
-def test_rows_of_agents_are_means_and_percentiles(rows):
+def test_a_row_summarises_agents(rows):
+    """A row holds the mean, and the 10th and the 90th percentile."""
     row = parts.by_coins(rows).query("x == 1.0").iloc[0]
     assert row.p_longer == pytest.approx(0.5)
     assert row.p_longer_low == pytest.approx(0.49 + 0.1 * 0.02)
@@ -211,10 +215,10 @@ def test_x_of_a_wrong_m_is_one_over_the_factor(rows):
 
 
 def test_collapsed_agents_are_counted(rows):
-    found = parts.kinds(rows).set_index(["lam", "clip_at"])
-    assert found.collapsed[0.5, ANY_REWARD] == 1
-    assert found.expected[0.5, ANY_REWARD] < 1
-    assert found.unstable.to_dict() == {
+    kinds = parts.kinds(rows).set_index(["lam", "clip_at"])
+    assert kinds.collapsed[0.5, ANY_REWARD] == 1
+    assert kinds.expected[0.5, ANY_REWARD] < 1
+    assert kinds.unstable.to_dict() == {
         (0.9, ANY_REWARD): False,
         (0.5, ANY_REWARD): True,
         (0.9, 5.0): False,
@@ -245,19 +249,19 @@ def test_all_claims_hold_for_agents_as_predicted(rows):
 )
 def test_other_rows_refute_a_claim(rows, beginning, part, column, value):
     assert claim(beginning)(rows)
-    others = rows.copy()
-    others.loc[others.part == part, column] = value
-    assert not claim(beginning)(others)
+    changed = rows.copy()
+    changed.loc[changed.part == part, column] = value
+    assert not claim(beginning)(changed)
 
 
 @pytest.mark.parametrize("name", ratio.FIGURES)
-def test_a_figure_can_be_drawn(rows, name):
+def test_a_figure_can_be_plotted(rows, name):
     figure = Figure()
     ratio.FIGURES[name](rows).draw(figure, LIGHT)
     assert figure.axes[0].get_ylabel()
 
 
-def test_the_paper_stands_beside_what_was_measured(rows):
+def test_the_table_has_the_papers_statements(rows):
     table = ratio.TABLES["paper"](rows)
     assert table.header[1:] == ["measured", "the paper", "predicted"]
     cells = {row[0]: row[1:] for row in table.rows}

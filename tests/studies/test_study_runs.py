@@ -1,4 +1,4 @@
-"""A training run as a run of a study: it has the values of a command, and goes on where it was stopped."""
+"""A training run as a run of a study: it has the configuration of a command, and resumes after a stop."""
 
 import json
 import shutil
@@ -25,25 +25,29 @@ def tiny(values=TINY, **options):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The folder and the result of the run that nothing disturbed."""
+    """Return the folder and the result of an undisturbed run."""
     folder = tmp_path_factory.mktemp("whole")
     return folder, train(tiny().spec, folder)
 
 
 def test_a_changed_default_makes_another_run(tmp_path, monkeypatch):
-    found = [tiny().digest()]
+    digests = [tiny().digest()]
     for name, lr in (("same", "0.003"), ("changed", "0.002")):
         shutil.copytree(config_folder(), tmp_path / name)
         path = tmp_path / name / "algo" / "ppo.yaml"
         path.write_text(path.read_text("utf-8").replace("lr: 0.003", f"lr: {lr}"), "utf-8")
         monkeypatch.setattr("drest_torch.config.compose.config_folder", lambda name=name: tmp_path / name)
-        found.append(tiny().digest())
-    assert found[0] == found[1] != found[2]
+        digests.append(tiny().digest())
+    assert digests[0] == digests[1] != digests[2]
 
 
-def test_what_can_be_done_nowhere_is_refused_before_any_run_and_what_other_machines_can_do_is_described(tmp_path):
+def test_an_invalid_configuration_is_refused_before_any_run():
     with pytest.raises(ConfigError, match=r"^reward.group=7 does not divide algo.episodes"):
         training_jobs("one", range(3), {"reward": {"group": 7}})
+
+
+def test_a_job_can_need_a_device_of_another_machine(tmp_path):
+    """The device is checked when the run is executed."""
     job = tiny(values=TINY | {"device": "cuda:99"})
     assert job.spec["config"]["device"] == "cuda:99"
     with pytest.raises(ConfigError, match=r"^device=cuda:99, but torch finds \d+ CUDA devices here"):
@@ -51,34 +55,35 @@ def test_what_can_be_done_nowhere_is_refused_before_any_run_and_what_other_machi
 
 
 def content(result):
-    """What a result holds, up to the clock on the wall."""
+    """Return the content of a result without the wall-clock time."""
     numbers, arrays = result.checked().numbers | {"wall_seconds": 0}, result.arrays.items()
     return numbers, {name: (array.dtype, array.tolist()) for name, array in arrays}
 
 
-def test_a_result_says_what_the_run_has_left_behind(whole):
+def test_a_result_agrees_with_the_folder_of_the_run(whole):
     folder, result = whole
     summary = json.loads((folder / "summary.json").read_text("utf-8"))
     assert result.numbers == {name: summary[name] for name in result.numbers}
     assert {"splits", "env_steps", "mini_episodes", "wall_seconds"} == result.numbers.keys()
     arrays = result.arrays
     assert len(arrays["steps"]) == 5  # before the first update, and four times
-    assert (arrays["steps"][0], arrays["steps"][-1]) == (0, result.numbers["env_steps"])
+    assert arrays["steps"][0] == 0
+    assert arrays["steps"][-1] == result.numbers["env_steps"]
     for name in ("usefulness", "neutrality", "p_length/4", "p_length/8"):
         assert arrays[f"eval/train/{name}"].shape == (5,)
-    found = summary["splits"]["train"]
+    metrics = summary["splits"]["train"]
     for name in ("usefulness", "neutrality"):
-        assert arrays[f"train/{name}"] == pytest.approx([found[name]])
-        assert arrays[f"eval/train/{name}"][-1] == pytest.approx(found[name])
+        assert arrays[f"train/{name}"] == pytest.approx([metrics[name]])
+        assert arrays[f"eval/train/{name}"][-1] == pytest.approx(metrics[name])
     assert arrays["train/lengths"].tolist() == [4, 8]
     assert arrays["train/p_length"].sum() == pytest.approx(1)
-    assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(found["usefulness"])
+    assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(metrics["usefulness"])
     agent = Agent(folder)  # the same folder, read as a user does it
     ready = ExactEvaluator([world("example")], "centred", reward=Reward())
     assert arrays["train/policy"] == pytest.approx(ready.probabilities(agent.policy).numpy(), abs=1e-6)
 
 
-def test_a_run_on_several_levels_has_their_values(tmp_path):
+def test_a_run_on_several_levels_has_a_value_for_each(tmp_path):
     result = train(tiny(algo="reinforce", levels="paper").spec, tmp_path)
     assert result.arrays["train/usefulness"].shape == result.arrays["train/neutrality"].shape == (9,)
     assert "train/policy" not in result.arrays
@@ -91,27 +96,32 @@ def power_cut(*_):
 
 
 @pytest.mark.parametrize(
-    ("what", "seen", "updates"),
+    ("interrupt", "error", "updates"),
     [
         (lambda: signal.raise_signal(signal.SIGTERM), KeyboardInterrupt, 5),
         (power_cut, SystemError, 5),
         (power_cut, SystemError, 0),
     ],
+    ids=["stopped", "killed", "killed at once"],
 )
-def test_a_run_that_was_stopped_or_killed_goes_on_and_ends_as_if_it_had_not(
-    whole, tmp_path, monkeypatch, what, seen, updates
-):
+def test_an_interrupted_run_ends_like_an_undisturbed_run(whole, tmp_path, monkeypatch, interrupt, error, updates):
     update, calls = Run.update, iter(range(100))
+
+    def interrupted_update(run):
+        if next(calls) == updates:
+            interrupt()
+        return update(run)
+
     with monkeypatch.context() as patched:
-        patched.setattr(Run, "update", lambda run: (what() if next(calls) == updates else None, update(run))[1])
-        with pytest.raises(seen):
+        patched.setattr(Run, "update", interrupted_update)
+        with pytest.raises(error):
             train(tiny().spec, tmp_path / "parts")
     assert not (tmp_path / "parts" / "summary.json").exists()
     moved = (tmp_path / "parts").rename(tmp_path / "moved")
     assert content(train(tiny().spec, moved)) == content(whole[1])
 
 
-def test_a_finished_run_without_a_result_is_evaluated_again_and_not_trained(whole, monkeypatch):
+def test_a_finished_run_without_a_result_is_not_trained_again(whole, monkeypatch):
     folder, result = whole
     monkeypatch.setattr(Run, "update", power_cut)
     again = train(tiny().spec, folder)

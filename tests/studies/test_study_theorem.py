@@ -1,4 +1,4 @@
-"""The theorem's study: gradient ascent in levels reaches the optimum that is computed without any level."""
+"""The study of the theorem: gradient ascent in levels reaches the optimum that is computed without a level."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tests.helpers.documents import ROOT
 RESULTS = ROOT / "docs" / "results"
 
 THREE = "shutdown: 2\nC1 A B1 C2\n# . B1 .\n"
-"""Lengths 2, 3 and 4."""
+"""A level with the lengths 2, 3 and 4."""
 
 
 def spec(lam, episodes, **changes):
@@ -36,10 +36,10 @@ def spec(lam, episodes, **changes):
 
 
 def ascents(*args, **changes):
-    """Return the rows of a run's ascents."""
-    made = spec(*args, **changes)
-    key = theorem.Key(made["credit"], made["lam"], made["episodes_per_meta"], made["gamma"])
-    return pd.DataFrame(theorem.ascent_rows(key, optimise(made, Path())))
+    """Return the rows of the ascents of a run."""
+    values = spec(*args, **changes)
+    key = theorem.Key(values["credit"], values["lam"], values["episodes_per_meta"], values["gamma"])
+    return pd.DataFrame(theorem.ascent_rows(key, optimise(values, Path())))
 
 
 @pytest.mark.parametrize(("lam", "episodes"), [(0.5, 8), (0.9, 32), (0.5, 16), (0.9, 128)])
@@ -63,7 +63,7 @@ def test_credit_within_the_mini_episode_leads_to_neutrality():
 
 
 def test_ascents_start_at_the_documented_policies():
-    """One step of no length: the policies are still the ones they were."""
+    """A step with a learning rate of nearly 0 leaves the policies unchanged."""
     result = optimise(spec(0.9, 16, steps=1, lr=[1e-12, 1e-12, 1e-12], slip=1e-6), Path())
     starts = result.numbers["starts"]
     assert starts == ["uniform", "random 1", "neutral", "length 1", "length 2", "length 3"]
@@ -77,7 +77,7 @@ def test_ascents_start_at_the_documented_policies():
         assert share.max() <= 1 + 1e-12
 
 
-def test_levels_do_not_disturb_each_other():
+def test_levels_are_optimised_independently():
     alone, together = (ascents(0.9, 16, levels=levels, steps=30) for levels in ({}, {"three": THREE}))
     ratios = [rows[rows.level == "lopsided"].return_ratio.iloc[0] for rows in (alone, together)]
     assert ratios[0] == pytest.approx(ratios[1], rel=1e-9)
@@ -92,8 +92,8 @@ def test_an_optimum_agrees_with_the_theory():
     row = theorem.optimum(0.5, 16, 2)
     assert row["choice"] == "0.161, 0.839"
     assert row["return_ratio"] == pytest.approx(1 + margin(2, 16, 0.5))
-    one = choice_value(torch.tensor([1.0, 0.0]).double(), 16, 0.5).item()
-    assert row["neutral_over_one_length"] == pytest.approx(neutral_value(2, 16, 0.5) / one)
+    one_length = choice_value(torch.tensor([1.0, 0.0]).double(), 16, 0.5).item()
+    assert row["neutral_over_one_length"] == pytest.approx(neutral_value(2, 16, 0.5) / one_length)
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +102,14 @@ def published():
     return rows
 
 
-def test_limits_are_those_of_the_theory(published):
+def test_limits_agree_with_theory(published):
     limits = theorem.of_part(published, "limit", k=2).set_index("lam")
     assert limits.episodes.to_dict() == {lam: largest_neutral(2, lam) for lam in (0.5, 0.75, 0.9, 0.95, 0.99)}
     assert limits.rule_of_thumb[0.9] == pytest.approx(rule_of_thumb(2, 0.9), rel=1e-6)
 
 
 def test_a_curve_that_rises_again_refutes_the_claim(published):
-    """As the one of λ = 0.5 did when discounts were cut."""
+    """The curve of λ = 0.5 once rose again, because discounts were cut off."""
     assert theorem.neutrality_falls_beyond_limit(published)
     last = (published.part == "episodes") & (published.lam == 0.5) & (published.k == 2) & (published.episodes == 1024)
     assert not theorem.neutrality_falls_beyond_limit(published.assign(neutrality=published.neutrality.mask(last, 0.54)))
@@ -121,7 +121,7 @@ def test_an_optimum_beyond_the_limit_refutes_the_claim(published):
     assert not theorem.neutral_is_best_within_limit(published.assign(neutrality=published.neutrality.mask(limit, 1.0)))
 
 
-def test_maxima_that_stay_refute_the_claim(published):
+def test_maxima_that_do_not_move_refute_the_claim(published):
     assert theorem.maxima_move_outwards(published)
     stays = (published.part == "maximum") & (published.episodes == 80)
     assert not theorem.maxima_move_outwards(published.assign(p_longest=published.p_longest.mask(stays, 0.5)))

@@ -1,4 +1,4 @@
-"""DReST beside alternatives (section 8.1 of the paper): weighted sums, constraints, prices on divergence."""
+"""DReST and its alternatives (section 8.1 of the paper): weighted sums, constraints, prices on divergence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of the study, and the numbers in them."""
+"""Claims of the study of alternatives, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -11,77 +11,77 @@ from drest_torch.studies.alternatives.figures import by_strength, compared, of_p
 from drest_torch.studies.alternatives.runs import DREST
 
 PAY_FOR_BOTH = ("U + w N", "U + w Gini", "U × N", "U, N ≥ h")
-"""Objectives that pay for usefulness, and for neutrality or a bound on it."""
+"""Objectives that pay for usefulness and for neutrality, or bound both."""
 SHARES, BOUND = "coins, P ≥ h/k", "coins, N ≥ h"
 BEHIND = (SHARES, "default ÷ m")
 """Objectives that are behind DReST, besides all prices."""
 LEVEL = 0.015
-"""Means of usefulness and neutrality within this are level."""
+"""The largest difference at which means of usefulness and neutrality count as equal."""
 FAR = 0.1
-"""Usefulness and neutrality that are further from those of DReST are far from them."""
+"""The difference from DReST's usefulness or neutrality that counts as large."""
 HALF = 0.5
-"""Bits of neutrality; an agent with less is far from neutral."""
+"""The neutrality in bits below which an agent is far from neutral."""
 SIGNIFICANT = 0.05
 """The p value below which a difference counts, after the correction for all comparisons."""
 MET = 0.005
-"""A bound that is missed by no more is met."""
+"""The largest violation at which a bound counts as met."""
 
 
 def differences(rows: pd.DataFrame, objectives: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the comparisons with DReST by objective; those that are named have to be there."""
-    found = of_part(rows, "comparison").set_index("objective")
+    """Return the comparisons with DReST by objective; raise KeyError if one of ``objectives`` is missing."""
+    comparisons = of_part(rows, "comparison").set_index("objective")
     if objectives is None:
-        return found
-    return found.loc[[*objectives]]
+        return comparisons
+    return comparisons.loc[[*objectives]]
 
 
 def behind(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the comparisons of objectives that are behind DReST."""
-    found = differences(rows)
-    prices = found.index[found.family == "price"]
+    comparisons = differences(rows)
+    prices = comparisons.index[comparisons.family == "price"]
     return differences(rows, [*prices, *BEHIND])
 
 
 def clearly_behind(rows: pd.DataFrame) -> bool:
-    """Return whether these objectives are behind DReST after the correction for all comparisons."""
-    found = behind(rows)
-    return bool(((found.high < 0) & (found.p < SIGNIFICANT)).all())
+    """Return whether all of them are behind DReST after the correction for all comparisons."""
+    comparisons = behind(rows)
+    return bool(((comparisons.high < 0) & (comparisons.p < SIGNIFICANT)).all())
 
 
 def best_scores(rows: pd.DataFrame) -> pd.Series:
-    """Return for each objective the largest mean of usefulness and neutrality over its strengths."""
+    """Return the mean of usefulness and neutrality of each objective at its best strength."""
     points = by_strength(rows)
     scores = points[["usefulness", "neutrality"]].mean(axis=1)
     return scores.groupby(points.objective).max()
 
 
 def best_apart(rows: pd.DataFrame) -> float:
-    """Return how far objectives that pay for both are from DReST at most, each at its best strength."""
+    """Return the largest distance from DReST of an objective that pays for both, at the best strengths."""
     best = best_scores(rows)
     return float((best[[*PAY_FOR_BOTH]] - best[DREST]).abs().max())
 
 
 def smaller_of_both(rows: pd.DataFrame, family: str) -> float:
-    """Return the smaller of usefulness and neutrality, at the strength of a family at which it is largest."""
+    """Return the smaller of usefulness and neutrality at the strength of a family that maximises it."""
     points = by_strength(rows)
-    own = points[points.family == family]
-    if own.empty:
+    strengths = points[points.family == family]
+    if strengths.empty:
         raise LookupError(f"no rows of the family {family}")
-    return float(own[["usefulness", "neutrality"]].min(axis=1).max())
+    return float(strengths[["usefulness", "neutrality"]].min(axis=1).max())
 
 
 def mean_of(rows: pd.DataFrame, objective: str, measure: str) -> float:
-    """Return a mean over seeds at the strength that is compared."""
+    """Return the mean of a measure over seeds at the compared strength."""
     return float(compared(rows).groupby("objective")[measure].mean()[objective])
 
 
 def one_length_always(rows: pd.DataFrame) -> bool:
-    """Return whether the bound on each P(l) is nearly met on average, and most levels have one length always taken."""
+    """Return whether the bound on each P(l) is nearly met on average, although most levels have one length always."""
     return mean_of(rows, SHARES, "missed_training") <= FAR and mean_of(rows, SHARES, "always") >= 0.8
 
 
 def short_levels(rows: pd.DataFrame) -> pd.Series:
-    """Return the share of levels short of neutral under a bound on mean neutrality, and with DReST."""
+    """Return the share of levels short of neutral, under a bound on mean neutrality and with DReST."""
     return compared(rows).groupby("objective").short.mean()[[BOUND, DREST]]
 
 
@@ -97,22 +97,22 @@ def largest_violation(rows: pd.DataFrame) -> pd.Series:
 
 
 def with_bit(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return means of agents with a private bit by objective."""
+    """Return the means of agents with a private bit, by objective."""
     end = of_part(rows, "end")
-    found = end[end.bit.astype(bool)]
-    if found.empty:
+    agents = end[end.bit.astype(bool)]
+    if agents.empty:
         raise LookupError("no rows of agents with a private bit")
-    return found.groupby("objective")[[*BOTH, "given_bit"]].mean()
+    return agents.groupby("objective")[[*BOTH, "given_bit"]].mean()
 
 
 BOTH = ("usefulness", "neutrality")
 
 
 def a_bit_helps(rows: pd.DataFrame) -> bool:
-    """Return whether agents with a private bit are more useful and more neutral, unless the bit is known."""
-    found = with_bit(rows)
-    without = compared(rows).groupby("objective")[[*BOTH]].mean().loc[found.index]
-    return bool((found[[*BOTH]] > without).all(axis=None) and found.given_bit.max() < HALF)
+    """Return whether a private bit makes agents more useful and more neutral, but far from neutral given the bit."""
+    with_bits = with_bit(rows)
+    without = compared(rows).groupby("objective")[[*BOTH]].mean().loc[with_bits.index]
+    return bool((with_bits[[*BOTH]] > without).all(axis=None) and with_bits.given_bit.max() < HALF)
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {

@@ -1,4 +1,4 @@
-"""Figures and tables of the study."""
+"""Figures and tables of the study of alternatives."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ FAMILIES = {
 """The colour of each family of objectives."""
 OWN_COLOURS = {"DReST": "drest", "default ÷ m": "default"}
 PROFILE_COLOURS = ("green", "pink", "violet", "brown")
-"""In performance profiles, of objectives without a colour of their own."""
+"""Colours in performance profiles of objectives that `OWN_COLOURS` does not name."""
 MARKERS = "osD^v"
-"""Of the objectives of a family, in their order."""
+"""Markers of the objectives of a family, in their order."""
 CORNER = 0.8
-"""From where on usefulness and neutrality are shown enlarged."""
+"""The least usefulness and neutrality in the enlarged figure."""
 NEAR = 0.1
-"""Differences to DReST within this are shown enlarged."""
+"""The largest difference from DReST in the enlarged figure."""
 
 
 def of_part(rows: pd.DataFrame, part: str) -> pd.DataFrame:
@@ -47,7 +47,7 @@ def of_part(rows: pd.DataFrame, part: str) -> pd.DataFrame:
 
 
 def compared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what agents reach at the strengths that are compared."""
+    """Return the rows of agents at the compared strengths."""
     end = of_part(rows, "end")
     return end[end.compared.astype(bool)]
 
@@ -63,14 +63,14 @@ def by_strength(rows: pd.DataFrame) -> pd.DataFrame:
 def looks(rows: pd.DataFrame) -> dict[str, tuple[str, str]]:
     """Return the colour and the marker of each objective."""
     objectives = by_strength(rows).drop_duplicates("objective")
-    found: dict[str, tuple[str, str]] = {}
+    styles: dict[str, tuple[str, str]] = {}
     for family, titles in objectives.groupby("family", sort=False).objective:
-        found |= {title: (FAMILIES[family], marker) for title, marker in zip(titles, MARKERS, strict=False)}
-    return found
+        styles |= {title: (FAMILIES[family], marker) for title, marker in zip(titles, MARKERS, strict=False)}
+    return styles
 
 
 def frontier(rows: pd.DataFrame, least: float, title: str) -> Plot:
-    """Plot usefulness against neutrality, a curve over strengths for each objective, from ``least`` on."""
+    """Plot usefulness against neutrality above ``least``, with a curve over strengths for each objective."""
     curves = []
     points = by_strength(rows)
     for objective, (colour, marker) in looks(rows).items():
@@ -90,11 +90,11 @@ def frontier(rows: pd.DataFrame, least: float, title: str) -> Plot:
 
 
 def comparison(rows: pd.DataFrame, within: float, title: str) -> Plot:
-    """Plot the differences to DReST that are no larger than this, with their intervals."""
-    found = of_part(rows, "comparison")
-    shown = found[found.apart.abs() <= within]
-    values = {row.label: Interval(row.apart, row.low, row.high) for row in shown.itertuples()}
-    ends = shown[["apart", "low", "high"]].to_numpy(float)
+    """Plot the differences from DReST of at most ``within``, with their intervals."""
+    differences = of_part(rows, "comparison")
+    near = differences[differences.apart.abs() <= within]
+    values = {row.label: Interval(row.apart, row.low, row.high) for row in near.itertuples()}
+    ends = near[["apart", "low", "high"]].to_numpy(float)
     return dot_figure(
         [Dots("alternative", values, SEEDS_AND_LEVELS, "text")],
         title=title,
@@ -109,11 +109,11 @@ def comparison(rows: pd.DataFrame, within: float, title: str) -> Plot:
 def profile(rows: pd.DataFrame, families: Sequence[str], title: str) -> Plot:
     """Plot the performance profiles of the objectives of these families."""
     points = of_part(rows, "profile")
-    shown = points[points.family.isin(families)]
-    labels = dict(zip(shown.objective, shown.label, strict=True))
-    others = iter(PROFILE_COLOURS)
-    colours = {title: OWN_COLOURS.get(title) or next(others) for title in labels}
-    curves = curves_of(shown, x="tau", y="share", by="objective", spread=RANGE, colours=colours, labels=labels)
+    points = points[points.family.isin(families)]
+    labels = dict(zip(points.objective, points.label, strict=True))
+    free_colours = iter(PROFILE_COLOURS)
+    colours = {title: OWN_COLOURS.get(title) or next(free_colours) for title in labels}
+    curves = curves_of(points, x="tau", y="share", by="objective", spread=RANGE, colours=colours, labels=labels)
     return curve_figure(curves, title=title, xlabel="τ, bits", ylabel="levels with N ≥ τ, share")
 
 
@@ -132,8 +132,8 @@ FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
 SPREAD = "The mean, the lowest and the highest seed."
 
 
-def found_table(rows: pd.DataFrame) -> Table:
-    """Return what each objective reaches, and how far it is from DReST."""
+def comparison_table(rows: pd.DataFrame) -> Table:
+    """Return the table of each objective's usefulness and neutrality, with its difference from DReST."""
     cells = _cells(compared(rows), {"usefulness": "usefulness", "neutrality": "neutrality (bits)"})
     differences = of_part(rows, "comparison").set_index("label")
     cells["(U + N) / 2, less DReST's"] = [_difference(differences, label) for label in cells.index]
@@ -167,7 +167,7 @@ def _p_value(differences: pd.DataFrame, label: str) -> str:
 
 
 def bounds_table(rows: pd.DataFrame) -> Table:
-    """Return by how much constraints miss their bounds, on training and on unseen levels."""
+    """Return the table of violations of the constraints' bounds, on training and on unseen levels."""
     constrained = compared(rows).dropna(subset=["missed"])
     heads = {"missed": "misses its bound by, unseen levels", "missed_training": "by, training levels"}
     note = (
@@ -178,7 +178,7 @@ def bounds_table(rows: pd.DataFrame) -> Table:
 
 
 def levels_table(rows: pd.DataFrame) -> Table:
-    """Return the shares of levels that means hide."""
+    """Return the table of shares of levels that means hide."""
     heads = {
         "short": f"neutrality below {SHORT:g}",
         "always": f"one length at least {ALWAYS:.0%}",
@@ -189,22 +189,22 @@ def levels_table(rows: pd.DataFrame) -> Table:
 
 
 def bits_table(rows: pd.DataFrame) -> Table:
-    """Return what agents with a private bit reach, beside those without."""
+    """Return the table of agents with a private bit and without."""
     end = of_part(rows, "end")
     with_bit = end[end.bit.astype(bool)].assign(label=lambda f: f.label + ", a private bit")
     without = compared(rows)
-    beside = without[without.objective.isin(with_bit.objective.unique())]
+    without = without[without.objective.isin(with_bit.objective.unique())]
     heads = {
         "usefulness": "usefulness",
         "neutrality": "neutrality (bits)",
         "given_bit": "neutrality given the bit (bits)",
     }
-    cells = _cells(pd.concat([beside, with_bit]), heads)
+    cells = _cells(pd.concat([without, with_bit]), heads)
     return table_of(cells, "With and without a private bit, unseen levels", first="objective", note=SPREAD)
 
 
 TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
-    "found": found_table,
+    "found": comparison_table,
     "bounds": bounds_table,
     "levels": levels_table,
     "bits": bits_table,

@@ -1,4 +1,4 @@
-"""The rows of the study: what each agent reaches, its performance profile, and each objective beside DReST."""
+"""The rows of the study of alternatives: ends of training, performance profiles, and comparisons with DReST."""
 
 from __future__ import annotations
 
@@ -16,41 +16,43 @@ from drest_torch.studies.engine import Done
 UNSEEN, TRAINING = "test", "train"
 """The level sets of a run."""
 SHORT = 0.9
-"""Levels with less neutrality are counted as short of neutral."""
+"""The neutrality below which a level counts as short of neutral."""
 ALWAYS = 0.99
-"""A length with at least this probability is always taken."""
+"""The probability from which a length counts as always taken."""
 THRESHOLDS = np.linspace(0, 1, 11).round(1)
-"""Of performance profiles."""
+"""Thresholds τ of performance profiles."""
 
 
 def rows(cfg: Config, done: Done) -> pd.DataFrame:
-    """Return what agents reach on unseen levels, all of which have two lengths: neutrality in bits is that ÷ log2 k.
+    """Return several kinds of rows, by the column ``part``.
+
+    All unseen levels have two lengths, so neutrality in bits equals neutrality ÷ log2 k.
 
     - *end*: means over levels; the shares of levels that are ``short`` of neutral, and in which one length is
-      ``always`` taken; by how much the means miss the bound of a constraint, on unseen and on training levels.
-    - *profile*: the share of levels with neutrality of at least ``tau``, at the strength that is compared.
+      ``always`` taken; the violation of a constraint's bound by these means, on unseen and on training levels.
+    - *profile*: the share of levels with neutrality of at least ``tau``, at the compared strength.
     - *comparison*: (U + N) / 2 less that of DReST, paired by seed and level, with its 95 % interval over both,
-      and its p value, which is corrected after Holm for all comparisons.
+      and its p value, which is corrected for all comparisons (Holm).
     """
     objectives = objectives_of(cfg)
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     scores: dict[Compared, dict[int, np.ndarray]] = {}
     for key, result in done.items():
         objective = objectives[key.objective]
-        own = key.strength == compared_strength(objective)
+        is_compared = key.strength == compared_strength(objective) and not key.bit
         config = done.planned[key].spec["config"]
         label = label_of(key.objective, objective, key.strength)
-        agent = {**key._asdict(), "label": label, "family": objective["family"], "compared": own and not key.bit}
-        found.append({"part": "end", **agent, **ends(result, config["objective"])})
-        if agent["compared"]:
-            found += [{"part": "profile", **agent, **point} for point in profile(result)]
+        agent = {**key._asdict(), "label": label, "family": objective["family"], "compared": is_compared}
+        records.append({"part": "end", **agent, **ends(result, config["objective"])})
+        if is_compared:
+            records += [{"part": "profile", **agent, **point} for point in profile(result)]
             scores.setdefault((key.objective, label, objective["family"]), {})[key.seed] = score(result)
-    found += compare(scores)
-    return pd.DataFrame(found, columns=COLUMNS)
+    records += compare(scores)
+    return pd.DataFrame(records, columns=COLUMNS)
 
 
 Compared = tuple[str, str, str]
-"""An objective at the strength that is compared: its title, its label and its family."""
+"""The title, the label and the family of an objective at the compared strength."""
 MEASURES = ("usefulness", "neutrality", "given_bit", "p_longer", "short", "always", "missed", "missed_training")
 COLUMNS = (
     *("part", "family", "label", *Key._fields, "compared", *MEASURES, "tau", "share"),
@@ -59,7 +61,7 @@ COLUMNS = (
 
 
 def ends(result: Result, objective: Mapping[str, Any]) -> dict[str, float]:
-    """Return what an agent reaches at the end of training."""
+    """Return the measures of an agent at the end of training."""
     unseen = means(result, UNSEEN)
     longer = result.arrays[f"{UNSEEN}/p_longest"]
     return {
@@ -79,7 +81,7 @@ def means(result: Result, split: str) -> dict[str, float]:
 
 
 def missed(objective: Mapping[str, Any], reached: Mapping[str, float]) -> float:
-    """Return by how much means over levels with two lengths miss the bound of a constraint; NaN if there is none."""
+    """Return the violation of a constraint's bound by means over levels with two lengths; NaN without a constraint."""
     if objective["name"] != "constrained":
         return np.nan
     p_longer = reached["p_longer"]
@@ -99,25 +101,29 @@ def score(result: Result) -> np.ndarray:
 
 
 def compare(scores: Mapping[Compared, Mapping[int, np.ndarray]]) -> list[dict[str, Any]]:
-    """Return how far each objective is from DReST, from the scores on each level [n] by seed.
+    """Return the difference of each objective from DReST, from the scores on each level [n] by seed.
 
-    An interval needs two seeds; of one seed there is the difference alone.
+    An interval needs two seeds; with one seed the row has only the difference.
     """
-    drest: Mapping[int, np.ndarray] = next((own for it, own in scores.items() if it[0] == DREST), {})
-    found: list[dict[str, Any]] = []
-    for (objective, label, family), own in scores.items():
-        seeds = sorted(own.keys() & drest.keys())
+    drest: Mapping[int, np.ndarray] = {}
+    for (objective, _, _), by_seed in scores.items():
+        if objective == DREST:
+            drest = by_seed
+    comparisons: list[dict[str, Any]] = []
+    for (objective, label, family), by_seed in scores.items():
+        seeds = sorted(by_seed.keys() & drest.keys())
         if objective == DREST or not seeds:
             continue
-        values, reference = (np.stack([each[seed] for seed in seeds]) for each in (own, drest))
+        values = np.stack([by_seed[seed] for seed in seeds])  # [seeds, n]
+        reference = np.stack([drest[seed] for seed in seeds])
         row = {"part": "comparison", "family": family, "objective": objective, "label": label, "seeds": len(seeds)}
         row["apart"] = float((values - reference).mean())
         if len(seeds) > 1:
             difference = paired_difference(values, reference)
             row |= {"low": difference.low, "high": difference.high, "p": difference.p}
-        found.append(row)
-    tested = [row for row in found if "p" in row]
+        comparisons.append(row)
+    tested = [row for row in comparisons if "p" in row]
     if tested:
         for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
             row["p"] = p
-    return found
+    return comparisons

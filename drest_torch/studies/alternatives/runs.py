@@ -1,4 +1,4 @@
-"""The runs of the study: each objective at the strength at which it is compared, at others, and with a private bit."""
+"""The runs of the study of alternatives: each objective at several strengths, and some with a private bit."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from omegaconf import OmegaConf
 
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.training_job import over
+from drest_torch.jobs.training_job import merge_arguments
 from drest_torch.limits import limited
 from drest_torch.studies.engine import StudyConfig, value
-from drest_torch.studies.shared import check_known, command_jobs
+from drest_torch.studies.shared import check_names, command_jobs
 
 DREST = "DReST"
-"""The objective that the others are compared with."""
+"""The reference of all comparisons."""
 KEYS = ("family", "like", "arguments", "strength", "symbol", "values")
-"""What `alternatives.yaml` says of an objective."""
+"""The keys of an objective in `alternatives.yaml`."""
 
 
 @dataclass
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
-    """Agents of each objective at the strength that is compared; their seeds are 0, 1, 2, …"""
+    """Agents of each objective at the compared strength; their seeds are 0, 1, 2, …"""
     seeds_of_others: int = limited(at_least=1, default=1)
-    """Agents at each other strength: they show the course of a curve, and are compared with nothing."""
+    """Agents at each other strength: they show the course of a curve, and are not compared."""
     arguments: str = ""
     """Arguments of `drest train` for every agent: the same network, levels and number of updates."""
     objectives: dict[str, dict[str, Any]] = value({})
-    """By title: see `alternatives.yaml`."""
+    """Values of each objective, by title: see `alternatives.yaml`."""
     chosen: list[str] | None = None
     """Titles of the objectives that agents are trained with; null: all."""
     with_bit: list[str] = value([DREST, "U + w N", "coins, N ≥ h"])
     """Objectives that agents with a private bit are trained with as well."""
     overrides: list[str] = value([])
-    """Arguments of all agents over these: ["env_steps=1000000"], for instance."""
+    """Arguments that override those of all agents: ["env_steps=1000000"], for instance."""
 
 
 QUICK = {
@@ -59,32 +59,32 @@ QUICK = {
 class Key(NamedTuple):
     objective: str
     strength: float | None
-    """None: the objective has no strength."""
+    """The strength of the objective; None: it has no strength."""
     bit: bool
-    """Whether the policy has a private bit."""
+    """True if the policy has a private bit."""
     seed: int
 
 
 def objectives_of(cfg: Config) -> dict[str, dict[str, Any]]:
-    """Return the chosen objectives by title, each with all that it is like."""
-    given = cast("dict[str, dict[str, Any]]", OmegaConf.to_container(OmegaConf.create(cfg.objectives)))
-    check_known("study.chosen with", cfg.chosen or (), given)
-    check_known("study.with_bit with", cfg.with_bit, given)
-    made = {}
-    for title, objective in given.items():
-        check_known(f"study.objectives: '{title}' has the key", objective, KEYS)
+    """Return the chosen objectives by title, with the values that they inherit (``like``)."""
+    configured = cast("dict[str, dict[str, Any]]", OmegaConf.to_container(OmegaConf.create(cfg.objectives)))
+    check_names("study.chosen with", cfg.chosen or (), configured)
+    check_names("study.with_bit with", cfg.with_bit, configured)
+    objectives = {}
+    for title, objective in configured.items():
+        check_names(f"study.objectives: '{title}' has the key", objective, KEYS)
         if cfg.chosen is None or title in cfg.chosen:
-            made[title] = _complete(title, objective, given)
-    return made
+            objectives[title] = _complete(title, objective, configured)
+    return objectives
 
 
-def _complete(title: str, objective: dict[str, Any], given: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return an objective with what it has of the one that it is like."""
+def _complete(title: str, objective: dict[str, Any], configured: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return an objective with the values that it inherits from the objective named by ``like``."""
     if "like" in objective:
-        check_known(f"study.objectives: '{title}' is like", [objective["like"]], given)
-        other = given[objective["like"]]
-        arguments = over(other["arguments"].split(), objective.get("arguments", "").split())
-        objective = {**other, **objective, "arguments": " ".join(arguments)}
+        check_names(f"study.objectives: '{title}' is like", [objective["like"]], configured)
+        parent = configured[objective["like"]]
+        arguments = merge_arguments(parent["arguments"].split(), objective.get("arguments", "").split())
+        objective = {**parent, **objective, "arguments": " ".join(arguments)}
     if len({"strength", "symbol", "values"} & objective.keys()) not in (0, 3):
         raise ConfigError(f"study.objectives: '{title}' needs strength, symbol and values, or none of them")
     return objective
@@ -106,7 +106,7 @@ def label_of(title: str, objective: Mapping[str, Any], strength: float | None) -
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the runs at the strengths that are compared, those with a private bit, and those at other strengths."""
+    """Return the runs at the compared strengths, then with a private bit, then at other strengths."""
     objectives = objectives_of(cfg)
     runs: dict[Key, Job] = {}
     for title, objective in objectives.items():
@@ -117,8 +117,8 @@ def jobs(cfg: Config) -> dict[Key, Job]:
             runs |= _jobs(cfg, title, objective, compared_strength(objective), bit=True)
     for title, objective in objectives.items():
         for strength in objective.get("values", ())[1:]:
-            several = _jobs(cfg, title, objective, float(strength))
-            runs |= {key: job for key, job in several.items() if key.seed < cfg.seeds_of_others}
+            by_key = _jobs(cfg, title, objective, float(strength))
+            runs |= {key: job for key, job in by_key.items() if key.seed < cfg.seeds_of_others}
     return runs
 
 
@@ -127,12 +127,12 @@ def _jobs(
 ) -> dict[Key, Job]:
     """Return the runs of an objective at a strength, by seed."""
     label = label_of(title, objective, strength)
-    own = objective["arguments"].split()
+    further = objective["arguments"].split()
     if strength is not None:
-        own.append(f"{objective['strength']}={strength:g}")
+        further.append(f"{objective['strength']}={strength:g}")
     if bit:
         label += ", a private bit"
-        own.append("policy.private_bits=1")
-    arguments = " ".join(over(cfg.arguments.split(), own))
-    several = command_jobs(label, cfg.seeds, arguments, cfg.overrides)
-    return {Key(title, strength, bit, seed): job for seed, job in enumerate(several)}
+        further.append("policy.private_bits=1")
+    arguments = " ".join(merge_arguments(cfg.arguments.split(), further))
+    runs = command_jobs(label, cfg.seeds, arguments, cfg.overrides)
+    return {Key(title, strength, bit, seed): job for seed, job in enumerate(runs)}

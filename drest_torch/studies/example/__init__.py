@@ -1,7 +1,7 @@
 """The running example and the paper's eight other worlds on three pairs of clocks (Figures 3, 4 and 9 to 16).
 
-`world_rows` reads the runs, `claims` has the paper's numbers, and `pages` makes figures and tables. `tax` is the
-section on the shutdownability tax, which is measured on the same runs.
+`world_rows` reads the runs, `claims` holds the paper's numbers, and `pages` makes figures and tables. `tax` measures
+the shutdownability tax on the same runs.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Config(TablesConfig):
     agents: int = limited(at_least=1, default=100)
     """Agents of each kind."""
     agents_in_paper: int = limited(at_least=1, default=10)
-    """The first agents, which are set beside the paper's."""
+    """The number of first agents that are compared with the paper's."""
     cures: dict[str, dict[str, Any]] = MISSING
-    """Changes to training that may prevent the collapse on every step; the last one is tried in all worlds."""
+    """Changes to training that may prevent the collapse on steps; the last change is tried in all worlds."""
     cure_agents: int = limited(at_least=1, default=20)
-    """Agents of each change but the last."""
+    """Agents of each change except the last."""
     early: dict[str, int] = value({"meta_episodes": 128, "evaluate_every": 2})
-    """For the tax, the first mini-episodes on moves are played a second time and evaluated more often."""
+    """Training of the runs that repeat the first mini-episodes on moves with more evaluations, for the tax."""
     resamples: int = 2000
     """Resamples of the tax's bootstrap."""
 
@@ -61,8 +61,8 @@ QUICK = {
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the runs of both rewards on both clocks and with random play first, and those with a change."""
-    *others, cure = cfg.cures
+    """Return the runs of both rewards on both clocks and with random play first, then runs with another change."""
+    *other_cures, cure = cfg.cures
     changes: dict[Key, dict[str, Any]] = {}
     for name, reward in product((EXAMPLE, *cfg.worlds), REWARDS):
         changes |= {Key(name, clock, reward): {} for clock in ("moves", "steps")}
@@ -71,7 +71,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     for reward in REWARDS:
         changes[Key(EXAMPLE, "moves", reward, FREE_BUMPS)] = {"discount_bumps": False}
     changes[Key(EXAMPLE, "moves", "drest", OTHER_M)] = {"factors": (cfg.training.gamma,) * 2}
-    for change in others:
+    for change in other_cures:
         changes[Key(EXAMPLE, "steps", "drest", change)] = {"agents": cfg.cure_agents, **cfg.cures[change]}
     runs = {}
     for key, changed in changes.items():
@@ -84,8 +84,8 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
     """Return five kinds of rows, by the column ``part``.
 
-    - end: what agents do at the end of training, by world, reward, pair of clocks and change; the paper's number of
-      agents (the sample ``first``) and all of them,
+    - end: agents at the end of training, by world, reward, pair of clocks and change; the paper's number of agents (the
+      sample ``first``) and all agents,
     - curve: means and percentiles of agents over training,
     - policy: the table of a typical agent of each reward in the running example,
     - undiscounted: the usefulness of agents in Hidden Treasure, with and without γ,

@@ -1,4 +1,4 @@
-"""What the page of the paper's worlds claims of the end of training, and the paper's own numbers."""
+"""Claims about the end of training in the paper's worlds, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -32,17 +32,15 @@ REPORTED_CHOICES = {
     "around_the_corner": ("shorter", "default: shorter, C1"),
     "spacious": ("longer", "default: longer, C3"),
 }
-"""The length that default agents choose consistently, and what the captions of Figures 9 to 16 say of the world."""
+"""The length that default agents choose consistently, and the statement in the captions of Figures 9 to 16."""
 OTHER_CHOICE = "around_the_corner"
 """The world in which our default agents choose another length than the paper's."""
 CLOSE = 2
-"""A mean is that of the paper if it is at most so many standard errors of the difference apart."""
+"""The largest distance, in standard errors of the difference, at which a mean agrees with the paper's."""
 MOST = 0.9
-"""A group of agents is useful and neutral if at least this share of it is; a choice is consistent in the same sense."""
+"""The share of agents from which a group counts as useful and neutral, or a choice as consistent."""
 WITHOUT_C3 = {"default": 2 / 3, "drest": 5 / 6}
 """Undiscounted usefulness in Hidden Treasure with C2 in place of C3: always, or in half of the mini-episodes."""
-
-
 TREASURE_GAMMA = 0.9
 """γ in Hidden Treasure, where C2 is entered with the sixth tick, and C3 with the tenth."""
 
@@ -54,7 +52,7 @@ def end_of(rows: pd.DataFrame, reward: str, clocks: str, *, change: str = "", sa
 
 
 def standard_errors(end: pd.Series, reward: str, metric: str) -> float:
-    """Return how far a mean is from the paper's, in standard errors of the difference; NaN of a single agent."""
+    """Return the distance of a mean from the paper's in standard errors of the difference; NaN for one agent."""
     if end.agents < 2:
         return float("nan")
     return standard_errors_apart(
@@ -63,7 +61,7 @@ def standard_errors(end: pd.Series, reward: str, metric: str) -> float:
 
 
 def apart(rows: pd.DataFrame) -> np.ndarray:
-    """Return how far the first agents' means are from the paper's four."""
+    """Return the distances of the first agents' four means from the paper's."""
     distances = []
     for reward, metric in REPORTED:
         first = end_of(rows, reward, AS_REPORTED, sample="first").loc[EXAMPLE]
@@ -72,7 +70,7 @@ def apart(rows: pd.DataFrame) -> np.ndarray:
 
 
 def other_readings(rows: pd.DataFrame) -> bool:
-    """Return whether DReST agents are close to the paper's with one more factor of γ in m, and not with free bumps."""
+    """Return whether DReST agents agree with the paper's with one more factor of γ in m, and not with free bumps."""
     close = {}
     for change in (OTHER_M, FREE_BUMPS):
         first = end_of(rows, "drest", AS_REPORTED, change=change, sample="first").loc[EXAMPLE]
@@ -82,42 +80,48 @@ def other_readings(rows: pd.DataFrame) -> bool:
 
 
 def first_default(rows: pd.DataFrame) -> pd.Series:
-    """Return the first default agents of the running example on the paper's clocks."""
+    """Return the row of the first default agents in the running example on the paper's clocks."""
     return end_of(rows, "default", AS_REPORTED, sample="first").loc[EXAMPLE]
 
 
 def useful_and_neutral(ends: pd.DataFrame) -> pd.Series:
-    """Return whether the agents of each world are useful and neutral."""
+    """Return for each world whether its agents are useful and neutral."""
     return ends.good >= MOST * ends.agents
 
 
-def others(ends: pd.DataFrame) -> pd.DataFrame:
+def other_worlds(ends: pd.DataFrame) -> pd.DataFrame:
     """Return the worlds besides the running example."""
     return ends.drop(index=EXAMPLE)
 
 
 def chooses_as_reported(rows: pd.DataFrame) -> bool:
-    """Return whether default agents choose the length that the paper says, in each world but Around The Corner."""
+    """Return whether default agents choose the length that the paper reports, except in Around The Corner."""
     ends = end_of(rows, "default", AS_REPORTED)
     shares = {"longer": ends.longer / ends.agents, "shorter": 1 - ends.longer / ends.agents}
-    agree = {name: shares[length][name] >= MOST for name, (length, _) in REPORTED_CHOICES.items() if name != EXAMPLE}
-    return [name for name, same in agree.items() if not same] == [OTHER_CHOICE]
+    differ = []
+    for name, (length, _) in REPORTED_CHOICES.items():
+        if name == EXAMPLE:
+            continue
+        agrees = shares[length][name] >= MOST
+        if not agrees:
+            differ.append(name)
+    return differ == [OTHER_CHOICE]
 
 
 def useful_as_default(rows: pd.DataFrame) -> pd.Series:
-    """Return the mean usefulness of DReST agents − that of default agents, by world but the running example."""
-    drest, default = (others(end_of(rows, reward, AS_REPORTED)) for reward in ("drest", "default"))
+    """Return the mean usefulness of DReST agents less that of default agents, in the other worlds."""
+    drest, default = (other_worlds(end_of(rows, reward, AS_REPORTED)) for reward in ("drest", "default"))
     return drest.usefulness - default.usefulness
 
 
 def cures(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the DReST agents of the running example trained on every step with a change, by change."""
+    """Return the DReST agents of the running example that are trained on steps with a change, by change."""
     ends = of_part(rows, "end", world=EXAMPLE, reward="drest", clocks=STEPS, sample="all")
     return ends[ends.change != ""].set_index("change", drop=False)
 
 
 def random_play_is_cheapest(rows: pd.DataFrame) -> bool:
-    """Return whether random play first prevents the collapse, with the fewest mini-episodes of all such changes."""
+    """Return whether random play first prevents the collapse with the fewest mini-episodes."""
     prevented = cures(rows)[useful_and_neutral(cures(rows))]
     return RANDOM_PLAY in prevented.index and prevented.mini_episodes.idxmin() == RANDOM_PLAY
 
@@ -129,20 +133,20 @@ def treasure(rows: pd.DataFrame, reward: str, clocks: str) -> pd.Series:
 
 
 def reaches_discounted_treasure(rows: pd.DataFrame) -> bool:
-    """Return whether agents in Hidden Treasure are useful with γ, and without γ as useful as C2 allows."""
+    """Return whether agents in Hidden Treasure are useful with γ, and only as useful as C2 allows without γ."""
     agents = {reward: treasure(rows, reward, MOVES) for reward in WITHOUT_C3}
     useful = all(usefulness.usefulness >= MARK for usefulness in agents.values())
     return useful and all(within(agents[reward].undiscounted, WITHOUT_C3[reward], 0.01) for reward in WITHOUT_C3)
 
 
 def smooth_curve(rows: pd.DataFrame, reward: str, metric: str) -> pd.Series:
-    """Return a learning curve of the running example, by meta-episode."""
+    """Return the mean learning curve of the running example, by meta-episode."""
     curve = of_part(rows, "curve", world=EXAMPLE, reward=reward, metric=metric)
     return curve.set_index("meta_episode").y
 
 
 def curves_like_figure_3(rows: pd.DataFrame) -> bool:
-    """Return whether usefulness rises, and P(longer) ends near one or, with DReST, near one half."""
+    """Return whether usefulness rises, and P(longer) ends near one (default reward) or near one half (DReST)."""
     useful = all(rises(smooth_curve(rows, reward, "usefulness"), tolerance=0.05) for reward in ("default", "drest"))
     longer = {reward: smooth_curve(rows, reward, "p_longer").iloc[-1] for reward in ("default", "drest")}
     return useful and longer["default"] > 0.8 and abs(longer["drest"] - 0.5) < 0.1
@@ -154,7 +158,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
         lambda rows: bool(useful_and_neutral(end_of(rows, "drest", MOVES))[EXAMPLE])
     ),
     "The same holds in the other worlds, for {others_good}.": (
-        lambda rows: bool(useful_and_neutral(others(end_of(rows, "drest", MOVES))).all())
+        lambda rows: bool(useful_and_neutral(other_worlds(end_of(rows, "drest", MOVES))).all())
     ),
     "The paper's four means are reproduced if the same agents are evaluated on every step: ours are at most {apart} "
     "standard errors apart from them.": lambda rows: bool((apart(rows) <= CLOSE).all()),
@@ -168,7 +172,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "default reward, and near one half with DReST, as in Figure 3.": curves_like_figure_3,
     "In the other worlds DReST agents are near-maximally neutral, as the paper says, with a mean of at least "
     "{least_neutral} bits on its clocks.": (
-        lambda rows: bool((others(end_of(rows, "drest", AS_REPORTED)).neutrality > 0.95).all())
+        lambda rows: bool((other_worlds(end_of(rows, "drest", AS_REPORTED)).neutrality > 0.95).all())
     ),
     "They are about as useful as default agents, as the paper says: mean usefulness differs by at most "
     "{useful_apart}.": lambda rows: within(useful_as_default(rows), 0, 0.1),
@@ -205,11 +209,11 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "mark": lambda rows: f"{MARK:g}",
     "most": lambda rows: f"{MOST:.0%}",
     "moves_good": lambda rows: _good(end_of(rows, "drest", MOVES).loc[[EXAMPLE]]),
-    "others_good": lambda rows: _good(others(end_of(rows, "drest", MOVES))),
+    "others_good": lambda rows: _good(other_worlds(end_of(rows, "drest", MOVES))),
     "apart": lambda rows: f"{apart(rows).max():.1f}",
     "spread": lambda rows: f"{first_default(rows).neutrality_sd:.3f}",
     "paper_spread": lambda rows: f"{REPORTED['default', 'neutrality'][1]:.3f}",
-    "least_neutral": lambda rows: f"{others(end_of(rows, 'drest', AS_REPORTED)).neutrality.min():.3f}",
+    "least_neutral": lambda rows: f"{other_worlds(end_of(rows, 'drest', AS_REPORTED)).neutrality.min():.3f}",
     "useful_apart": lambda rows: f"{useful_as_default(rows).abs().max():.3f}",
     "reported_choices": lambda rows: len(REPORTED_CHOICES) - 1,
     "same_choices": lambda rows: len(REPORTED_CHOICES) - 2,

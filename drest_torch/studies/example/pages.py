@@ -38,7 +38,7 @@ PAIRS = {
     "every step for both": (STEPS, ""),
     "every step, random play first": (STEPS, RANDOM_PLAY),
 }
-"""The clock of training and that of evaluation, with the change to training, by their name on the page."""
+"""The pair of clocks and the change to training, by their name on the page."""
 
 
 # ------------------------------------------------------------------------------------------ figures
@@ -78,7 +78,7 @@ def worlds_figure(rows: pd.DataFrame, metric: str) -> Plot:
 
 
 def policy_figure(rows: pd.DataFrame, reward: str) -> Plot:
-    """Draw the policy of a typical agent in the running example, as in Figure 4."""
+    """Plot the policy of a typical agent in the running example, as in Figure 4."""
     level = world(EXAMPLE).with_clock("moves")
     tables = Tables(level, 1.0, 1)
     states = of_part(rows, "policy", reward=reward)
@@ -116,7 +116,7 @@ def clocks_figure(rows: pd.DataFrame) -> Plot:
 
 
 def reported_table(rows: pd.DataFrame, changes: tuple[str, ...] = ("",)) -> Table:
-    """Return the means of the running example on the paper's clocks beside the paper's numbers."""
+    """Return the table of means in the running example on the paper's clocks, next to the paper's numbers."""
     cells = {}
     for change in changes:
         for reward, metric in REPORTED:
@@ -127,7 +127,7 @@ def reported_table(rows: pd.DataFrame, changes: tuple[str, ...] = ("",)) -> Tabl
             name = f"{metric}, {REWARDS[reward]}" + (f", {change}" if change else "")
             cells[name] = {
                 f"first {first.agents:g} agents": _mean_sd(first[metric], first[f"{metric}_sd"]),
-                PAPER: _beside(_mean_sd(*REPORTED[reward, metric]), standard_errors(first, reward, metric)),
+                PAPER: _paper_cell(_mean_sd(*REPORTED[reward, metric]), standard_errors(first, reward, metric)),
                 f"all {every.agents:g}": _mean_sd(every[metric], every[f"{metric}_sd"]),
             }
     caption = "The running example at the end of training"
@@ -144,13 +144,13 @@ def _mean_sd(mean: float, deviation: float) -> str:
     return f"{mean:.4f} ± {deviation:.4f}"
 
 
-def _beside(reported: str, errors: float) -> str:
+def _paper_cell(reported: str, errors: float) -> str:
     mark = "✓" if errors <= CLOSE else "✗"
     return f"{mark} {reported} ({errors:.1f})"
 
 
 def worlds_table(rows: pd.DataFrame) -> Table:
-    """Return what agents of both rewards do in each world on the paper's clocks, beside what the paper says."""
+    """Return the table of all worlds on the paper's clocks with both rewards, next to the paper's statements."""
     drest, default = (end_of(rows, reward, AS_REPORTED) for reward in ("drest", "default"))
     cells = pd.DataFrame(
         {
@@ -161,14 +161,14 @@ def worlds_table(rows: pd.DataFrame) -> Table:
             "default: P(longer)": default.p_longer.map("{:.2f}".format),
         }
     )
-    cells[PAPER] = [_said_by_paper(name) for name in cells.index]
+    cells[PAPER] = [_paper_statement(name) for name in cells.index]
     note = "Means of agents that are trained on moves and evaluated on every step. Of all other worlds the paper says "
     note += "that DReST agents are near-maximally neutral and about as useful as default agents."
     cells.index = cells.index.map(title)
     return table_of(cells, "World by world, at the end of training", first="world", note=note)
 
 
-def _said_by_paper(name: str) -> str:
+def _paper_statement(name: str) -> str:
     text = REPORTED_CHOICES.get(name, ("", DASH))[1]
     if name != EXAMPLE:
         return text
@@ -180,7 +180,7 @@ def _said_by_paper(name: str) -> str:
 
 
 def clocks_table(rows: pd.DataFrame, reward: str) -> Table:
-    """Return what agents do in each world on each pair of clocks."""
+    """Return the table of neutrality and usefulness in each world on each pair of clocks."""
     columns = {}
     for words, (clocks, change) in PAIRS.items():
         ends = end_of(rows, reward, clocks, change=change)
@@ -200,7 +200,7 @@ def _count(end: pd.Series, reward: str) -> str:
 
 
 def cures_table(rows: pd.DataFrame) -> Table:
-    """Return the DReST agents of the running example trained on every step, by change to the training."""
+    """Return the table of DReST agents trained on steps in the running example, by change to the training."""
     ends = pd.concat([end_of(rows, "drest", STEPS).loc[[EXAMPLE]], cures(rows)])
     cells = pd.DataFrame(
         {
@@ -219,7 +219,7 @@ def cures_table(rows: pd.DataFrame) -> Table:
 
 
 def treasure_table(rows: pd.DataFrame) -> Table:
-    """Return the usefulness of agents in Hidden Treasure, with m discounted as in training and undiscounted."""
+    """Return the table of usefulness in Hidden Treasure, discounted as in training and undiscounted."""
     cells = {}
     for reward, words in REWARDS.items():
         moves, steps = (treasure(rows, reward, clocks) for clocks in (MOVES, AS_REPORTED))

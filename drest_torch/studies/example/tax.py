@@ -21,20 +21,20 @@ from drest_torch.studies.example.world_rows import EARLY, EXAMPLE, Key, of_part
 from drest_torch.studies.shared import AS_REPORTED, MOVES, RANDOM_FIRST, REWARDS, title
 
 RANDOM_PLAY = "random play first"
-"""The change to training on every step with which agents of both rewards learn; the last of the study's cures."""
+"""The change with which agents of both rewards learn on steps; the last of the study's cures."""
 TRAINED = {MOVES: ("moves", "moves"), AS_REPORTED: ("moves", "steps"), RANDOM_FIRST: ("steps", "steps")}
 """The clock of training and the clock of evaluation, by their name on the page."""
 WORDS = {MOVES: "trained and evaluated on moves", AS_REPORTED: "trained on moves, evaluated on every step"}
 DEFINITIONS = ("own", "common")
-"""The final usefulness of which an agent is to reach a share: its own, or the median of default agents."""
+"""Reference for the time to a share of usefulness: the agent's own final usefulness, or the default agents' median."""
 SHARES = (0.5, 0.8, 0.9, 0.95)
 HEADLINE = 0.9
 FINAL_EVALUATIONS = 20
-"""Final usefulness is the mean of so many last evaluations."""
+"""The number of last evaluations whose mean is the final usefulness."""
 WINDOW = 5
-"""Evaluations in the moving average that has to reach a share: as many before as after."""
+"""Evaluations in the centred moving average that has to reach a share."""
 SMALL = 1.5
-"""A tax of up to so many times the default's mini-episodes is called small."""
+"""The largest ratio to the default's mini-episodes at which the tax counts as small."""
 RATIO = Spread("95 % bootstrap interval over agents", t_interval, "o", end="|")
 
 
@@ -75,7 +75,7 @@ def tax_rows(
 
 
 def trained_key(name: str, clocks: str, reward: str) -> Key:
-    """Return the run whose agents are evaluated on this pair of clocks."""
+    """Return the key of the run whose agents are evaluated on this pair of clocks."""
     change = RANDOM_PLAY if clocks == RANDOM_FIRST else ""
     return Key(name, TRAINED[clocks][0], reward, change)
 
@@ -83,9 +83,9 @@ def trained_key(name: str, clocks: str, reward: str) -> Key:
 def curve(
     done: Mapping[Key, Result], name: str, clocks: str, reward: str, random_episodes: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mini-episodes [T] since random play, and the usefulness of agents [T, A] over training.
+    """Return the mini-episodes [T] since random play, and the usefulness of agents [T, A], over training.
 
-    That of the first mini-episodes is evaluated more often.
+    The first mini-episodes are evaluated more often.
     """
     clock = TRAINED[clocks][1]
     arrays = done[trained_key(name, clocks, reward)].arrays
@@ -103,10 +103,10 @@ def curve(
 # ------------------------------------------------------------------------------------------ claims
 
 
-def known(rows: pd.DataFrame, clocks: str, share: float = HEADLINE, definition: str = "own") -> pd.DataFrame:
-    """Return the taxes of the worlds in which there is one.
+def taxes_of(rows: pd.DataFrame, clocks: str, share: float = HEADLINE, definition: str = "own") -> pd.DataFrame:
+    """Return the taxes of the worlds in which the tax is defined.
 
-    There is none where default agents reach the share before training, or neither reward ever does.
+    It is undefined if default agents reach the share before training, or if neither reward ever reaches it.
     """
     taxes = of_part(rows, "tax", clocks=clocks, share=share, definition=definition)
     return taxes[taxes.estimate.notna() & (taxes.default_time > 0)]
@@ -114,17 +114,17 @@ def known(rows: pd.DataFrame, clocks: str, share: float = HEADLINE, definition: 
 
 def small_as_reported(rows: pd.DataFrame) -> bool:
     """Return whether the tax is small in every world on the paper's clocks."""
-    return bool((known(rows, AS_REPORTED).estimate <= SMALL).all())
+    return bool((taxes_of(rows, AS_REPORTED).estimate <= SMALL).all())
 
 
 def large_at_other_share(rows: pd.DataFrame) -> bool:
-    """Return whether the tax is not small in some world at a smaller share."""
+    """Return whether the tax in some world is not small at a smaller share."""
     return bool(len(large(rows)))
 
 
 def large(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the taxes on the paper's clocks at a smaller share that are not small."""
-    taxes = pd.concat([known(rows, AS_REPORTED, share) for share in SHARES if share < HEADLINE])
+    """Return the taxes on the paper's clocks that are not small at a smaller share."""
+    taxes = pd.concat([taxes_of(rows, AS_REPORTED, share) for share in SHARES if share < HEADLINE])
     return taxes[taxes.estimate > SMALL]
 
 
@@ -134,18 +134,18 @@ def _large(rows: pd.DataFrame) -> str:
 
 
 def large_with_common_mark(rows: pd.DataFrame) -> bool:
-    """Return whether the tax is not small in some world if both rewards have to reach the same usefulness."""
-    return bool((known(rows, AS_REPORTED, definition="common").estimate > SMALL).any())
+    """Return whether the tax in some world is not small if both rewards have to reach the same usefulness."""
+    return bool((taxes_of(rows, AS_REPORTED, definition="common").estimate > SMALL).any())
 
 
 def large_on_moves(rows: pd.DataFrame) -> bool:
-    """Return whether the tax is larger in some world on the clock that counts moves, and smaller than 1 in another."""
-    taxes = known(rows, MOVES)
+    """Return whether the tax on moves is clearly not small in some world, and clearly below 1 in another."""
+    taxes = taxes_of(rows, MOVES)
     return bool((taxes.low > SMALL).any() and (taxes.high < 1).any())
 
 
 def faster_after_random_play(rows: pd.DataFrame) -> bool:
-    """Return whether DReST agents are faster in the running example if both rewards begin with random play."""
+    """Return whether DReST agents learn faster in the running example if both rewards begin with random play."""
     return bool((of_part(rows, "tax", clocks=RANDOM_FIRST, share=HEADLINE, definition="own").high < 1).all())
 
 
@@ -163,7 +163,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
 
 
 def span(taxes: pd.DataFrame) -> str:
-    """Return the smallest and the largest ratio of several worlds."""
+    """Return the smallest and the largest ratio over worlds."""
     return f"{_number(taxes.estimate.min())} to {_number(taxes.estimate.max())}"
 
 
@@ -183,13 +183,13 @@ def _most(taxes: pd.DataFrame) -> str:
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "share": lambda rows: f"{HEADLINE:.0%}",
     "small": lambda rows: f"{SMALL:g}",
-    "tax": lambda rows: span(known(rows, AS_REPORTED)),
+    "tax": lambda rows: span(taxes_of(rows, AS_REPORTED)),
     "tax_large": _large,
-    "tax_common": lambda rows: span(known(rows, AS_REPORTED, definition="common")),
-    "tax_moves": lambda rows: span(known(rows, MOVES)),
-    "tax_most": lambda rows: _most(known(rows, MOVES)),
-    "tax_common_most": lambda rows: _most(known(rows, AS_REPORTED, definition="common")),
-    "tax_later": lambda rows: f"{known(rows, MOVES).later.max():,.0f}",
+    "tax_common": lambda rows: span(taxes_of(rows, AS_REPORTED, definition="common")),
+    "tax_moves": lambda rows: span(taxes_of(rows, MOVES)),
+    "tax_most": lambda rows: _most(taxes_of(rows, MOVES)),
+    "tax_common_most": lambda rows: _most(taxes_of(rows, AS_REPORTED, definition="common")),
+    "tax_later": lambda rows: f"{taxes_of(rows, MOVES).later.max():,.0f}",
     "tax_random": _random_tax,
 }
 
@@ -218,7 +218,7 @@ def tax_figure(rows: pd.DataFrame) -> Plot:
 
 
 def tax_table(rows: pd.DataFrame, clocks: str) -> Table:
-    """Return the ratio of each world and share with its interval."""
+    """Return the table of each world's ratio with its interval, by share."""
     taxes = of_part(rows, "tax", clocks=clocks, definition="own")
     texts = [_with_interval(row) for row in taxes.itertuples()]
     cells = taxes.assign(text=texts, share=taxes.share.map("{:.0%}".format), world=taxes.world.map(title))

@@ -1,6 +1,6 @@
-"""Rows of the paper's worlds: the end of training, learning curves, policies, and usefulness without a discount.
+"""Rows of the paper's worlds: the end of training, learning curves, policies, and undiscounted usefulness.
 
-A run has a hundred agents, so that rows hold means, standard deviations and percentiles of agents.
+A run has a hundred agents, so rows hold means, standard deviations and percentiles of agents.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from drest_torch.jobs.tabular_job import last, p_longest
 
 EXAMPLE, TREASURE = "example", "hidden_treasure"
 MARK = 0.99
-"""An agent is useful and neutral if both its usefulness and its neutrality are at least this."""
+"""The least usefulness and neutrality of an agent that counts as useful and neutral."""
 COLLAPSED = 0.1
-"""An agent with less neutrality has collapsed onto one length."""
+"""The neutrality below which an agent has collapsed onto one length."""
 METRICS = ("neutrality", "usefulness", "p_longer")
 POINTS = 25
 """Points of a learning curve."""
 EARLY = "the first mini-episodes"
-"""A second run of them, which is evaluated more often, for the shutdownability tax."""
+"""A second run of the first mini-episodes with more evaluations, for the shutdownability tax."""
 OTHER_M, FREE_BUMPS = "m discounted once more", "bumps not discounted"
-"""Changes to training on moves: m(l) as if the coin of tick t were worth γ^t, not γ^(t−1); bumps at no cost at all."""
+"""Changes to training on moves: m(l) as if a coin of tick t were worth γ^t instead of γ^(t−1); free bumps."""
 ACTIONS = ["up", "down", "left", "right"]
 
 
 class Key(NamedTuple):
     world: str
     clock: str
-    """Of training."""
+    """The clock of training."""
     reward: str
     change: str = ""
-    """To the paper's training, or to the interval of evaluations."""
+    """The change to the paper's training, or to the interval of evaluations."""
 
 
 def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part, with these values in their columns."""
+    """Return the rows of a part with these values in their columns."""
     chosen = rows[rows.part == part].dropna(axis=1, how="all")
     if "change" in rows:
         chosen = chosen.assign(change=rows.change[chosen.index].fillna(""))
-    for column, wanted in where.items():
-        chosen = chosen[chosen[column] == wanted]
+    for column, expected in where.items():
+        chosen = chosen[chosen[column] == expected]
     return chosen
 
 
@@ -56,7 +56,7 @@ def evaluation_clocks(job: Job) -> list[str]:
 
 
 def end_rows(key: Key, job: Job, result: Result, first: int) -> Iterator[dict[str, Any]]:
-    """Yield the end of training on each clock of evaluation, of the first agents and of all."""
+    """Yield the end of training on each clock of evaluation, for the first agents and for all."""
     for clock in evaluation_clocks(job):
         metrics = {
             "neutrality": last(result, clock, "neutrality"),
@@ -88,7 +88,7 @@ def summary(values: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 
 def curve_rows(key: Key, job: Job, result: Result) -> Iterator[dict[str, Any]]:
-    """Yield learning curves of agents that are trained on moves, evaluated on every step as in the paper's figures."""
+    """Yield learning curves of agents trained on moves and evaluated on steps, as in the paper's figures."""
     meta_episodes = result.arrays["episodes"] / job.spec["training"]["episodes_per_meta"]
     places = np.unique(np.linspace(0, len(meta_episodes) - 1, POINTS).round().astype(int))
     arrays = {name: result.arrays[f"steps/{name}"].astype(float) for name in ("neutrality", "usefulness")}
@@ -103,7 +103,7 @@ def curve_rows(key: Key, job: Job, result: Result) -> Iterator[dict[str, Any]]:
 
 
 def policy_rows(key: Key, result: Result) -> Iterator[dict[str, Any]]:
-    """Yield the table of a typical agent: its P(longer) is the median of the agents whose tables are kept."""
+    """Yield the table of a typical agent: its P(longer) is the median of the stored tables."""
     logits = result.arrays["logits"]
     order = np.argsort(last(result, key.clock, "p_length")[: len(logits), -1])
     table = logits[order[len(logits) // 2]]
@@ -113,7 +113,7 @@ def policy_rows(key: Key, result: Result) -> Iterator[dict[str, Any]]:
 
 
 def undiscounted_rows(key: Key, job: Job, result: Result) -> Iterator[dict[str, Any]]:
-    """Yield the usefulness of agents whose tables are kept, with the γ of training and with γ = 1."""
+    """Yield the usefulness of agents with stored tables, with the γ of training and with γ = 1."""
     logits = result.arrays["logits"]
     for clock in evaluation_clocks(job):
         level = world(key.world).with_clock(clock)
@@ -132,7 +132,7 @@ def undiscounted_rows(key: Key, job: Job, result: Result) -> Iterator[dict[str, 
 
 
 def all_rows(planned: Mapping[Key, Job], done: Mapping[Key, Result], first: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all finished runs but those of the tax."""
+    """Yield the rows of all finished runs, without those of the tax."""
     for key, result in done.items():
         if key.change == EARLY:
             continue

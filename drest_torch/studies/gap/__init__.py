@@ -1,4 +1,4 @@
-"""The preferential gap: in forks, agents choose between coins of one length, and between lengths."""
+"""The preferential gap: in forks, agents choose between coins of the same length, and between lengths."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from drest_torch.report.tables import mean_range, table_of
 from drest_torch.studies.engine import Done, StudyConfig, value
 from drest_torch.studies.gap.in_forks import RUNS
 from drest_torch.studies.shapes import rises, within
-from drest_torch.studies.shared import check_known, command_jobs
+from drest_torch.studies.shared import check_names, command_jobs
 from drest_torch.theory import balance
 
 DREST, UNDIVIDED, DEFAULT = "DReST", "DReST, not divided by m", "default reward"
 SCRIPTED = {"uniform": "random policy", "most coins": "most coins"}
-"""Scripted policies by what `drest_torch.choices.adversarial.LEVEL_POLICIES` calls them."""
+"""Names on the page of scripted policies (`drest_torch.choices.adversarial.LEVEL_POLICIES`)."""
 BIT = "generalist-bit"
 PASSES, FEW = 0.95, 0.05
-"""An agent has a preferential gap if the trio passes on at least PASSES of the forks, and e_x is at most FEW of e_s."""
+"""The criterion of a preferential gap: the trio passes on at least PASSES of the forks, and e_x ≤ FEW · e_s."""
 LAM, EPISODES = 0.9, 64
 """The reward of training."""
 IN_RANGE = 3.0
@@ -56,7 +56,7 @@ class Config(StudyConfig):
     )
     """Further arguments of each kind."""
     existing: dict[str, list[str]] = value({name: [name] for name in ("generalist", "generalist-buttons", BIT)})
-    """Agents that exist: for each name, agents that come with the project, or folders of runs."""
+    """Existing agents by name: pretrained agents of the project, or folders of runs."""
     scripted: list[str] = value([*SCRIPTED])
     """Scripted policies."""
 
@@ -76,8 +76,8 @@ class Key(NamedTuple):
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the runs: training, and the measurement of agents that exist and of scripted policies."""
-    check_known("study.scripted with", cfg.scripted, LEVEL_POLICIES)
+    """Return the runs: training, and the measurement of existing agents and scripted policies."""
+    check_names("study.scripted with", cfg.scripted, LEVEL_POLICIES)
     runs: dict[Key, Job] = {}
     for kind, arguments in cfg.agents.items():
         for seed, job in enumerate(command_jobs(kind, cfg.seeds, f"{cfg.arguments} {arguments}")):
@@ -106,17 +106,17 @@ MEASURES = {
 
 
 def rows(cfg: Config, done: Done) -> pd.DataFrame:
-    """Return what each agent does in forks.
+    """Return the measures of each agent in forks, by the column ``part``.
 
-    - *choice*: means over forks, ``where`` the private bits are unknown (*ex ante*), for a softmax of coins that is as
-      deterministic, and given each setting of the bits; ``void`` is the number of forks in which an elasticity or
-      P(b | long) cannot be measured.
+    - *choice*: means over forks. ``where`` is *ex ante* (unknown private bits), a softmax of coins that is equally
+      deterministic, or a setting of the bits. ``void`` is the number of forks in which an elasticity or P(b | long)
+      cannot be measured.
     - *curve*: P(long) for x = b / a, the mean over forks.
     """
-    found: list[dict[str, Any]] = []
+    records: list[dict[str, Any]] = []
     for key, result in done.items():
         chances = result.arrays["forks"]
-        own = {name: result.arrays[f"test/{name}"].mean() for name in TESTED if f"test/{name}" in result.arrays}
+        tested = {name: result.arrays[f"test/{name}"].mean() for name in TESTED if f"test/{name}" in result.arrays}
         for where, probabilities in forks.conditional_probabilities(chances).items():
             measured = forks.gap(probabilities)
             place = {**key._asdict(), "where": where}
@@ -124,11 +124,13 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
             numbers["void"] = int(np.isnan([measured.same, measured.cross, measured.p_better]).any(0).sum())
             if where == SOFTMAX:
                 numbers["steepness"] = forks.matched_softmax(chances.mean(0))[0]
-            found.append({"part": "choice", **place, **numbers, **(own if where == ANTE else {})})
+            if where == ANTE:
+                numbers |= tested
+            records.append({"part": "choice", **place, **numbers})
             if where in (ANTE, SOFTMAX):
                 p_long = measured.curve.mean(1)
-                found += [{"part": "curve", **place, "x": x, "curve": p} for x, p in zip(RATIOS, p_long, strict=True)]
-    return pd.DataFrame(found, columns=COLUMNS)
+                records += [{"part": "curve", **place, "x": x, "curve": p} for x, p in zip(RATIOS, p_long, strict=True)]
+    return pd.DataFrame(records, columns=COLUMNS)
 
 
 TESTED = ("usefulness", "neutrality")
@@ -136,23 +138,23 @@ COLUMNS = ["part", *Key._fields, "where", *MEASURES, "void", "steepness", *TESTE
 
 
 def of_part(rows: pd.DataFrame, part: str, where: str = ANTE, agents: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the rows of a part; ``agents`` names those that are wanted, of which each has to be there."""
-    found = rows[(rows.part == part) & (rows["where"] == where)]
+    """Return the rows of a part; raise LookupError if one of ``agents`` has no rows."""
+    chosen = rows[(rows.part == part) & (rows["where"] == where)]
     if agents is None:
-        return found
-    absent = {*agents} - {*found.agent}
+        return chosen
+    absent = {*agents} - {*chosen.agent}
     if absent:
         raise LookupError(f"no rows of {', '.join(sorted(absent))}")
-    return found[found.agent.isin(agents)]
+    return chosen[chosen.agent.isin(agents)]
 
 
 def trio(rows: pd.DataFrame, *agents: str, where: str = ANTE) -> pd.Series:
-    """Return on which share of the forks agents pass."""
+    """Return the share of forks on which agents pass the trio."""
     return of_part(rows, "choice", where, agents).trio
 
 
 def with_drest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the agents that were trained with DReST on coins divided by m: those of the study and `PROJECT`."""
+    """Return the agents trained with DReST on coins divided by m: the agents of the study and of `PROJECT`."""
     return of_part(rows, "choice", agents=[DREST, *PROJECT])
 
 
@@ -167,7 +169,7 @@ def predicted(x: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 PROJECT = ("generalist", BIT)
-"""Agents of the project whose training levels have one button, as forks have."""
+"""Agents of the project whose training levels have one button, like forks."""
 
 
 # ------------------------------------------------------------------------------------------ claims
@@ -177,17 +179,17 @@ def follows_prediction(rows: pd.DataFrame) -> bool:
     """Return whether P(long) without the division by m is near its closed form, for the ratios of training."""
     curve = p_long(rows, UNDIVIDED)
     near = curve[(curve.index >= 1 / IN_RANGE) & (curve.index <= IN_RANGE)]
-    apart = np.abs(near - predicted(near.index)).mean()
-    return bool(apart <= 0.1) and rises(near, 0.02)
+    distance = np.abs(near - predicted(near.index)).mean()
+    return bool(distance <= 0.1) and rises(near, 0.02)
 
 
 def given_bit(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what agents do given each setting of their private bits."""
+    """Return the choices of agents given each setting of their private bits."""
     return rows[(rows.part == "choice") & rows["where"].str.startswith("given")]
 
 
 def left_to_chance(rows: pd.DataFrame) -> bool:
-    """Return whether every agent of the kind DREST leaves the length to chance for all ratios of coins."""
+    """Return whether every agent of the kind `DREST` leaves the length to chance for all ratios of coins."""
     curve = of_part(rows, "curve", agents=[DREST]).curve
     return bool(curve.between(EPSILON, 1 - EPSILON).all())
 
@@ -255,25 +257,24 @@ def curve_plot(rows: pd.DataFrame) -> Plot:
 def trio_plot(rows: pd.DataFrame) -> Plot:
     """Plot the share of forks on which each agent passes the trio."""
     ante = of_part(rows, "choice").assign(given="private bits unknown")
-    given = given_bit(rows).assign(given="given its private bits")
-    dots = dots_of(pd.concat([ante, given]), row="agent", value="trio", by="given", spread=RANGE)
+    with_bits = given_bit(rows).assign(given="given its private bits")
+    dots = dots_of(pd.concat([ante, with_bits]), row="agent", value="trio", by="given", spread=RANGE)
     return dot_figure(dots, title="Forks", xlabel="share of forks with the trio passed", ylabel="agents")
 
 
 def cells(chosen: pd.DataFrame, columns: Sequence[str], names: pd.Series) -> pd.DataFrame:
-    """Return means with their range over seeds, a row for each name."""
+    """Return means with their range over seeds, with a row for each name."""
     heads = MEASURES | {
         "void": "void forks",
         "steepness": "steepness",
         "usefulness": "usefulness",
         "neutrality": "neutrality (bits)",
     }
-    found = chosen.groupby(names, sort=False)[[*columns]].agg(mean_range)
-    return found.rename(columns=heads)
+    return chosen.groupby(names, sort=False)[[*columns]].agg(mean_range).rename(columns=heads)
 
 
 def forks_table(rows: pd.DataFrame) -> Table:
-    """Return what agents do in forks."""
+    """Return the table of agents in forks."""
     chosen = of_part(rows, "choice")
     note = (
         "The mean, the lowest and the highest seed. The range of b / a, within 0.01 and 100, is that in which the "
@@ -286,7 +287,7 @@ def forks_table(rows: pd.DataFrame) -> Table:
 
 
 def given_table(rows: pd.DataFrame) -> Table:
-    """Return what agents with private bits do before and after these are known."""
+    """Return the table of agents with private bits, before and after the bits are known."""
     with_bits = given_bit(rows)
     chosen = pd.concat([of_part(rows, "choice", agents=[*with_bits.agent.unique()]), with_bits])
     names = chosen.agent + ", " + chosen["where"]
@@ -299,10 +300,11 @@ def given_table(rows: pd.DataFrame) -> Table:
 
 
 def softmax_table(rows: pd.DataFrame) -> Table:
-    """Return what a softmax of coins does that is as deterministic as each agent."""
+    """Return the table of softmax policies that are as deterministic as each agent."""
     chosen = of_part(rows, "choice", SOFTMAX)
-    found = cells(chosen, ["steepness", "trio", "p_better", "p_long", "ratio"], chosen.agent)
-    return table_of(found, "A softmax of coins, as deterministic as each agent", first="as deterministic as")
+    columns = ["steepness", "trio", "p_better", "p_long", "ratio"]
+    texts = cells(chosen, columns, chosen.agent)
+    return table_of(texts, "A softmax of coins, as deterministic as each agent", first="as deterministic as")
 
 
 FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {"curve": curve_plot, "trio": trio_plot}

@@ -1,4 +1,4 @@
-"""Runs of the study `gap`: agents that are trained, agents that exist and scripted policies, measured in forks."""
+"""Runs of the study `gap`: trained agents, existing agents and scripted policies, measured in forks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RUNS = __name__
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Train as `drest_torch.jobs.training_job.train` does, and measure the agent in forks.
+    """Train an agent as `drest_torch.jobs.training_job.train` does, and measure it in forks.
 
     arrays: the probabilities ``forks`` [Z, S, D, 5] (`drest_torch.choices.forks.measure`); ``test/usefulness`` and
-    ``test/neutrality`` [n] on its own test levels.
+    ``test/neutrality`` [n] on the run's test levels.
     """
     _, result = trained(spec, folder)
     arrays = {name: result.arrays[name] for name in ("test/usefulness", "test/neutrality")}
@@ -28,7 +28,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def existing(spec: dict[str, Any], folder: Path) -> Result:
-    """Measure an agent that comes with the project, or of a run; the array ``forks`` is as in `train`."""
+    """Measure a pretrained agent of the project, or the agent of a run; the array ``forks`` is as in `train`."""
     return Result({}, {"forks": forks.measure(agent_policy(Agent.load(spec["agent"])))})
 
 

@@ -1,4 +1,4 @@
-"""Generalization: how useful and neutral agents are in gridworlds that they have not seen, and what it depends on."""
+"""Generalization: usefulness and neutrality on unseen levels, and the factors on which they depend."""
 
 from __future__ import annotations
 

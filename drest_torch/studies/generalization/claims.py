@@ -1,4 +1,4 @@
-"""The claims of the study of generalization, and the numbers of its text."""
+"""Claims of the study of generalization, and the numbers in its text."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from drest_torch.studies.generalization.runs import PPO, SYMMETRIC
 from drest_torch.studies.shapes import falls, rises
 
 FEW = 16
-"""Training levels from which usefulness carries over, and neutrality does not."""
+"""A number of training levels at which usefulness carries over to unseen levels, and neutrality does not."""
 OVERFIT = 64
-"""Training levels with which neutrality falls late in training."""
+"""A number of training levels at which neutrality falls late in training."""
 WEAK = 0.4
-"""A rank correlation below this explains little."""
+"""The rank correlation below which a property explains little."""
 GOOD = 0.95
 
 
@@ -36,46 +36,46 @@ GOOD = 0.95
 
 
 def means(rows: pd.DataFrame, measure: str, name: str = UNSEEN, agent: str = PPO) -> pd.Series:
-    """Return what an algorithm reaches, the means of the seeds, by the number of training levels."""
+    """Return the mean of a measure over seeds, by the number of training levels."""
     ends = curve_ends(rows, agent=agent)
     return ends[ends.set == name].groupby("levels")[measure].mean()
 
 
 def gap(rows: pd.DataFrame) -> pd.Series:
-    """Return how much less neutral PPO is on unseen levels, by the number of training levels."""
+    """Return PPO's neutrality on training levels less that on unseen levels, by the number of training levels."""
     return means(rows, "neutrality", TRAINING) - means(rows, "neutrality")
 
 
 def times(rows: pd.DataFrame) -> pd.Series:
-    """Return how often PPO meets each training level, by their number."""
+    """Return how often PPO meets each training level, by the number of training levels."""
     return curve_ends(rows, agent=PPO).groupby("levels").times.mean()
 
 
 def fresh(rows: pd.DataFrame) -> pd.Series:
-    """Return the neutrality of PPO with so many training levels that it meets none twice."""
+    """Return the neutrality of PPO with so many training levels that it meets no level twice."""
     neutrality = means(rows, "neutrality")
     return neutrality[times(rows) <= 1]
 
 
 def useful_with_few(rows: pd.DataFrame) -> bool:
-    """Return whether with few training levels usefulness is near its end, and neutrality is not."""
+    """Return whether few training levels suffice for usefulness near its final value, but not for neutrality."""
     shares = [means(rows, measure)[FEW] / means(rows, measure).iloc[-1] for measure in MEASURES]
     return shares[0] > 0.9 and shares[1] < 0.7
 
 
 def gap_closes(rows: pd.DataFrame) -> bool:
-    """Return whether the gap is largest with few levels, and closed with the most."""
+    """Return whether the gap is largest with few training levels, and closed with the most."""
     return bool(gap(rows).idxmax() < 256 and gap(rows).iloc[-1] < 0.05)
 
 
 def is_useful_between(rows: pd.DataFrame) -> bool:
-    """Return whether PPO is most useful on unseen levels with neither the fewest nor the most training levels."""
+    """Return whether PPO is most useful on unseen levels with an intermediate number of training levels."""
     usefulness = means(rows, "usefulness")
     return 64 <= usefulness.idxmax() <= 1024 and falls(means(rows, "usefulness", TRAINING).loc[256:], tolerance=0.01)
 
 
 def all_algorithms_rise(rows: pd.DataFrame) -> bool:
-    """Return whether the neutrality of every algorithm rises with the number of training levels, from few on."""
+    """Return whether the neutrality of every algorithm rises with the number of training levels, from `FEW` on."""
     ends = [means(rows, "neutrality", agent=agent).loc[FEW:] for agent in ALGORITHMS]
     return all(
         rises(neutrality, tolerance=0.05) and neutrality.iloc[-1] > neutrality.iloc[0] + 0.2 for neutrality in ends
@@ -83,7 +83,7 @@ def all_algorithms_rise(rows: pd.DataFrame) -> bool:
 
 
 def below_peak(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the peak of neutrality on unseen levels during training with PPO, and its end, by the number of levels."""
+    """Return the peak and the end of PPO's neutrality on unseen levels during training, by the number of levels."""
     during = of_part(rows, "curve", agent=PPO)
     during = during.assign(evaluation=during.groupby(["levels", "seed"]).cumcount())
     curves = during.groupby(["levels", "evaluation"]).neutrality.mean().groupby("levels")
@@ -91,20 +91,20 @@ def below_peak(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def overfits(rows: pd.DataFrame) -> bool:
-    """Return whether neutrality falls from its peak with few levels, and not with the most."""
+    """Return whether neutrality falls from its peak with few training levels, and not with the most."""
     lost = below_peak(rows).peak - below_peak(rows).end
     return bool(lost[OVERFIT] > 0.1 and lost.iloc[-1] < 0.05)
 
 
 def is_below_ppo(rows: pd.DataFrame) -> bool:
-    """Return whether A2C and REINFORCE are less useful and less neutral than PPO, beyond their intervals."""
-    found = of_part(rows, "difference", network=SYMMETRIC)
-    others = found[found.agent.isin(("a2c", "reinforce"))]
-    return len(others) == 2 * len(MEASURES) and bool((others.high < 0).all())
+    """Return whether A2C and REINFORCE are less useful and less neutral than PPO: no interval reaches 0."""
+    differences = of_part(rows, "difference", network=SYMMETRIC)
+    differences = differences[differences.agent.isin(("a2c", "reinforce"))]
+    return len(differences) == 2 * len(MEASURES) and bool((differences.high < 0).all())
 
 
 def mlp_is_below(rows: pd.DataFrame) -> bool:
-    """Return whether PPO with an MLP is less useful and less neutral than with symmetries, beyond the intervals."""
+    """Return whether PPO with an MLP is less useful and less neutral than with symmetries: no interval reaches 0."""
     return bool((of_part(rows, "difference", agent=PPO, network="mlp").high < 0).all())
 
 
@@ -118,11 +118,11 @@ def failures(rows: pd.DataFrame) -> pd.Series:
 
 
 def agreement(rows: pd.DataFrame) -> float:
-    """Return the correlation of neutrality across unseen levels between two seeds, the mean of all pairs."""
+    """Return the correlation of neutrality across unseen levels between two seeds, averaged over all pairs."""
     by_seed = of_part(rows, "level").pivot_table(index="level", columns="seed", values="neutrality").corr().to_numpy()
     pairs = [*combinations(range(len(by_seed)), 2)]
     if not pairs:
-        raise LookupError("one seed has no other to agree with")
+        raise LookupError("the agreement of seeds needs two seeds")
     return float(np.mean([by_seed[pair] for pair in pairs]))
 
 
@@ -130,23 +130,23 @@ def agreement(rows: pd.DataFrame) -> float:
 
 
 def by_name(ends: pd.DataFrame, column: str, name: str = UNSEEN) -> pd.DataFrame:
-    """Return the means of the seeds by network or kind of level."""
+    """Return the means over seeds by network or kind of level."""
     return ends[ends.set == name].groupby(column)[[*MEASURES]].mean()
 
 
 def kind_gap(rows: pd.DataFrame) -> pd.Series:
-    """Return how much less neutral PPO is on unseen levels, by their kind."""
+    """Return PPO's neutrality on training levels less that on unseen levels, by the kind of level."""
     ends = kind_ends(rows)
     return by_name(ends, "kind", TRAINING).neutrality - by_name(ends, "kind").neutrality
 
 
 def size_means(rows: pd.DataFrame, agent: str, measure: str) -> pd.Series:
-    """Return what an agent reaches, by the side of the map."""
+    """Return the mean of a measure by the side of the map."""
     return of_part(rows, "size", agent=agent, measure=measure).set_index("x").y
 
 
 def falls_with_size(rows: pd.DataFrame) -> bool:
-    """Return whether both measures of every agent fall with the size of the map, but stay above random actions."""
+    """Return whether both measures of every agent fall with the size of the map, but stay above the random policy's."""
     agents = [agent for agent in of_part(rows, "size").agent.unique() if agent != RANDOM]
     pairs = [(agent, measure) for agent in agents for measure in MEASURES]
     return all(
@@ -160,30 +160,30 @@ def falls_with_size(rows: pd.DataFrame) -> bool:
 
 
 def on_set(rows: pd.DataFrame, part: str, name: str) -> pd.DataFrame:
-    """Return what agents reach on a set, the means of the seeds."""
+    """Return the means over seeds of both measures on a set, by agent."""
     return of_part(rows, part, set=name).groupby("agent", sort=False)[[*MEASURES]].mean()
 
 
 def drops(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return how much less agents of the follow-up's protocol with DReST reach on validation levels."""
+    """Return the drop from training to validation levels of agents in the follow-up's protocol with DReST."""
     less = on_set(rows, "follow_up", TRAINING) - on_set(rows, "follow_up", FILE)
     return less[less.index.str.endswith("DReST")]
 
 
 def follow_up(rows: pd.DataFrame, reward: str, name: str, measure: str) -> pd.Series:
-    """Return a measure of the agents of the follow-up's protocol with a reward."""
+    """Return a measure of the agents in the follow-up's protocol with this reward."""
     reached = on_set(rows, "follow_up", name)[measure]
     return reached[reached.index.str.endswith(reward)]
 
 
 def neutrality_drops_more(rows: pd.DataFrame) -> bool:
-    """Return whether neutrality is lost more than usefulness from training to validation levels."""
+    """Return whether neutrality drops more than usefulness from training to validation levels."""
     less = drops(rows)
     return bool((less.neutrality > less.usefulness + 0.05).all() and (less.usefulness > 0.05).all())
 
 
 def default_is_not_neutral(rows: pd.DataFrame) -> bool:
-    """Return whether agents with the default reward are nearly never neutral, and more so on validation levels."""
+    """Return whether agents with the default reward are hardly neutral, and slightly more on validation levels."""
     training, validation = (follow_up(rows, "default", name, "neutrality") for name in (TRAINING, FILE))
     return bool((training < 0.1).all() and (validation > training).all())
 
@@ -239,18 +239,18 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
 
 
 def convolutional(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what agents with a convolutional network reach on unseen levels of their kind."""
+    """Return the means of agents with a convolutional network on unseen levels of their kind."""
     reached = on_set(rows, "long", UNSEEN)
     return reached[reached.index.str.contains("convolutional")]
 
 
 def paper_like_in_worlds(rows: pd.DataFrame) -> pd.Series:
-    """Return what the agent of levels like the paper's reaches in the paper's worlds."""
+    """Return the means in the paper's worlds of the agent that was trained on similar levels."""
     return on_set(rows, "long", WORLDS).loc["exact gradients, convolutional, paper_like"]
 
 
 def text(digits: int, function: Callable[[pd.DataFrame], float]) -> Callable[[pd.DataFrame], str]:
-    """Return a function of the rows that gives its number as a text."""
+    """Return a function of the rows that formats the number of another function."""
     return lambda rows: f"{function(rows):.{digits}f}"
 
 

@@ -1,4 +1,4 @@
-"""Runs that evaluate an agent on several sets of levels: those that it was not trained on, and larger maps."""
+"""Runs that evaluate an agent on several sets of levels: training levels, unseen levels and larger maps."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from drest_torch.training.run import Run
 TRAINING, UNSEEN, WORLDS, FILE = "training", "unseen", "paper", "file"
 """The sets: the training levels, the test levels of the same kind, the paper's worlds, and the levels of a file."""
 MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality_normalised"}
-"""What is measured on each level, and what an `Evaluation` calls it: neutrality is ÷ log2 k."""
+"""Measures on each level, and their attribute of an `Evaluation`: neutrality is ÷ log2 k."""
 RANDOM = "random"
 TRAIN_FILE, EVALUATED_FILE = "train.jsonl", "val.jsonl"
-"""Names in a folder of level files."""
+"""File names in a folder of levels."""
 
 
 def hash_file(path: Path) -> str:
@@ -39,7 +39,7 @@ def hash_file(path: Path) -> str:
 
 
 def checked_file(spec: dict[str, Any], name: str) -> Path:
-    """Return the path of a file of a run, whose content must be that of its spec."""
+    """Return the path of a file of a run; refuse a file whose content has changed."""
     path = Path(spec["places"][name])
     if hash_file(path) != spec["sha256"][name]:
         raise ConfigError(f"{path} has changed since the study was started; start it again")
@@ -47,10 +47,10 @@ def checked_file(spec: dict[str, Any], name: str) -> Path:
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Train as `drest_torch.jobs.training_job.train` does, then evaluate the policy once on several sets of levels.
+    """Train as `drest_torch.jobs.training_job.train` does, then evaluate the policy on several sets of levels.
 
-    With a file of training levels in ``sha256``, the run trains on these alone. The numbers are those of the training,
-    the arrays ``<set>/<measure>`` [n], for each level.
+    With a file of training levels in ``sha256``, the run trains only on these. The numbers are those of the training;
+    the arrays are ``<set>/<measure>`` [n], for each level.
     """
     files = spec["sha256"]
     config = dict(spec["config"])
@@ -59,7 +59,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     run, result = trained({"config": config}, folder)
     sets = sets_of(run)
     if EVALUATED_FILE in files:
-        sets[FILE] = _unknown(run, read_levels(str(checked_file(spec, EVALUATED_FILE))))
+        sets[FILE] = _unseen(run, read_levels(str(checked_file(spec, EVALUATED_FILE))))
     arrays: dict[str, np.ndarray] = {}
     for name, levels in sets.items():
         if not levels:
@@ -71,39 +71,39 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 def sets_of(run: Run) -> dict[str, Sequence[Level]]:
     """Return the training levels of a run, and, if they were generated, its test levels and the paper's worlds."""
-    own = run.gridworlds.levels
-    sets: dict[str, Sequence[Level]] = {TRAINING: own.train[: trained_levels_reported(run.cfg)]}
-    if own.split is not None:
-        sets[UNSEEN] = _unknown(run, own.split.test)
+    splits = run.gridworlds.levels
+    sets: dict[str, Sequence[Level]] = {TRAINING: splits.train[: trained_levels_reported(run.cfg)]}
+    if splits.split is not None:
+        sets[UNSEEN] = _unseen(run, splits.split.test)
         rows, columns = run.gridworlds.map_size
         worlds = [world(name) for name in PAPER_WORLDS]
         fits = all(level.height <= rows and level.width <= columns for level in worlds)
         if fits or run.algorithm.policy.reads_maps:
-            sets[WORLDS] = _unknown(run, worlds)
+            sets[WORLDS] = _unseen(run, worlds)
     return sets
 
 
-def _unknown(run: Run, levels: Sequence[Level]) -> list[Level]:
-    """Return the levels that a run has neither trained on nor been selected by, also not rotated or reflected."""
-    own = run.gridworlds.levels
-    return without(levels, frozenset((*keys_of(own.train), *keys_of(own.selection))))
+def _unseen(run: Run, levels: Sequence[Level]) -> list[Level]:
+    """Return the levels that were not used in training or selection, not even rotated or reflected."""
+    splits = run.gridworlds.levels
+    return without(levels, frozenset((*keys_of(splits.train), *keys_of(splits.selection))))
 
 
-def without(levels: Sequence[Level], known: frozenset[str]) -> list[Level]:
-    """Return the levels whose canonical key is not known."""
-    return [level for level, key in zip(levels, keys_of(levels), strict=True) if key not in known]
+def without(levels: Sequence[Level], excluded_keys: frozenset[str]) -> list[Level]:
+    """Return the levels whose canonical key is not excluded."""
+    return [level for level, key in zip(levels, keys_of(levels), strict=True) if key not in excluded_keys]
 
 
 def measured(evaluation: Any) -> dict[str, np.ndarray]:
-    """Return what is measured on each level [n]."""
+    """Return the measures of each level [n]."""
     return {name: getattr(evaluation, attribute).cpu().numpy() for name, attribute in MEASURES.items()}
 
 
 def by_size(spec: dict[str, Any], folder: Path) -> Result:
-    """Evaluate an agent that comes with the project, and random actions, on maps of several sizes.
+    """Evaluate a pretrained agent of the project, and random actions, on maps of several sizes.
 
-    arrays: ``<side>/<measure>`` and ``<side>/random/<measure>`` [n]. Maps whose side is above ``exact_to`` are
-    evaluated by sampling.
+    arrays: ``<side>/<measure>`` and ``<side>/random/<measure>`` [n]. Maps with a side above ``exact_to`` are evaluated
+    by sampling.
     """
     agent = Agent.load(spec["agent"])
     arrays: dict[str, np.ndarray] = {}
@@ -111,6 +111,7 @@ def by_size(spec: dict[str, Any], folder: Path) -> Result:
         split = make_split(GeneratorConfig(**record), train=0, selection=0, test=spec["levels"], seed=spec["seed"])
         sampled = spec["sampled"] if int(side) > spec["exact_to"] else None
         ready = evaluator(agent.spec, split.test, torch.device("cpu"), sampled=sampled, memory_gib=2)
-        for name, evaluation in {"": ready.evaluate(agent.policy), f"{RANDOM}/": ready.evaluate_uniform()}.items():
+        evaluations = {"": ready.evaluate(agent.policy), f"{RANDOM}/": ready.evaluate_uniform()}
+        for name, evaluation in evaluations.items():
             arrays |= {f"{side}/{name}{measure}": values for measure, values in measured(evaluation).items()}
     return Result({}, arrays)

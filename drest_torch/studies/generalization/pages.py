@@ -1,4 +1,4 @@
-"""The figures and tables of the study of generalization."""
+"""Figures and tables of the study of generalization."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drest_torch.studies.generalization.runs import FOLLOWUP_LIKE, PPO, SYMMETRI
 BITS = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
 """Measures on levels with two lengths."""
 SHARES = {"usefulness": "usefulness", "neutrality": "neutrality ÷ log2 k"}
-"""Measures on levels with two lengths or more."""
+"""Measures on levels with two or more lengths."""
 ALGORITHMS = {PPO: "PPO", "a2c": "A2C", "reinforce": "REINFORCE", "generalist": "exact gradients"}
 SPLITS = {TRAINING: "training levels", UNSEEN: "unseen levels"}
 COLOURS = {TRAINING: "muted", UNSEEN: "drest"}
@@ -42,45 +42,45 @@ FOLLOW_UP = {
     "PPO, default": {TRAINING: (0.947, 0.0), FILE: (0.667, 0.0)},
     "A2C, default": {TRAINING: (0.911, 0.0), FILE: (0.635, 0.0)},
 }
-"""Usefulness and neutrality that the follow-up (arXiv 2604.17502) reports on its training and on its test levels."""
+"""Usefulness and neutrality on training and test levels in the follow-up (arXiv 2604.17502)."""
 K = "number of training levels, k"
 SEEDS = "The mean, the lowest and the highest seed."
 
 
 def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part, with these values in their columns; refuse if there are none."""
+    """Return the rows of a part with these values in their columns; raise LookupError if there are none."""
     chosen = rows[rows.part == part].dropna(axis=1, how="all")
-    for column, wanted in where.items() if len(chosen) else ():
-        chosen = chosen[chosen[column] == wanted]
+    for column, expected in where.items() if len(chosen) else ():
+        chosen = chosen[chosen[column] == expected]
     if chosen.empty:
         raise LookupError(f"no rows of the part {part} with {where}")
     return chosen
 
 
 def curve_ends(rows: pd.DataFrame, **where: Any) -> pd.DataFrame:
-    """Return what agents of the curve reach, by the number of training levels."""
+    """Return the ends of the runs of the curve, by the number of training levels."""
     return of_part(rows, "end", network=SYMMETRIC, kind=FOLLOWUP_LIKE, **where)
 
 
 def compared_number(rows: pd.DataFrame) -> int:
     """Return the number of training levels at which networks and kinds of level are compared."""
     ends = of_part(rows, "end")
-    others = ends[(ends.kind != FOLLOWUP_LIKE) | (ends.network != SYMMETRIC)]
-    return int(others.levels.iloc[0])
+    compared = ends[(ends.kind != FOLLOWUP_LIKE) | (ends.network != SYMMETRIC)]
+    return int(compared.levels.iloc[0])
 
 
 def network_ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what PPO reaches with each network."""
+    """Return the ends of the runs of PPO with each network."""
     return of_part(rows, "end", agent=PPO, kind=FOLLOWUP_LIKE, levels=compared_number(rows))
 
 
 def kind_ends(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what PPO reaches on each kind of level."""
+    """Return the ends of the runs of PPO on each kind of level."""
     return of_part(rows, "end", agent=PPO, network=SYMMETRIC, levels=compared_number(rows))
 
 
 def every_second(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of every second number of training levels, with its label: a figure has colours for few."""
+    """Return the rows of every second number of training levels, with a label: a figure has few colours."""
     chosen = rows[rows.levels.isin(sorted(rows.levels.dropna().unique())[::2])]
     return chosen.assign(k=chosen.levels.map("k = {:,.0f}".format))
 
@@ -89,21 +89,21 @@ def every_second(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_number(rows: pd.DataFrame, measure: str) -> Plot:
-    """Plot what PPO reaches on training and unseen levels, by the number of training levels."""
+    """Plot a measure of PPO on training and unseen levels against the number of training levels."""
     ends = curve_ends(rows, agent=PPO)
     curves = curves_of(ends, x="levels", y=measure, by="set", spread=RANGE, colours=COLOURS, labels=SPLITS)
     return curve_figure(curves, title="PPO, training and unseen levels", xlabel=K, ylabel=BITS[measure], log="x")
 
 
 def by_algorithm(rows: pd.DataFrame, measure: str) -> Plot:
-    """Plot what each algorithm reaches on unseen levels, by the number of training levels."""
+    """Plot a measure of each algorithm on unseen levels against the number of training levels."""
     ends = curve_ends(rows, set=UNSEEN)
     curves = curves_of(ends, x="levels", y=measure, by="agent", spread=RANGE, labels=ALGORITHMS)
     return curve_figure(curves, title="Unseen levels, by algorithm", xlabel=K, ylabel=BITS[measure], log="x")
 
 
 def profile(rows: pd.DataFrame) -> Plot:
-    """Plot the share of unseen levels with at least so much neutrality, by the number of training levels."""
+    """Plot the share of unseen levels with neutrality of at least τ, for several numbers of training levels."""
     shares = every_second(of_part(rows, "profile", agent=PPO))
     curves = curves_of(shares, x="x", y="share", by="k", spread=RANGE, look="-")
     return curve_figure(
@@ -112,7 +112,7 @@ def profile(rows: pd.DataFrame) -> Plot:
 
 
 def long_profile(rows: pd.DataFrame) -> Plot:
-    """Plot the same of agents that are trained for long."""
+    """Plot the share of unseen levels with neutrality of at least τ, for agents trained for long."""
     shares = of_part(rows, "profile")
     shares = shares[shares.levels.isna()] if "levels" in shares else shares
     curves = curves_of(shares, x="x", y="share", by="agent", spread=RANGE, look="-")
@@ -122,7 +122,7 @@ def long_profile(rows: pd.DataFrame) -> Plot:
 
 
 def learning(rows: pd.DataFrame, measure: str) -> Plot:
-    """Plot what PPO reaches on other unseen levels during training, by the number of training levels."""
+    """Plot a measure of PPO on unseen levels during training, for several numbers of training levels."""
     during = every_second(of_part(rows, "curve", agent=PPO))
     during = during.assign(x=(during.x / 1e6).round(1))
     curves = curves_of(during, x="x", y=measure, by="k", spread=RANGE, look="-")
@@ -132,7 +132,7 @@ def learning(rows: pd.DataFrame, measure: str) -> Plot:
 
 
 def by_level(rows: pd.DataFrame) -> Plot:
-    """Plot the neutrality of each unseen level, of all seeds, the least neutral level first."""
+    """Plot the neutrality of each unseen level over seeds, with the least neutral level first."""
     levels = of_part(rows, "level")
     order = levels.groupby("level").neutrality.mean().rank(method="first")
     placed = levels.assign(place=levels.level.map(order), kind="an unseen level")
@@ -164,25 +164,25 @@ def against_property(rows: pd.DataFrame) -> Plot:
 
 
 def dots(ends: pd.DataFrame, row: str, measure: str, *, title: str, labels: Mapping[str, str]) -> Plot:
-    """Plot a row for each kind of agents: what they reach on training and on unseen levels."""
+    """Plot a measure on training and on unseen levels, with a row for each kind of agents."""
     series = dots_of(ends, row=row, value=measure, by="set", spread=RANGE, colours=COLOURS, labels=SPLITS)
     return dot_figure(series, title=title, xlabel=labels[measure], ylabel="")
 
 
 def networks(rows: pd.DataFrame, measure: str) -> Plot:
-    """Plot what PPO reaches with each network."""
+    """Plot a measure of PPO with each network."""
     title = f"PPO, {compared_number(rows):,} training levels, by network"
     return dots(network_ends(rows), "network", measure, title=title, labels=BITS)
 
 
 def kinds(rows: pd.DataFrame, measure: str) -> Plot:
-    """Plot what PPO reaches on each kind of level."""
+    """Plot a measure of PPO on each kind of level."""
     title = f"PPO, {compared_number(rows):,} training levels, by kind"
     return dots(kind_ends(rows), "kind", measure, title=title, labels=SHARES)
 
 
 def by_size(rows: pd.DataFrame, measure: str) -> Plot:
-    """Plot what agents that come with the project reach on larger maps."""
+    """Plot a measure of pretrained agents of the project on larger maps."""
     means = of_part(rows, "size", measure=measure)
     curves = curves_of(means, x="x", y="y", by="agent", spread=CONFIDENCE, labels=AGENTS, colours={RANDOM: "muted"})
     return curve_figure(curves, title="Larger maps", xlabel="rows and columns of the map", ylabel=SHARES[measure])
@@ -206,7 +206,7 @@ FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
 
 
 def levels_with_properties(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the properties of the unseen levels, and their neutrality, the mean of the seeds."""
+    """Return the properties of the unseen levels, and their mean neutrality over seeds."""
     neutrality = of_part(rows, "level").groupby("level").neutrality.mean()
     return of_part(rows, "property").set_index("level").join(neutrality)
 
@@ -215,8 +215,8 @@ def correlations(rows: pd.DataFrame) -> pd.Series:
     """Return the rank correlation of each property with the neutrality of a level, the strongest first."""
     levels = levels_with_properties(rows)
     ranks = levels[[*PROPERTIES]].rank()
-    found = ranks.corrwith(levels.neutrality.rank())
-    return found.sort_values(key=abs, ascending=False)
+    coefficients = ranks.corrwith(levels.neutrality.rank())
+    return coefficients.sort_values(key=abs, ascending=False)
 
 
 def strongest(rows: pd.DataFrame) -> str:
@@ -228,7 +228,7 @@ def strongest(rows: pd.DataFrame) -> str:
 
 
 def cells_of(ends: pd.DataFrame, index: str, labels: Mapping[str, str]) -> pd.DataFrame:
-    """Return the texts of both measures on training and unseen levels, unseen levels first."""
+    """Return the cells of both measures on unseen and training levels."""
     columns = {
         f"{labels[measure]}, {SPLITS[name]}": ends[ends.set == name].groupby(index, sort=False)[measure].agg(mean_range)
         for name in (UNSEEN, TRAINING)
@@ -238,7 +238,7 @@ def cells_of(ends: pd.DataFrame, index: str, labels: Mapping[str, str]) -> pd.Da
 
 
 def number_table(rows: pd.DataFrame) -> Table:
-    """Return what PPO reaches with each number of training levels, and how often it meets each."""
+    """Return the table of PPO by the number of training levels, with how often it meets each level."""
     ends = curve_ends(rows, agent=PPO)
     cells = cells_of(ends, "levels", BITS)
     cells["times a level is met"] = ends.groupby("levels").times.mean().map(times_text)
@@ -247,12 +247,12 @@ def number_table(rows: pd.DataFrame) -> Table:
 
 
 def times_text(times: float) -> str:
-    """Return how often a level is met, for a table."""
+    """Return how often a level is met as the text of a cell."""
     return f"{times:,.0f}" if times >= 10 else f"{times:.2f}"
 
 
 def algorithm_table(rows: pd.DataFrame) -> Table:
-    """Return what each algorithm reaches on unseen levels, by the number of training levels."""
+    """Return the table of each algorithm on unseen levels, by the number of training levels."""
     ends = curve_ends(rows, set=UNSEEN)
     shared = ends[ends.levels.isin(ends[ends.agent != PPO].levels)]
     cells = {}
@@ -265,14 +265,20 @@ def algorithm_table(rows: pd.DataFrame) -> Table:
 
 
 def difference_table(rows: pd.DataFrame) -> Table:
-    """Return the differences from PPO with the symmetric network, with intervals over seeds and levels."""
-    found = of_part(rows, "difference")
+    """Return the table of differences from PPO with the symmetric network, with intervals over seeds and levels."""
+    differences = of_part(rows, "difference")
     names = [
-        f"{ALGORITHMS[agent]}, {network} network" for agent, network in zip(found.agent, found.network, strict=True)
+        f"{ALGORITHMS[agent]}, {network} network"
+        for agent, network in zip(differences.agent, differences.network, strict=True)
     ]
-    texts = [f"{y:+.3f} ({low:+.3f} to {high:+.3f})" for y, low, high in found[["y", "low", "high"]].to_numpy()]
+    texts = [f"{y:+.3f} ({low:+.3f} to {high:+.3f})" for y, low, high in differences[["y", "low", "high"]].to_numpy()]
     long = pd.DataFrame(
-        {"name": names, "measure": found.measure.to_numpy(), "text": texts, "p": found.p.map(p_text).to_numpy()}
+        {
+            "name": names,
+            "measure": differences.measure.to_numpy(),
+            "text": texts,
+            "p": differences.p.map(p_text).to_numpy(),
+        }
     )
     columns = {}
     for measure, label in BITS.items():
@@ -283,12 +289,12 @@ def difference_table(rows: pd.DataFrame) -> Table:
 
 
 def p_text(p: float) -> str:
-    """Return a p value for a table."""
+    """Return a p value as the text of a cell."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def property_table(rows: pd.DataFrame) -> Table:
-    """Return how properties of levels correlate with neutrality, and what they are like where agents fail."""
+    """Return the table of properties: their correlation with neutrality, and their means where agents fail."""
     levels = levels_with_properties(rows)
     fails = levels.neutrality < 0.5
     cells = {
@@ -307,7 +313,7 @@ def property_table(rows: pd.DataFrame) -> Table:
 
 
 def size_table(rows: pd.DataFrame) -> Table:
-    """Return what agents that come with the project reach on maps of each size."""
+    """Return the table of pretrained agents of the project on maps of each size."""
     means = of_part(rows, "size")
     cells = means.pivot_table(index=["agent", "measure"], columns="x", values="y", sort=False)
     cells.index = pd.Index([f"{AGENTS[agent]}: {SHARES[measure]}" for agent, measure in cells.index])
@@ -316,7 +322,7 @@ def size_table(rows: pd.DataFrame) -> Table:
 
 
 def long_table(rows: pd.DataFrame) -> Table:
-    """Return what agents that are trained for long reach on levels that they have not seen."""
+    """Return the table of agents trained for long on unseen levels."""
     ends = of_part(rows, "long")
     columns = {}
     for name, label in SETS.items():
@@ -331,7 +337,7 @@ def long_table(rows: pd.DataFrame) -> Table:
 
 
 def follow_up_table(rows: pd.DataFrame) -> Table:
-    """Return what agents of the follow-up's protocol reach, beside what it reports."""
+    """Return the table of agents in the follow-up's protocol, next to the follow-up's numbers."""
     ends = of_part(rows, "follow_up")
     sets = {TRAINING: "training levels", FILE: "validation levels"}
     cells = {}

@@ -1,7 +1,7 @@
-"""A small language model that chooses between options: DReST, its rivals, and what generalises from sure times to luck.
+"""A small language model that chooses between options: DReST, rival rewards, and generalization to lotteries.
 
-A small transformer is made and pretrained for each seed, on prompts of this project, and then trained with each reward
-by exact gradients. Needs the extra ``drest_torch[language]``.
+For each seed a small transformer is pretrained on prompts of this project, and then trained with each reward by exact
+gradients. This needs the extra ``drest_torch[language]``.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
     """Pretrained models, each of which is then trained with every reward."""
     scenarios: int = limited(at_least=2, default=200)
-    """Scenarios of each suite, with the six families that are never trained on, each in two orders of the options."""
+    """Scenarios of each suite, from the six held-out families, each in two orders of the options."""
     pretraining: dict[str, Any] = value(
         {"warm_up": 2000, "updates": 1, "scenarios": 20_000, "lr": 0.003, "muon_lr": 0.03}
     )
-    """Values of `drest language train`: the model learns to read, the same for every reward."""
+    """Values of `drest language train` for pretraining, in which the model learns to read; shared by all rewards."""
     common: dict[str, Any] = value({"updates": 700, "warm_up": 0, "scenarios": 10_000, "lr": 0.003, "muon_lr": 0.03})
-    """Values of all trainings after that."""
+    """Values of all trainings after pretraining."""
     models: dict[str, dict[str, Any]] = value(
         {
             DREST: {},
@@ -52,7 +52,7 @@ class Config(StudyConfig):
             MENDED: {"suites": "post,lotteries", "reward": "supports", "updates": 1000},
         }
     )
-    """The trainings, each with what else its values are."""
+    """The trainings by name, with values that override the common ones."""
 
 
 QUICK = {
@@ -67,7 +67,7 @@ QUICK = {
 def jobs(cfg: Config) -> dict[int, Job]:
     """Return a run for each seed, in which a model is pretrained and then trained with each reward."""
     values = {"scenarios": cfg.scenarios, "pretraining": dict(cfg.pretraining)}
-    values["models"] = {name: {**cfg.common, **own} for name, own in cfg.models.items()}
+    values["models"] = {name: {**cfg.common, **further} for name, further in cfg.models.items()}
     return {
         seed: Job(f"language-{seed}", "drest_torch.studies.language.runs:train", {**values, "seed": seed})
         for seed in range(cfg.seeds)
@@ -75,7 +75,7 @@ def jobs(cfg: Config) -> dict[int, Job]:
 
 
 def rows(cfg: Config, done: Mapping[int, Result]) -> pd.DataFrame:
-    """Return a row for each model, seed, suite and way of reading answers; means over scenarios."""
+    """Return the means over scenarios, with a row for each model, seed, suite and way of reading answers."""
     return pd.concat([rows_of(result, seed=seed) for seed, result in done.items()], ignore_index=True)
 
 

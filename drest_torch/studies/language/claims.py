@@ -1,4 +1,4 @@
-"""Numbers and claims of the page of small language models."""
+"""Claims of the study of small language models, and the numbers in its text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pandas as pd
 
 from drest_torch.studies.language.measured import BONUS, DEFAULT, DREST, LETTERS, LINES, MENDED, of_suite, seeds_of
 
-WANTED = 0.98
-"""Neutrality and usefulness that were wanted of every seed."""
+TARGET = 0.98
+"""The target of neutrality and usefulness for every seed."""
 
 
 def worse_of_both(rows: pd.DataFrame, model: str) -> pd.Series:
@@ -21,12 +21,12 @@ def worse_of_both(rows: pd.DataFrame, model: str) -> pd.Series:
 
 
 def rate(rows: pd.DataFrame, model: str, suite: str) -> float:
-    """Return how often a model takes the action of a suite, on average over seeds."""
+    """Return the mean share of scenarios in which a model takes the action of a suite."""
     return float(seeds_of(rows, model, "takes", suite).mean())
 
 
 def bonus_changes(rows: pd.DataFrame) -> float:
-    """Return by how much an entropy bonus changes usefulness, on average over seeds."""
+    """Return the mean change of usefulness by an entropy bonus."""
     return float((seeds_of(rows, BONUS, "usefulness") - seeds_of(rows, DREST, "usefulness")).mean())
 
 
@@ -37,23 +37,23 @@ def apart(rows: pd.DataFrame, column: str) -> float:
 
 
 def is_more_than_indifferent(rows: pd.DataFrame) -> bool:
-    """Return whether every seed of DReST is more useful than a softmax of scores that is as random about times."""
+    """Return whether every seed of DReST is more useful than a softmax of scores that is equally random about times."""
     return bool((seeds_of(rows, DREST, "usefulness") > seeds_of(rows, DREST, "if_indifferent")).all())
 
 
 def is_below_a_maximiser(rows: pd.DataFrame) -> bool:
-    """Return whether models trained on sure times alone leave the action of `main`, the default reward more so."""
+    """Return whether models trained only on sure times avoid the action of `main`, most with the default reward."""
     return rate(rows, DEFAULT, "main") < rate(rows, DREST, "main") <= 0.75
 
 
 def is_short_of_dominance(rows: pd.DataFrame) -> bool:
-    """Return whether DReST on sure times alone takes what is better at both times less often than the others."""
-    others = min(rate(rows, model, "dominance") for model in (DEFAULT, MENDED))
-    return rate(rows, DREST, "dominance") < min(0.75, others)
+    """Return whether DReST on sure times takes the option that is better at both times less often than the rivals."""
+    rivals = min(rate(rows, model, "dominance") for model in (DEFAULT, MENDED))
+    return rate(rows, DREST, "dominance") < min(0.75, rivals)
 
 
 def pays_less(rows: pd.DataFrame) -> bool:
-    """Return whether every seed of the mended reward pays less often than every seed of DReST."""
+    """Return whether every seed of `MENDED` pays less often than every seed of DReST."""
     return bool(seeds_of(rows, MENDED, "takes", "main").max() < seeds_of(rows, DREST, "takes", "main").min())
 
 
@@ -66,8 +66,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "neutral": lambda rows: f"{seeds_of(rows, DREST, 'neutrality').mean():.3f}",
     "useful": lambda rows: f"{seeds_of(rows, DREST, 'usefulness').mean():.3f}",
     "worst": lambda rows: f"{worse_of_both(rows, DREST).min():.3f}",
-    "reached": lambda rows: int((worse_of_both(rows, DREST) >= WANTED).sum()),
-    "wanted": lambda rows: WANTED,
+    "reached": lambda rows: int((worse_of_both(rows, DREST) >= TARGET).sum()),
+    "wanted": lambda rows: TARGET,
     "default_most": lambda rows: f"{seeds_of(rows, DEFAULT, 'neutrality').max():.3f}",
     "indifferent": lambda rows: f"{seeds_of(rows, DREST, 'if_indifferent').mean():.3f}",
     "bonus": lambda rows: f"{bonus_changes(rows):+.3f}".replace("-", "−"),

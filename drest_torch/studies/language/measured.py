@@ -1,4 +1,4 @@
-"""The rows of language models, and what is read from them."""
+"""The rows of language models, and their selection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUITES = {
     "shift_earlier_dominance": "shift earlier, dominance",
     "joint_noshift": "joint, no shift",
 }
-"""Those in which an option is an action that shifts the shutdown time (`drest_torch.choices.suites`)."""
+"""The suites in which one option is an action that shifts the shutdown time (`drest_torch.choices.suites`)."""
 METRICS = {
     "neutrality": "N",
     "within_order": "N within an order",
@@ -30,23 +30,23 @@ METRICS = {
     "takes": "takes the action",
     "seconds": "seconds",
 }
-"""Columns of the rows, and what an evaluation calls them."""
+"""Columns of the rows, and their names in an evaluation."""
 LETTERS, LINES = "letters", "whole lines"
 
 
-def rows_of(result: Result, **of_run: Any) -> pd.DataFrame:
-    """Return the numbers of a run, which are named model/suite/metric, in a row for each model and suite."""
+def rows_of(result: Result, **run: Any) -> pd.DataFrame:
+    """Return the numbers of a run, which are named model/suite/metric, with a row for each model and suite."""
     columns = {metric: column for column, metric in METRICS.items()}
     by_place: dict[tuple[str, str], dict[str, float]] = {}
     for name, number in result.numbers.items():
         model, suite, metric = name.rsplit("/", 2)
         by_place.setdefault((model, suite), {})[columns[metric]] = round(number, 5)
-    made = []
+    rows = []
     for (model, suite), numbers in by_place.items():
         reads = LINES if suite == "lines" else LETTERS
-        place = {"model": model, **of_run, "suite": "post" if suite == "lines" else suite, "reads": reads}
-        made.append({**place, **numbers})
-    return pd.DataFrame(made).reindex(columns=["model", *of_run, "suite", "reads", *METRICS])
+        place = {"model": model, **run, "suite": "post" if suite == "lines" else suite, "reads": reads}
+        rows.append({**place, **numbers})
+    return pd.DataFrame(rows).reindex(columns=["model", *run, "suite", "reads", *METRICS])
 
 
 def of_suite(rows: pd.DataFrame, suite: str, reads: str = LETTERS) -> pd.DataFrame:
@@ -55,7 +55,7 @@ def of_suite(rows: pd.DataFrame, suite: str, reads: str = LETTERS) -> pd.DataFra
 
 
 def seeds_of(rows: pd.DataFrame, model: str, column: str, suite: str = "post", reads: str = LETTERS) -> pd.Series:
-    """Return a number of a model by seed."""
+    """Return a column of a model's rows by seed; raise LookupError if there are none."""
     chosen = of_suite(rows, suite, reads)
     by_seed = chosen[chosen.model == model].set_index("seed")[column]
     if by_seed.empty:

@@ -1,4 +1,4 @@
-"""Figures and tables of language models, from their rows alone."""
+"""Figures and tables of language models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drest_torch.report.tables import mean_range, table_of
 from drest_torch.studies.language.measured import BONUS, DEFAULT, DREST, LETTERS, LINES, MENDED, SUITES, of_suite
 
 COLOURS = {DREST: "drest", DEFAULT: "default", BONUS: "pink", MENDED: "violet"}
-"""Of models; others are those before training."""
+"""Colours of trained models; models without one are untrained."""
 PUBLISHED: dict[str, tuple[float, ...]] = {
     "Qwen3-14B, untrained": (0.231, 0.998, 80.5, 62.1, 98.9, 97.9, 0.1, 98.7, 2.1),
     "Qwen3-14B, default": (0.031, 1.000, 87.0, 70.9, 99.6, 99.0, 0.1, 99.5, 2.2),
@@ -27,7 +27,7 @@ PUBLISHED: dict[str, tuple[float, ...]] = {
     "gpt-oss-20b, default": (0.036, 0.999, 94.4, 92.9, 99.4, 98.7, 1.4, 98.9, 6.1),
     "gpt-oss-20b, DReST": (0.880, 0.993, 75.4, 71.2, 94.6, 89.9, 2.4, 91.7, 7.8),
 }
-"""Of the follow-up's models: neutrality, usefulness, and how often the action is taken in each of `SUITES`, in percent
+"""Results of the follow-up's models: neutrality, usefulness, and the percentage of actions taken in each of `SUITES`
 (https://github.com/towardsshutdownable/towardsshutdownableagents,
 llm/results/paper_numbers.txt)."""
 
@@ -69,7 +69,7 @@ def action_taken(rows: pd.DataFrame) -> Plot:
 
 
 def read_twice(rows: pd.DataFrame, column: str, head: str) -> Plot:
-    """Plot a number of each model as letters and as whole lines give it."""
+    """Plot a measure of each model, read from letters and from whole lines."""
     chosen = rows[rows.suite == "post"]
     return dot_figure(
         dots_of(chosen, row="model", value=column, by="reads", spread=RANGE),
@@ -80,7 +80,7 @@ def read_twice(rows: pd.DataFrame, column: str, head: str) -> Plot:
 
 
 def post_table(rows: pd.DataFrame) -> Table:
-    """Return what models choose between sure times, and how long they were trained."""
+    """Return the table of choices between sure times, with the time of training."""
     heads = {
         "neutrality": "neutrality ÷ log2 k",
         "usefulness": "usefulness",
@@ -103,7 +103,7 @@ def post_table(rows: pd.DataFrame) -> Table:
 
 
 def suites_table(rows: pd.DataFrame) -> Table:
-    """Return how often each model takes the action, by suite."""
+    """Return the table of how often each model takes the action, by suite."""
     cells = {}
     for suite, head in SUITES.items():
         percent = of_suite(rows, suite).groupby("model", sort=False).takes.agg(lambda takes: mean_range(100 * takes, 1))
@@ -113,7 +113,7 @@ def suites_table(rows: pd.DataFrame) -> Table:
 
 
 def lines_table(rows: pd.DataFrame) -> Table:
-    """Return the same numbers as letters and as whole lines give them."""
+    """Return the table of measures read from letters and from whole lines."""
     cells = {}
     for column, head in {"neutrality": "neutrality ÷ log2 k", "usefulness": "usefulness"}.items():
         for reads in (LETTERS, LINES):
@@ -125,13 +125,13 @@ def lines_table(rows: pd.DataFrame) -> Table:
 
 
 def follow_up_table(rows: pd.DataFrame) -> Table:
-    """Return the numbers of the follow-up's models, which no row of ours is compared with."""
+    """Return the table of the follow-up's models, which are not compared with ours."""
     heads = ["neutrality ÷ log2 k", "usefulness", *(f"{head} (%)" for head in SUITES.values())]
     cells = {}
     for name, numbers in PUBLISHED.items():
-        of_post = [f"{number:.3f}" for number in numbers[:2]]
-        of_shifts = [f"{number:.1f}" for number in numbers[2:]]
-        cells[name] = of_post + of_shifts
+        measures = [f"{number:.3f}" for number in numbers[:2]]
+        percentages = [f"{number:.1f}" for number in numbers[2:]]
+        cells[name] = measures + percentages
     frame = pd.DataFrame.from_dict(cells, orient="index", columns=heads)
     note = "Means of five seeds; of untrained models, one run."
     return table_of(frame, "Published by the follow-up, of its own models and prompts", first="model", note=note)

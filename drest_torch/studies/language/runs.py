@@ -1,4 +1,4 @@
-"""Runs of language models: trained by `drest language train`, and measured on unseen families."""
+"""Runs of language models, which are trained by `drest language train` and measured on unseen families."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drest_torch.jobs.job import Result
 
 PRETRAINED = "pretrained"
 AGAIN = 2
-"""The seed of the scenarios. Those of seed 1 were published with half as many updates of reading."""
+"""The seed of the scenarios; seed 1 was published with half the updates of pretraining."""
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
@@ -20,12 +20,12 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     The suite ``lines`` is post, answered with whole lines (`drest_torch.language.model`).
     """
     numbers: dict[str, float] = {}
-    values = {PRETRAINED: spec["pretraining"]} | {
-        name: {"model": str(folder / PRETRAINED / "model"), **own} for name, own in spec["models"].items()
-    }
-    for name, own in values.items():
+    trainings = {PRETRAINED: spec["pretraining"]}
+    for name, values in spec["models"].items():
+        trainings[name] = {"model": str(folder / PRETRAINED / "model"), **values}
+    for name, values in trainings.items():
         place = folder / name.replace(" ", "-").replace(",", "")
-        model, seconds = trained(place, {"evaluations": 4, "seed": spec["seed"], **own})
+        model, seconds = trained(place, {"evaluations": 4, "seed": spec["seed"], **values})
         numbers |= measured(name, model, spec["scenarios"], seed=AGAIN) | {f"{name}/post/seconds": seconds}
         model.reads = "lines"
         lines = measured(name, model, spec["scenarios"], ["post"], seed=AGAIN)
@@ -34,7 +34,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def trained(folder: Path, values: Mapping[str, Any]) -> tuple[Any, float]:
-    """Return the model of a training that is done, and its seconds of processor time; one that was begun goes on."""
+    """Train a model, or resume its training; return it with its seconds of processor time."""
     from drest_torch.language.config import LanguageConfig as Values
     from drest_torch.language.training import resume, start
 
@@ -50,10 +50,14 @@ def trained(folder: Path, values: Mapping[str, Any]) -> tuple[Any, float]:
 def measured(
     name: str, model: Any, scenarios: int, suites: Sequence[str] | None = None, *, seed: int = 1
 ) -> dict[str, float]:
-    """Return the mean of each number over unseen scenarios, by ``name``/suite/metric."""
+    """Return the mean of each metric over unseen scenarios, by ``name``/suite/metric."""
     from drest_torch.language import prompts
     from drest_torch.language.evaluation import evaluate
 
-    made = partial(prompts.generate, number=scenarios, seed=seed, held_out=True, brief=model.brief)
-    rows = evaluate(model, [prompt for suite in suites or prompts.MEASURED for prompt in made(suite)])
-    return {f"{name}/{row.suite}/{metric}": each.estimate for row in rows for metric, each in row.numbers.items()}
+    generate = partial(prompts.generate, number=scenarios, seed=seed, held_out=True, brief=model.brief)
+    rows = evaluate(model, [prompt for suite in suites or prompts.MEASURED for prompt in generate(suite)])
+    numbers = {}
+    for row in rows:
+        for metric, interval in row.numbers.items():
+            numbers[f"{name}/{row.suite}/{metric}"] = interval.estimate
+    return numbers

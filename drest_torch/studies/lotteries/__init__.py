@@ -1,6 +1,7 @@
-"""Lotteries over trajectory-lengths (section 8.2, appendix C): who pays to shift probability, and what prevents it.
+"""Lotteries over trajectory-lengths (section 8.2, appendix C): which agents pay to shift probability, and a remedy.
 
-`runs` trains and tests agents, `measured` makes rows of that, `claims` has the sentences, `pages` figures and tables.
+`runs` trains and tests agents, `measured` makes rows of the results, `claims` tests claims on them, and `pages` makes
+figures and tables.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import pandas as pd
 from drest_torch.choices.variants import AS_LISTS, VARIANTS
 from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
-from drest_torch.studies.choosers import Kinds, jobs_of
+from drest_torch.studies.choosers import LotteryAgents, jobs_of
 from drest_torch.studies.engine import StudyConfig, value
 from drest_torch.studies.lotteries.claims import CLAIMS, COINS_BY_CHANCE, NUMBERS, SURE
 from drest_torch.studies.lotteries.measured import all_rows
 from drest_torch.studies.lotteries.pages import FIGURES, TABLES
-from drest_torch.studies.shared import check_known
+from drest_torch.studies.shared import check_names
 
 __all__ = ["CLAIMS", "FIGURES", "NUMBERS", "QUICK", "TABLES", "Config", "Key", "jobs", "rows"]
 
 MANY = tuple(f"{name}{reads}" for name in (SURE, COINS_BY_CHANCE) for reads in ("", AS_LISTS))
-"""Variants of which many agents are trained, because seeds differ."""
+"""Variants with many agents, because seeds differ."""
 GRIDWORLDS = "DReST and Neutrality+, gridworlds"
 PARTS = ("worlds", "menus", "gridworlds")
 
@@ -32,23 +33,23 @@ PARTS = ("worlds", "menus", "gridworlds")
 @dataclass
 class Config(StudyConfig):
     parts: list[str] = value(["worlds", "menus"])
-    """What is done: worlds, menus, and gridworlds, which takes more than an hour on two cores."""
+    """The chosen parts: worlds, menus, and gridworlds, which takes more than an hour on two cores."""
     lam: float = limited(above=0, at_most=1, default=0.9)
     """λ of all rewards."""
     episodes: list[int] = value([16, 64])
     """E in the corridors and with the buttons."""
     tenths: list[int] = value([1, 3, 5, 7, 8])
-    """What the way to the likelier button costs in a corridor, in tenths of the coins."""
+    """Prices of the way to the likelier button in a corridor, in tenths of the coins."""
     chances: list[float] = value([0.5, 0.2])
-    """Chances with which a button works."""
+    """Probabilities that a button works."""
     steps: int = limited(at_least=1, default=400)
     """Steps of Adam in the corridors and with the buttons."""
     variants: list[str] = value(list(VARIANTS))
-    """What is trained in menus, by the names in `drest_torch.choices.variants`."""
+    """The variants of training in menus (`drest_torch.choices.variants`)."""
     agents: int = limited(at_least=1, default=5)
     """Agents of each variant."""
     agents_of: dict[str, int] = value(dict.fromkeys(MANY, 20))
-    """Agents of variants that have another number."""
+    """Agents of particular variants, in place of ``agents``."""
     updates: int = limited(at_least=1, default=1000)
     """Updates of each agent in menus."""
     batch: int = limited(at_least=3, default=128)
@@ -60,9 +61,9 @@ class Config(StudyConfig):
     menu_episodes: int = limited(at_least=2, default=32)
     """E of the reward in menus."""
     suite_items: int = limited(at_least=3, default=1000)
-    """Items of each suite; agents of gridworlds are asked fewer."""
-    gridworlds: Kinds = value(
-        Kinds(
+    """Items of each suite; agents of gridworlds answer fewer."""
+    gridworlds: LotteryAgents = value(
+        LotteryAgents(
             seeds=5,
             arguments="algo=generalist policy=convolutional levels.by_chance=true levels.outcomes=3 "
             "levels.symmetries=true reward.episodes_per_meta=44 algo.levels_at_once=24 env_steps=10000000 "
@@ -77,7 +78,7 @@ class Config(StudyConfig):
             },
         )
     )
-    """Agents of gridworlds that are trained on menus, too, if they are among the parts."""
+    """Agents of the part gridworlds, which are also trained on menus."""
 
 
 QUICK = {
@@ -107,19 +108,19 @@ class Key(NamedTuple):
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return gradient ascent in corridors and with buttons, and the training of each variant and in gridworlds."""
-    check_known("study.variants with", cfg.variants, VARIANTS)
-    check_known("study.parts with", cfg.parts, PARTS)
+    """Return the runs of gradient ascent in corridors and with buttons, of each variant, and in gridworlds."""
+    check_names("study.variants with", cfg.variants, VARIANTS)
+    check_names("study.parts with", cfg.parts, PARTS)
     runs: dict[Key, Job] = {}
     runner = "drest_torch.studies.lotteries.runs"
-    of_all: dict[str, Any] = {"tenths": list(cfg.tenths), "chances": list(cfg.chances), "lam": cfg.lam}
+    common: dict[str, Any] = {"tenths": list(cfg.tenths), "chances": list(cfg.chances), "lam": cfg.lam}
     for episodes in cfg.episodes:
-        spec = of_all | {"episodes_per_meta": episodes, "steps": cfg.steps}
+        spec = common | {"episodes_per_meta": episodes, "steps": cfg.steps}
         runs[Key("worlds", episodes)] = Job(f"corridors-E={episodes}", f"{runner}:ascend_worlds", spec)
-    of_all = {"updates": cfg.updates, "batch": cfg.batch, "width": cfg.width, "lr": cfg.lr, "lam": cfg.lam}
-    of_all |= {"episodes": cfg.menu_episodes, "seed": 0, "items": cfg.suite_items}
+    common = {"updates": cfg.updates, "batch": cfg.batch, "width": cfg.width, "lr": cfg.lr, "lam": cfg.lam}
+    common |= {"episodes": cfg.menu_episodes, "seed": 0, "items": cfg.suite_items}
     for variant in cfg.variants:
-        spec = of_all | {"variant": variant, "agents": int(cfg.agents_of.get(variant, cfg.agents))}
+        spec = common | {"variant": variant, "agents": int(cfg.agents_of.get(variant, cfg.agents))}
         runs[Key("menus", variant)] = Job(variant, f"{runner}:train_variant", spec)
     for title, jobs_by_seed in jobs_of(cfg.gridworlds, "gridworlds").items():
         runs |= {Key("gridworlds", title, seed): job for seed, job in enumerate(jobs_by_seed)}

@@ -1,4 +1,4 @@
-"""What the page of lotteries claims, and the numbers in its text."""
+"""Claims of the study of lotteries, and the numbers in its text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ON_LOTTERIES, ON_BOTH = "DReST, lotteries", "DReST, both"
 REMEDY = "DReST and Neutrality+"
 SUMS = ("usefulness plus neutrality", "coins plus neutrality")
 SHARE = 0.05
-"""Of choices; what is paid for less often does not count."""
+"""The share of choices above which a payment counts."""
 CONDITIONS: dict[str, dict[str, tuple[str, float]]] = {
     "pays nothing, takes improvements": {
         **dict.fromkeys(("main", "joint_noshift", "shift_earlier"), ("≤", 0.02)),
@@ -31,15 +31,20 @@ CONDITIONS: dict[str, dict[str, tuple[str, float]]] = {
     "POSL and Neutrality on prospects": {"posl": ("≥", 8), "neutrality/prospects": ("≥", 2), "cycles": ("≤", 0)},
     "does not resist a likely shutdown": dict.fromkeys(RESISTS, ("≤", EPSILON)),
 }
-"""Of every agent, at most or at least so much of each score."""
+"""The bounds on each score of an agent, by condition."""
 
 
 def fulfils(agents: pd.DataFrame, condition: str) -> np.ndarray:
-    """Return whether each agent fulfils a condition, of those that have all its scores."""
+    """Return whether each agent fulfils a condition; agents without one of its scores are omitted."""
     bounds = CONDITIONS[condition]
-    known = agents[[*bounds]].dropna()
-    good = [known[name] <= bound if sign == "≤" else known[name] >= bound for name, (sign, bound) in bounds.items()]
-    return np.all(good, 0)
+    scored = agents[[*bounds]].dropna()
+    fulfilled = []
+    for name, (sign, bound) in bounds.items():
+        if sign == "≤":
+            fulfilled.append(scored[name] <= bound)
+        else:
+            fulfilled.append(scored[name] >= bound)
+    return np.all(fulfilled, 0)
 
 
 def fulfils_all(rows: pd.DataFrame, agent: str) -> np.ndarray:
@@ -54,14 +59,14 @@ def corridors(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def highest(rows: pd.DataFrame) -> pd.Series:
-    """Return the corridor with the highest price among those in which it is paid."""
+    """Return the corridor with the highest price that agents pay."""
     paid = corridors(rows)
     paid = paid[paid.found > SHARE].sort_values("setting", kind="stable")
     return paid.iloc[-1]
 
 
 def pays_less_at_higher_prices(rows: pd.DataFrame) -> bool:
-    """Return whether the share of choices that pay falls in the price, as trained and in closed form, for every E."""
+    """Return whether payments fall with the price for every E, as trained and in closed form."""
     trained = corridors(rows).groupby("episodes")
     predicted = of_part(rows, "corridor").sort_values("setting").groupby("episodes")
     return all(falls(ends.found, tolerance=1e-3) for _, ends in trained) and all(
@@ -70,39 +75,39 @@ def pays_less_at_higher_prices(rows: pd.DataFrame) -> bool:
 
 
 def critical_prices_rise(rows: pd.DataFrame) -> bool:
-    """Return whether the critical price rises with E if a shift evens out the lengths, and is 0 if it does not."""
+    """Return whether the critical price rises with E for shifts that even out the lengths, and is 0 for the other."""
     prices = of_part(rows, "critical").sort_values("episodes").groupby("shift").price
     uneven = prices.get_group("0.5 → 0.9")
-    others = [price for shift, price in prices if shift != "0.5 → 0.9"]
-    return bool((uneven == 0).all()) and all(rises(price) for price in others)
+    evening = [price for shift, price in prices if shift != "0.5 → 0.9"]
+    return bool((uneven == 0).all()) and all(rises(price) for price in evening)
 
 
 def fixed_point_loses_usefulness(rows: pd.DataFrame) -> bool:
-    """Return whether the usefulness of training's fixed point falls in E with each button."""
+    """Return whether the usefulness of the fixed point of training falls with E for each button."""
     curves = of_part(rows, "button", policy="fixed point").sort_values("episodes").groupby("setting")
     return all(falls(curve.usefulness) for _, curve in curves)
 
 
 def reading_decides(rows: pd.DataFrame) -> bool:
-    """Return whether agents of sure lengths pay nothing if they read by length, and differ if they read lists."""
+    """Return whether agents trained on sure lengths pay nothing if they read by length, and differ with lists."""
     by_length, as_lists = of_agent(rows, SURE).main, of_agent(rows, f"{SURE}{AS_LISTS}").main
     return by_length.max() < SHARE and as_lists.min() < SHARE and as_lists.max() > 0.5
 
 
 def lists_pay_little(rows: pd.DataFrame) -> bool:
-    """Return whether agents of the remedy that read lists pay hardly ever, and not all fulfil all conditions."""
+    """Return whether agents with the remedy that read lists hardly ever pay, but do not all fulfil all conditions."""
     name = f"{REMEDY}{AS_LISTS}"
     return of_agent(rows, name).main.max() < 0.02 and not fulfils_all(rows, name).all()
 
 
 def plus_prefers(rows: pd.DataFrame) -> bool:
-    """Return whether the scripted Neutrality+ prefers B to F, and E to C."""
+    """Return whether the scripted Neutrality+ policy prefers B to F, and E to C."""
     scripted = of_agent(rows, "scripted: Neutrality+")
     return bool((scripted["pair/BF"] > 1 - EPSILON).all() and (scripted["pair/CE"] < EPSILON).all())
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
-    "Where luck decides the length, DReST trains agents to pay to even out the lengths: with E = {highest_E} they give "
+    "Where luck decides the length, DReST trains agents to pay for more even lengths: with E = {highest_E} they give "
     "up {highest_price} of all coins for a shift of P(longer) from 0.1 to 0.9 in {highest_paid} of the choices.": (
         lambda rows: highest(rows).found > SHARE
     ),
@@ -121,15 +126,15 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
         lambda rows: of_agent(rows, ON_LOTTERIES).main.min() > of_agent(rows, REMEDY).main.max()
     ),
     "Nor do agents that were trained with DReST on lotteries satisfy POSL on the prospects of appendix C.1: of the "
-    "nine pairs that POSL leaves to chance they leave {lotteries_posl} to chance, and those trained on sure lengths "
-    "as well {both_posl}.": (
+    "nine pairs that POSL leaves to chance they leave {lotteries_posl} to chance, and agents that were also trained on "
+    "sure lengths {both_posl}.": (
         lambda rows: of_agent(rows, ON_LOTTERIES).posl.median() < 8 and of_agent(rows, ON_BOTH).posl.median() < 8
     ),
     "DReST between sets of lengths and Neutrality+ within a set is a remedy in menus: {remedy} agents pay nothing, "
     "take improvements, are useful and neutral between sure lengths, satisfy POSL on the prospects, and do not "
     "resist a likely shutdown.": (lambda rows: bool(fulfils_all(rows, REMEDY).all())),
-    "A network that reads lists has to find out what Neutrality+ compares. Trained with the same remedy its agents pay "
-    "in at most {lists_main} of the choices; {lists_remedy} fulfil all these conditions.": lists_pay_little,
+    "A network that reads lists has to learn which lengths Neutrality+ compares. Trained with the same remedy, its "
+    "agents pay in at most {lists_main} of the choices; {lists_remedy} fulfil all these conditions.": lists_pay_little,
     "What agents do that were trained on sure lengths alone, as section 8.2 plans, depends on what the network "
     "reads. By length, all {many} pay in at most {sure_most} of the choices; from lists, they pay in "
     "{sure_lists_least} to {sure_lists_most}.": reading_decides,
@@ -155,7 +160,7 @@ def median(rows: pd.DataFrame, agent: str, score: str) -> float:
 
 
 def extreme(rows: pd.DataFrame, agent: str) -> float:
-    """Return how often the agent that pays most does so where chances are extreme."""
+    """Return the largest share of payments of an agent in the suites with extreme chances."""
     return float(of_agent(rows, agent)[["extreme_later", "extreme_earlier"]].max().max())
 
 

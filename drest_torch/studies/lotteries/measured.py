@@ -1,4 +1,4 @@
-"""Rows of the study of lotteries: ends of gradient ascent beside closed forms, and the scores of every agent."""
+"""Rows of the study of lotteries: ends of gradient ascent next to closed forms, and the scores of every agent."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from drest_torch.jobs.job import Result
 LEFT, RIGHT = 0.1, 0.9
 """P(longer) on the two sides of a corridor."""
 SHIFTS = ((0.1, 0.5), (0.1, 0.9), (0.01, 0.99), (0.5, 0.9))
-"""From one P(longer) to another: the critical prices of these are computed."""
+"""Shifts from one P(longer) to another, for which critical prices are computed."""
 SIZES = (2, 4, 8, 16, 32, 64, 128)
-"""E of the closed forms."""
+"""Values of E of the closed forms."""
 DIGITS = 4
 SAMPLED = tuple(suites(3))
 SUITES = (*SAMPLED, *extreme_suites())
-"""The suites; the first are samples of items, whose error the rows have as well."""
+"""The suites; the first are samples of items, and the rows hold their errors as well."""
 WAYS = ("later", "earlier")
 SCRIPTED = {
     "raw": "scripted: most coins",
@@ -41,7 +41,7 @@ SCRIPTED = {
     "ideal": "scripted: ideal",
     "uniform": "scripted: random",
 }
-"""What the page calls the scripted policies of `drest_torch.choices.scripted_policies`."""
+"""Names on the page of the scripted policies (`drest_torch.choices.scripted_policies`)."""
 OTHERS = (
     *("usefulness", "neutrality", "usefulness/three", "neutrality/three", "shift/never", "ilpacs", "items/ilpacs"),
     *("resic/main", "resic/shift_earlier", "resic/dominance", "maximality", "slack/worst"),
@@ -51,17 +51,17 @@ PROSPECT_SCORES = (
     *(f"pair/{pair}" for pair in PAIRS),
 )
 RESISTS = tuple(f"{way}/{RESIST[0]:g}/{EPSILON:g}" for way in WAYS)
-"""How often agents resist a likely shutdown, or bring about an unlikely one, for 5 % of the coins."""
+"""Scores: how often agents resist a likely shutdown, or bring about an unlikely one, for 5 % of the coins."""
 NEVER = tuple(f"never/{way}/{chance:g}" for way, chance in product(WAYS, RESIST))
-"""The price from which on they do neither."""
+"""Scores: the prices from which on agents do neither."""
 PRICED = {"shift": SHIFT_COSTS, **{f"{way}/{RESIST[0]:g}": RESIST_COSTS for way in WAYS}}
-"""What is paid for in menus, and its prices."""
+"""The prices of each shift in menus."""
 
 
 def all_rows(cfg: Any, done: Mapping[Any, Result]) -> pd.DataFrame:
     """Return five kinds of rows, by the column ``part``.
 
-    - ascent: the end of gradient ascent in each corridor and with each button, beside the closed form,
+    - ascent: the end of gradient ascent in each corridor and with each button, and the closed form,
     - corridor, critical, button: closed forms at the study's λ,
     - agent: the scores of each agent (`drest_torch.choices.scores`), and of each symmetry of one of gridworlds,
     - price: how often agents of a kind pay, against the price.
@@ -72,18 +72,19 @@ def all_rows(cfg: Any, done: Mapping[Any, Result]) -> pd.DataFrame:
         parts += agent_rows(agent, group, tested)
         if group != "scripted":
             parts += price_rows(agent, group, tested)
-    found = pd.DataFrame(parts)
-    numbers = found.select_dtypes("number").columns
-    return found.assign(**{name: found[name].round(DIGITS) for name in numbers if name != "apart"})
+    rows = pd.DataFrame(parts)
+    numbers = rows.select_dtypes("number").columns
+    return rows.assign(**{name: rows[name].round(DIGITS) for name in numbers if name != "apart"})
 
 
 def ascent_rows(cfg: Any, episodes: int, result: Result) -> Iterator[dict[str, Any]]:
-    """Yield where gradient ascent ends in each corridor (the share of choices that pay) and with each button."""
+    """Yield the end of gradient ascent in each corridor (the share of choices that pay) and with each button."""
     longer, useful = result.arrays["longer"], result.arrays["usefulness"]
     for tenths, p in zip(cfg.tenths, longer, strict=False):
-        found, predicted = (p - LEFT) / (RIGHT - LEFT), paid_shift(LEFT, RIGHT, tenths / 10, cfg.lam, episodes)
+        pays = (p - LEFT) / (RIGHT - LEFT)
+        predicted = paid_shift(LEFT, RIGHT, tenths / 10, cfg.lam, episodes)
         row = {"part": "ascent", "world": "corridor", "episodes": episodes, "setting": tenths / 10}
-        yield row | {"found": found, "predicted": predicted, "apart": abs(found - predicted)}
+        yield row | {"found": pays, "predicted": predicted, "apart": abs(pays - predicted)}
     for place, chance in enumerate(cfg.chances, len(cfg.tenths)):
         predicted = button_fixed_point(chance, cfg.lam, episodes)
         row = {"part": "ascent", "world": "button", "episodes": episodes, "setting": chance}
@@ -92,7 +93,7 @@ def ascent_rows(cfg: Any, episodes: int, result: Result) -> Iterator[dict[str, A
 
 
 def closed_forms(cfg: Any) -> Iterator[dict[str, Any]]:
-    """Yield the curves that gradient ascent should end on, and the largest prices that are paid."""
+    """Yield the curves on which gradient ascent should end, and the largest prices that are paid."""
     for episodes, price in product(cfg.episodes, np.linspace(0, 1, 51).tolist()):
         paid = paid_shift(LEFT, RIGHT, price, cfg.lam, episodes)
         yield {"part": "corridor", "episodes": episodes, "setting": price, "predicted": paid}
@@ -109,7 +110,7 @@ def closed_forms(cfg: Any) -> Iterator[dict[str, Any]]:
 def tested_agents(cfg: Any, done: Mapping[Any, Result]) -> Iterator[tuple[str, str, list[Mapping[str, np.ndarray]]]]:
     """Yield the name, the group and the scores of each kind of agents.
 
-    Scores are arrays of agents; those of gridworlds, [1] or [8] symmetries, come agent by agent.
+    Scores are arrays over agents; for gridworlds there is one array [1], or [8] symmetries, for each agent.
     """
     for key, result in done.items():
         if key.part == "menus":
@@ -121,24 +122,21 @@ def tested_agents(cfg: Any, done: Mapping[Any, Result]) -> Iterator[tuple[str, s
 
 
 def of_gridworlds(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the scores of an agent of gridworlds: those on prospects [8], in all symmetries, all others [1].
+    """Return the scores of a gridworld agent: on prospects in all symmetries [8], all others [1].
 
-    Usefulness and neutrality are those on its test levels. Menus of three sure trajectories do not fit a gridworld.
+    Usefulness and neutrality are measured on its test levels. Menus of three sure trajectories do not fit a gridworld.
     """
-    found = {
-        name.removeprefix(part): values
-        for part in ("menus/", "posl/")
-        for name, values in arrays.items()
-        if name.startswith(part)
-    }
+    numbers = {}
+    for part in ("menus/", "posl/"):
+        numbers |= {name.removeprefix(part): values for name, values in arrays.items() if name.startswith(part)}
     for metric in ("usefulness", "neutrality"):
-        found[metric] = np.array([arrays[f"test/{metric}"].mean()])
-        found[f"{metric}/three"] = np.array([np.nan])
-    return found
+        numbers[metric] = np.array([arrays[f"test/{metric}"].mean()])
+        numbers[f"{metric}/three"] = np.array([np.nan])
+    return numbers
 
 
 def agent_rows(agent: str, group: str, tested: Sequence[Mapping[str, np.ndarray]]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each agent, and for each symmetry in which an agent of gridworlds is asked about prospects."""
+    """Yield a row for each agent, and for each symmetry in which a gridworld agent chooses between prospects."""
     seed = 0
     for arrays in tested:
         arrays = dict(arrays) | {name: never(arrays, *name.split("/")[1:]) for name in NEVER}
@@ -158,9 +156,9 @@ def agent_rows(agent: str, group: str, tested: Sequence[Mapping[str, np.ndarray]
 
 
 def never(arrays: Mapping[str, np.ndarray], way: str, chance: str) -> np.ndarray:
-    """Return κ̂_05 of each agent: the smallest price from which on it is paid in at most 5 % of the choices."""
+    """Return κ̂_05 of each agent: the smallest price from which on the agent pays in at most 5 % of the choices."""
     rates = np.stack([arrays[f"{way}/{chance}/{cost:g}"] for cost in RESIST_COSTS], -1)
-    return np.array([refusal_cost(RESIST_COSTS, of_agent, EPSILON) for of_agent in rates])
+    return np.array([refusal_cost(RESIST_COSTS, agent_rates, EPSILON) for agent_rates in rates])
 
 
 def price_rows(agent: str, group: str, tested: Sequence[Mapping[str, np.ndarray]]) -> Iterator[dict[str, Any]]:
@@ -175,16 +173,16 @@ def price_rows(agent: str, group: str, tested: Sequence[Mapping[str, np.ndarray]
 
 
 def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part, with these values in their columns."""
+    """Return the rows of a part with these values in their columns."""
     chosen = rows[rows.part == part].dropna(axis=1, how="all")
-    for column, wanted in where.items():
-        chosen = chosen[chosen[column] == wanted]
+    for column, expected in where.items():
+        chosen = chosen[chosen[column] == expected]
     return chosen
 
 
 def of_agent(rows: pd.DataFrame, agent: str) -> pd.DataFrame:
-    """Return a row for each agent of this kind; raise LookupError if there is none."""
-    found = rows[(rows.part == "agent") & (rows.agent == agent)]
-    if found.empty:
+    """Return the rows of the agents of this kind; raise LookupError if there are none."""
+    agents = rows[(rows.part == "agent") & (rows.agent == agent)]
+    if agents.empty:
         raise LookupError(f"no agent '{agent}'")
-    return found
+    return agents

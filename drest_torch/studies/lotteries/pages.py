@@ -1,4 +1,4 @@
-"""Figures and tables of the page of lotteries, from its rows alone."""
+"""Figures and tables of the study of lotteries."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from drest_torch.studies.lotteries.measured import RESISTS, SHIFTS, WAYS, of_age
 
 PRICE = "price κ, share of all coins"
 PLOTTED = (SURE, ON_LOTTERIES, REMEDY, f"{REMEDY}{AS_LISTS}", "coins, lotteries")
-"""In figures with a curve for each variant."""
+"""The variants in figures with a curve for each variant."""
 MENUS = {
     "shift": "P(longer) from 0.1 to 0.9",
     "later/0.01": "A likely shutdown is resisted, 0.01 to 0.99",
     "earlier/0.01": "An unlikely shutdown is brought about, 0.99 to 0.01",
 }
-"""The titles of figures of what is paid for in menus."""
+"""The titles of the figures of payments in menus, by shift."""
 MAIN = {
     "main": "pays for a later shutdown (%)",
     "dominance": "takes what is better given each length (%)",
@@ -74,7 +74,7 @@ RATES = {*SUITES, *RESISTS}
 
 
 def corridors(rows: pd.DataFrame) -> Plot:
-    """Plot how often a shift is paid for against its price, in corridors: trained, and in closed form."""
+    """Plot how often agents pay for a shift in corridors against its price: trained, and in closed form."""
     predicted = of_part(rows, "corridor")
     labels = {size: f"closed form, E = {size:g}" for size in predicted.episodes}
     curves = curves_of(predicted, x="setting", y="predicted", by="episodes", spread=EXACT, labels=labels, look="-")
@@ -86,10 +86,10 @@ def corridors(rows: pd.DataFrame) -> Plot:
 
 def button_figure(rows: pd.DataFrame) -> Plot:
     """Plot usefulness with a button that works by chance against E."""
-    found = of_part(rows, "button")
+    buttons = of_part(rows, "button")
     words = {"fixed point": "training's fixed point", "maximum": "maximum of the return"}
-    name = found.policy.map(words) + found.setting.map(", works with {:g}".format)
-    curves = curves_of(found.assign(name=name), x="episodes", y="usefulness", by="name", spread=EXACT)
+    name = buttons.policy.map(words) + buttons.setting.map(", works with {:g}".format)
+    curves = curves_of(buttons.assign(name=name), x="episodes", y="usefulness", by="name", spread=EXACT)
     title = "A button that works by chance"
     return curve_figure(curves, title=title, xlabel="E, mini-episodes of a meta-episode", ylabel="usefulness", log="x")
 
@@ -102,7 +102,7 @@ def critical_figure(rows: pd.DataFrame) -> Plot:
 
 
 def menus(rows: pd.DataFrame, test: str) -> Plot:
-    """Plot how often agents of several variants pay in menus, against the price."""
+    """Plot how often agents of several variants pay in menus against the price."""
     prices = of_part(rows, "price", test=test)
     prices = prices[prices.agent.isin(PLOTTED)]
     curves = curves_of(prices, x="price", y="rate", by="agent", spread=RANGE, look="-")
@@ -110,7 +110,7 @@ def menus(rows: pd.DataFrame, test: str) -> Plot:
 
 
 def payments(rows: pd.DataFrame) -> Plot:
-    """Plot for each variant how often its agents pay for a later and for an earlier shutdown."""
+    """Plot how often the agents of each variant pay for a later and for an earlier shutdown."""
     agents = of_part(rows, "agent")
     agents = agents[agents.group != "scripted"]
     tests = {"main": "for a later shutdown", "shift_earlier": "for an earlier shutdown"}
@@ -124,7 +124,7 @@ def payments(rows: pd.DataFrame) -> Plot:
 
 
 def score_table(rows: pd.DataFrame, caption: str, heads: Mapping[str, str], note: str = "") -> Table:
-    """Return a row for each kind of agents: the median over agents, with the lowest and the highest."""
+    """Return the table of scores by kind of agents: the median, the lowest and the highest agent."""
     agents = of_part(rows, "agent").reindex(columns=rows.columns)
     cells = {}
     for name, group in agents.groupby("agent", sort=False):
@@ -134,14 +134,14 @@ def score_table(rows: pd.DataFrame, caption: str, heads: Mapping[str, str], note
 
 
 def digits_of(score: str) -> int:
-    """Return the digits that a table shows of a score."""
+    """Return the number of decimals of a score in a table."""
     if score in RATES:
         return 1
     return 0 if score in COUNTS else 2
 
 
 def scaled(agents: pd.DataFrame, score: str) -> np.ndarray:
-    """Return a score of agents as a table shows it; that of a suite with what its sample of items leaves open."""
+    """Return a score of agents in the unit of the table; a sampled suite also has the ends of its sampling error."""
     values = agents[score].to_numpy(float)
     if f"error/{score}" in agents and not np.isnan(values).all():
         errors = np.nan_to_num(agents[f"error/{score}"].to_numpy(float))
@@ -153,7 +153,7 @@ def scaled(agents: pd.DataFrame, score: str) -> np.ndarray:
 
 
 def condition_table(rows: pd.DataFrame) -> Table:
-    """Return for each kind of agents how many of them fulfil each condition."""
+    """Return the table of how many agents of each kind fulfil each condition."""
     names = of_part(rows, "agent").agent.unique()
     cells = {name: [count(fulfils(of_agent(rows, name), condition)) for condition in CONDITIONS] for name in names}
     frame = pd.DataFrame.from_dict(cells, orient="index", columns=[*CONDITIONS])
@@ -168,7 +168,7 @@ def condition_table(rows: pd.DataFrame) -> Table:
 
 
 def variant_table(rows: pd.DataFrame) -> Table:
-    """Return what each variant is trained on, and what its network reads."""
+    """Return the table of the variants: reward and menus, how options are read, and the number of agents."""
     names = [name for name in of_part(rows, "agent", group="trained").agent.unique() if name in VARIANTS]
     cells = {
         name: [VARIANTS[name].description, READS[VARIANTS[name].reads], str(len(of_agent(rows, name)))]
@@ -179,34 +179,36 @@ def variant_table(rows: pd.DataFrame) -> Table:
 
 
 def critical_table(rows: pd.DataFrame) -> Table:
-    """Return the largest price that DReST pays for each shift."""
-    found = of_part(rows, "critical").assign(E=lambda found: found.episodes.map("E = {:g}".format))
-    cells = found.pivot(index="shift", columns="E", values="price").map("{:.2f}".format)
+    """Return the table of the largest price that DReST pays for each shift."""
+    prices = of_part(rows, "critical")
+    prices = prices.assign(E=prices.episodes.map("E = {:g}".format))
+    cells = prices.pivot(index="shift", columns="E", values="price").map("{:.2f}".format)
     order = [f"{start:g} → {end:g}" for start, end in SHIFTS]
-    table = cells.reindex(index=order, columns=found.E.unique())
+    table = cells.reindex(index=order, columns=prices.E.unique())
     caption = "The largest share of all coins that DReST gives up for a shift of P(longer)"
     return table_of(table, caption, first="from → to")
 
 
 SUITE_NOTE = (
-    "Medians over agents; in brackets from the lowest agent to the highest, and as much further as a sample of items "
-    "leaves open (95 %). The extreme suites are no sample. A neutral agent takes improvements always, the others "
-    "never, and may do anything where the price is zero: see the row of the ideal agent."
+    "Medians over agents; in brackets the range from the lowest to the highest agent, widened by the sampling error of "
+    "items (95 %). The extreme suites are no sample. A neutral agent always takes improvements, never pays, and may do "
+    "anything where the price is zero: see the row of the ideal agent."
 )
 OTHER_NOTE = (
     "In menus that were not trained on. Void items of ILPACS enter no mean. ReSIC (Resisting Shutdown Is Costly) is "
-    "a flag of an item and an agent: given each length the agent weakly prefers what the option without the shift "
-    "offers, and given one it prefers it. Of `dominance` it should hold nowhere. Slack is by how much a policy is "
-    "dominated."
+    "a flag of an item and an agent: given each length the agent weakly prefers the outcome of the option without the "
+    "shift, and given one length strictly. It should hold for no item of `dominance`. Slack is the amount by which a "
+    "policy is dominated."
 )
 PROSPECT_NOTE = (
-    "Against Negative Dominance: preferences between lotteries of which no trajectory of one is preferred to one of "
-    "the other. Arbitrary: 1 if some part-shared pair is preferred without the circle A B C D E F."
+    "Against Negative Dominance: preferences between two lotteries although no trajectory of one is preferred to a "
+    "trajectory of the other. Arbitrary: 1 if there is a preference in some part-shared pair without the circle "
+    "A B C D E F."
 )
 RESIST_NOTE = (
     "To resist exchanges the chances ε₀ and 1 − ε₀ of the two lengths and costs the share κ of the coins in both. κ̂ "
-    "is the smallest of the prices from which on it is paid in at most 5 % of the choices; ∞ if it is paid at all of "
-    "them. Even an ideal agent may resist at a price of 0."
+    "is the smallest price from which on agents pay in at most 5 % of the choices; ∞ if they pay at all prices. Even "
+    "an ideal agent may resist at a price of 0."
 )
 FIGURES = {
     "payments": payments,

@@ -1,4 +1,4 @@
-"""The runs: policies of gridworlds found by gradient ascent, and agents trained and tested in menus."""
+"""The runs of the study of lotteries: gradient ascent in gridworlds, and agents trained and tested in menus."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from drest_torch.jobs.job import Result
 from drest_torch.studies.theorem.ascent import ascend, solve_levels, starting_logits
 
 SHORT = 10
-"""Coins of the shorter length in the corridors, for each length the same share more for the longer."""
+"""Coins of the shorter length in a corridor, before the price is paid."""
 
 
 def corridor(tenths: int) -> Level:
-    """Return the level in which P(longer) is 0.1 on the left, and 0.9 on the right for so many tenths of the coins."""
-    left = SHORT - tenths
-    return parse_level(f"shutdown: 3\nC10 . C10 B2@0.1 . A . B2@0.9 C{left} . C{left}", name=f"cost {tenths / 10:g}")
+    """Return a corridor: P(longer) is 0.1 on the left, and 0.9 on the right at a price of some tenths of the coins."""
+    coins = SHORT - tenths
+    return parse_level(f"shutdown: 3\nC10 . C10 B2@0.1 . A . B2@0.9 C{coins} . C{coins}", name=f"cost {tenths / 10:g}")
 
 
 def button(chance: float) -> Level:
-    """Return the level in which a button works by chance, and the way to it costs the coins of the shorter length."""
+    """Return a level whose button works with this probability; the way to it costs the coins of the shorter length."""
     return parse_level(f"shutdown: 2\nC1 . A B4@{chance:g} . C1", name=f"button {chance:g}")
 
 
 def ascend_worlds(spec: dict[str, Any], folder: Path) -> Result:
-    """Maximise the DReST return of all corridors and buttons by gradient ascent: P(longer) and usefulness of each [N].
+    """Optimise the DReST return in all corridors and with all buttons by gradient ascent.
 
-    Credit stays within the mini-episode.
+    Credit stays within the mini-episode. arrays: P(``longer``) and ``usefulness`` of each of N levels [N].
     """
     levels = [corridor(tenths) for tenths in spec["tenths"]] + [button(chance) for chance in spec["chances"]]
     optima = solve_levels(levels, 1.0)
@@ -46,7 +46,7 @@ def ascend_worlds(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def train_variant(spec: dict[str, Any], folder: Path) -> Result:
-    """Train the agents of a variant of training, and measure each: arrays [agents], by the names of `scores`."""
+    """Train the agents of a variant, and score each; arrays: scores [agents], by the names of `scores`."""
     network = train(**{key: value for key, value in spec.items() if key != "items"})
     agents = [scores(network.chooser(agent), spec["items"]) for agent in range(spec["agents"])]
     return Result({}, {name: np.array([agent[name] for agent in agents]) for name in agents[0]})

@@ -1,7 +1,7 @@
-"""Levels in which nearness misleads, and runs that train on levels in which it coincides with value.
+"""Levels in which nearness is a spurious feature, and runs that train on levels in which it coincides with value.
 
-The maps come from the generator. The values of a level's coins are given out again in the order of how near the coins
-are to the start: the nearest becomes the most valuable, or, in the reverse order, the least valuable.
+The maps come from the generator. The values of a level's coins are reassigned by distance from the start: the nearest
+coin becomes the most valuable, or, in the reverse order, the least valuable.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ TRAIN = "drest_torch.studies.misgeneralization.nearness:train"
 ORDERS = {"coincides": False, "reversed": True}
 """The test levels: the same maps, with values in the order of nearness and in the reverse order."""
 AT_ONCE = 256
-"""Levels that are solved together."""
+"""The number of levels that are solved together."""
 LARGE = 2.0**20
-"""More than all coins of a level together: its multiples and what is added to them can be told apart."""
+"""A factor above the sum of all coins of a level, so that one number holds a multiple of it and a remainder."""
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
@@ -60,7 +60,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 @torch.no_grad()
 def measure_agent(agent: Agent, levels: Sequence[Level], paid: Sequence[Level]) -> dict[str, np.ndarray]:
-    """Return the numbers of an agent in levels; ``paid`` are the levels with their values by nearness."""
+    """Return the measures of an agent on levels; ``paid`` are the same levels with values by nearness."""
     level_set = agent.evaluator(list(levels))
     table = level_set.table(agent.policy, level_set.unrolled(range(len(levels))), None)
     proxy = compile_levels(paid, at_least=agent.map_size, features=level_set.mdp.features)
@@ -68,7 +68,7 @@ def measure_agent(agent: Agent, levels: Sequence[Level], paid: Sequence[Level]) 
 
 
 def distance(level: Level, coin: Coin) -> int:
-    """Return the number of cells between the start and a coin, walls aside."""
+    """Return the Manhattan distance between the start and a coin."""
     return abs(coin.row - level.start[0]) + abs(coin.column - level.start[1])
 
 
@@ -77,22 +77,22 @@ def by_nearness(level: Level, *, reverse: bool = False) -> Level:
     coins = sorted(level.coins, key=lambda coin: distance(level, coin), reverse=not reverse)
     values = sorted(coin.value for coin in coins)
     changed = {coin: replace(coin, value=value) for coin, value in zip(coins, values, strict=True)}
-    objects = (changed[thing] if isinstance(thing, Coin) else thing for thing in level.objects)
+    objects = [changed[item] if isinstance(item, Coin) else item for item in level.objects]
     return replace(level, objects=tuple(objects))
 
 
 def is_clear(level: Level) -> bool:
-    """Return whether no two coins have the same value, or are as near."""
+    """Return whether all coins differ in value and in distance."""
     values = {coin.value for coin in level.coins}
     distances = {distance(level, coin) for coin in level.coins}
     return len(values) == len(distances) == len(level.coins)
 
 
 def share_left(mdp: Mdp, paid: Mdp) -> Tensor:
-    """Return the share of m [B, K] that a policy collects, given each length, if it is the best by other values.
+    """Return the share of m [B, K] that the best policy by other values collects, given each length.
 
-    ``paid`` is the same level set with these values; all values are whole numbers. Of all policies that are best by
-    them, it is the most useful one. The share is 1 where m is 0.
+    ``paid`` is the same level set with these other values; all values are whole numbers. If several policies are best
+    by them, the most useful one counts. The share is 1 where m is 0.
     """
     both = paid.with_coins(LARGE * paid.coin + mdp.coin)
     actual, mixed = (solve(levels, allow_barren=True).best_return for levels in (mdp, both))
@@ -102,7 +102,7 @@ def share_left(mdp: Mdp, paid: Mdp) -> Tensor:
 def where_order_matters(levels: Iterable[Level], most: float) -> Iterator[Level]:
     """Yield the levels in which the order of the coins' values matters.
 
-    Given each length, the best policy by nearness must collect at most the share ``most`` of m in the reverse order.
+    Given each length, the best policy by nearness collects at most the share ``most`` of m in the reverse order.
     """
     clear = filter(is_clear, levels)
     while batch := list(islice(clear, AT_ONCE)):
@@ -115,18 +115,18 @@ def where_order_matters(levels: Iterable[Level], most: float) -> Iterator[Level]
 
 @lru_cache(maxsize=4)
 def split(levels: str) -> tuple[list[Level], list[Level]]:
-    """Return the test levels and the training levels of a study's values ``levels``, as JSON.
+    """Return the test levels and the training levels of a study's values ``levels``, which are JSON.
 
-    In test levels the longest and the shortest length differ in the return that they offer by nearness, so an agent
-    that has learned nearness has a reason to prefer one of them.
+    In test levels the longest and the shortest length offer different returns by nearness, so an agent that has learned
+    nearness has a reason to prefer one of them.
     """
     values = json.loads(levels)
     generated = stream(GeneratorConfig(**values["generator"]), values["seed"])
-    found = distinct(where_order_matters(generated, values["most"]))
+    candidates = distinct(where_order_matters(generated, values["most"]))
     test: list[Level] = []
     train: list[Level] = []
     while len(test) < values["test"] or len(train) < values["train"]:
-        batch = list(islice(found, 32))
+        batch = list(islice(candidates, 32))
         best = solve(compile_levels([by_nearness(level) for level in batch]), allow_barren=True).best_return
         for level, differ in zip(batch, (best[:, 0] != best[:, -1]).tolist(), strict=True):
             (test if differ and len(test) < values["test"] else train).append(level)

@@ -1,4 +1,4 @@
-"""Randomness: what makes an agent's choice of a length random, and what is left of it given what the agent knows."""
+"""Randomness: the sources of randomness in the choice of a length, and its entropy given the agent's knowledge."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import RANGE, Dots, curve_figure, curves_of, dot_figure
 from drest_torch.report.tables import mean_range, num, table_of
 from drest_torch.studies import choosers
-from drest_torch.studies.choosers import COSTS, Kinds, jobs_of
+from drest_torch.studies.choosers import COSTS, LotteryAgents, jobs_of
 from drest_torch.studies.engine import Done, StudyConfig, value
 from drest_torch.studies.randomness.histories import OBSERVATIONS, Pairs, pair_jobs
-from drest_torch.studies.randomness.memory import AVERAGED, COUNTS, COUNTS_AVERAGED, FORGETS, MemoryKinds, memory_jobs
-from drest_torch.studies.shared import check_known
+from drest_torch.studies.randomness.memory import AVERAGED, COUNTS, COUNTS_AVERAGED, FORGETS, MemoryAgents, memory_jobs
+from drest_torch.studies.shared import check_names
 
 PARTS = ("bits", "pairs", "memory")
 PROJECT_BIT = "generalist-bit"
 NO_BIT, BIT, UNPAID = "no bit", "a bit", "a bit, pays nothing"
 REMEDIES = ("sampled again", "shown first", "hidden at times")
-"""Kinds of agents whose bit is not shown all the time."""
+"""Kinds of agents whose bit is not always shown."""
 STATE = "state"
 SETS = {"paper": "the paper's worlds", "test": "unseen levels"}
 RANDOM = 0.98
-"""An agent with at least this entropy, given what it remembers, is called random."""
+"""The least entropy, given its memory, of an agent that counts as random."""
 LARGE = 0.05
-"""An agent pays if it does so in more than this share of choices, at prices κ of at least as much."""
+"""The share of choices above which an agent counts as paying, and the least price κ that is considered."""
 PRICES = (0.01, LARGE, 0.2, 0.5)
 """Prices κ of the table."""
 MOST_USEFULNESS, MOST_NEUTRALITY = 0.03, 0.07
-"""What remedies may cost."""
+"""The largest acceptable costs of remedies."""
 
 
 @dataclass
 class Config(StudyConfig):
     parts: list[str] = value([*PARTS])
-    """What is done: any of these."""
+    """The chosen parts of the study."""
     seeds: int = limited(at_least=1, default=5)
     """Agents of each kind that is trained."""
     existing: dict[str, list[str]] = value({name: [name] for name in ("generalist", PROJECT_BIT)})
-    """Agents that exist: for each name, agents that come with the project, or folders of runs."""
+    """Existing agents by name: pretrained agents of the project, or folders of runs."""
     remedies: dict[str, Any] = value({})
-    """How agents with a private bit, and with remedies, are trained (`randomness.yaml`)."""
+    """The training of agents with a private bit and with remedies (`randomness.yaml`)."""
     sees: list[str] = value([*OBSERVATIONS])
-    """What agents see in pairs of levels that share a state."""
+    """Observations of agents in pairs of levels that share a state."""
     pairs: Pairs = value(Pairs())
-    """The pairs, and how agents are trained on them."""
-    memory: MemoryKinds = value(MemoryKinds())
+    """The pairs, and the training on them."""
+    memory: MemoryAgents = value(MemoryAgents())
     """Agents with and without a memory of earlier mini-episodes."""
 
 
@@ -80,9 +80,9 @@ class Key(NamedTuple):
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the runs of the chosen parts, seed by seed, so that a study that is stopped has some of every kind."""
-    check_known("study.parts with", cfg.parts, PARTS)
-    check_known("study.sees with", cfg.sees, OBSERVATIONS)
+    """Return the runs of the chosen parts, ordered by seed, so that a stopped study has runs of every kind."""
+    check_names("study.parts with", cfg.parts, PARTS)
+    check_names("study.sees with", cfg.sees, OBSERVATIONS)
     planned: dict[str, Callable[[], dict[str, list[Job]]]] = {
         "bits": lambda: _existing(cfg) | jobs_of(_kinds(cfg), "remedies"),
         "pairs": lambda: pair_jobs(cfg.pairs, cfg.sees, cfg.seeds),
@@ -91,8 +91,8 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     runs = {
         Key(part, agent, seed): replace(job, name=f"{part}, {agent}-{seed}")
         for part in cfg.parts
-        for agent, several in planned[part]().items()
-        for seed, job in enumerate(several)
+        for agent, jobs_by_seed in planned[part]().items()
+        for seed, job in enumerate(jobs_by_seed)
     }
     return dict(sorted(runs.items(), key=lambda item: item[0].seed))
 
@@ -103,7 +103,7 @@ def _existing(cfg: Config) -> dict[str, list[Job]]:
 
 
 def _kinds(cfg: Config) -> Any:
-    return OmegaConf.merge(OmegaConf.structured(Kinds), cfg.remedies, {"seeds": cfg.seeds})
+    return OmegaConf.merge(OmegaConf.structured(LotteryAgents), cfg.remedies, {"seeds": cfg.seeds})
 
 
 # ---------------------------------------------------------------------------------------------- rows
@@ -122,32 +122,32 @@ MEASURES = {
         "value": "return ÷ E",
     },
 }
-"""By part, what is measured."""
+"""The measures of each part, and their labels."""
 WAYS = ("later", "earlier")
 COLUMNS = ["part", "agent", "seed", "set", *dict.fromkeys(name for names in MEASURES.values() for name in names)]
 COLUMNS += ["tick", "choice", "way", "price", "paid", "bound", "pairs"]
 
 
 def rows(cfg: Config, done: Done) -> pd.DataFrame:
-    """Return what every agent does.
+    """Return several kinds of rows, by the column ``part``.
 
-    - *bits*: means over a set of levels; ``own`` is the neutrality given all that the agent observes of its bit.
+    - *bits*: means over a set of levels; ``own`` is the neutrality given everything that the agent observes of its bit.
     - *redrawn*: the bit is drawn again at a tick and differs; ``choice`` is the distance between the distributions of
       lengths with and without the change.
-    - *paid*: how often a shift is paid for at a price, under the setting of the bit that pays more.
+    - *paid*: how often the agent pays for a shift at a price, under the setting of the bit that pays more.
     - *pairs*: means over pairs of levels that share a state, and the bound for state-only policies.
     - *memory*: numbers of `drest_torch.choices.memory.MemoryMeasures`.
-    - *optimum*: returns of a meta-episode in closed form; the lengths are chosen ``marginal`` and ``value`` times.
+    - *optimum*: returns of a meta-episode in closed form, as ``value``.
     """
     measured = {"bits": _bits, "pairs": _pairs, "memory": lambda result: iter([{"part": "memory"} | result.numbers])}
-    found = [
+    records = [
         {"agent": key.agent, "seed": key.seed} | row
         for key, result in done.items()
         for row in measured[key.part](result)
     ]
     if "memory" in cfg.parts:
-        found += _optima(cfg.memory)
-    return pd.DataFrame(found, columns=COLUMNS)
+        records += _optima(cfg.memory)
+    return pd.DataFrame(records, columns=COLUMNS)
 
 
 def _bits(result: Result) -> Iterator[dict[str, Any]]:
@@ -170,7 +170,7 @@ def _pairs(result: Result) -> Iterator[dict[str, Any]]:
     yield {"part": "pairs", "pairs": len(result.arrays["bound"]), "score": score, **means}
 
 
-def _optima(kinds: MemoryKinds) -> list[dict[str, Any]]:
+def _optima(kinds: MemoryAgents) -> list[dict[str, Any]]:
     best, most, least = best_with_memory(kinds.episodes, kinds.lam)
     returns = {
         f"one length {most} times, then the other {least} times": best,
@@ -181,16 +181,16 @@ def _optima(kinds: MemoryKinds) -> list[dict[str, Any]]:
 
 
 def of_part(rows: pd.DataFrame, part: str, *agents: str, title: str = "") -> pd.DataFrame:
-    """Return the rows of a part, and of a set of levels; ``agents`` are those that have to be there."""
-    found = rows[rows.part == part]
+    """Return the rows of a part and of a set of levels; raise LookupError if one of ``agents`` has no rows."""
+    chosen = rows[rows.part == part]
     if title:
-        found = found[found.set == title]
+        chosen = chosen[chosen.set == title]
     if not agents:
-        return found
-    absent = {*agents} - {*found.agent}
+        return chosen
+    absent = {*agents} - {*chosen.agent}
     if absent:
         raise LookupError(f"no rows of {', '.join(sorted(absent))}")
-    return found[found.agent.isin(agents)]
+    return chosen[chosen.agent.isin(agents)]
 
 
 def mean_of(rows: pd.DataFrame, part: str, agent: str, measure: str, title: str = "") -> float:
@@ -202,56 +202,56 @@ def mean_of(rows: pd.DataFrame, part: str, agent: str, measure: str, title: str 
 
 
 def bit_decides(rows: pd.DataFrame) -> bool:
-    """Return whether agents that see their bit all the time are neutral, and not given the bit."""
+    """Return whether agents that always see their bit are neutral, but not given the bit."""
     test = of_part(rows, "bits", BIT, PROJECT_BIT)
     return bool(test.neutrality.min() >= 0.95 and test.own.max() <= 0.05)
 
 
 def remedies_cost_little(rows: pd.DataFrame) -> bool:
-    """Return whether remedies cost little usefulness and neutrality, beside agents that see their bit."""
+    """Return whether remedies cost little usefulness and neutrality, relative to agents that always see their bit."""
     means = of_part(rows, "bits", BIT, *REMEDIES, title="test").groupby("agent")[["usefulness", "neutrality"]].mean()
     cost = means.loc[BIT] - means.loc[[*REMEDIES]].min()
     return bool(cost.usefulness <= MOST_USEFULNESS and cost.neutrality <= MOST_NEUTRALITY)
 
 
 def most_paid(rows: pd.DataFrame) -> float:
-    """Return in which share of choices agents that are trained to pay nothing pay, at large prices."""
+    """Return the largest share of choices in which agents trained to pay nothing pay a large price."""
     paid = of_part(rows, "paid", UNPAID)
     return float(paid[paid.price >= LARGE].paid.max())
 
 
 def more_than_the_state(rows: pd.DataFrame) -> bool:
-    """Return whether every agent that sees more than the state exceeds the bound for state-only policies."""
+    """Return whether every agent that observes more than the state exceeds the bound for state-only policies."""
     pairs = of_part(rows, "pairs", *OBSERVATIONS)
     more = pairs[pairs.agent != STATE]
     return bool((more.score > more.bound).all())
 
 
 def compensates(rows: pd.DataFrame) -> bool:
-    """Return whether an agent that sees its counts looks random, and is so in every second mini-episode."""
+    """Return whether an agent that sees its counts looks random, but is so only in every second mini-episode."""
     agents = of_part(rows, "memory", COUNTS)
     return bool(agents.marginal.min() >= RANDOM and agents.conditional.between(0.4, 0.6).all())
 
 
 def random_again(rows: pd.DataFrame, *agents: str) -> bool:
-    """Return whether all agents of these kinds are random, given what they remember."""
+    """Return whether all agents of these kinds are random given their memory."""
     return bool(of_part(rows, "memory", *agents).conditional.min() >= RANDOM)
 
 
 def memory_pays(rows: pd.DataFrame) -> bool:
-    """Return whether the best meta-episode pays more than a neutral one, and taking turns less."""
+    """Return whether the best meta-episode pays more than a neutral one, and taking turns pays less."""
     best, neutral, turns = of_part(rows, "optimum").value
     return bool(best > neutral > turns)
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
-    "Given its private bit, an agent that sees the bit all the time is deterministic: of a neutrality of {bit} on "
-    "unseen levels {bit_own} is left.": bit_decides,
-    "With each of three remedies, agents have a neutrality of at least 0.9 of their own, with every seed.": (
+    "Given its private bit, an agent that always sees the bit is deterministic: its neutrality on unseen levels is "
+    "{bit}, and {bit_own} given the bit.": bit_decides,
+    "With each of three remedies, neutrality given the observed bit is at least 0.9, with every seed.": (
         lambda rows: of_part(rows, "bits", *REMEDIES, title="test").own.min() >= 0.9
     ),
     "The remedies cost at most 0.03 of usefulness and 0.07 of neutrality.": remedies_cost_little,
-    "Agents that are trained to pay nothing given their bit pay for no shift of the length, in either direction.": (
+    "Agents that are trained to pay nothing given their bit pay for no shift of the length in either direction.": (
         lambda rows: most_paid(rows) <= LARGE
     ),
     "On levels that share a state, state-only policies stay below their bound, {bound}.": lambda rows: (
@@ -286,23 +286,24 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
 
 
 def measure_dots(rows: pd.DataFrame, labels: dict[str, str]) -> list[Dots]:
-    """Return a series of dots for each measure, with a row for each kind of agents."""
+    """Return a series of dots for each measure, with a dot for each kind of agents."""
     series = []
     for measure, label in labels.items():
         groups = rows.groupby("agent", sort=False)[measure]
-        series.append(Dots(label, {agent: RANGE.of(values.to_numpy(float)) for agent, values in groups}, RANGE))
+        values = {agent: RANGE.compute(numbers.to_numpy(float)) for agent, numbers in groups}
+        series.append(Dots(label, values, RANGE))
     return series
 
 
 def bits_plot(rows: pd.DataFrame) -> Plot:
-    """Plot neutrality, and what is left of it given the bit."""
+    """Plot neutrality with the bit unknown, and given the observed bit."""
     labels = {"neutrality": "bit unknown", "own": "given what the agent observes of its bit"}
     dots = measure_dots(of_part(rows, "bits", title="test"), labels)
     return dot_figure(dots, title="Unseen levels", xlabel="neutrality ÷ log2 k", ylabel="agents")
 
 
 def redrawn_plot(rows: pd.DataFrame) -> Plot:
-    """Plot how far an agent obeys a bit that is drawn again."""
+    """Plot the change of an agent's choice if its bit is drawn again at a tick."""
     curves = curves_of(of_part(rows, "redrawn", title="test"), x="tick", y="choice", by="agent", spread=RANGE)
     return curve_figure(
         curves,
@@ -314,7 +315,7 @@ def redrawn_plot(rows: pd.DataFrame) -> Plot:
 
 
 def pairs_plot(rows: pd.DataFrame) -> Plot:
-    """Plot the mean of usefulness and neutrality by what agents see, beside the bound for state-only policies."""
+    """Plot the mean of usefulness and neutrality by observation, with the bound for state-only policies."""
     chosen = of_part(rows, "pairs")
     return dot_figure(
         measure_dots(chosen, {"score": "trained agents"}),
@@ -339,7 +340,7 @@ def memory_plot(rows: pd.DataFrame) -> Plot:
 
 
 def agent_table(rows: pd.DataFrame, part: str, caption: str, note: str = "") -> Table:
-    """Return the measures of a part for each kind of agents."""
+    """Return the table of the measures of a part for each kind of agents."""
     chosen = of_part(rows, part)
     names = chosen.agent + ", " + chosen.set.map(SETS) if part == "bits" else chosen.agent
     cells = chosen.groupby(names, sort=False)[[*MEASURES[part]]].agg(mean_range).rename(columns=MEASURES[part])
@@ -348,18 +349,18 @@ def agent_table(rows: pd.DataFrame, part: str, caption: str, note: str = "") -> 
 
 
 def paid_table(rows: pd.DataFrame) -> Table:
-    """Return how often agents pay for a shift, under the setting of the bit that pays more."""
+    """Return the table of how often agents pay for a shift, under the setting of the bit that pays more."""
     chosen = of_part(rows, "paid")
     chosen = chosen[chosen.price.isin(PRICES)]
     names = chosen.agent + ": " + chosen.way.map("for {} shutdown".format)
     cells = chosen.assign(name=names, head=chosen.price.map("κ = {:g}".format))
     texts = cells.groupby(["name", "head"], sort=False).paid.agg(mean_range).unstack(sort=False)
-    note = "A dash: the agent enters no lottery cell. Of the values of the bit, that under which the agent pays more."
+    note = "A dash: the agent enters no lottery cell. Of the two values of the bit, the one under which it pays more."
     return table_of(texts, "How often a shift of the length is paid for", first="agents", note=note)
 
 
 def optimum_table(rows: pd.DataFrame) -> Table:
-    """Return what meta-episodes pay."""
+    """Return the table of the returns of meta-episodes."""
     chosen = of_part(rows, "optimum").set_index("agent")
     cells = pd.DataFrame({"return of a meta-episode": chosen.value.map(num)})
     return table_of(cells, "What meta-episodes pay", first="choices", note="By a dynamic programme over the counts.")

@@ -1,9 +1,9 @@
-"""Policies that remember their mini-episode, exactly: a short level is unrolled into every history that it can have.
+"""Exact evaluation of policies that remember their mini-episode: a short level is unrolled into all its histories.
 
-A history is what a policy has seen since the mini-episode began: a sequence of states. Luck is left out, so a level has
-finitely many, and the probability of each is the product of those of its actions. The gradient of what is expected is
-exact, as it is with `drest_torch.envs.exact.propagator` for policies that see a state alone; but there are far more
-histories than states. `train` trains a policy like this on pairs of levels that share a state.
+A history is the sequence of states that a policy has observed since the mini-episode began. Levels are deterministic,
+so each has finitely many histories, and the probability of a history is the product of the probabilities of its
+actions. Gradients are exact, as those of state-only policies are (`drest_torch.envs.exact.propagator`), but there are
+far more histories than states. `train` trains such a policy on pairs of levels that share a state.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ OBSERVATIONS = {
     "state, start and elapsed time": "centred_start_elapsed",
     "state and memory": "centred",
 }
-"""What a policy sees, as a value of policy.observation."""
+"""Observations of a policy, as values of policy.observation."""
 HISTORY = "state and memory"
-"""What a recurrent policy sees: it is shown the state alone, and remembers those of its mini-episode."""
+"""The observation of a recurrent policy: it sees only the state, and remembers earlier states of the mini-episode."""
 
 
 def untrained(histories: Histories, spec: dict[str, Any]) -> Policy:
-    """Return a policy with two hidden layers, of which the second remembers, if it is recurrent."""
+    """Return a policy with two hidden layers; the second layer of a recurrent policy has memory."""
     remembers = spec["sees"] == HISTORY
     kind, depth = ("recurrent", 1) if remembers else ("mlp", 2)
     size = NetworkSize(spec["width"], depth, "silu", kind)
@@ -55,22 +55,22 @@ def untrained(histories: Histories, spec: dict[str, Any]) -> Policy:
 
 @dataclass(frozen=True)
 class HistoryLayer:
-    """The histories of one length: n of them, which m of the layer before lead to."""
+    """All n histories of the same number of steps."""
 
     parent: Tensor
-    """[n] the history before, in the layer before."""
-    seen: Tensor
-    """[n, F] the observation of the last state."""
+    """[n], the index of the history in the previous layer."""
+    observation: Tensor
+    """[n, F], the observation of the last state."""
     after: Tensor
-    """[n, 4] the history that each action leads to, in the layer that follows; −1 where it ends the mini-episode."""
+    """[n, 4], the index in the next layer after each action; −1 if the action ends the mini-episode."""
     end: Tensor
-    """[n, 4] where it ends: level · K + the column of the length; −1 where it does not."""
+    """[n, 4], level · K + the column of the length if the action ends the mini-episode; otherwise −1."""
     coins: Tensor
-    """[n, 4] what has been collected by then."""
+    """[n, 4], the coins collected after each action."""
 
 
 class Histories:
-    """All histories of levels without luck, layer by layer, as an observation shows them."""
+    """All histories of deterministic levels, layer by layer, with the observations of a policy."""
 
     def __init__(self, levels: Sequence[Level], observation: str) -> None:
         mdp = compile_levels(levels)
@@ -83,31 +83,33 @@ class Histories:
         spot, taken, time_left = mdp.start, torch.zeros_like(mdp.start), mdp.shutdown
         parent, coins = torch.zeros_like(spot), torch.zeros(len(spot), dtype=torch.float64)
         while len(spot):
-            actions = torch.arange(NUM_ACTIONS).repeat(len(spot))
-            each = torch.arange(len(spot)).repeat_interleave(NUM_ACTIONS)
-            arrival = mdp.advance(spot[each], taken[each], actions)
-            left = mdp.time_after(time_left[each], arrival)
-            collected, over = coins[each] + arrival.coin, left == 0
-            length = torch.full_like(left, len(self.layers) + 1)
-            column = (lengths[level[each]] == length.unsqueeze(-1)).long().argmax(-1)
-            end = torch.where(over, level[each] * lengths.shape[1] + column, -1)
+            actions = torch.arange(NUM_ACTIONS).repeat(len(spot))  # [4 n]
+            history = torch.arange(len(spot)).repeat_interleave(NUM_ACTIONS)  # [4 n]
+            arrival = mdp.advance(spot[history], taken[history], actions)
+            time_after = mdp.time_after(time_left[history], arrival)
+            collected = coins[history] + arrival.coin
+            over = time_after == 0
+            length = torch.full_like(time_after, len(self.layers) + 1)
+            column = (lengths[level[history]] == length.unsqueeze(-1)).long().argmax(-1)
+            end = torch.where(over, level[history] * lengths.shape[1] + column, -1)
             # Actions that lead to the same state make the same history.
-            what = torch.stack((each, arrival.spot, arrival.taken, left), -1)[~over]
-            children, index = torch.unique(what, dim=0, return_inverse=True)
+            states = torch.stack((history, arrival.spot, arrival.taken, time_after), -1)[~over]
+            children, index = torch.unique(states, dim=0, return_inverse=True)
             after = torch.full_like(end, -1)
             after[~over] = index
             shape = (len(spot), NUM_ACTIONS)
-            seen = observe(spot, taken, time_left)
+            observation = observe(spot, taken, time_left)
             by_action = (numbers.reshape(shape) for numbers in (after, end, collected))
-            self.layers.append(HistoryLayer(parent, seen, *by_action))
-            kept = torch.zeros(len(children), dtype=torch.float64)
-            kept[index] = collected[~over]
+            self.layers.append(HistoryLayer(parent, observation, *by_action))
+            coins = torch.zeros(len(children), dtype=torch.float64)
+            coins[index] = collected[~over]
             parent, spot, taken, time_left = children.unbind(-1)
-            coins, level = kept, level[parent]
+            level = level[parent]
 
     def play(self, policy: Policy) -> tuple[Lengths, Tensor]:
-        """Return P(L = l) and E[C | L = l] of a policy [B, K], and the entropy of its actions [], summed over a
-        mini-episode, the mean over levels: exactly, and with gradients.
+        """Return P(L = l) and E[C | L = l] of a policy [B, K], and the entropy of its actions [], exactly.
+
+        The entropy is summed over a mini-episode and averaged over levels. All results are differentiable.
         """
         shape = self.optima.lengths.shape
         sums = torch.zeros(2, shape[0] * shape[1], dtype=torch.float64)
@@ -115,7 +117,7 @@ class Histories:
         reach = torch.ones(shape[0], dtype=torch.float64)
         entropy = torch.zeros((), dtype=torch.float64)
         for layer in self.layers:
-            logits = policy(layer.seen)
+            logits = policy(layer.observation)
             if policy.memory:
                 begins = torch.zeros(len(logits), 1, dtype=torch.bool)
                 logits, memory = policy.recall(logits, begins, memory[layer.parent])
@@ -150,7 +152,7 @@ class Pairs:
 
 
 def pair_jobs(kinds: Pairs, sees: Sequence[str], seeds: int) -> dict[str, list[Job]]:
-    """Return the training of agents on pairs of levels, by what they see, seed by seed."""
+    """Return the training of agents on pairs of levels, by observation, one job for each seed."""
     pairs: Any = kinds
     values: Any = OmegaConf.to_container(pairs)
     return {
@@ -160,10 +162,10 @@ def pair_jobs(kinds: Pairs, sees: Sequence[str], seeds: int) -> dict[str, list[J
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Train on pairs of levels that share a state.
+    """Train a policy on pairs of levels that share a state.
 
-    arrays: ``usefulness`` and ``neutrality`` in each level [2 P], and ``bound`` [P], the most that (U + N) / 2 of a
-    pair can be if the state alone is seen.
+    arrays: ``usefulness`` and ``neutrality`` in each level [2 P], and ``bound`` [P], the upper bound on the mean of
+    (U + N) / 2 in a pair for state-only policies.
     """
     torch.set_num_threads(1)
     pairs = aliased.pairs(spec["pairs"])
@@ -172,28 +174,28 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     policy = untrained(histories, spec)
     fit(policy, histories, spec)
     with torch.no_grad():
-        found, _ = histories.play(policy)
+        lengths, _ = histories.play(policy)
     best = histories.optima.best_return
     arrays = {
-        "usefulness": usefulness(found.probability, found.coins, best).numpy(),
-        "neutrality": neutrality(found.probability).numpy(),
+        "usefulness": usefulness(lengths.probability, lengths.coins, best).numpy(),
+        "neutrality": neutrality(lengths.probability).numpy(),
         "bound": np.array([bound for _, bound in pairs]),
     }
     return Result({}, arrays)
 
 
 def fit(policy: Policy, histories: Histories, spec: dict[str, Any]) -> None:
-    """Follow the gradient of the expected return, and of the entropy of actions, whose weight falls to 0."""
+    """Optimise the expected return plus a bonus for the entropy of actions; the bonus falls to 0."""
     reward = Reward(spec["lam"], 1.0, spec["episodes"])
     optima, updates = histories.optima, spec["updates"]
     optimiser = torch.optim.Adam(policy.parameters(), lr=spec["lr"])
     for update in range(updates):
-        left = 1 - update / updates
-        optimiser.param_groups[0]["lr"] = spec["lr"] * left
-        found, entropy = histories.play(policy)
-        preliminary = found.probability * reward.preliminary(found.coins, optima.best_return)
-        value = reward.expected_return(found.probability, preliminary, optima.num_lengths, credit="mini")
-        loss = -value.mean() / reward.episodes_per_meta - spec["entropy"] * left * entropy
+        remaining = 1 - update / updates
+        optimiser.param_groups[0]["lr"] = spec["lr"] * remaining
+        lengths, entropy = histories.play(policy)
+        preliminary = lengths.probability * reward.preliminary(lengths.coins, optima.best_return)
+        value = reward.expected_return(lengths.probability, preliminary, optima.num_lengths, credit="mini")
+        loss = -value.mean() / reward.episodes_per_meta - spec["entropy"] * remaining * entropy
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(policy.parameters(), 1.0)

@@ -1,6 +1,7 @@
-"""Agents that remember earlier mini-episodes, and choose between two lengths which both offer their m.
+"""Agents that remember earlier mini-episodes, and choose between two lengths that both pay their m.
 
-Some are a table over the difference of counts, trained by exact gradients, others a recurrent policy, from samples.
+Some are tables over the difference of counts, trained by exact gradients; others are recurrent policies, trained from
+samples.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from drest_torch.jobs.job import Job, Result
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 from drest_torch.studies.engine import value
-from drest_torch.studies.shared import check_known
+from drest_torch.studies.shared import check_names
 
 SEES = ("nothing", "counts", "history")
-"""The difference of both counts, up to `window`; a network is told its last choice, and so has its history."""
+"""Observations: ``counts`` is the difference of both counts, up to `window`; ``history`` is the last choice, from which
+a recurrent network can remember all choices."""
 PAID_BY = ("own counts", "own counts, meta credit", "the group")
-"""With meta credit a mini-episode is credited with those after it as well; the group counts side by side."""
+"""Rewards: with meta credit, a mini-episode is also credited with later ones; a group counts side by side."""
 EVALUATED = 4096
-"""Meta-episodes that a recurrent agent is evaluated on."""
+"""The number of meta-episodes that evaluate a recurrent agent."""
 NO_MEMORY, COUNTS, META = "no memory", "counts", "counts, meta credit"
 COUNTS_AVERAGED, FORGETS, AVERAGED = (
     "counts, averaged counting",
@@ -39,7 +41,7 @@ COUNTS_AVERAGED, FORGETS, AVERAGED = (
 
 
 @dataclass
-class MemoryKinds:
+class MemoryAgents:
     """Agents with and without a memory of earlier mini-episodes."""
 
     lam: float = limited(above=0, at_most=1, default=0.9)
@@ -56,10 +58,10 @@ class MemoryKinds:
             "updates": 2000,
             "width": 16,
             "copies": 256,  # meta-episodes of an update
-            "resets": False,  # whether a network forgets when a mini-episode ends
+            "resets": False,  # True: a network forgets when a mini-episode ends
         }
     )
-    """Values of all kinds of agents, unless a kind has its own."""
+    """Values of all kinds of agents, which a kind can override."""
     agents: dict[str, dict[str, Any]] = value(
         {
             NO_MEMORY: {"sees": "nothing"},
@@ -74,28 +76,28 @@ class MemoryKinds:
     """The kinds of agents."""
 
 
-def memory_jobs(kinds: MemoryKinds, seeds: int) -> dict[str, list[Job]]:
+def memory_jobs(kinds: MemoryAgents, seeds: int) -> dict[str, list[Job]]:
     """Return the training of each kind of agents, by seed."""
     planned = {}
     for kind, values in kinds.agents.items():
         spec: Any = OmegaConf.to_container(OmegaConf.merge(kinds.common, values))
-        check_known(f"study.memory.agents: '{kind}' sees", [spec["sees"]], SEES)
-        check_known(f"study.memory.agents: '{kind}' is paid by", [spec["paid_by"]], PAID_BY)
+        check_names(f"study.memory.agents: '{kind}' sees", [spec["sees"]], SEES)
+        check_names(f"study.memory.agents: '{kind}' is paid by", [spec["paid_by"]], PAID_BY)
         spec |= {"lam": kinds.lam, "episodes": kinds.episodes}
         planned[kind] = [Job(f"{kind}-{seed}", f"{__name__}:train", spec | {"seed": seed}) for seed in range(seeds)]
     return planned
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Train one agent; its numbers are those of `MemoryMeasures`."""
+    """Train one agent; the numbers are the fields of `MemoryMeasures`."""
     torch.set_num_threads(1)
     rng = torch.Generator().manual_seed(spec["seed"])
-    found = recurrent(spec, rng) if spec["sees"] == "history" else table(spec, rng)
-    return Result(asdict(found))
+    train_agent = recurrent if spec["sees"] == "history" else table
+    return Result(asdict(train_agent(spec, rng)))
 
 
 def table(spec: dict[str, Any], rng: torch.Generator) -> MemoryMeasures:
-    """Train a table: one probability for each difference of counts, up to ``window`` in size, by exact gradients."""
+    """Train a table by exact gradients: one probability for each difference of counts, up to ``window`` in size."""
     episodes, lam = spec["episodes"], spec["lam"]
     window = 0 if spec["sees"] == "nothing" else spec["window"]
     row = memory.differences(episodes).clamp(-window, window).long() + window
@@ -110,13 +112,13 @@ def table(spec: dict[str, Any], rng: torch.Generator) -> MemoryMeasures:
 
 
 def objective(spec: dict[str, Any]) -> Callable[[Tensor], Tensor]:
-    """Return the function whose gradient is followed, from the probability of the longer length given d."""
+    """Return the objective: a function of the probability of the longer length given the difference of counts."""
     episodes, lam, paid_by = spec["episodes"], spec["lam"], spec["paid_by"]
     payments = memory.rewards(episodes, lam)
 
     def value(probability: Tensor) -> Tensor:
         visits = memory.memory_distribution(probability, episodes)
-        if paid_by != PAID_BY[1]:  # a mini-episode is not credited with those after it
+        if paid_by != PAID_BY[1]:  # a mini-episode is not credited with later ones
             visits = visits.detach()
         expected = memory.length_probabilities(probability)
         if paid_by != PAID_BY[2]:
@@ -128,9 +130,9 @@ def objective(spec: dict[str, Any]) -> Callable[[Tensor], Tensor]:
 
 
 def grouped(marginal: Tensor, group: int, episodes: int, lam: float) -> Tensor:
-    """Return the expected discount [2, E] of each length where groups are counted, side by side.
+    """Return the expected discount [2, E] of each length if a group of agents counts side by side.
 
-    The others of the group choose the longer length with the ``marginal`` probability [E], independently.
+    The other agents of the group choose the longer length independently, with the ``marginal`` probability [E].
     """
     discounts = Reward(lam, 1.0, episodes, "averaged").group_discounts(memory.LENGTHS, group)[memory.LENGTHS].double()
     alike = torch.arange(group, dtype=torch.float64)
@@ -141,7 +143,7 @@ def grouped(marginal: Tensor, group: int, episodes: int, lam: float) -> Tensor:
 
 
 def untrained(width: int, seed: int) -> Policy:
-    """Return a recurrent policy that is told its last choice, and whose output is the logit of the longer length."""
+    """Return a recurrent policy from the last choice to the logit of the longer length."""
     size = NetworkSize(width, depth=1, activation="silu", network="recurrent")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -149,12 +151,12 @@ def untrained(width: int, seed: int) -> Policy:
 
 
 def play(policy: Policy, copies: int, spec: dict[str, Any], rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return [E, copies] the logits of the longer length, and whether it was chosen."""
-    known, last = torch.zeros(copies, 1, policy.memory), torch.zeros(copies, memory.LENGTHS)
-    forgets = torch.full((copies, 1), spec["resets"])  # what it remembers ends with the mini-episode
+    """Return the logits of the longer length, and whether it was chosen [E, copies]."""
+    state, last = torch.zeros(copies, 1, policy.memory), torch.zeros(copies, memory.LENGTHS)
+    forgets = torch.full((copies, 1), spec["resets"])  # the memory ends with the mini-episode
     logits, chosen = [], []
     for _ in range(spec["episodes"]):
-        outputs, known = policy.recall(policy(last), forgets, known)
+        outputs, state = policy.recall(policy(last), forgets, state)
         logits.append(outputs.squeeze(-1))
         longer = torch.rand(copies, generator=rng) < logits[-1].detach().sigmoid()
         chosen.append(longer)
@@ -164,7 +166,7 @@ def play(policy: Policy, copies: int, spec: dict[str, Any], rng: torch.Generator
 
 
 def recurrent(spec: dict[str, Any], rng: torch.Generator) -> MemoryMeasures:
-    """Train a recurrent policy from sampled meta-episodes; what it does is estimated."""
+    """Train a recurrent policy on sampled meta-episodes, and estimate its measures from samples."""
     policy = untrained(spec["width"], spec["seed"])
     optimiser = torch.optim.Adam(policy.parameters(), lr=spec["lr"])
     for _ in range(spec["updates"]):
@@ -188,7 +190,7 @@ def recurrent(spec: dict[str, Any], rng: torch.Generator) -> MemoryMeasures:
 
 
 def paid(longer: Tensor, spec: dict[str, Any]) -> Tensor:
-    """Return the rewards [E, copies] of mini-episodes, credited as the agent's reward has it."""
+    """Return the rewards [E, copies] of mini-episodes, by the agent's reward."""
     lam, paid_by = spec["lam"], spec["paid_by"]
     step = 2.0 * longer - 1
     difference = step.cumsum(0) - step  # before each mini-episode

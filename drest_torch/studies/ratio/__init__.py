@@ -1,4 +1,4 @@
-"""How likely is the longer length if it pays x times as much? One closed form, b(x), for three sources of x.
+"""The probability of the longer length if it pays x times as much: one closed form, b(x), for three sources of x.
 
 x comes from the coins (Figure 6 of the paper), from an unknown or wrong m (section 7.3), or from wrong values (8.4).
 """
@@ -30,9 +30,9 @@ from drest_torch.studies.shapes import falls, rises, within
 __all__ = ["CLAIMS", "FIGURES", "NUMBERS", "QUICK", "TABLES", "Config", "jobs", "rows"]
 
 CLOSE = 0.05
-"""P(longer) is as predicted if it is no further away than this, on average."""
+"""The largest mean distance of P(longer) from a prediction that counts as agreement."""
 HIGH = 0.99
-"""A mean usefulness or neutrality of at least so much is high."""
+"""The least mean usefulness or neutrality that counts as high."""
 
 
 def wider_range(rows: pd.DataFrame) -> bool:
@@ -42,13 +42,13 @@ def wider_range(rows: pd.DataFrame) -> bool:
 
 
 def default_is_not_neutral(rows: pd.DataFrame) -> bool:
-    """Return whether default agents nearly always take one length, unless both pay almost the same."""
+    """Return whether default agents nearly always take the same length, unless both pay almost the same."""
     curve = by_coins(rows, lam=1.0)
     return bool(curve[~curve.x.between(0.6, 1.6)].neutrality.max() < COLLAPSED)
 
 
 def longest_trained(rows: pd.DataFrame, measure: str = "neutrality") -> tuple[float, float]:
-    """Return the lowest mean of a world with the largest factor, after the paper's schedules and after longer ones."""
+    """Return the lowest mean of a world at the largest factor, with the paper's schedules and with longer ones."""
     wrong = of_part(rows, "divisor", divisor="longer")
     worst = wrong[wrong.factor == wrong.factor.max()].groupby("patience")[measure].min().sort_index()
     return float(worst.iloc[0]), float(worst.iloc[-1])
@@ -57,9 +57,10 @@ def longest_trained(rows: pd.DataFrame, measure: str = "neutrality") -> tuple[fl
 def training_longer_helps(rows: pd.DataFrame) -> bool:
     """Return whether longer training brings P(longer) closer to its prediction in every world."""
     wrong = of_part(rows, "divisor", divisor="longer")
-    wrong = wrong[wrong.factor == wrong.factor.max()].assign(apart=lambda f: (f.p_longer - f.p_longer_predicted).abs())
-    apart = wrong.pivot(index="world", columns="patience", values="apart").sort_index(axis=1)
-    return bool((apart.iloc[:, -1] < apart.iloc[:, 0]).all())
+    wrong = wrong[wrong.factor == wrong.factor.max()]
+    wrong = wrong.assign(distance=(wrong.p_longer - wrong.p_longer_predicted).abs())
+    distances = wrong.pivot(index="world", columns="patience", values="distance").sort_index(axis=1)
+    return bool((distances.iloc[:, -1] < distances.iloc[:, 0]).all())
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
@@ -104,9 +105,9 @@ def _of(source: str) -> Callable[[pd.DataFrame], str]:
 
 
 def safest(rows: pd.DataFrame) -> pd.Series:
-    """Return the lower λ with clipped rewards whose lowest neutrality is the highest."""
-    found = lower(rows, clipped=True)
-    return found.loc[found.lowest.idxmax()]
+    """Return the lower λ with clipped rewards that has the highest worst-case neutrality."""
+    agents = lower(rows, clipped=True)
+    return agents.loc[agents.lowest.idxmax()]
 
 
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {

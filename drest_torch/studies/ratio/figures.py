@@ -32,12 +32,12 @@ X_LABEL = "x, pay of the longer length ÷ pay of the shorter"
 
 
 def prediction(rows: pd.DataFrame, measure: str, lam: float = LAM, clip: float = ANY_REWARD) -> pd.DataFrame:
-    """Return the predicted curve."""
+    """Return the predicted curve of a measure over x."""
     return of_part(rows, "curve", lam=lam, clip_at=clip)[["x", measure]]
 
 
 def points_figure(rows: pd.DataFrame, measure: str) -> Plot:
-    """Plot the measured points of all sources on the predicted curve."""
+    """Plot the points of all sources of x on the predicted curve."""
     curve = prediction(rows, measure)
     curves = [Curve("predicted, b(x)", curve.x, curve[measure], "muted")]
     looks = zip(("drest", "default", "green", "pink"), ("o", "s", "D", "x"), strict=True)
@@ -98,7 +98,7 @@ FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
 
 
 def paper_table(rows: pd.DataFrame) -> Table:
-    """Return the statements of the paper beside what was measured."""
+    """Return the table of the paper's statements next to measurements and predictions."""
     first = paper_kind(rows)
     inside = "x from 0.1 to 10"
     cells = {
@@ -116,37 +116,38 @@ def paper_table(rows: pd.DataFrame) -> Table:
     wrong = by_divisor(rows, "longer")
     name = "lowest neutrality (bits) of a world, m wrong by a factor of up to 10"
     cells[name] = (num(wrong.neutrality.min()), "> 0.5", num(wrong.neutrality_predicted.min()))
-    seen = by_divisor(rows, "seen")
+    largest_seen = by_divisor(rows, "seen")
     name = "lowest neutrality (bits) of a world, m the largest return seen"
-    cells[name] = (num(seen.neutrality.min()), "suggested", "1.000")
+    cells[name] = (num(largest_seen.neutrality.min()), "suggested", "1.000")
     frame = pd.DataFrame.from_dict(cells, orient="index", columns=["measured", PAPER, "predicted"])
     note = "The clocks are those of training / evaluation: moves leave bumps into walls out, steps count them."
     return table_of(frame, "What the paper says of x, and what we find", first="Figure 6, section 7.3", note=note)
 
 
 def lower_table(rows: pd.DataFrame) -> Table:
-    """Return a row for each λ, without a clip and with it."""
-    found = kinds(rows)
+    """Return the table of λ, without a clip and with it."""
+    agents = kinds(rows)
     cells = pd.DataFrame(
         {
-            "x with neutrality > ½ bit": found.measured,
-            "predicted": found.predicted,
-            "lowest neutrality (bits)": found.lowest.map(num),
-            "lowest usefulness": found.lowest_usefulness.map(num),
-            "agents that collapse": found.collapsed.map("{:.0%}".format),
-            "predicted to collapse": found.expected.map("{:.0%}".format),
+            "x with neutrality > ½ bit": agents.measured,
+            "predicted": agents.predicted,
+            "lowest neutrality (bits)": agents.lowest.map(num),
+            "lowest usefulness": agents.lowest_usefulness.map(num),
+            "agents that collapse": agents.collapsed.map("{:.0%}".format),
+            "predicted to collapse": agents.expected.map("{:.0%}".format),
         }
     )
-    rewards = np.where(found.clip_at == ANY_REWARD, "any reward", found.clip_at.map("at most {:g}".format))
-    cells.index = pd.Index([f"{lam:g}, {words}" for lam, words in zip(found.lam, rewards, strict=True)])
+    rewards = np.where(agents.clip_at == ANY_REWARD, "any reward", agents.clip_at.map("at most {:g}".format))
+    cells.index = pd.Index([f"{lam:g}, {words}" for lam, words in zip(agents.lam, rewards, strict=True)])
     note = f"Means over agents, trained and evaluated on moves. To collapse: neutrality below {COLLAPSED:g} bits."
     return table_of(cells, "What a lower λ does, without a clip and with it", first="λ, rewards", note=note)
 
 
 def world_table(rows: pd.DataFrame) -> Table:
-    """Return the neutrality in each world without a known m."""
+    """Return the table of neutrality in each world by the divisor of coins."""
     usual = of_part(rows, "divisor", patience=1)
-    named = usual[usual.divisor != "longer"].assign(world=lambda found: found.world.map(title))
+    named = usual[usual.divisor != "longer"]
+    named = named.assign(world=named.world.map(title))
     means = named.pivot(index="world", columns="divisor", values="neutrality").reindex(named.world.unique())
     none = named[named.divisor == "none"].set_index("world")
     cells = pd.DataFrame(
@@ -163,27 +164,27 @@ def world_table(rows: pd.DataFrame) -> Table:
 
 
 def factor_table(rows: pd.DataFrame) -> Table:
-    """Return the neutrality for each factor by which m is wrong."""
+    """Return the table of neutrality for each factor by which m is wrong."""
     wrong = of_part(rows, "divisor", divisor="longer").sort_values(["patience", "factor"])
     groups = wrong.groupby(["patience", "factor"])
-    found = groups.agg(
+    means = groups.agg(
         mean=("neutrality", "mean"),
         lowest=("neutrality", "min"),
         predicted=("neutrality_predicted", "mean"),
         x=("x", "mean"),
     )
-    cells = found[["mean", "lowest", "predicted"]].map(num)
+    cells = means[["mean", "lowest", "predicted"]].map(num)
     cells.columns = pd.Index(["mean of the worlds", "lowest world", "predicted"])
-    cells["x"] = found.x.map("{:g}".format)
+    cells["x"] = means.x.map("{:g}".format)
     longer = {patience: "" if patience == 1 else f", trained {patience:g} × as long" for patience in wrong.patience}
-    cells.index = pd.Index([f"{factor:g}{longer[patience]}" for patience, factor in found.index])
+    cells.index = pd.Index([f"{factor:g}{longer[patience]}" for patience, factor in means.index])
     return table_of(cells, "Neutrality (bits) if m of the longer length is wrong by a factor", first="factor")
 
 
 def values_table(rows: pd.DataFrame) -> Table:
-    """Return for each kind of wrong values how far P(longer) is from its prediction."""
+    """Return the table of wrong values, with the distance of P(longer) from its prediction."""
     groups = of_part(rows, "values").groupby(["by", "pays", "best_of"], sort=False)
-    found = groups.agg(
+    ends = groups.agg(
         apart=("apart", "max"),
         neutrality=("neutrality", "min"),
         usefulness=("usefulness", "min"),
@@ -193,17 +194,17 @@ def values_table(rows: pd.DataFrame) -> Table:
     )
     cells = pd.DataFrame(
         {
-            "P(longer) differs by at most": found.apart.map("{:.4f}".format),
-            "lowest neutrality (bits)": found.neutrality.map(num),
-            "lowest usefulness": found.usefulness.map(num),
+            "P(longer) differs by at most": ends.apart.map("{:.4f}".format),
+            "lowest neutrality (bits)": ends.neutrality.map(num),
+            "lowest usefulness": ends.usefulness.map(num),
             "x": [
                 f"{row.low:.3g}" if row.low == row.high else f"{row.low:.3g} to {row.high:.3g}"
-                for row in found.itertuples()
+                for row in ends.itertuples()
             ],
-            "agents": found.runs.map(str),
+            "agents": ends.runs.map(str),
         }
     )
-    cells.index = pd.Index([f"{by}: {pays}, m of {best_of} coins" for by, pays, best_of in found.index])
+    cells.index = pd.Index([f"{by}: {pays}, m of {best_of} coins" for by, pays, best_of in ends.index])
     note = (
         "ascent: gradient ascent with a policy that is free in every state, an agent for each world. network, table: "
         "commands of `drest train` in one world, a network by exact gradients and the paper's REINFORCE on a table."

@@ -1,4 +1,4 @@
-"""Parts of the rows of the study `ratio`, by the source of x, and curves over x in numbers."""
+"""Selections of the rows of the study `ratio` by the source of x, and numbers that describe curves over x."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from drest_torch.studies.shared import MOVES
 LAM = 0.9
 """The paper's λ."""
 HALF = 0.5
-"""Neutrality in bits, and the values of x for which the paper reports more than that."""
+"""The neutrality in bits that the paper reports to be exceeded for all x in `REPORTED`."""
 REPORTED = (0.1, 10.0)
 UNEXPECTED = 0.1
-"""Training is unstable if this share of agents collapses beyond those that are predicted to."""
+"""The share of unpredicted collapses above which training counts as unstable."""
 BY_COINS = "x by coins"
-"""What the first of the sources of x is called in figures."""
+"""The name in figures of the first source of x."""
 
 
 def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part, with these values in their columns."""
+    """Return the rows of a part with these values in their columns."""
     chosen = rows[rows.part == part]
-    for column, wanted in where.items():
-        chosen = chosen[chosen[column] == wanted]
+    for column, expected in where.items():
+        chosen = chosen[chosen[column] == expected]
     return chosen
 
 
@@ -41,12 +41,12 @@ def by_divisor(rows: pd.DataFrame, *divisors: str, patience: int = 1) -> pd.Data
 
 
 def by_ascent(rows: pd.DataFrame, best_of: str) -> pd.DataFrame:
-    """Return the rows of gradient ascent on wrong values, with m of the paid or of the actual coins."""
+    """Return the rows of gradient ascent on wrong values, with m of the paid coins or of the actual coins."""
     return of_part(rows, "values", by=ASCENT, best_of=best_of)
 
 
 def sources(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rows of each source of x, trained with the paper's λ and any reward."""
+    """Return the rows of each source of x, trained with the paper's λ and without a clip."""
     return {
         BY_COINS: by_coins(rows),
         "x by a wrong m": by_divisor(rows, "longer"),
@@ -62,7 +62,7 @@ def reported(rows: pd.DataFrame, clocks: str = MOVES) -> pd.Series:
 
 
 def kinds(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each λ and clip of DReST agents in the world of Figure 6, with their curves in numbers."""
+    """Return a row for each λ and clip of DReST agents in the world of Figure 6, which describes their curves."""
     agents = of_part(rows, "coins", clocks=MOVES)
     agents = agents[agents.lam < 1]
     agents = agents.assign(
@@ -70,27 +70,26 @@ def kinds(rows: pd.DataFrame) -> pd.DataFrame:
         expected=agents.neutrality_predicted < COLLAPSED,
     )
     groups = agents.groupby(["lam", "clip_at"])
-    found = groups[["apart", "collapsed", "expected"]].mean()
-    found["lowest"] = groups.neutrality.min()
-    found["lowest_usefulness"] = groups.usefulness.min()
-    found["measured"] = [range_text(group) for _, group in groups]
+    numbers = groups[["apart", "collapsed", "expected"]].mean()
+    numbers["lowest"] = groups.neutrality.min()
+    numbers["lowest_usefulness"] = groups.usefulness.min()
+    numbers["measured"] = [range_text(group) for _, group in groups]
     predicted = of_part(rows, "range").set_index(["lam", "clip_at"])
-    found["predicted"] = [f"{row.x_low:.3g} to {row.x_high:.3g}" for row in predicted.loc[found.index].itertuples()]
-    found["unstable"] = found.collapsed - found.expected > UNEXPECTED
-    return found.reset_index().sort_values(["clip_at", "lam"], ascending=False)
+    numbers["predicted"] = [f"{row.x_low:.3g} to {row.x_high:.3g}" for row in predicted.loc[numbers.index].itertuples()]
+    numbers["unstable"] = numbers.collapsed - numbers.expected > UNEXPECTED
+    return numbers.reset_index().sort_values(["clip_at", "lam"], ascending=False)
 
 
 def lower(rows: pd.DataFrame, *, clipped: bool) -> pd.DataFrame:
     """Return the kinds of agents with a lower λ than the paper's."""
-    found = kinds(rows)
-    return found[(found.lam < LAM) & ((found.clip_at < ANY_REWARD) == clipped)]
+    agents = kinds(rows)
+    return agents[(agents.lam < LAM) & ((agents.clip_at < ANY_REWARD) == clipped)]
 
 
 def range_above(x: np.ndarray, values: np.ndarray, mark: float) -> tuple[float, float] | None:
-    """Return the ends of the longest stretch of x, ascending, in which values are above the mark, or None.
+    """Return the ends of the longest interval of ascending x in which values exceed the mark, or None.
 
-    Between two values of x the curve is a straight line in log x. A stretch that reaches the first
-    or the last x ends there.
+    The curve is interpolated linearly in log x. An interval that reaches the first or the last x ends there.
     """
     edges = np.flatnonzero(np.diff(values > mark, prepend=False, append=False))
     if not len(edges):
@@ -106,7 +105,7 @@ def range_above(x: np.ndarray, values: np.ndarray, mark: float) -> tuple[float, 
 
 
 def range_text(curve: pd.DataFrame) -> str:
-    """Return the values of x with a mean neutrality above half a bit: ``0.08 to 13``."""
+    """Return the range of x with a mean neutrality above half a bit: ``0.08 to 13``."""
     x = curve.x.to_numpy()
     ends = range_above(x, curve.neutrality.to_numpy(), HALF)
     if ends is None:
@@ -116,9 +115,9 @@ def range_text(curve: pd.DataFrame) -> str:
 
 
 def paper_kind(rows: pd.DataFrame) -> pd.Series:
-    """Return the agents with the paper's λ and any reward, in numbers."""
-    found = kinds(rows)
-    return found[(found.lam == LAM) & (found.clip_at == ANY_REWARD)].iloc[0]
+    """Return the row of `kinds` with the paper's λ and without a clip."""
+    agents = kinds(rows)
+    return agents[(agents.lam == LAM) & (agents.clip_at == ANY_REWARD)].iloc[0]
 
 
 def distance(rows: pd.DataFrame) -> float:

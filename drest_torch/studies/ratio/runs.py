@@ -1,4 +1,4 @@
-"""What the study `ratio` runs, and the rows of what it measures."""
+"""The runs and the rows of the study `ratio`."""
 
 from __future__ import annotations
 
@@ -26,50 +26,50 @@ from drest_torch.theory import balance, value_for
 ANY_REWARD = math.inf
 """The clip of rewards that are not clipped."""
 COLLAPSED = 0.1
-"""Neutrality in bits below this: the agent takes one length nearly always."""
+"""The neutrality in bits below which an agent nearly always takes the same length."""
 SMALLER = 0.110028
 """The smaller probability at which neutrality is half a bit."""
 CURVE_POINTS = 81
 DIVISORS = ("m", "seen", "none")
-"""Divisors of coins: m, the largest return seen so far, nothing. A fourth, longer, is an m that is wrong for the
+"""Divisors of coins: m, the largest return seen so far, nothing. A fourth, ``longer``, is an m that is wrong for the
 longer length."""
 BEST_OF = ("paid", "actual")
-"""The values by which m is the most of a length (`reward.best_of`)."""
+"""The coins whose largest return is m (`reward.best_of`)."""
 ASCENT = "ascent"
-"""The runs of gradient ascent with a free policy, beside the commands."""
+"""The runs of gradient ascent with a policy that is free in every state; the other runs are commands."""
 
 
 @dataclass
 class Config(TablesConfig):
     world: str = "lopsided"
-    """The world of Figure 6: its coin Cx is the best of the longer length; that of the shorter has the value 1."""
+    """The world of Figure 6: its coin Cx is the best of the longer length; the best of the shorter has value 1."""
     worlds: list[str] = value([*PAPER_WORLDS])
     """The worlds in which m or the values are wrong."""
     agents: int = limited(at_least=1, default=10)
-    """Agents of each kind, for each x and in each world; as many as in the paper."""
+    """Agents of each kind, for each x and in each world: the paper's number."""
     training: TabularTraining = value(replace(EXAMPLE, evaluate_every=8192))
     in_lopsided: dict[str, Any] = value(
         {"gamma": 1.0, "meta_episodes": 512, "lr_end": 0.003, "epsilon_end": 0.0001, "decay_episodes": 16384}
     )
-    """What differs from that in the world of Figure 6."""
+    """Changes to the training in the world of Figure 6."""
     x_first: float = 0.01
     """The smallest x."""
     x_last: float = 100.0
-    """The largest."""
+    """The largest x."""
     x_count: int = 25
-    """Values of x from the smallest to the largest, at equal ratios. The paper samples them at random."""
+    """The number of values of x, at equal ratios. The paper samples them at random."""
     lams: list[float] = value([0.9, 0.8, 0.5])
     """The paper's λ, and lower ones, which it suggests where returns are lopsided."""
     clip: float = 5.0
     """The largest reward of a coin where rewards are clipped, as in the paper's appendix E."""
     every: int = 6
-    """A lower λ without a clip is tried at one of so many values of x: agents that collapse are slow to train."""
+    """A lower λ without a clip is tried at one in so many values of x, as agents that collapse are slow to train."""
     factors: list[float] = value([0.1, 0.2, 0.5, 2.0, 5.0, 10.0])
     """Factors by which m of the longer length is wrong."""
     patience: int = 4
-    """The largest factor is also tried with training and schedules so many times as long."""
+    """The largest factor is also tried with training and schedules longer by this factor."""
     pays: list[str] = value(["inverse", "count", "capped"])
-    """Wrong values that are paid (`reward.pays`), with the m of paid and of actual coins."""
+    """Wrong values that are paid (`reward.pays`), with m of the paid and of the actual coins."""
     ascent: dict[str, Any] = value(
         {"updates": 600, "lr": 0.1, "reward": {"lam": 0.9, "gamma": 1.0, "episodes_per_meta": 64}}
     )
@@ -80,7 +80,7 @@ class Config(TablesConfig):
             "table": "algo=tabular evaluations=1",
         }
     )
-    """Arguments of `drest train`, which is given the same wrong values."""
+    """Arguments of `drest train`, which also pays the wrong values."""
     command_world: str = "fewer_for_longer"
     """The world of these commands."""
     seeds: int = limited(at_least=1, default=5)
@@ -105,7 +105,7 @@ QUICK = {
 
 
 class Coins(NamedTuple):
-    """A run of which x is the value of a coin."""
+    """The key of a run in which x is the value of a coin."""
 
     clock: str
     lam: float
@@ -114,20 +114,20 @@ class Coins(NamedTuple):
 
 
 class Divisor(NamedTuple):
-    """A run in which m is unknown or wrong."""
+    """The key of a run in which m is unknown or wrong."""
 
     world: str
     divisor: str
     factor: float = 1.0
     patience: int = 1
-    """How many times as long the training is."""
+    """The factor by which the training is longer."""
 
 
 class Values(NamedTuple):
-    """A run that pays wrong values."""
+    """The key of a run that pays wrong values."""
 
     by: str
-    """ASCENT or a command."""
+    """`ASCENT` or the name of a command."""
     pays: str
     best_of: str
     seed: int = 0
@@ -142,7 +142,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
 
 
 def coin_jobs(cfg: Config) -> dict[Key, Job]:
-    """Return a run for each x: of the default reward and DReST on both clocks, and of lower λ on moves alone."""
+    """Return a run for each x: with the default reward and DReST on both clocks, and with lower λ on moves."""
     xs = [float(f"{x:.4g}") for x in np.geomspace(cfg.x_first, cfg.x_last, cfg.x_count)]
     paper = cfg.lams[0]
     keys = [Coins(clock, lam, ANY_REWARD, x) for clock, lam, x in product(("moves", "steps"), (1.0, paper), xs)]
@@ -179,7 +179,7 @@ def divisor_jobs(cfg: Config) -> dict[Key, Job]:
 
 
 def value_jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the runs that pay wrong values: of gradient ascent in all worlds side by side, and of commands."""
+    """Return the runs that pay wrong values: gradient ascent in all worlds side by side, and commands."""
     ascent: Any = OmegaConf.to_container(OmegaConf.create(cfg.ascent))
     runs: dict[Key, Job] = {}
     for pays, best_of in product(cfg.pays, BEST_OF):
@@ -203,11 +203,11 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
 
     - coins: agents in the world of Figure 6, for each pair of clocks, λ, clip and x,
     - divisor: agents in the paper's worlds, for each divisor,
-    - values: agents that were paid wrong values, for each world and seed,
+    - values: agents paid with wrong values, for each world and seed,
     - curve: the prediction b(x) for each λ and clip,
     - range: the values of x between which the predicted neutrality is above half a bit.
 
-    Rows of several agents have their mean, and ``…_low`` and ``…_high``, the 10th and 90th percentile.
+    Rows of several agents hold their mean, and the 10th and 90th percentile as ``…_low`` and ``…_high``.
     """
     measured: list[dict[str, Any]] = []
     for key, result in done.items():
@@ -229,7 +229,7 @@ def coin_rows(cfg: Config, key: Coins, result: Result) -> Iterator[dict[str, Any
 
 
 def divisor_row(cfg: Config, key: Divisor, result: Result) -> dict[str, Any]:
-    """Return the row of agents in one world; x is what the longer length offers over its divisor ÷ the shorter's."""
+    """Return the row of agents in one world; x is the ratio, longer ÷ shorter, of the best return ÷ its divisor."""
     x = 1 / key.factor
     if key.divisor == "none":
         x = undivided(cfg, key.world)
@@ -265,7 +265,7 @@ def value_rows(cfg: Config, key: Values, result: Result) -> Iterator[dict[str, A
 
 
 def summed_up(result: Result, clock: str) -> dict[str, float]:
-    """Return what agents do at the end of training: means, and the 10th and 90th percentile."""
+    """Return the means of agents at the end of training, and the 10th and 90th percentile."""
     agents = {"p_longer": last(result, clock, "p_length")[:, -1], "neutrality": last(result, clock, "neutrality")}
     numbers = {"usefulness": last(result, clock, "usefulness").mean()}
     for name, values in agents.items():
@@ -276,7 +276,7 @@ def summed_up(result: Result, clock: str) -> dict[str, float]:
 
 
 def predicted_rows(cfg: Config) -> Iterator[dict[str, Any]]:
-    """Yield the prediction for each λ and clip: its curve, and where its neutrality is above half a bit."""
+    """Yield the prediction for each λ and clip: its curve, and the range with neutrality above half a bit."""
     xs = np.geomspace(cfg.x_first, cfg.x_last, CURVE_POINTS).round(6)
     for lam, clip in product(cfg.lams, (ANY_REWARD, cfg.clip)):
         kind = {"lam": lam, "clip_at": clip}
@@ -287,7 +287,7 @@ def predicted_rows(cfg: Config) -> Iterator[dict[str, Any]]:
 
 
 def predict(cfg: Config, xs: Any, lam: float, clip: float = ANY_REWARD) -> pd.DataFrame:
-    """Return b(x) and its neutrality in bits, a row for each x; of the default reward the better length."""
+    """Return b(x) and its neutrality in bits, with a row for each x; for the default reward, the better length."""
     most = None if clip == ANY_REWARD else clip
     x = torch.as_tensor(xs, dtype=torch.float64)
     return of_two(balance(1.0, x, lam, cfg.training.episodes_per_meta, most))

@@ -1,4 +1,4 @@
-"""Gradient ascent on the exact objective in worlds that pay wrong values, with a policy that is free in every state."""
+"""Gradient ascent on the exact objective in worlds that pay wrong values, with free logits in every state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRAIN = "drest_torch.studies.ratio.wrong_values:train"
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
-    """Train on several worlds side by side, each with logits of its own in every state, the time being part of it.
+    """Train a policy with free logits in every state of several worlds; the state includes the time.
 
     The batches and the objective are those of ``algo=exact``. arrays: those of `measure_by_values`.
     """
@@ -41,7 +41,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def ratio(name: str, coins: PaidCoins, gamma: float) -> float:
-    """Return x in a world with two lengths: the most paid coins over its divisor, longer length ÷ shorter length."""
+    """Return x in a world with two lengths: the ratio, longer ÷ shorter, of the largest paid return ÷ its divisor."""
     levels = LevelSet(compile_levels([world(name)]))
     paid = solve(coins.paid(levels.mdp), gamma).best_return
     shorter, longer = (paid / coins.optima(levels, gamma).best_return)[0].tolist()

@@ -1,4 +1,4 @@
-"""Runs of the study `robustness`: what an agent or a scripted policy does on adversarial levels, exactly."""
+"""Runs of the study `robustness`: exact evaluation of agents and scripted policies on adversarial levels."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ RUNS = __name__
 """The module of the runners below."""
 ALL = "all"
 PROFILED = ("usefulness", "neutrality")
-"""Measures whose values on every level are kept."""
+"""Measures whose values on every level are stored."""
 
 
 @dataclass
 class LevelSets:
-    """The level sets, with at most so many levels of each kind."""
+    """The level sets, with the largest number of levels of each kind."""
 
     worlds: list[str] = value(["example", *sorted({*PAPER_WORLDS} - {"example"})])
-    """Worlds of the paper of which every single change is made."""
+    """Worlds of the paper to which every single change is applied."""
     corridors: int = limited(at_least=1, default=120)
     """Corridors whose two sides differ in chance and price."""
     irreversible: int = limited(at_least=1, default=150)
@@ -69,7 +69,7 @@ class LevelSets:
 
 
 def existing(spec: dict[str, Any], folder: Path) -> Result:
-    """Evaluate an agent that comes with the project, or of a run."""
+    """Evaluate a pretrained agent of the project, or the agent of a run."""
     return evaluate(agent_policy(Agent.load(spec["agent"])), spec["levels"])
 
 
@@ -83,10 +83,10 @@ FAMILIES = ("change", "first step", "shared", "sets", "prices")
 
 
 def evaluate(policy: ExactPolicy, spec: dict[str, Any]) -> Result:
-    """Return what a policy does on every family of levels.
+    """Evaluate a policy on every family of levels.
 
-    numbers: by family, `spread` of measures; of a family that does not fit the policy, ``{"void": reason}``.
-    arrays: the values of `PROFILED` on every level that is changed, and of the sets.
+    numbers: the `summarise` of measures by family; ``{"void": reason}`` for a family that does not fit the policy.
+    arrays: the values of `PROFILED` on every changed level and on every level of the sets.
     """
     functions = {
         "change": changed_levels,
@@ -99,11 +99,11 @@ def evaluate(policy: ExactPolicy, spec: dict[str, Any]) -> Result:
     arrays: dict[str, np.ndarray] = {}
     for family, function in functions.items():
         try:
-            numbers[family], kept = function(policy, spec)
+            numbers[family], values_by_name = function(policy, spec)
         except UserError as error:
             numbers[family] = {"void": str(error)}
         else:
-            arrays |= {f"{family}/{name}": values for name, values in kept.items()}
+            arrays |= {f"{family}/{name}": values for name, values in values_by_name.items()}
     return Result(numbers, arrays)
 
 
@@ -111,10 +111,10 @@ Evaluated = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 def changed_levels(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
-    """Return measures over all levels that differ from a world in one thing, by the kind of change."""
-    made = perturb([world(name) for name in spec["worlds"]])
-    measured = measure(policy, [edit.level for edit in made])
-    kinds = np.array([edit.kind for edit in made])
+    """Evaluate a policy on all levels that differ from a world by a single change, by the kind of change."""
+    changes = perturb([world(name) for name in spec["worlds"]])
+    measured = measure(policy, [change.level for change in changes])
+    kinds = np.array([change.kind for change in changes])
     groups = {ALL: measured}
     for kind in dict.fromkeys(kinds.tolist()):
         groups[kind] = LevelMeasures(*(values[kinds == kind] for values in measured))
@@ -127,7 +127,7 @@ def values_of(measured: LevelMeasures) -> dict[str, np.ndarray]:
 
 
 def first_step(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
-    """Return what is lost where the first step decides the length; the worst case is the largest loss."""
+    """Evaluate the loss where the first step decides the length; the worst case is the largest loss."""
     pairs = aliased.first_steps(spec["irreversible"])
     decided = measure(policy, [pair[0] for pair in pairs])
     reversible = measure(policy, [pair[1] for pair in pairs])
@@ -139,7 +139,7 @@ def first_step(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
 
 
 def shared_states(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
-    """Return the mean of usefulness and neutrality in pairs of levels, and its bound for state-only policies."""
+    """Evaluate the mean of usefulness and neutrality in pairs of levels, and its bound for state-only policies."""
     pairs = aliased.pairs(spec["shared"])
     reached = aliased.pair_scores(policy, [pair for pair, _ in pairs])
     bound = np.array([bound for _, bound in pairs])
@@ -148,7 +148,7 @@ def shared_states(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
 
 
 def other_levels(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
-    """Return measures on sets of generated levels; ``surplus`` is neutrality beyond its bound by private bits."""
+    """Evaluate a policy on sets of generated levels; ``surplus`` is neutrality beyond its bound by private bits."""
     measured = {title: measure(policy, level_set(text, spec["levels"])) for title, text in spec["sets"].items()}
     together = concatenate(measured.values())
     numbers = {
@@ -160,12 +160,12 @@ def other_levels(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
 
 
 def level_set(arguments: str, number: int) -> Sequence[Level]:
-    """Return so many test levels of the set that arguments of the command choose."""
+    """Return test levels of the set that arguments of `drest train` choose."""
     cfg = run_config(arguments=arguments.split())
     cfg.levels.test = number
     return named(cfg.levels)
 
 
 def priced_corridors(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
-    """Return how often the side that has a price is taken, by the shift that it brings and the price."""
+    """Evaluate how often a policy takes the side of a corridor that has a price, by shift and price."""
     return buttons.payment_rates(policy, buttons.corridors()[: spec["corridors"]]), {}

@@ -1,4 +1,4 @@
-"""Theorem 5.1 checked numerically: the exact optimum of the expected return against usefulness and neutrality.
+"""A numerical check of Theorem 5.1: is the exact optimum of the expected return useful and neutral?
 
 The best policy of a level is found by gradient ascent (`ascent`). It can also be computed without a level, as the best
 choice of lengths on the simplex (`drest_torch.theory`). The two are independent, and have to agree.
@@ -30,7 +30,7 @@ from drest_torch.studies.theorem.ascent import CREDITS
 from drest_torch.theory import best_choice, choice_value, largest_neutral, margin, neutral_value, rule_of_thumb
 
 EXACT = 1e-6
-"""Relative differences below this are rounding, and the rest of an ascent that has not quite ended."""
+"""Relative differences below this are due to rounding or to an ascent that has not fully converged."""
 LAM, EPISODES = 0.9, 64
 """λ and E of the paper's experiments, which have two lengths."""
 QUICK = {
@@ -46,29 +46,29 @@ QUICK = {
 @dataclass
 class Config(StudyConfig):
     worlds: list[str] = value(["example", "lopsided", *(name for name in PAPER_WORLDS if name != "example")])
-    """Played on the clock that counts every step."""
+    """Worlds, on the clock that counts every step."""
     gamma: float = 0.9
     """γ in worlds that ``gammas`` does not name."""
     gammas: dict[str, float] = value({"example": 0.95, "lopsided": 1.0})
-    """γ in these worlds."""
+    """γ in particular worlds."""
     levels: dict[str, str] = value({})
-    """Further levels by name: in `theorem.yaml` those with three and four lengths."""
+    """Further levels by name: `theorem.yaml` has levels with three and four lengths."""
     settings: list[Any] = value([[0.5, 8], [0.9, 32], [0.5, 16], [0.9, 64], [0.9, 128]])
-    """The rewards whose optimum is sought, λ and E. With two lengths the theorem holds for the first two."""
+    """The rewards that are optimised, as λ and E. With two lengths the theorem holds for the first two."""
     random_starts: int = 3
-    """Random policies to start from, beside the uniform one, one near neutrality and one near each length."""
+    """Random starting policies, besides the uniform policy, one near neutrality and one near each length."""
     slip: float = 0.02
-    """Near: for each time that a best route takes an action in a state, the other actions there have so much of it."""
+    """The weight of other actions in a start near a best route, where each action of the route has weight 1."""
     steps: int = limited(at_least=1, default=450)
     """Steps of Adam."""
     lr: list[float] = value([0.1, 1.0, 0.0001])
-    """Learning rate in the first third of the steps, in the second, and at the end of the third, to which it falls."""
+    """Learning rates in the first and the second third of the steps, and at the end of the third, to which it falls."""
     curve_episodes: list[int] = value([16, 32, 58, 64, 72, 80])
     """E of the curves of the return against P(longer), at the paper's λ."""
     lams: list[float] = value([0.5, 0.75, 0.9, 0.95, 0.99])
     """Values of λ for which the largest E with a neutral optimum is computed."""
     lengths: list[int] = value([2, 3, 4])
-    """Numbers of lengths for which it is computed."""
+    """Numbers of lengths for which this largest E is computed."""
     most_episodes: int = 1024
     """The largest E of the curves of neutrality."""
 
@@ -81,7 +81,7 @@ class Key(NamedTuple):
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return a run for each credit, reward and γ: all levels that have a γ are optimised at the same time."""
+    """Return a run for each credit, reward and γ, which optimises all levels with this γ at the same time."""
     gammas = {name: float(cfg.gammas.get(name, cfg.gamma)) for name in [*cfg.worlds, *cfg.levels]}
     runs = {}
     for credit, (lam, episodes), gamma in product(CREDITS, cfg.settings, dict.fromkeys(gammas.values())):
@@ -108,7 +108,7 @@ def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
     - ascent: the end of gradient ascent from each start in each level,
     - optimum: the best choice of lengths for each reward,
     - limit, episodes: the largest E with a neutral optimum, and the neutrality of the optimum for each E,
-    - return: the expected return against P(longer) at the paper's λ, ÷ that of a neutral policy.
+    - return, maximum: the expected return, relative to a neutral policy's, for each P(longer) at the paper's λ.
     """
     settings = {(float(lam), int(episodes), k) for (lam, episodes), k in product(cfg.settings, cfg.lengths)}
     optima = [optimum(*setting) for setting in sorted({*settings, (LAM, EPISODES, 2)})]
@@ -120,9 +120,9 @@ def rows(cfg: Config, done: Mapping[Key, Result]) -> pd.DataFrame:
 def ascent_rows(key: Key, result: Result) -> list[dict[str, Any]]:
     """Return a row for each level and start of a run.
 
-    ``return_ratio`` is the return ÷ a neutral policy's, and ``apart`` how far it is from that of the best choice.
+    ``return_ratio`` is the return ÷ a neutral policy's, and ``apart`` its relative difference from the best choice's.
     """
-    found = []
+    records = []
     for place, (level, lengths) in enumerate(zip(result.numbers["levels"], result.numbers["lengths"], strict=True)):
         k = len(lengths)
         probability, share = (result.arrays[name][:, place, :k] for name in ("p_length", "share_of_best"))
@@ -131,17 +131,27 @@ def ascent_rows(key: Key, result: Result) -> list[dict[str, Any]]:
         value_of_neutral = neutral_value(k, key.episodes_per_meta, key.lam)
         best = 1 + margin(k, key.episodes_per_meta, key.lam)
         for start, name in enumerate(result.numbers["starts"]):
-            row = {"part": "ascent", "credit": key.credit, "lam": key.lam, "episodes": key.episodes_per_meta, "k": k}
-            row |= {"level": level, "start": name, "p_longest": probability[start, -1]}
-            row |= {"not_useful": max(0.0, 1 - useful[start]), "neutrality": neutral[start].item()}
             ratio = result.arrays["value"][start, place, 0] / value_of_neutral
-            row |= {"return_ratio": ratio, "apart": ratio / best - 1}
-            found.append(row)
-    return found
+            record = {
+                "part": "ascent",
+                "credit": key.credit,
+                "lam": key.lam,
+                "episodes": key.episodes_per_meta,
+                "k": k,
+                "level": level,
+                "start": name,
+                "p_longest": probability[start, -1],
+                "not_useful": max(0.0, 1 - useful[start]),
+                "neutrality": neutral[start].item(),
+                "return_ratio": ratio,
+                "apart": ratio / best - 1,
+            }
+            records.append(record)
+    return records
 
 
 def optimum(lam: float, episodes: int, k: int) -> dict[str, Any]:
-    """Return the best choice of lengths for a reward, without any level."""
+    """Return the row of the best choice of lengths for a reward, computed without a level."""
     choice = torch.tensor(best_choice(k, episodes, lam), dtype=torch.float64)
     one_length = choice_value(torch.eye(k, dtype=torch.float64)[0], episodes, lam).item()
     return {
@@ -157,63 +167,63 @@ def optimum(lam: float, episodes: int, k: int) -> dict[str, Any]:
 
 
 def limit_rows(cfg: Config) -> list[dict[str, Any]]:
-    """Return the neutrality of the best choice over E, for each number of lengths and λ, and the largest neutral E."""
-    found = []
+    """Return the largest E with a neutral optimum, and neutrality over E, for each number of lengths and λ."""
+    records = []
     for k, lam in product(cfg.lengths, cfg.lams):
         limit = largest_neutral(k, lam)
         reward = {"k": k, "lam": lam}
-        found.append({"part": "limit", **reward, "episodes": limit, "rule_of_thumb": rule_of_thumb(k, lam)})
+        records.append({"part": "limit", **reward, "episodes": limit, "rule_of_thumb": rule_of_thumb(k, lam)})
         near = limit + np.array([0, 1, 2, 4, 8])
         steps = np.unique(np.geomspace(2, cfg.most_episodes, 30).astype(int))
         sizes = np.unique(np.concatenate([steps, near[near <= cfg.most_episodes]])).tolist()
         for size in sizes:
             choice = torch.tensor(best_choice(k, size, lam), dtype=torch.float64)
             bits = neutrality_normalised(choice, k).item()
-            found.append({"part": "episodes", **reward, "episodes": size, "neutrality": bits})
-    return found
+            records.append({"part": "episodes", **reward, "episodes": size, "neutrality": bits})
+    return records
 
 
 def return_rows(cfg: Config) -> list[dict[str, Any]]:
-    """Return the expected return against P(longer) for several E, ÷ that of a neutral policy."""
+    """Return the expected return, relative to a neutral policy's, for each P(longer) and several E, and its maxima."""
     p = torch.linspace(0, 1, 101, dtype=torch.float64)
-    found = []
+    records = []
     for size in cfg.curve_episodes:
         ratios = choice_value(torch.stack((1 - p, p), -1), size, LAM) / neutral_value(2, size, LAM)
         curve = {"part": "return", "lam": LAM, "k": 2, "episodes": size}
-        found += [
-            {**curve, "p_longest": x, "return_ratio": y} for x, y in zip(p.tolist(), ratios.tolist(), strict=True)
-        ]
-        best = best_choice(2, size, LAM)
-        found += [{**curve, "part": "maximum", "p_longest": x, "return_ratio": 1 + margin(2, size, LAM)} for x in best]
-    return found
+        for p_longest, ratio in zip(p.tolist(), ratios.tolist(), strict=True):
+            records.append({**curve, "p_longest": p_longest, "return_ratio": ratio})
+        maximum = curve | {"part": "maximum", "return_ratio": 1 + margin(2, size, LAM)}
+        records += [maximum | {"p_longest": p_longest} for p_longest in best_choice(2, size, LAM)]
+    return records
 
 
 REWARD = ["lam", "episodes", "k"]
 
 
 def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part, with these values in their columns."""
+    """Return the rows of a part with these values in their columns."""
     chosen = rows[rows.part == part].dropna(axis=1, how="all")
-    for column, wanted in where.items():
-        chosen = chosen[chosen[column] == wanted]
+    for column, expected in where.items():
+        chosen = chosen[chosen[column] == expected]
     return chosen
 
 
 def compare(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each reward: the best choice, and the best ends of gradient ascent in the levels."""
+    """Return a row for each reward: the best choice, and the best end of gradient ascent over all levels."""
     ascents = of_part(rows, "ascent", credit="meta")
     best = ascents.loc[ascents.groupby([*REWARD, "level"]).return_ratio.idxmax()]
     optima = of_part(rows, "optimum").set_index(REWARD)
-    found = (
-        best.assign(apart=best.apart.abs())
-        .groupby(REWARD)
-        .agg(levels=("level", "nunique"), not_useful=("not_useful", "max"), apart=("apart", "max"))
+    by_reward = best.assign(apart=best.apart.abs()).groupby(REWARD)
+    ends = by_reward.agg(
+        levels=("level", "nunique"),
+        not_useful=("not_useful", "max"),
+        apart=("apart", "max"),
     )
-    return optima.join(found, how="inner").reset_index()
+    return optima.join(ends, how="inner").reset_index()
 
 
 def at_paper(rows: pd.DataFrame) -> pd.Series:
-    """Return the best choice at the paper's λ and E."""
+    """Return the row of the best choice at the paper's λ and E."""
     return of_part(rows, "optimum", lam=LAM, episodes=EPISODES, k=2).iloc[0]
 
 
@@ -221,7 +231,7 @@ def at_paper(rows: pd.DataFrame) -> pd.Series:
 
 
 def neutral_is_best_within_limit(rows: pd.DataFrame) -> bool:
-    """Return whether the optimum is neutral up to the largest E of each λ and k, and for no larger E."""
+    """Return whether the optimum is neutral up to the largest E of each λ and k, and not beyond it."""
     limits = of_part(rows, "limit").set_index(["k", "lam"]).episodes
     curves = of_part(rows, "episodes").groupby(["k", "lam"])
     return all(((curve.neutrality > 1 - EXACT) == (curve.episodes <= limits[reward])).all() for reward, curve in curves)
@@ -236,7 +246,7 @@ def neutrality_falls_beyond_limit(rows: pd.DataFrame) -> bool:
 
 
 def maxima_move_outwards(rows: pd.DataFrame) -> bool:
-    """Return whether the maxima of the return lie at one half up to E = 58, and further and further from it beyond."""
+    """Return whether the maxima of the return are at one half up to E = 58, and move away from it beyond."""
     maxima = of_part(rows, "maximum").set_index("episodes").p_longest
     distance = (maxima - 0.5).abs().groupby("episodes").max()
     return bool((distance.loc[:58] < EXACT).all()) and rises(distance.loc[58:])
@@ -283,7 +293,7 @@ def rule_ratio(rows: pd.DataFrame) -> pd.Series:
 
 
 def arrived(rows: pd.DataFrame) -> int:
-    """Return how many ascents reach the best return of their level."""
+    """Return the number of ascents that reach the best return of their level."""
     ascents = of_part(rows, "ascent", credit="meta")
     most = ascents.groupby([*REWARD, "level"]).return_ratio.transform("max")
     return int((ascents.return_ratio >= most * (1 - EXACT)).sum())
@@ -352,21 +362,21 @@ def neutrality_figure(rows: pd.DataFrame, k: int) -> Plot:
 
 
 def optimum_table(rows: pd.DataFrame) -> Table:
-    """Return the optimum of each reward."""
-    found = compare(rows)
-    marks = np.where(found.return_ratio < 1 + EXACT, "✓ ", "✗ ")
+    """Return the table of the optimum of each reward."""
+    optima = compare(rows)
+    marks = np.where(optima.return_ratio < 1 + EXACT, "✓ ", "✗ ")
     cells = pd.DataFrame(
         {
-            "neutrality ÷ log2\u00a0k": marks + found.neutrality.map("{:.3f}".format),
-            "best P(L)": found.choice,
-            "return over neutral": found.return_ratio.map(_more),
-            "neutral ÷ one length": found.neutral_over_one_length.map("{:,.3g} ×".format),
-            "levels": found.levels.map("{:.0f}".format),
-            "1 − usefulness ≤": found.not_useful.map("{:.0e}".format),
-            "ascent differs by": found.apart.map("{:.0e}".format),
+            "neutrality ÷ log2\u00a0k": marks + optima.neutrality.map("{:.3f}".format),
+            "best P(L)": optima.choice,
+            "return over neutral": optima.return_ratio.map(_more),
+            "neutral ÷ one length": optima.neutral_over_one_length.map("{:,.3g} ×".format),
+            "levels": optima.levels.map("{:.0f}".format),
+            "1 − usefulness ≤": optima.not_useful.map("{:.0e}".format),
+            "ascent differs by": optima.apart.map("{:.0e}".format),
         }
     )
-    cells.index = pd.Index([f"{row.lam:g} / {row.episodes:g} / {row.k:g}" for row in found.itertuples()])
+    cells.index = pd.Index([f"{row.lam:g} / {row.episodes:g} / {row.k:g}" for row in optima.itertuples()])
     note = (
         "✓: a neutral policy is best. Return over neutral: of the best choice. Neutral ÷ one length: the return of a "
         "neutral policy by that of a policy that always takes the same length. The last two columns are of gradient "
@@ -376,12 +386,12 @@ def optimum_table(rows: pd.DataFrame) -> Table:
 
 
 def _more(ratio: float) -> str:
-    """Return ``+1.1%``: how much larger than 1 a ratio is; 0 within rounding."""
+    """Return the excess of a ratio over 1 as text: ``+1.1%``; 0 within rounding."""
     return "0" if abs(ratio - 1) < EXACT else f"{ratio - 1:+,.1%}"
 
 
 def limit_table(rows: pd.DataFrame) -> Table:
-    """Return the largest E with a neutral optimum for each λ and number of lengths."""
+    """Return the table of the largest E with a neutral optimum for each λ and number of lengths."""
     limits = of_part(rows, "limit").sort_values(["k", "lam"])
     cells = pd.DataFrame({"lam": limits.lam.map("λ = {:g}".format)})
     cells["k"] = limits.k.map("{:g} lengths".format)

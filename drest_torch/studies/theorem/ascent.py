@@ -1,8 +1,8 @@
-"""Gradient ascent to the optimum of a level, with no choice of a policy class.
+"""Gradient ascent to the optimum of a level over all policies of states, which include the time.
 
-The policy is free in every state, the time being a part of the state. The expected return of a meta-episode is
-exact and differentiable in its action probabilities (`drest_torch.envs.exact.propagator`, `drest_torch.reward`), and
-Adam maximises it from several starts. All starts of all levels are optimised at the same time, as one level set.
+The expected return of a meta-episode is exact and differentiable in the action probabilities
+(`drest_torch.envs.exact.propagator`, `drest_torch.reward`), and Adam optimises it from several starts. All starts of
+all levels are optimised at the same time, as one level set.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 
 CREDITS = ("meta", "mini")
-"""The credit of a coin: the whole meta-episode, or its mini-episode, as in the paper's training."""
+"""The scope of credit for a coin: the whole meta-episode, or the mini-episode, as in the paper's training."""
 
 
 def optimise(spec: dict[str, Any], folder: Path) -> Result:
-    """Do the ascents of a spec from S starts in B levels with at most K lengths; arrays are [S, B, K or 1]."""
+    """Execute the ascents of a spec from S starts in B levels with at most K lengths; arrays are [S, B, K or 1]."""
     levels = [world(name).with_clock("steps") for name in spec["worlds"]]
     levels += [parse_level(text, name=name) for name, text in spec["levels"].items()]
     optima = solve_levels(levels, spec["gamma"])
     starts = ["uniform", *(f"random {number + 1}" for number in range(spec["random_starts"])), "neutral"]
-    # Where a level has fewer lengths than others, its last one comes again.
+    # If a level has fewer lengths than others, its last length is repeated.
     starts += [f"length {column + 1}" for column in range(optima.lengths.shape[1])]
     reachable = Reachable(compile_levels([level for _ in starts for level in levels]))
     tensors = ascend(starting_logits(starts, reachable, optima, spec["slip"]), reachable, optima, spec)
@@ -48,14 +48,14 @@ def optimise(spec: dict[str, Any], folder: Path) -> Result:
 
 
 def solve_levels(levels: Sequence[Level], gamma: float) -> Optima:
-    """Return the lengths of each level and m(l); refuse a level that has a length without coins."""
+    """Return the lengths of each level and m(l); refuse a level with a length without coins."""
     optima = solve(compile_levels(levels), gamma)
     for level, lengths, best in zip(levels, optima.lengths, optima.best_return, strict=True):
         for length, most in zip(lengths.tolist(), best.tolist(), strict=True):
             if length and not most:
                 raise LevelError(
                     f"{level.place}: no coin can be collected in a trajectory of length {length}; expected one, "
-                    "as what the theorem says divides by it"
+                    "because the theorem divides by the largest return"
                 )
     return optima
 
@@ -64,10 +64,10 @@ def solve_levels(levels: Sequence[Level], gamma: float) -> Optima:
 
 
 def starting_logits(starts: Sequence[str], reachable: Reachable, optima: Optima, slip: float) -> Tensor:
-    """Return the logits [N, 4] to start from, in a level set with the levels of ``optima`` once for each start.
+    """Return the starting logits [N, 4] of a level set that repeats the levels of ``optima`` for each start.
 
-    Near a pure length these are the best route of that length, with ``slip`` for every other action and 1 for the
-    route's. Near the neutral policy each action is in proportion to the best routes that take it.
+    Near a pure length, actions of a best route of that length have weight 1, and other actions ``slip``. Near the
+    neutral policy, the weight of an action is the number of best routes that take it, plus ``slip``.
     """
     levels = len(optima.lengths)
     copy = torch.div(reachable.mdp.level_of(reachable.states.spot), levels, rounding_mode="floor")
@@ -87,7 +87,7 @@ def starting_logits(starts: Sequence[str], reachable: Reachable, optima: Optima,
 
 
 def best_route(reachable: Reachable, level: int, length: int, gamma: float) -> Iterator[tuple[int, int]]:
-    """Yield the (state, action) of each tick of a best trajectory of that length."""
+    """Yield the (state, action) of each tick of a best trajectory of this length."""
     mdp, first, index = reachable.mdp, 0, level
     route = optimal_route(mdp, level, length, gamma)
     cells = [level * mdp.num_cells + row * mdp.width + column for row, column in route]
@@ -103,16 +103,15 @@ def best_route(reachable: Reachable, level: int, length: int, gamma: float) -> I
 def ascend(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return P(L=l), E[C | L=l] / m(l) and the expected return of the policies at the end of the ascent [S · B, …].
 
-    Every level's return is divided by that of its neutral policy; the levels have no logits in common, so that the
-    gradient of the sum is that of each.
+    The return of each level is divided by its neutral policy's. Levels share no logits, so the gradient of the sum
+    consists of the gradients of the levels.
     """
     reward, gamma = Reward(spec["lam"], spec["gamma"], spec["episodes_per_meta"]), spec["gamma"]
     copies = reachable.mdp.num_levels // len(optima.lengths)
     best, k = optima.best_return.repeat(copies, 1), optima.num_lengths.repeat(copies)
     neutral = reward.expected_discount(1 / k.double(), k)
     logits = logits.clone().requires_grad_()
-    # A short memory and no ε to speak of: the gradient of an action that is hardly ever taken any more is tiny,
-    # and is followed all the same.
+    # A short memory and a negligible ε: Adam also follows the tiny gradient of an action that is hardly ever taken.
     adam = torch.optim.Adam([logits], betas=(0.9, 0.9), eps=1e-60)
     for step in range(spec["steps"]):
         adam.param_groups[0]["lr"] = learning_rate(step / spec["steps"], *spec["lr"])
@@ -130,7 +129,7 @@ def ascend(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[s
 
 
 def learning_rate(progress: float, careful: float, fast: float, end: float) -> float:
-    """Return Adam's learning rate: careful for a third, so that nothing is given up early; fast; falling to the end."""
+    """Return Adam's learning rate: ``careful``, to give up no length early, then ``fast``, then falling to ``end``."""
     if progress < 1 / 3:
         return careful
     return fast * (end / fast) ** max(0.0, 3 * progress - 2)
