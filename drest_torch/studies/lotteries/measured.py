@@ -126,7 +126,7 @@ def of_gridworlds(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
     Usefulness and neutrality are measured on its test levels. Menus of three sure trajectories do not fit a gridworld.
     """
-    numbers = {}
+    numbers: dict[str, np.ndarray] = {}
     for part in ("menus/", "posl/"):
         numbers |= {name.removeprefix(part): values for name, values in arrays.items() if name.startswith(part)}
     for metric in ("usefulness", "neutrality"):

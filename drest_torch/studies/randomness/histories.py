@@ -98,9 +98,9 @@ class Histories:
             after = torch.full_like(end, -1)
             after[~over] = index
             shape = (len(spot), NUM_ACTIONS)
-            observation = observe(spot, taken, time_left)
+            observations = observe(spot, taken, time_left)
             by_action = (numbers.reshape(shape) for numbers in (after, end, collected))
-            self.layers.append(HistoryLayer(parent, observation, *by_action))
+            self.layers.append(HistoryLayer(parent, observations, *by_action))
             coins = torch.zeros(len(children), dtype=torch.float64)
             coins[index] = collected[~over]
             parent, spot, taken, time_left = children.unbind(-1)
