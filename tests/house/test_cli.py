@@ -91,7 +91,7 @@ def test_help_is_not_that_of_hydra(call):
     assert done.code == 0
     assert done.out == help_text("train", "algo=a2c") + "\n"
     assert done.out.startswith("Train an agent")
-    assert re.search(r"\n  reinforce +REINFORCE\.", done.out)
+    assert re.search(r"\n  reinforce +REINFORCE\b", done.out)
     assert call(evaluate.main, "-h").out.startswith("Evaluate a saved run")
     assert "expected one of a2c" in call(train.main, "algo=dqn", "--help").sentence
 
