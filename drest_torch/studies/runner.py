@@ -90,7 +90,9 @@ def _check_folder(names: Iterable[str], settings: StudyCommand) -> None:
     """Refuse a folder of results with links to other places, or with files that are not results of studies."""
     folder = folder_of(settings)
     refuse_links(Path(settings.out), ["runs", "quick", *names])
-    check_outputs(folder, folder / "runs", *(folder / name / file for name in names for file in _FILES))
+    # A training run in the folder of a study, which its configuration tells, stays by itself.
+    files = (*_FILES, "config.yaml")
+    check_outputs(folder, folder / "runs", *(folder / name / file for name in names for file in files))
     remedy = "choose another folder with out=FOLDER"
     for report_folder in (folder, *(folder / name for name in names)):
         refuse_another(report_folder / "report.html", "drest_torch.study", remedy)

@@ -75,7 +75,7 @@ class Continues(Growing):
 
     def _reset(self, tensordict=None, **kwargs):
         reset = super()._reset(tensordict, **kwargs)
-        before = self._shown()["observation"]
+        before = self._observation()["observation"]
         return reset.set("observation", torch.where(self.chosen(tensordict), reset["observation"], before))
 
 
@@ -101,13 +101,13 @@ class OwnMiniEpisodes(Noisy):
         self.played = torch.zeros(shape, dtype=torch.int64)
 
     def entries(self, ended, longer):
-        observation = self._shown()["observation"] + self.leaks * (self.played > 0)
+        observation = self._observation()["observation"] + self.leaks * (self.played > 0)
         entries = {
             "mini_done": ended,
             "mini_len": longer.long(),
             "best_return": torch.full_like(observation[:, :1], self.offers),
         }
-        return self._shown().exclude("observation").update(entries | {self.key: observation})
+        return self._observation().exclude("observation").update(entries | {self.key: observation})
 
     def _reset(self, tensordict=None, **kwargs):
         self.played = self.played * ~self.chosen(tensordict)

@@ -96,6 +96,12 @@ def largest_violation(rows: pd.DataFrame) -> pd.Series:
     return bounds.groupby("label").missed.mean().sort_values(ascending=False)
 
 
+def not_compared(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of agents at strengths that only show the course of a curve."""
+    ends = of_part(rows, "end")
+    return ends[~ends.compared.astype(bool)]
+
+
 def with_bit(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the means of agents with a private bit, by objective."""
     end = of_part(rows, "end")
@@ -145,7 +151,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
 }
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "seeds": lambda rows: compared(rows).groupby("objective").seed.nunique().max(),
-    "seeds_of_others": lambda rows: of_part(rows, "end").query("not compared").groupby("label").seed.nunique().max(),
+    "seeds_of_others": lambda rows: not_compared(rows).groupby("label").seed.nunique().max(),
     "both_apart": lambda rows: f"{differences(rows, PAY_FOR_BOTH).apart.abs().max():.3f}",
     "best_apart": lambda rows: f"{best_apart(rows):.3f}",
     "ahead": lambda rows: f"{differences(rows).apart.max():.3f}",
