@@ -99,7 +99,7 @@ def largest_violation(rows: pd.DataFrame) -> pd.Series:
 def not_compared(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of agents at strengths that only show the course of a curve."""
     ends = of_part(rows, "end")
-    return ends[~ends.compared.astype(bool)]
+    return ends[~ends.compared.astype(bool) & ~ends.bit.astype(bool)]
 
 
 def with_bit(rows: pd.DataFrame) -> pd.DataFrame:
