@@ -18,7 +18,7 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
 from drest_torch.report.tables import MISSING, mean_range, table_of
 from drest_torch.studies.engine import StudyConfig, value
-from drest_torch.studies.shared import check_names
+from drest_torch.studies.shared import check_names, of_part
 
 SPLIT = "test"
 REWARD_NAMES = {"drest": "DReST", "default": "default reward"}
@@ -145,14 +145,6 @@ def curve_of(result: Result) -> dict[str, np.ndarray]:
     for column, metric in {"own_usefulness": "usefulness", "neutrality": "neutrality_normalised"}.items():
         curve[column] = np.interp(shares, steps / steps[-1], result.arrays[f"eval/{SPLIT}/{metric}"])
     return curve
-
-
-def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part, with these values in their columns."""
-    chosen = rows[rows.part == part]
-    for column, expected in where.items():
-        chosen = chosen[chosen[column] == expected]
-    return chosen
 
 
 def means(rows: pd.DataFrame, metric: str, reward: str) -> pd.Series:

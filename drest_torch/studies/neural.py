@@ -20,7 +20,7 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
 from drest_torch.report.tables import MISSING, PAPER, count, mean_range, table_of
 from drest_torch.studies.engine import StudyConfig, value
-from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, tables_job, title
+from drest_torch.studies.shared import EXAMPLE, REWARDS, WORLDS, of_part, tables_job, title
 from drest_torch.tracking.effort import is_exact
 
 CLOCK = "steps"
@@ -130,14 +130,6 @@ def curve_of(result: Result) -> dict[str, np.ndarray]:
 def _rounded(steps: int) -> float:
     """Return steps rounded to two digits, since the runs of two seeds end at different steps."""
     return float(f"{steps:.1e}")
-
-
-def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part, with these values in their columns."""
-    chosen = rows[rows.part == part].dropna(axis=1, how="all")
-    for column, expected_value in where.items():
-        chosen = chosen[chosen[column] == expected_value]
-    return chosen
 
 
 def networks(rows: pd.DataFrame, **where: Any) -> pd.DataFrame:

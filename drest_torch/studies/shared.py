@@ -145,3 +145,11 @@ def chosen_agents(kinds: Any, key: str) -> dict[str, Any]:
     """Return the values of the agents that a part of a study trains, by title."""
     check_names(f"study.{key}.chosen with", kinds.chosen or (), kinds.agents)
     return {title: values for title, values in kinds.agents.items() if kinds.chosen is None or title in kinds.chosen}
+
+
+def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
+    """Return the rows of a part with these values in their columns, without the columns of other parts."""
+    chosen = rows[rows.part == part].dropna(axis=1, how="all")
+    for column, expected in where.items():
+        chosen = chosen[chosen[column] == expected]
+    return chosen

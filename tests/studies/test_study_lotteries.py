@@ -23,6 +23,7 @@ from drest_torch.jobs.job import Result
 from drest_torch.studies import lotteries
 from drest_torch.studies.lotteries import claims, measured, pages
 from drest_torch.studies.lotteries.runs import ascend_worlds, button
+from drest_torch.studies.shared import of_part
 from drest_torch.studies.study_page import claims_of
 from drest_torch.studies.theorem.ascent import ascend, solve_levels, starting_logits
 from tests.helpers.studies import composed_study
@@ -90,7 +91,7 @@ def rows():
 
 
 def test_rows_compare_ascent_with_the_closed_form(rows):
-    ends = measured.of_part(rows, "ascent").set_index(["world", "episodes", "setting"])
+    ends = of_part(rows, "ascent").set_index(["world", "episodes", "setting"])
     assert ends.found["corridor", 16, 0.1] == pytest.approx(0.4)
     assert ends.predicted["corridor", 64, 0.5] == pytest.approx(paid_shift(0.1, 0.9, 0.5, 0.9, 64), abs=1e-4)
     assert ends.predicted["button", 16, 0.5] == pytest.approx(button_fixed_point(0.5, 0.9, 16), abs=1e-4)
@@ -99,13 +100,13 @@ def test_rows_compare_ascent_with_the_closed_form(rows):
 
 
 def test_critical_prices_agree_with_theory(rows):
-    prices = measured.of_part(rows, "critical").set_index(["shift", "episodes"]).price
+    prices = of_part(rows, "critical").set_index(["shift", "episodes"]).price
     assert prices["0.01 → 0.99", 64] == pytest.approx(0.951, abs=5e-4)
     assert prices["0.1 → 0.9", 32] == pytest.approx(critical_cost(0.1, 0.9, 0.9, 32), abs=1e-4)
 
 
 def test_every_agent_has_a_row(rows):
-    agents = measured.of_part(rows, "agent")
+    agents = of_part(rows, "agent")
     assert agents.agent.value_counts()["DReST, lotteries"] == 3
     assert set(agents[agents.group == "scripted"].agent) == {*measured.SCRIPTED.values()}
     assert measured.of_agent(rows, "DReST, lotteries").main.tolist() == [0.5, 0.6, 0.9]

@@ -11,6 +11,7 @@ import pandas as pd
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import CONFIDENCE, RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
 from drest_torch.report.tables import MISSING, PAPER, mean_range, num, table_of
+from drest_torch.studies import shared
 from drest_torch.studies.generalization.evaluation import FILE, MEASURES, RANDOM, TRAINING, UNSEEN, WORLDS
 from drest_torch.studies.generalization.runs import FOLLOWUP_LIKE, PPO, SYMMETRIC
 
@@ -49,9 +50,7 @@ SEEDS = "The mean, the lowest and the highest seed."
 
 def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
     """Return the rows of a part with these values in their columns; raise LookupError if there are none."""
-    chosen = rows[rows.part == part].dropna(axis=1, how="all")
-    for column, expected in where.items() if len(chosen) else ():
-        chosen = chosen[chosen[column] == expected]
+    chosen = shared.of_part(rows, part, **where)
     if chosen.empty:
         raise LookupError(f"no rows of the part {part} with {where}")
     return chosen

@@ -11,8 +11,9 @@ import pandas as pd
 from drest_torch.choices.suites import EPSILON
 from drest_torch.choices.variants import AS_LISTS
 from drest_torch.report.tables import count
-from drest_torch.studies.lotteries.measured import RESISTS, of_agent, of_part
+from drest_torch.studies.lotteries.measured import RESISTS, of_agent
 from drest_torch.studies.shapes import falls, rises
+from drest_torch.studies.shared import of_part
 
 SURE, COINS_BY_CHANCE = "DReST, sure lengths", "DReST, sure lengths, coins by chance"
 ON_LOTTERIES, ON_BOTH = "DReST, lotteries", "DReST, both"

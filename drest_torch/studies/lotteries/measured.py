@@ -172,14 +172,6 @@ def price_rows(agent: str, group: str, tested: Sequence[Mapping[str, np.ndarray]
                 yield row | {"rate": rates.mean(), "low": rates.min(), "high": rates.max()}
 
 
-def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part with these values in their columns."""
-    chosen = rows[rows.part == part].dropna(axis=1, how="all")
-    for column, expected in where.items():
-        chosen = chosen[chosen[column] == expected]
-    return chosen
-
-
 def of_agent(rows: pd.DataFrame, agent: str) -> pd.DataFrame:
     """Return the rows of the agents of this kind; raise LookupError if there are none."""
     agents = rows[(rows.part == "agent") & (rows.agent == agent)]

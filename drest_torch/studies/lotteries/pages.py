@@ -14,7 +14,8 @@ from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import EXACT, RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
 from drest_torch.report.tables import count, median_range, table_of
 from drest_torch.studies.lotteries.claims import CONDITIONS, ON_LOTTERIES, REMEDY, SURE, fulfils
-from drest_torch.studies.lotteries.measured import RESISTS, SHIFTS, WAYS, of_agent, of_part
+from drest_torch.studies.lotteries.measured import RESISTS, SHIFTS, WAYS, of_agent
+from drest_torch.studies.shared import of_part
 
 PRICE = "price κ, share of all coins"
 PLOTTED = (SURE, ON_LOTTERIES, REMEDY, f"{REMEDY}{AS_LISTS}", "coins, lotteries")

@@ -19,13 +19,13 @@ from drest_torch.studies.ratio.parts import (
     by_divisor,
     distance,
     lower,
-    of_part,
     paper_kind,
     reported,
     sources,
 )
 from drest_torch.studies.ratio.runs import ANY_REWARD, COLLAPSED, QUICK, Config, jobs, rows
 from drest_torch.studies.shapes import falls, rises, within
+from drest_torch.studies.shared import of_part
 
 __all__ = ["CLAIMS", "FIGURES", "NUMBERS", "QUICK", "TABLES", "Config", "jobs", "rows"]
 

@@ -19,13 +19,12 @@ from drest_torch.studies.ratio.parts import (
     by_divisor,
     kinds,
     lower,
-    of_part,
     paper_kind,
     reported,
     sources,
 )
 from drest_torch.studies.ratio.runs import ANY_REWARD, COLLAPSED
-from drest_torch.studies.shared import MOVES, STEPS, title
+from drest_torch.studies.shared import MOVES, STEPS, of_part, title
 
 MEASURES = {"p_longer": "P(longer)", "neutrality": "neutrality, bits"}
 X_LABEL = "x, pay of the longer length ÷ pay of the shorter"

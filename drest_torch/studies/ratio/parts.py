@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
 from drest_torch.studies.ratio.runs import ANY_REWARD, ASCENT, COLLAPSED
-from drest_torch.studies.shared import MOVES
+from drest_torch.studies.shared import MOVES, of_part
 
 LAM = 0.9
 """The paper's λ."""
@@ -19,14 +17,6 @@ UNEXPECTED = 0.1
 """The share of unpredicted collapses above which training counts as unstable."""
 BY_COINS = "x by coins"
 """The name in figures of the first source of x."""
-
-
-def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part with these values in their columns."""
-    chosen = rows[rows.part == part]
-    for column, expected in where.items():
-        chosen = chosen[chosen[column] == expected]
-    return chosen
 
 
 def by_coins(rows: pd.DataFrame, clocks: str = MOVES, lam: float = LAM, clip: float = ANY_REWARD) -> pd.DataFrame:

@@ -26,6 +26,7 @@ from drest_torch.report.figures import Curve, curve_figure, curves_of
 from drest_torch.report.tables import table_of
 from drest_torch.studies.engine import StudyConfig, value
 from drest_torch.studies.shapes import falls, rises, within
+from drest_torch.studies.shared import of_part
 from drest_torch.studies.theorem.ascent import CREDITS
 from drest_torch.theory import best_choice, choice_value, largest_neutral, margin, neutral_value, rule_of_thumb
 
@@ -198,14 +199,6 @@ def return_rows(cfg: Config) -> list[dict[str, Any]]:
 
 
 REWARD = ["lam", "episodes", "k"]
-
-
-def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a part with these values in their columns."""
-    chosen = rows[rows.part == part].dropna(axis=1, how="all")
-    for column, expected in where.items():
-        chosen = chosen[chosen[column] == expected]
-    return chosen
 
 
 def compare(rows: pd.DataFrame) -> pd.DataFrame:
