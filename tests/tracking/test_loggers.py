@@ -75,8 +75,8 @@ def picture(tmp_path_factory):
 
 def read_events(folder):
     """Return what TensorBoard reads of the run in a folder."""
-    module = "tensorboard.backend.event_processing.event_accumulator"
-    reader = pytest.importorskip(module, reason="tensorboard is not installed (the extra `tensorboard`)")
+    from tensorboard.backend.event_processing import event_accumulator as reader
+
     return reader.EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
 
 
@@ -85,7 +85,13 @@ def scalars(events, name):
 
 
 @pytest.fixture(scope="module")
-def events(tmp_path_factory, picture):
+def tensorboard():
+    """Skip what needs TensorBoard where it is missing."""
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed (the extra `tensorboard`)")
+
+
+@pytest.fixture(scope="module")
+def events(tensorboard, tmp_path_factory, picture):
     """Return the events of a run with three rows, a picture and a summary."""
     folder = tmp_path_factory.mktemp("tensorboard")
     with logging("tensorboard", folder) as loggers:
@@ -118,7 +124,7 @@ def test_tensorboard_has_the_configuration(events):
     assert b'"lr": 0.001' in text.tensor_proto.string_val[0]
 
 
-def test_a_resumed_run_drops_later_rows_in_tensorboard(tmp_path):
+def test_a_resumed_run_drops_later_rows_in_tensorboard(tensorboard, tmp_path):
     with logging("tensorboard", tmp_path) as killed:
         for step in (0, 100, 200, 300):  # the checkpoint is at 100
             killed.log(step, {"n": step})
