@@ -145,10 +145,16 @@ def _interval(mean: float, parts: Sequence[Part]) -> Interval:
     variance = sum(part for part, _ in parts)
     if variance <= 0:
         return Interval(mean, mean, mean)
+    half = t_quantile(round(freedom_of(parts), 3)) * math.sqrt(variance)
+    return Interval(mean, mean - half, mean + half)
+
+
+def freedom_of(parts: Sequence[Part]) -> float:
+    """Return the degrees of freedom of the sum of the parts, at least 1, after Satterthwaite."""
+    variance = sum(part for part, _ in parts)
     # The parts are divided first: the square of a tiny variance is 0.
     freedom = 1 / sum((part / variance) ** 2 / part_freedom for part, part_freedom in parts)
-    half = t_quantile(round(max(freedom, 1.0), 3)) * math.sqrt(variance)
-    return Interval(mean, mean - half, mean + half)
+    return max(freedom, 1.0)
 
 
 def _over_rows(values: Array) -> Part:

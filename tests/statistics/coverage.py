@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 
+from drest_torch.statistics.aggregates import AGGREGATES, aggregate_interval
 from drest_torch.statistics.bootstrap import over_seeds_and_levels
 from drest_torch.statistics.intervals import Interval, t_interval
 
@@ -51,6 +52,8 @@ METHODS = {
     "this": lambda values: over_seeds_and_levels(values, resamples=1000),
     "t": lambda values: t_interval(values.mean(1)),
     "percentile": percentile,
+    "median": lambda values: aggregate_interval([values], AGGREGATES["median"], resamples=500),
+    "iqm": lambda values: aggregate_interval([values], AGGREGATES["iqm"], resamples=500),
     "bounds": lambda values: over_seeds_and_levels(values.clip(0, 1), bounds=(0, 1), resamples=1000),
 }
 
