@@ -82,14 +82,6 @@ class Checklist:
 
 
 @dataclass(frozen=True)
-class Details:
-    """Blocks that are collapsed until the reader opens them."""
-
-    summary: str
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True)
 class Section:
     """A part of a page, or of another section."""
 
@@ -97,7 +89,7 @@ class Section:
     blocks: Sequence[Block]
 
 
-Block: TypeAlias = Prose | Commands | Table | Plot | Gallery | Checklist | Details | Section
+Block: TypeAlias = Prose | Commands | Table | Plot | Gallery | Checklist | Section
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from drest_torch.report.blocks import Commands, Details, Gallery, Page, Plot, Prose, Section, Table
+from drest_torch.report.blocks import Commands, Gallery, Page, Plot, Prose, Section, Table
 from drest_torch.report.html import write_page
 
 VOID = {"meta", "link", "img", "source", "br", "hr", "input", "base"}
@@ -127,7 +127,7 @@ def sample():
     results = [compared, Gallery(plots), wide, Plot("Wide.", "Wide.", curves, (10, 3))]
     commands = Commands(["make install", f"python -m drest_torch.study name={LONG} out=runs/{LONG}"])
     more = [Prose(LONG), wide, remarks, Commands([LONG * 2]), plots[2], Gallery(plots)]
-    how = [commands, Details(f"More {LONG}", more)]
+    how = [commands, Section(f"More {LONG}", more)]
     sections = [Section("What was asked", question), Section(f"Results {LONG}", results), Section("How", how)]
     title, subtitle = f"Are the agents neutral, or {LONG}?", f"What we measure, {LONG}, and what the paper reports"
     return Page(title, subtitle, sections, footer=f"In `{LONG}.json`.")

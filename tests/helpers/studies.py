@@ -9,7 +9,7 @@ from markupsafe import Markup
 from omegaconf import OmegaConf
 
 from drest_torch.jobs.job import Result
-from drest_torch.report.blocks import Details, Gallery, Page, Section
+from drest_torch.report.blocks import Gallery, Page, Section
 from drest_torch.report.html import Picture, render
 from drest_torch.studies.catalogue import compose_study
 
@@ -53,5 +53,5 @@ def all_blocks(blocks):
     for block in blocks:
         yield block
         match block:
-            case Section(_, inside) | Details(_, inside) | Gallery(inside):
+            case Section(_, inside) | Gallery(inside):
                 yield from all_blocks(inside)

@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 import pytest
 
-from drest_torch.report.blocks import Commands, Details, Gallery, Page, Plot, Prose, Section, Table
+from drest_torch.report.blocks import Commands, Gallery, Page, Plot, Prose, Section, Table
 from drest_torch.report.html import render, write_page
 from drest_torch.report.markdown import code, literal
 from tests.helpers.chromium import check_page, needs_chromium
@@ -28,7 +28,7 @@ NASTY = (
 
 
 FIELDS = (
-    "prose large small code bold link item command caption head row cell note figure wide summary inside section sub "
+    "prose large small code bold link item command caption head row cell note figure wide inside section sub "
     "foot banner"
 )
 
@@ -50,7 +50,7 @@ def test_every_text_is_escaped(tmp_path):
         plot,
         Plot("alt", text["wide"], nothing, size=(7, 1)),
         Gallery([plot, plot]),
-        Details(text["summary"], [Prose(text["inside"])]),
+        Section("more", [Prose(text["inside"])]),
     ]
     sections = [Section(f"section{NASTY}", blocks), Section("b", []), Section("c", [])]
     parts = {"title": f"title{NASTY}", "subtitle": text["sub"], "footer": text["foot"], "banner": text["banner"]}
