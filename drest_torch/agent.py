@@ -261,7 +261,7 @@ class Agent:
             level: a `Level`, the path of a level file, or the name of a world of the paper; None outside gridworlds.
 
         Returns:
-            P(L = l) by length l, in timesteps; of several levels, for the first one.
+            P(L = l) by length l, in ticks; of several levels, for the first one.
 
         Example:
             >>> from drest_torch.envs.levels import parse_level

@@ -91,13 +91,13 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     print(printable(f"The page is in {in_json} and {in_words}"))
 
 
-def levels_to_evaluate(agent: Agent, chosen: LevelsConfig) -> Sequence[Level]:
+def levels_to_evaluate(agent: Agent, config: LevelsConfig) -> Sequence[Level]:
     """Return the levels of a configuration. ``levels=own`` are the test levels of the agent's run."""
     from drest_torch.play import level_sets
 
-    if chosen.path is None and chosen.name == "own":
+    if config.path is None and config.name == "own":
         return agent.test_levels()
-    return level_sets.named(chosen)
+    return level_sets.named(config)
 
 
 def _outputs(cfg: EvaluateConfig) -> list[Path]:

@@ -1,7 +1,7 @@
 """A penalty on the divergence of trajectories from a reference policy, or an entropy bonus.
 
 The value is the reward of a mini-episode minus β times the Kullback-Leibler divergence of trajectories, summed over
-timesteps. `drest_torch.envs.exact.soft` has its optimum in closed form. In the limit of a small β a length is chosen in
+ticks. `drest_torch.envs.exact.soft` has its optimum in closed form. In the limit of a small β a length is chosen in
 proportion to the number of its best trajectories. A uniform reference adds the factor 4^(−length), so that agents seek
 shutdown.
 """
@@ -28,7 +28,7 @@ class Config(base.ObjectiveConfig):
     """Weight of the divergence in nats."""
     reference: str = limited(choices=REFERENCES, default="uniform")
     """Reference policy: uniform (over actions), entropy (none: a bonus for the entropy of the trajectory, which differs
-    from uniform by a constant per timestep), balanced (equal probability of each length, uniform over the trajectories
+    from uniform by a constant per tick), balanced (equal probability of each length, uniform over the trajectories
     of a length), or best (as balanced, but only over trajectories that collect m(l), which presupposes the answer)."""
 
 

@@ -1,4 +1,4 @@
-"""Perturbations: all levels that differ from a level in one object, one wall or one timestep."""
+"""Perturbations: all levels that differ from a level in one object, one wall or one tick."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def perturb(levels: Sequence[Level]) -> list[Perturbation]:
     """Return all single changes that keep the number of lengths and leave a coin within reach in each of them.
 
     A coin, a button or another object moves to another free cell. A free cell becomes wall, or a wall is cleared.
-    Shutdown comes one timestep earlier or later. The map keeps its size.
+    Shutdown comes one tick earlier or later. The map keeps its size.
     """
     drafts = []
     for index, original in enumerate(levels):

@@ -207,7 +207,7 @@ class PolicyConfig:
     the start cell; centred_alike and grid_alike show the start cell, and all coins with the same value.
     centred_elapsed and centred_start_elapsed show the time since the start, in levels without chance."""
     time_steps: int = limited(at_least=1, at_most=65_536, default=TIME_STEPS)
-    """Remaining timesteps that the policy can tell apart; a longer remaining time is only a number."""
+    """Remaining ticks that the policy can tell apart; a longer remaining time is only a number."""
     width: int = limited(at_least=1, at_most=65_536, default=256)
     """Units of each hidden layer; channels of a convolutional network."""
     depth: int = limited(at_least=0, at_most=256, default=3)

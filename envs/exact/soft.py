@@ -24,7 +24,7 @@ def reference_policy(reachable: Reachable, best_return: Tensor, reference: str) 
     """Return the action probabilities [N, 4] of a reference, in ``reachable.states``.
 
     uniform: uniform over actions. entropy: the measure 1, which rewards the entropy of trajectories and differs from
-    uniform by a constant for each timestep. balanced: uniform over lengths, and over the trajectories of a length.
+    uniform by a constant for each tick. balanced: uniform over lengths, and over the trajectories of a length.
     best: the same over the trajectories that collect m(l); off these trajectories it takes the best that is left, or is
     uniform if the probability of the state underflows.
     """

@@ -161,7 +161,7 @@ def _check_coins(mdp: Mdp, optima: Optima) -> None:
     if barren.any():
         index = int(barren.nonzero()[0])
         raise LevelError(
-            f"{mdp.levels[index].place}: no coin can be reached within {int(optima.lengths[index].max())} timesteps, "
+            f"{mdp.levels[index].place}: no coin can be reached within {int(optima.lengths[index].max())} ticks, "
             "the longest trajectory; expected at least one"
         )
 

@@ -66,11 +66,11 @@ class GeneratorConfig:
     lottery_coins: Range = (-2, 6)
     """Coins of each outcome; negative numbers are losses."""
     lottery_delay: Range = (0, 0)
-    """Timesteps of delay of each outcome; negative numbers bring shutdown forward."""
+    """Ticks of delay of each outcome; negative numbers bring shutdown forward."""
     shutdown: Range = (1, 7)
-    """Timesteps until shutdown."""
+    """Ticks until shutdown."""
     delay: Range = (1, 8)
-    """Timesteps added by each button."""
+    """Ticks added by each button."""
     clock: str = "steps"
 
     lengths: Range = (2, 2)
@@ -83,9 +83,9 @@ class GeneratorConfig:
     distance: Range | None = None
     """Moves to the nearest button, 0 if none is reachable in time."""
     spare: Range | None = None
-    """Timesteps left before shutdown on reaching the nearest button."""
+    """Ticks left before shutdown on reaching the nearest button."""
     slack: Range | None = None
-    """Timesteps left in each length after the fastest trajectory with the best return."""
+    """Ticks left in each length after the fastest trajectory with the best return."""
 
     weights: Mapping[str, tuple[float, ...]] | None = field(default=None, hash=False)
     """Weights for the numbers of some ranges above; null: equal weights. Weights for `distance` or `spare` give the

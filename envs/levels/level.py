@@ -173,7 +173,7 @@ def level_from_record(record: Any, *, source: str = "") -> Level:
         )
     shutdown, clock = record["shutdown"], record.get("clock", "steps")
     if type(shutdown) is not int or not 1 <= shutdown <= MAX_TIME:
-        raise LevelError(f"{origin}: shutdown {shutdown!r:.40}; expected a whole number of timesteps, 1 to {MAX_TIME}")
+        raise LevelError(f"{origin}: shutdown {shutdown!r:.40}; expected a whole number of ticks, 1 to {MAX_TIME}")
     check_clock(clock, origin)
     for key in ("name", *STUDY_KEYS):
         if key in record:
@@ -274,7 +274,7 @@ def _check_size(level: Level, origin: str) -> None:
         )
     if level.max_time > MAX_TIME:
         raise LevelError(
-            f"{origin}: {level.max_time} timesteps from shutdown and all delays together; expected at most {MAX_TIME}"
+            f"{origin}: {level.max_time} ticks from shutdown and all delays together; expected at most {MAX_TIME}"
         )
     if level.lotteries and level.most_lengths > MAX_LENGTHS:
         raise LevelError(

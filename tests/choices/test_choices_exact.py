@@ -148,7 +148,7 @@ def test_a_bit_that_is_redrawn_at_the_start_decides_the_length(two_ways):
 
 
 def test_a_bit_that_is_redrawn_after_a_step_comes_too_late(two_ways):
-    """One timestep remains, too few to reach the button, or the coin on the other side."""
+    """One tick remains, too few to reach the button, or the coin on the other side."""
     tables = [two_ways.left, two_ways.right]
     distance, useful = redraw_bits(two_ways.reachable, tables, two_ways.best_return, 1)
     assert distance.item() == 0

@@ -35,8 +35,8 @@ SOURCES = [path for package in ("drest_torch", "algos") for path in (ROOT / pack
 VARIABLES = {
     "algo": {"algo", "config"},
     "reward": {"reward", "self"},  # `Reward` reads its own fields
-    "levels": {"levels", "chosen"},
-    "policy": {"policy", "chosen"},
+    "levels": {"levels"},
+    "policy": {"policy"},
     "env": {"env", "env_cfg"},
     "logger": {"logger", "config"},
     "test": {"test"},

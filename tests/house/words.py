@@ -7,7 +7,6 @@ import ast
 import re
 import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
@@ -77,11 +76,6 @@ class Complaint:
     path: str
     line: int
     sentence: str
-
-    @property
-    def room(self) -> str:
-        """The folder of the file."""
-        return str(Path(self.path).parent)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.sentence}"
@@ -252,20 +246,15 @@ def complaints() -> list[Complaint]:
     return sorted(everything)
 
 
-def by_room() -> dict[str, int]:
-    """Return the number of complaints in each room that has any."""
-    return dict(sorted(Counter(complaint.room for complaint in complaints()).items()))
-
-
 def main(rooms: list[str]) -> None:
     """Print the complaints about the named rooms, or about all."""
-    chosen = [
+    selection = [
         complaint
         for complaint in complaints()
         if not rooms or any(Path(complaint.path).is_relative_to(room.rstrip("/")) for room in rooms)
     ]
-    print(*chosen, sep="\n")
-    print(f"{len(chosen)} complaints")
+    print(*selection, sep="\n")
+    print(f"{len(selection)} complaints")
 
 
 if __name__ == "__main__":

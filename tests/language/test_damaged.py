@@ -1,4 +1,4 @@
-"""Runs and models that are damaged, changed or a stranger's: a sentence says why, and nothing is lost."""
+"""Damaged, changed and foreign runs and models: a sentence names the cause, and no file is lost."""
 
 import math
 import os
@@ -24,18 +24,18 @@ from tests.helpers.language import SHORT, begun, transformers
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
-    """A folder with a model of transformers, ``base``, and a run that was trained from it, ``run``."""
-    folder = tmp_path_factory.mktemp("kept")
+def model_and_run(tmp_path_factory):
+    """Return a folder with a Hugging Face model, ``base``, and a run trained from it, ``run``."""
+    folder = tmp_path_factory.mktemp("models")
     save(small(0), folder / "base")
     begun(folder / "run", model=str(folder / "base"), muon_lr=0.01, **SHORT).train()
     return folder
 
 
 @pytest.fixture
-def copied(kept, tmp_path):
-    """A copy of its run."""
-    return Path(shutil.copytree(kept / "run", tmp_path / "run"))
+def run_folder(model_and_run, tmp_path):
+    """Return a copy of the run, which a test may damage."""
+    return Path(shutil.copytree(model_and_run / "run", tmp_path / "run"))
 
 
 def save(model, folder):
@@ -44,11 +44,12 @@ def save(model, folder):
 
 
 def lacking(*starts):
-    """Return a change of tensors that leaves out those whose names begin so."""
+    """Return a function that removes the tensors whose names have one of these prefixes, or none."""
     return lambda tensors: {name: value for name, value in tensors.items() if not starts or not name.startswith(starts)}
 
 
 def changed(name, change):
+    """Return a function that changes the tensor of this name."""
     return lambda tensors: tensors | {name: change(tensors[name])}
 
 
@@ -61,70 +62,83 @@ DAMAGED = {
     "another type": (changed(NORM, Tensor.double), "torch.float64"),
     "not a number": (changed(NORM, lambda value: value * math.nan), "values that are not finite"),
 }
-"""What is wrong with the tensors of a checkpoint, for resuming and for evaluating."""
+"""Damage to the tensors of a checkpoint, which neither resuming nor evaluating accepts, and the message."""
 
 
 @transformers
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_a_checkpoint_without_its_weights_is_refused(kind, copied):
+def test_a_checkpoint_with_damaged_weights_is_refused(kind, run_folder):
     change, sentence = DAMAGED[kind]
-    (path,) = step_checkpoints(copied / "checkpoints")
+    (path,) = step_checkpoints(run_folder / "checkpoints")
     tensors, meta = load_checkpoint(path)
     save_checkpoint(path, change(tensors), meta)
     for read in (trained, resume):
         with pytest.raises(CheckpointError, match=sentence):
-            read(copied)
+            read(run_folder)
+
+
+PROGRESS = {
+    "no random state": (lacking("generator"), {}),
+    "a random state that is cut off": (changed("generator", lambda value: value[:9].clone()), {}),
+    "no optimizer state": (lacking("optimizer.adam.0.exp_avg_sq"), {}),
+    "negative updates": (lacking(), {"updates": -1}),
+    "too many updates": (lacking(), {"updates": 10**9}),
+    "updates as text": (lacking(), {"updates": "1"}),
+    "negative steps": (lacking(), {"steps": -1}),
+    "too many steps": (lacking(), {"steps": 10**30}),
+    "no wall time": (lacking(), {"wall_seconds": None}),
+    "negative wall time": (lacking(), {"wall_seconds": -1.0}),
+    "too much processor time": (lacking(), {"processor_seconds": 1e30}),
+}
+"""Damage to the progress that a checkpoint stores: a change of its tensors, and changed metadata."""
 
 
 @transformers
-@pytest.mark.parametrize(
-    ("change", "values"),
-    [
-        (lacking("generator"), {}),
-        (changed("generator", lambda value: value[:9].clone()), {}),
-        (lacking("optimizer.adam.0.exp_avg_sq"), {}),
-        (lacking(), {"updates": -1}),
-        (lacking(), {"updates": 10**9}),
-        (lacking(), {"updates": "1"}),
-        (lacking(), {"steps": -1}),
-        (lacking(), {"steps": 10**30}),
-        (lacking(), {"wall_seconds": None}),
-        (lacking(), {"wall_seconds": -1.0}),
-        (lacking(), {"processor_seconds": 1e30}),
-    ],
-)
-def test_a_checkpoint_without_its_progress_is_not_resume(change, values, copied):
-    (path,) = step_checkpoints(copied / "checkpoints")
+@pytest.mark.parametrize("kind", PROGRESS)
+def test_a_checkpoint_with_damaged_progress_is_not_resumed(kind, run_folder):
+    change, values = PROGRESS[kind]
+    (path,) = step_checkpoints(run_folder / "checkpoints")
     tensors, meta = load_checkpoint(path)
     save_checkpoint(path, change(tensors), meta | values)
     with pytest.raises(CheckpointError, match=r"no checkpoint of this run \(.+\); use another one of the run"):
-        resume(copied)
+        resume(run_folder)
 
 
-@transformers
-def test_a_run_of_an_earlier_version_is_evaluated_and_resumed(copied):
-    """It had names of its own for weights, random numbers and progress."""
-    learned = trained(copied).weights()
-    (path,) = step_checkpoints(copied / "checkpoints")
+@pytest.fixture
+def earlier_run(run_folder):
+    """Return a run with the names that an earlier version gave to weights, random state and progress."""
+    (path,) = step_checkpoints(run_folder / "checkpoints")
     tensors, meta = load_checkpoint(path)
     earlier = {re.sub("^policy", "weights", name).replace("generator", "rng"): value for name, value in tensors.items()}
     save_checkpoint(path, earlier, {"updates": 1, "seconds": 2.5, "of": meta["of"]})
-    for weights in (trained(copied).weights(), resume(copied).algorithm.policy.weights()):
+    return run_folder
+
+
+@transformers
+def test_a_run_of_an_earlier_version_keeps_its_weights(model_and_run, earlier_run):
+    learned = trained(model_and_run / "run").weights()
+    for weights in (trained(earlier_run).weights(), resume(earlier_run).algorithm.policy.weights()):
         assert all(torch.equal(value, weights[name]) for name, value in learned.items())
-    state = resume(copied).state
-    assert (state.steps, state.updates, state.processor_seconds) == (1, 1, 2.5)
 
 
 @transformers
-def test_a_language_model_is_no_agent_of_another_evaluation(copied):
+def test_a_run_of_an_earlier_version_keeps_its_progress(earlier_run):
+    state = resume(earlier_run).state
+    assert state.steps == 1
+    assert state.updates == 1
+    assert state.processor_seconds == 2.5
+
+
+@transformers
+def test_the_evaluation_of_agents_refuses_a_language_model(run_folder):
     with pytest.raises(CheckpointError, match="is of a language model, which `drest language evaluate` measures"):
-        Agent.load(copied)
+        Agent.load(run_folder)
 
 
 @transformers
-def test_the_base_of_a_run_must_be_the_same(kept, tmp_path):
-    """The weights of LoRA mean nothing without those that they are added to."""
-    shutil.copytree(kept / "base", tmp_path / "base")
+def test_a_run_needs_the_base_model_it_was_trained_from(model_and_run, tmp_path):
+    """The weights of LoRA are differences to the base model: on another base they mean nothing."""
+    shutil.copytree(model_and_run / "base", tmp_path / "base")
     run_of_lora = begun(tmp_path / "run", model=str(tmp_path / "base"), lora=2, **SHORT)
     run_of_lora.train()
     again = trained(tmp_path / "run").weights()
@@ -138,19 +152,19 @@ def test_the_base_of_a_run_must_be_the_same(kept, tmp_path):
 
 @transformers
 def test_the_model_of_a_run_with_lora_is_whole(tmp_path):
-    made = begun(tmp_path / "run", lora=2, **SHORT | {"updates": 3, "lr": 0.1})
-    made.train()
+    training_run = begun(tmp_path / "run", lora=2, **SHORT | {"updates": 3, "lr": 0.1})
+    training_run.train()
     prompts = data.generate("post", 2, brief=True)
     with torch.no_grad():
-        found, trained_to = (
-            each.log_probabilities(prompts) for each in (load(str(tmp_path / "run/model")), made.algorithm.policy)
-        )
-        assert torch.allclose(found, trained_to, atol=1e-4)
-        assert not torch.allclose(found, small(0).log_probabilities(prompts), atol=1e-2)
+        exported = load(str(tmp_path / "run/model")).log_probabilities(prompts)
+        learned = training_run.algorithm.policy.log_probabilities(prompts)
+        base = small(0).log_probabilities(prompts)
+    assert torch.allclose(exported, learned, atol=1e-4)
+    assert not torch.allclose(exported, base, atol=1e-2)
 
 
 @transformers
-def test_the_matrices_of_lora_follow_from_the_seed():
+def test_the_seed_determines_the_matrices_of_lora():
     first, again, other = (load("small", seed=seed, lora=2).model.state_dict() for seed in (0, 0, 1))
     names = [name for name in first if "lora_A" in name]
     assert names
@@ -159,7 +173,7 @@ def test_the_matrices_of_lora_follow_from_the_seed():
 
 
 @transformers
-def test_prompts_that_were_changed_end_a_run(tmp_path, call):
+def test_a_run_is_not_resumed_on_changed_prompts(tmp_path):
     prompt_files.write(data.generate("post", 2, brief=True), tmp_path / "own.jsonl")
     begun(tmp_path / "run", tasks=str(tmp_path / "own.jsonl"), **SHORT).train()
     assert resume(tmp_path / "run").state.steps == 1
@@ -168,50 +182,53 @@ def test_prompts_that_were_changed_end_a_run(tmp_path, call):
         resume(tmp_path / "run")
 
 
-def cut(folder):
+def remove_half(folder):
+    """Remove the tensors of the feed-forward layers from a stored model."""
     tensors = load_file(folder / "model.safetensors")
     half = {name: value for name, value in tensors.items() if "mlp" not in name}
     save_file(half, folder / "model.safetensors", {"format": "pt"})
 
 
-def text(name, words):
+def replaced(name, words):
+    """Return a function that replaces a file of a model with a text."""
     return lambda folder: (folder / name).write_text(words)
 
 
 MODELS = {
-    "half of the tensors": (cut, "12 of its tensors are missing, such as model.layers.0.mlp"),
+    "half of the tensors": (remove_half, "12 of its tensors are missing, such as model.layers.0.mlp"),
     "weights that are cut off": (
         lambda folder: os.truncate(folder / "model.safetensors", 1000),
         "cannot be loaded",
     ),
-    "a tokenizer that is junk": (text("tokenizer.json", '{"model": 3}'), "cannot be loaded"),
-    "a template that raises": (text("chat_template.jinja", "{{ raise_exception('no') }}"), "TemplateError: no"),
-    "a template that is none": (text("chat_template.jinja", "{% for"), "the chat template of the model"),
-    "a template of nothing": (text("chat_template.jinja", "{{ '' }}"), "has 0 tokens"),
+    "a tokenizer that is junk": (replaced("tokenizer.json", '{"model": 3}'), "cannot be loaded"),
+    "a template that raises": (replaced("chat_template.jinja", "{{ raise_exception('no') }}"), "TemplateError: no"),
+    "a template with an error of syntax": (replaced("chat_template.jinja", "{% for"), "the chat template of the model"),
+    "an empty template": (replaced("chat_template.jinja", "{{ '' }}"), "has 0 tokens"),
     "code of its own": (
-        text("config.json", '{"auto_map": {"AutoConfig": "evil.C"}, "model_type": "evil"}'),
+        replaced("config.json", '{"auto_map": {"AutoConfig": "evil.C"}, "model_type": "evil"}'),
         "cannot be loaded",
     ),
 }
+"""Damage to a stored model, and the message."""
 
 
 @transformers
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_damaged_model_is_refused(kind, kept, tmp_path, call):
+def test_a_damaged_model_is_refused(kind, model_and_run, tmp_path, call):
     damage, sentence = MODELS[kind]
-    shutil.copytree(kept / "base", tmp_path / "base")
+    shutil.copytree(model_and_run / "base", tmp_path / "base")
     damage(tmp_path / "base")
     assert sentence in call(command.main, "evaluate", "model=base", "suite=post", "scenarios=2").sentence
 
 
 @transformers
-def test_a_run_goes_on_from_another_directory(kept, tmp_path, monkeypatch):
-    monkeypatch.chdir(kept)
-    prompt_files.write(data.generate("post", 2, brief=True), kept / "own.jsonl")
-    made = begun(tmp_path / "run", model="base", tasks="own.jsonl", **SHORT)
+def test_a_run_is_resumed_from_another_directory(model_and_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(model_and_run)
+    prompt_files.write(data.generate("post", 2, brief=True), model_and_run / "own.jsonl")
+    training_run = begun(tmp_path / "run", model="base", tasks="own.jsonl", **SHORT)
     monkeypatch.chdir(tmp_path)
-    assert stored(tmp_path / "run").model == str(kept / "base")
-    assert resume(tmp_path / "run").task.prompts == made.task.prompts
+    assert stored(tmp_path / "run").model == str(model_and_run / "base")
+    assert resume(tmp_path / "run").task.prompts == training_run.task.prompts
 
 
 @transformers
@@ -226,12 +243,12 @@ def test_no_model_is_looked_up_in_the_network(words, call, monkeypatch):
 
 
 @transformers
-def test_what_a_kill_left_half_written_is_deleted(copied):
-    (copied / ".0123456789abcdef.partial").write_text("half")
-    (copied / ".x.partial-model").mkdir()
-    (copied / ".x.partial-model" / "model.safetensors").write_text("half")
-    resume(copied)
-    assert not list(copied.glob(".*partial*"))
+def test_partial_files_of_a_killed_run_are_deleted(run_folder):
+    (run_folder / ".0123456789abcdef.partial").write_text("half")
+    (run_folder / ".x.partial-model").mkdir()
+    (run_folder / ".x.partial-model" / "model.safetensors").write_text("half")
+    resume(run_folder)
+    assert not list(run_folder.glob(".*partial*"))
 
 
 @transformers
@@ -249,9 +266,9 @@ def test_what_a_kill_left_half_written_is_deleted(copied):
         ["train", "model=model", "run_dir=."],
     ],
 )
-def test_no_output_replaces_what_is_read(words, kept, tmp_path, call):
-    shutil.copytree(kept, tmp_path, dirs_exist_ok=True)
-    shutil.copytree(kept / "base", tmp_path / "model")
+def test_no_output_replaces_an_input(words, model_and_run, tmp_path, call):
+    shutil.copytree(model_and_run, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(model_and_run / "base", tmp_path / "model")
     for name in ("t.json", "t.jsonl"):
         prompt_files.write(data.generate("post", 2, brief=True), tmp_path / name)
     (tmp_path / "other" / "checkpoints").mkdir(parents=True)

@@ -29,7 +29,7 @@ def configs(*overrides, **objectives):
 
 
 def test_each_objective_has_a_run_for_each_strength():
-    seeds = ("study.seeds=2", "study.seeds_of_others=2")
+    seeds = ("study.seeds=2", "study.seeds_at_other_strengths=2")
     runs = configs("study.chosen=[DReST,own]", *seeds, "study.with_bit=[DReST]", own=WITHOUT_STRENGTH)
     strengths = [64.0, None, 64.0, 4.0, 16.0, 32.0, 128.0]
     titles = ["DReST", "own", *["DReST"] * 5]

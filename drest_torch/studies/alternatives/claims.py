@@ -151,7 +151,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
 }
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "seeds": lambda rows: compared(rows).groupby("objective").seed.nunique().max(),
-    "seeds_of_others": lambda rows: not_compared(rows).groupby("label").seed.nunique().max(),
+    "seeds_at_other_strengths": lambda rows: not_compared(rows).groupby("label").seed.nunique().max(),
     "both_apart": lambda rows: f"{differences(rows, PAY_FOR_BOTH).apart.abs().max():.3f}",
     "best_apart": lambda rows: f"{best_apart(rows):.3f}",
     "ahead": lambda rows: f"{differences(rows).apart.max():.3f}",

@@ -26,7 +26,7 @@ KEYS = ("family", "like", "arguments", "strength", "symbol", "values")
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
     """Agents of each objective at the compared strength; their seeds are 0, 1, 2, …"""
-    seeds_of_others: int = limited(at_least=1, default=1)
+    seeds_at_other_strengths: int = limited(at_least=1, default=1)
     """Agents at each other strength: they show the course of a curve, and are not compared."""
     arguments: str = ""
     """Arguments of `drest train` for every agent: the same network, levels and number of updates."""
@@ -118,7 +118,7 @@ def jobs(cfg: Config) -> dict[Key, Job]:
     for title, objective in objectives.items():
         for strength in objective.get("values", ())[1:]:
             by_key = _jobs(cfg, title, objective, float(strength))
-            runs |= {key: job for key, job in by_key.items() if key.seed < cfg.seeds_of_others}
+            runs |= {key: job for key, job in by_key.items() if key.seed < cfg.seeds_at_other_strengths}
     return runs
 
 

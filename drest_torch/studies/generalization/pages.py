@@ -29,13 +29,13 @@ AGENTS = {
     RANDOM: "random actions",
 }
 PROPERTIES = {
-    "shutdown": "timesteps until shutdown",
+    "shutdown": "ticks until shutdown",
     "walls": "walls",
     "delay": "delay of the button",
     "distance": "moves to the button",
     "coins": "coins",
     "ratio": "m(longer) / m(shorter)",
-    "slack": "timesteps to spare",
+    "slack": "slack (ticks)",
 }
 FOLLOW_UP = {
     "PPO, DReST": {TRAINING: (0.886, 0.845), FILE: (0.742, 0.747)},

@@ -66,7 +66,7 @@ def test_routes_replayed_by_the_simulator_collect_the_optimum(levels):
 @pytest.mark.parametrize(
     ("cells", "gamma", "error", "message"),
     [
-        ("A . . . C1", 1.0, LevelError, r"no.txt \(no\): no coin can be reached within 2 timesteps"),
+        ("A . . . C1", 1.0, LevelError, r"no.txt \(no\): no coin can be reached within 2 ticks"),
         ("A # C1", 1.0, LevelError, r"no.txt \(no\): the agent in map row 1, column 1 is walled in"),
         ("A C1", 0.0, ValueError, "expected a discount above 0, at most 1"),
         ("A C1", 1.5, ValueError, "expected a discount above 0, at most 1"),

@@ -133,7 +133,7 @@ RECORDS = [
     ({"map": ["A B1"]}, ": ", "the map has no coin"),
     ({"map": ["A La"], "lotteries": {"a": "1 C-1 +0"}}, ": ", "the map has no coin"),
     ({"map": ["A" + " C1" * 20, "." + " B1" * 13 + " ." * 7]}, ": ", "33 coins, buttons and lotteries together"),
-    ({"map": ["A C1 B20 B4"], "shutdown": 1000}, ": ", "1024 timesteps"),
+    ({"map": ["A C1 B20 B4"], "shutdown": 1000}, ": ", "1024 ticks"),
     ({"map": ["A L0 L1 L2 L3 L4"], "lotteries": FIVE}, ": ", "make up to 243 trajectory-lengths"),
     ({"lotteries": ["1 C1 2"]}, ": ", "an object of texts by name"),
     ({"lotteries": {"a": "1 C1 +0"}}, ": ", "no cell 'La'"),
