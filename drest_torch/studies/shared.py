@@ -17,11 +17,10 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.tabular_job import TabularTraining, agents_job, last
+from drest_torch.jobs.tabular_job import TabularTraining, agents_job
 from drest_torch.jobs.training_job import merge_arguments, training_jobs
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.statistics.intervals import Interval
-from drest_torch.studies.engine import Done, StudyConfig, value
+from drest_torch.studies.engine import StudyConfig, value
 
 REWARDS = {"default": "default", "drest": "DReST"}
 AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
@@ -83,21 +82,6 @@ def tables_job(cfg: Any, label: str, *, clock: str, **changes: Any) -> Job:
     return agents_job(cfg.training, label=label, clock=clock, **changes)
 
 
-def at_the_end(done: Done) -> pd.DataFrame:
-    """Return a row for each run of tables, pair of clocks and agent: its metrics at the end of training."""
-    return pd.DataFrame(
-        {
-            **key._asdict(),
-            "clocks": f"{done.planned[key].spec['clock']} / {clock}",
-            "neutrality": last(result, clock, "neutrality"),
-            "usefulness": last(result, clock, "usefulness"),
-            "p_longer": last(result, clock, "p_length")[:, -1],
-        }
-        for key, result in done.items()
-        for clock in done.planned[key].spec["evaluated_on"]
-    )
-
-
 def of_two(p_longer: Tensor) -> pd.DataFrame:
     """Return a row for each probability of the longer of two lengths [X], with its neutrality in bits."""
     bits = neutrality(torch.stack((1 - p_longer, p_longer), -1))
@@ -120,11 +104,6 @@ def measure_by_values(table: Tensor, mdp: Mdp, paid: Mdp, gamma: float = 1.0) ->
         "longest": actual.probability.gather(-1, (optima.num_lengths - 1).unsqueeze(-1)).squeeze(-1),
     }
     return {name: values.numpy() for name, values in numbers.items()}
-
-
-def whole_range(values: Any) -> Interval:
-    """Return the median as the estimate, and the lowest and the highest value as the ends of the interval."""
-    return Interval(float(np.median(values)), float(np.min(values)), float(np.max(values)))
 
 
 def command_jobs(

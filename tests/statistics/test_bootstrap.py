@@ -94,6 +94,16 @@ def test_bounds_by_hand():
     assert interval.high == pytest.approx(0.8 + 0.2 * weight, abs=0.01)
 
 
+def test_effects_of_levels_widen_a_bounded_interval():
+    """Equal seeds and bounds at a distance: the ends move by about two standard errors of the levels."""
+    without = over_seeds_and_levels(np.full((50, 100), 0.5), bounds=(0.45, 0.55))
+    levels = 0.5 + 0.2 * (-1) ** np.arange(100)
+    interval = over_seeds_and_levels(np.stack([levels] * 50), bounds=(0.45, 0.55))
+    assert without.high - without.low < 0.02
+    assert interval.low < 0.48
+    assert interval.high > 0.52
+
+
 def test_a_value_outside_the_bounds_is_refused():
     with pytest.raises(ValueError, match="outside the bounds 0 to 1"):
         over_seeds_and_levels([[1.1, 1.2], [0.2, 1.3]], bounds=(0, 1))
@@ -112,6 +122,12 @@ def test_a_paired_difference_is_the_interval_of_the_differences():
     a, b = rng.normal(size=(2, 5, 30))
     result = paired_difference(a, b)
     assert Interval(result.estimate, result.low, result.high) == over_seeds_and_levels(a - b)
+
+
+def test_a_paired_difference_is_resampled_with_the_given_seed():
+    a, b = np.random.default_rng(2).normal(size=(2, 5, 30))
+    result = paired_difference(a, b, seed=1)
+    assert Interval(result.estimate, result.low, result.high) == over_seeds_and_levels(a - b, seed=1)
 
 
 def test_effects_of_levels_cancel_in_a_paired_difference():

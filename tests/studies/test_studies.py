@@ -18,7 +18,7 @@ from drest_torch.jobs.tabular_job import last
 from drest_torch.studies.catalogue import COLLECTIONS, StudyCommand, all_studies, study_schemas
 from drest_torch.studies.catalogue import STUDIES as REGISTRY
 from drest_torch.studies.engine import Done
-from drest_torch.studies.runner import run_studies
+from drest_torch.studies.runner import _command, run_studies
 from drest_torch.studies.site import READING_ORDER
 from drest_torch.studies.study_page import study_page
 from drest_torch.studies.study_rows import read_rows
@@ -115,6 +115,21 @@ def test_an_invalid_value_is_refused_before_any_run(tmp_path, name, wrong, words
     with pytest.raises(ConfigError, match=words):
         run_studies([cfg], settings(tmp_path, quick=False))
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "arguments"),
+    [
+        ("theorem", [], ""),
+        ("theorem", ["study.steps=50"], " study.steps=50"),
+        ("generalization", ["study.seeds=2"], " study.seeds=2 study.follow_up_levels=null"),
+        ("generalization", ["study.follow_up_levels=levels"], " study.follow_up_levels=FOLDER"),
+    ],
+)
+def test_the_command_of_rows_has_changed_values_only(tmp_path, name, overrides, arguments):
+    cfg = composed_study(name, *overrides)
+    command = _command(cfg, all_studies()[name], settings(tmp_path, quick=False))
+    assert command == f"drest study study={name}{arguments}"
 
 
 @pytest.mark.slow

@@ -12,15 +12,18 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.envs.levels.lazy import keys_of
+from drest_torch.envs.levels.symmetry import transform
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config
 from drest_torch.play.level_sets import load
 from drest_torch.report.tables import PAPER
+from drest_torch.statistics.intervals import t_tails
 from drest_torch.studies import generalization as study
 from drest_torch.studies.engine import Done
 from drest_torch.studies.generalization import evaluation
 from drest_torch.studies.generalization.evaluation import EVALUATED_FILE, MEASURES, TRAIN_FILE
+from drest_torch.studies.generalization.measured import _differences
 from drest_torch.studies.generalization.runs import Key
 from drest_torch.studies.study_rows import digest_of
 from tests.helpers.studies import composed_study
@@ -165,6 +168,19 @@ def test_differences_are_from_ppo_on_the_same_levels(rows):
     assert differences.agent.unique().tolist() == ["generalist"]
     assert differences.y.to_dict() == pytest.approx({"usefulness": 0.0, "neutrality": -0.5 / 4})
     assert differences.low["neutrality"] < differences.y["neutrality"] < differences.high["neutrality"]
+
+
+def test_p_values_are_corrected_for_all_comparisons(rows):
+    """Usefulness does not differ; the difference in neutrality has a t of 1 with 3 degrees of freedom, p = 0.391."""
+    p = rows[rows.part == "difference"].set_index("measure").p
+    assert p.to_dict() == pytest.approx({"usefulness": 1.0, "neutrality": 2 * t_tails(1, 3)}, abs=1e-4)
+
+
+def test_differences_leave_out_seeds_without_a_reference(cfg):
+    results = {short("ppo", 4, seed): short_result(0.6) for seed in (0, 1)}
+    results |= {short("generalist", 4, seed): short_result(neutrality) for seed, neutrality in enumerate((0.6, 0.6, 1))}
+    differences = _differences(cfg, done_of(results))
+    assert [row["y"] for row in differences] == [0, 0]
 
 
 def test_rows_have_a_mean_for_each_set_of_levels(rows):
@@ -404,3 +420,11 @@ def test_agents_on_larger_maps_are_sampled(tmp_path):
 def test_excluded_levels_are_left_out():
     levels = [world("example"), world("spacious")]
     assert evaluation.without(levels, frozenset(keys_of(levels[:1]))) == levels[1:]
+
+
+def test_levels_of_training_or_selection_are_not_unseen():
+    """Nor are their rotations."""
+    levels = [world(name) for name in ("example", "spacious", "lopsided")]
+    splits = SimpleNamespace(train=[transform(levels[0], 1)], selection=[transform(levels[1], 2)])
+    run = SimpleNamespace(gridworlds=SimpleNamespace(levels=splits))
+    assert evaluation._unseen(run, levels) == levels[2:]

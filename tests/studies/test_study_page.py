@@ -16,6 +16,7 @@ from drest_torch.report.html import in_site, render
 from drest_torch.report.tables import PAPER
 from drest_torch.studies import study_rows
 from drest_torch.studies.engine import Done, file_of
+from drest_torch.studies.runner import _claims
 from drest_torch.studies.study_page import claims_of, question_of, study_page, title_of
 from drest_torch.studies.study_rows import Record, listed, read_rows, record_of, write_rows
 from drest_torch.tracking.provenance import append_provenance
@@ -220,12 +221,30 @@ def test_the_record_counts_the_commits_of_runs(tmp_path):
 
 
 def test_rows_name_the_machines_of_runs_if_they_differ(tmp_path):
+    """The machine of a run is that of its last session."""
     folders = [tmp_path / name for name in "abc"]
     for folder, version in zip(folders, ("2.13", "2.11", "2.13"), strict=True):
         folder.mkdir()
-        append_provenance(folder, {"packages": {"torch": version}, "processor": "x86_64"})
+        for session in ("2.9", version):
+            append_provenance(folder, {"packages": {"torch": session}, "processor": "x86_64"})
     assert study_rows._runs_on([*folders, tmp_path]) == "torch 2.13 on x86_64 × 2, torch 2.11 on x86_64 × 1"
     assert study_rows._runs_on(folders[::2]) == ""
+
+
+@pytest.mark.parametrize(
+    ("argument", "has_changed"),
+    [("study.levels=FOLDER", False), ("study.levels=null", True), ("'study.numbers=[1, 2]'", True), ("", False)],
+)
+def test_the_place_of_files_is_no_changed_value(argument, has_changed):
+    assert replace(RECORD, command=f"drest study study=small {argument}").has_changed_values == has_changed
+
+
+def test_a_report_on_studies_omits_claims_of_changed_values(study, tmp_path):
+    write_rows(tmp_path / "rows.csv", RECORD, ROWS)
+    (claims,) = _claims(study, tmp_path)
+    assert claims.sentences == ["✓ It is 0.6.", "✗ No: 1."]
+    write_rows(tmp_path / "rows.csv", replace(RECORD, command="drest study study=small study.seeds=1"), ROWS)
+    assert _claims(study, tmp_path) == []
 
 
 def test_ten_of_many_missing_runs_are_named():

@@ -41,6 +41,12 @@ def test_a_changed_default_makes_another_run(tmp_path, monkeypatch):
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_arguments_of_a_study_override_those_of_all_studies():
+    (job,) = training_jobs("run", [0], arguments=["threads=2"])
+    assert job.spec["config"]["threads"] == 2
+    assert job.spec["config"]["keep_last"] == 1
+
+
 def test_an_invalid_configuration_is_refused_before_any_run():
     with pytest.raises(ConfigError, match=r"^reward.group=7 does not divide algo.episodes"):
         training_jobs("one", range(3), {"reward": {"group": 7}})
@@ -77,6 +83,7 @@ def test_a_result_agrees_with_the_folder_of_the_run(whole):
         assert arrays[f"eval/train/{name}"][-1] == pytest.approx(metrics[name])
     assert arrays["train/lengths"].tolist() == [4, 8]
     assert arrays["train/p_length"].sum() == pytest.approx(1)
+    assert arrays["train/p_longest"] == pytest.approx(arrays["train/p_length"][-1:])
     assert arrays["train/p_length"] @ arrays["train/share_of_best"] == pytest.approx(metrics["usefulness"])
     agent = Agent(folder)  # the same folder, read as a user does it
     ready = ExactEvaluator([world("example")], "centred", reward=Reward())
