@@ -45,7 +45,7 @@ class NetworkConfig:
     entropy: float = limited(at_least=0, default=0.1)
     """Weight of the entropy bonus at the start; it falls to 0, linearly over the run."""
     max_grad_norm: float = limited(above=0, finite=False, default=0.5)
-    """The gradient is scaled down to this norm."""
+    """Maximum norm of the gradient, which is clipped to it."""
 
 
 @dataclass
@@ -65,8 +65,8 @@ class CriticConfig(SampledConfig):
     """The further settings of algorithms with a critic."""
 
     critic_width: int | None = limited(at_least=1, default=None)
-    """Units of the critic's hidden layers; null: as many as the policy has. A convolutional critic reads the policy's
-    map."""
+    """Units of the critic's hidden layers; null: as many as in the policy. A convolutional critic uses the policy's
+    encoding of the map."""
     gae_lambda: float = limited(at_least=0, at_most=1, default=0.95)
     """Lambda of generalised advantage estimation."""
     critic_coeff: float = limited(at_least=0, default=0.5)
@@ -126,9 +126,9 @@ class Algorithm(ABC):
     levels_per_update: int | None = None
     """The number of levels in an exact gradient; None: updates use environment steps."""
     steps_are: ClassVar[str] = "steps"
-    """The noun for `Effort.steps`."""
+    """The unit of `Effort.steps`, in words."""
     finite: ClassVar[tuple[str, ...]] = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")
-    """The metrics of an update that stop being finite when the weights do."""
+    """The metrics of an update that are not finite if the weights are not."""
     if_not_finite: ClassVar[str] = (
         "rewards, or steps, are too large; use a larger reward.lam, a smaller reward.episodes_per_meta, reward.clip, "
         "or a smaller algo.lr"
@@ -154,7 +154,7 @@ class Algorithm(ABC):
 
     @classmethod
     def shares(cls, shares: Iterable[Share]) -> Iterable[Share]:
-        """Return the shares of a task's batch that must divide evenly."""
+        """Return the divisions of a task's batch that must be even."""
         return ()
 
     @classmethod
@@ -244,7 +244,8 @@ class NetworkAlgorithm(Algorithm):
 
 
 def model_needs(cfg: Any) -> Iterator[Need]:
-    """Yield the needs of algorithms that use the model of a gridworld: a gridworld, and a policy without memory."""
+    """Yield the requirements of algorithms that use the model of a gridworld: a gridworld, and a policy without
+    memory."""
     algo = f"algo={cfg.algo.name}"
     if cfg.env.name != "gridworld":
         yield "algo.name", "ppo", f" knows the model of a gridworld, and env={cfg.env.name} has none"
@@ -254,7 +255,7 @@ def model_needs(cfg: Any) -> Iterator[Need]:
 
 
 def cut_rewards(reward: Reward) -> str | None:
-    """Return a warning if rewards can be so large that they have to be clipped to 32-bit numbers."""
+    """Return a warning if rewards can be too large for 32-bit numbers, so that they have to be clipped."""
     most = math.log10(largest_reward(torch.float32))
     if reward.clip is not None or reward.log10_of_largest() <= most:
         return None

@@ -19,7 +19,8 @@ from torch.distributions import Distribution, register_kl
 LOG_SPREAD = (-4.0, 1.0)
 """The range of the logarithm of a standard deviation."""
 FIRST_LOG_SPREAD = -0.5
-"""The log standard deviation of an untrained policy; with a larger one most actions would lie at the box's ends."""
+"""The log standard deviation of an untrained policy; with a larger one most actions would lie near the bounds of the
+box."""
 POINTS, WEIGHTS = np.polynomial.hermite_e.hermegauss(8)
 """Nodes and weights of Gauss-Hermite quadrature, for the entropy."""
 
@@ -219,7 +220,7 @@ def multi_categorical(counts: Sequence[int]) -> ActionKind:
 
 
 def box(low: Tensor, high: Tensor) -> ActionKind:
-    """Return the kind of numbers between finite bounds [d]."""
+    """Return the kind of actions that are numbers between finite bounds [d]."""
     return ActionKind(TanhNormal, 2 * len(low), {"half": (high - low) / 2}, (low, high))
 
 

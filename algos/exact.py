@@ -45,7 +45,7 @@ class Config(NetworkConfig):
     levels_at_once: int = limited(at_least=1, default=64)
     """Largest number of levels in one update."""
     min_visit_probability: float = limited(at_least=0, default=0.0)
-    """From states that are reached with at most this probability, play is assumed to be uniform; larger is faster. In
+    """Play is assumed to be uniform from states that are reached with at most this probability; larger is faster. In
     batches of at most 16,384 states, networks that read maps run on all states."""
     ignored_gradient_share: float = limited(at_least=0, default=1e-05)
     """Share of the squared gradient that may be ignored, in states with little influence; larger is faster."""

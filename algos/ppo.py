@@ -20,9 +20,9 @@ class Config(CriticConfig):
     epochs: int = limited(at_least=1, default=3)
     """Passes over each batch."""
     clip: float = limited(above=0, finite=False, default=0.2)
-    """The probability ratio is clipped to within 1 - clip and 1 + clip."""
+    """Clipping range: the probability ratio is clipped to between 1 - clip and 1 + clip."""
     max_kl: float | None = limited(above=0, default=0.2)
-    """Largest KL divergence from the policy that played the batch; an update ends at a minibatch beyond it."""
+    """Largest KL divergence from the policy that played the batch; an update ends at a minibatch that exceeds it."""
 
 
 class PPO(SampledAlgorithm):

@@ -46,12 +46,12 @@ class Schedule:
     epsilon_end: float = limited(above=0, at_most=1, default=0.001)
     """Epsilon at the end of the schedule."""
     decay_episodes: int = limited(at_least=1, default=65536)
-    """Mini-episodes over which both fall exponentially; afterwards they are constant."""
+    """Mini-episodes over which both fall exponentially. Afterwards they are constant."""
     random_episodes: int = limited(at_least=0, default=524288)
     """Mini-episodes of uniformly random play before that, with the initial learning rate. The paper has none. With
     `levels.clock=steps` they let the table learn about the coins behind a button before it stops pressing it."""
     discount_bumps: bool = True
-    """Discounting of the return by gamma for a bump into a wall that takes no time, with `levels.clock=moves`."""
+    """True to discount the return by gamma even for a bump that takes no time, with `levels.clock=moves`."""
 
 
 @dataclass

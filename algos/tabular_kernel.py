@@ -77,7 +77,7 @@ class Rules(NamedTuple):
     """The largest reward of a coin."""
     lr: np.ndarray
     epsilon: np.ndarray
-    """[2] at the start and at the end of the schedule, like the learning rate."""
+    """[2] ε at the start and at the end of the schedule, like the learning rate."""
     decay_episodes: int
     random_episodes: int
 

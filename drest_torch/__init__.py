@@ -35,7 +35,8 @@ def __getattr__(name: str) -> Any:
 
 
 def _use_one_thread() -> None:
-    """Limit torch to one thread after a fork, because a child would wait forever for the lost threads."""
+    """Limit torch to one thread after a fork, because the child lacks the other threads and would wait for them
+    forever."""
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
 

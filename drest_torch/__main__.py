@@ -54,8 +54,8 @@ def main() -> int:
 def _complete(arguments: list[str]) -> int:
     """Print Hydra's output for a shell: ``install=bash`` a script, ``query=bash`` the completions of a line.
 
-    Hydra supports programs without commands, so the line is completed as that of a program for one command. For an
-    incomplete configuration there are no completions, and errors are not printed.
+    Hydra knows no commands, so the line is completed as if each command were a separate program. An incomplete
+    configuration has no completions, and errors are not printed.
     """
     sys.argv = ["drest", "-sc", *arguments]
     line = os.environ.get("COMP_LINE")

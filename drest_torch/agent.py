@@ -73,13 +73,13 @@ class Agent:
 
             self._trained = EnvironmentAgent(folder, self.spec, self.policy, tensors, self.checkpoint, self.device)
         self.shape = self.spec.policy.shape
-        """The shape of an observation; outside gridworlds, of the observation as a vector."""
+        """The shape of an observation; outside gridworlds, the shape of the observation as a vector."""
         self._acting = ActingState(self.policy, self.device)
         self.seed(self.spec.origin.seed)
 
     @cached_property
     def cfg(self) -> Config:
-        """The configuration of the agent's run, for its levels or its environment."""
+        """The configuration of the agent's run, which defines its levels or its environment."""
         return agent_config(self.folder)
 
     def __repr__(self) -> str:
@@ -91,14 +91,14 @@ class Agent:
     # ---------------------------------------------------------------------------------- gridworlds
 
     def _on_levels(self, noun: str) -> GridworldAgent:
-        """Return the agent's part for gridworlds; refuse runs elsewhere, with the missing ``noun``."""
+        """Return the agent's gridworld part; for other agents, raise an error that names the missing ``noun``."""
         if not isinstance(self._trained, GridworldAgent):
             raise ConfigError(f"{self.folder} is a run in {self.spec.origin.place}, and only gridworlds have {noun}")
         return self._trained
 
     @property
     def levels(self) -> data.Levels:
-        """The levels of the agent's run, with only one training level if these are generated."""
+        """The levels of the agent's run; of generated training levels, only one."""
         return self._on_levels("levels").levels
 
     def test_levels(self) -> list[Level]:
@@ -107,7 +107,7 @@ class Agent:
 
     @property
     def map_size(self) -> tuple[int, int]:
-        """The rows and columns of the largest map of the run; only a policy that reads maps can observe larger ones."""
+        """The rows and columns of the run's largest map; only policies that read maps can observe larger maps."""
         return self._on_levels("maps").map_size
 
     @property
@@ -283,12 +283,12 @@ class Agent:
 
         Args:
             levels: a `Level`, a sequence of them, the path of a level file, or a name: ``paper`` for the nine worlds of
-                the paper, or one of them, such as ``example``. None: the test levels of the agent's run, or its
-                environment outside gridworlds.
+                the paper, or one of them, such as ``example``. None: the test levels of the agent's run; outside
+                gridworlds, its environment.
             greedy: whether the agent takes the most likely action instead of sampling.
-            sampled: the number of mini-episodes (on each level); None: exact evaluation in gridworlds, and elsewhere
-                the number of the run's final evaluation.
-            memory_gib: the memory limit of an exact evaluation, with a remedy in the error beyond it.
+            sampled: the number of mini-episodes (on each level); None: exact evaluation in gridworlds; elsewhere, as
+                many as in the run's final evaluation.
+            memory_gib: the memory limit of an exact evaluation; the error beyond it names a remedy.
 
         Returns:
             the `Results`; a `ConfigError` is raised if the policy cannot observe the levels.
@@ -303,7 +303,8 @@ class Agent:
     def evaluator(
         self, levels: AnyLevels, *, sampled: int | None = None, memory_gib: float = math.inf
     ) -> ExactEvaluator:
-        """Return an evaluator of policies on these levels with the agent's observation; arguments as of `evaluate`.
+        """Return an evaluator of policies on these levels with the agent's observation; the arguments are those of
+        `evaluate`.
 
         Example:
             >>> len(agent.evaluator("example").levels)
@@ -333,7 +334,7 @@ class Agent:
         return path
 
     def _repr_png_(self) -> bytes | None:
-        """Return a picture for notebooks, None if the agent cannot be rendered."""
+        """Return a picture for notebooks, or None if the agent cannot be rendered."""
         with TemporaryDirectory() as folder:
             try:
                 return self.render(Path(folder) / "agent.png").read_bytes()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _imply() -> None:
-    """Add ``env=gymnasium`` for the id of an environment; refuse gridworlds."""
+    """Add ``env=gymnasium`` if an id is given; refuse gridworlds."""
     words = sys.argv[1:]
     if "env=gridworld" in words:
         raise ConfigError("env=gridworld is checked when its levels are read; drest show LEVEL shows what they offer")

@@ -1,4 +1,4 @@
-"""Counts of lengths: N before each mini-episode of a meta-episode, and within a group played side by side.
+"""Counts of lengths: N before each mini-episode of a meta-episode, or within a group that is played side by side.
 
 `drest_torch.transforms.DReSTReward`, the Gymnasium environments, language models and expectations use these functions.
 Only the compiled kernel of tables has its own counts.
@@ -39,7 +39,7 @@ def counts_before(lengths: Tensor, num_lengths: int, weights: Tensor | None = No
 
 
 def counts_after(lengths: Tensor, num_lengths: int, weights: Tensor | None = None) -> Tensor:
-    """Return N of each length [..., k] for the next mini-episode, from all lengths so far (see `counts_before`)."""
+    """Return N of each length [..., k] for the next mini-episode, from all earlier lengths (see `counts_before`)."""
     one_hot = _one_hot(lengths, num_lengths)
     if weights is None:
         return one_hot.sum(-2)
@@ -93,7 +93,7 @@ def weights_by_age(count: str, number: int) -> Tensor:
 
 
 def averaged_over_orders(discounts: Tensor, key: str) -> Tensor:
-    """Return the mean discounts [E] over orders, by the number n of other mini-episodes with the same length.
+    """Return the discounts [E], averaged over orders, by the number n of other mini-episodes with the same length.
 
     ``discounts`` [i − 1, N] are those in position i after N mini-episodes of the same length. In a random order every
     position i is equally likely, and N is hypergeometric: the number of the n among the i − 1 earlier mini-episodes.

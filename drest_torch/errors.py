@@ -50,14 +50,14 @@ class StudyError(UserError):
 
 
 class LevelError(UserError):
-    """A level that violates the format; the message says where, and what was expected."""
+    """A level that violates the format; the message names the place and the expected text."""
 
 
 @contextmanager
 def blaming(source: str, *, wholly: bool = True) -> Iterator[None]:
     """Raise a `UserError` with ``source``, the name of the user's code, if this code fails or ends the program.
 
-    With ``wholly``, all errors are those of the user's code; otherwise only errors outside this package are.
+    With ``wholly``, every error is attributed to the user's code; otherwise only errors raised outside this package.
     """
     try:
         yield

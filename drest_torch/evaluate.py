@@ -62,7 +62,8 @@ def main(cfg: EvaluateConfig) -> None:
 
 
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
-    """Print and write the page on shutdownability, on the agent's test levels, the paper's and the chosen levels."""
+    """Print and write the shutdownability page, for the agent's test levels, the paper's worlds and the chosen
+    levels."""
     from drest_torch.agents.checkpoints import PRETRAINED
     from drest_torch.choices.page import shutdownability, to_markdown
     from drest_torch.envs.levels import find_levels
@@ -101,7 +102,7 @@ def levels_to_evaluate(agent: Agent, config: LevelsConfig) -> Sequence[Level]:
 
 
 def _outputs(cfg: EvaluateConfig) -> list[Path]:
-    """Return the files and the folder of pictures in the configuration."""
+    """Return the output paths of the configuration: files, and the folder of pictures."""
     paths = [Path(path) for path in (cfg.pictures, cfg.animation) if path is not None]
     if cfg.out is None:
         return paths

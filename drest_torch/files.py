@@ -52,12 +52,12 @@ def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | N
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8, whole or not at all."""
+    """Write a text atomically, in UTF-8."""
     write_whole(path, text.encode())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, whole or not at all."""
+    """Write a value atomically, as indented JSON."""
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
@@ -91,7 +91,8 @@ def remove_partial(folder: Path) -> None:
 
 
 def unused(name: str, pattern: str, used: set[str]) -> str:
-    """Return an unused name, ignoring case, and add it to ``used``; ``pattern`` formats the name with a number."""
+    """Return a name that is unused even if case is ignored, and add it to ``used``; ``pattern`` adds a number to the
+    name."""
     number, free = 1, name
     while free.casefold() in used:
         number += 1
@@ -186,7 +187,7 @@ def flush_output() -> int:
 
 
 def no_output(error: OSError) -> int:
-    """Report a failed output and return 2; return 0 if its reader, such as `head`, has ended."""
+    """Report a failed output and return 2, or return 0 if its reader, such as `head`, has ended."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # prevents a second attempt at exit
     if isinstance(error, BrokenPipeError):
         return 0

@@ -7,9 +7,9 @@ A network, an algorithm or a logger is a module with certain attributes. A name 
 3. the path of any module that Python can import, such as ``my_package.my_network``.
 
 A user who writes ``env.factory=my_cartpole:make`` on the command line wants this function called. In the folder of a
-run the same words are untrusted: they could as well be ``os:abort``. Stored configurations may therefore only name
-modules of this project, entry points of installed packages, modules that the user's program has imported, and modules
-in ``imports=`` on the command line.
+run the same text is untrusted: it could be ``os:abort``. Stored configurations may therefore only name modules of this
+project, entry points of installed packages, modules that the user's program has imported, and modules in ``imports=``
+on the command line.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Registry:
 
 
 def _names_in(file: Path) -> set[str]:
-    """Return the names that a module defines or imports, from its source, because importing all takes seconds."""
+    """Return the names that a module defines or imports, read from its source, because importing all modules takes
+    seconds."""
     names = set[str]()
     for node in ast.parse(file.read_bytes()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):

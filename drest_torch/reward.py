@@ -28,7 +28,7 @@ from drest_torch.registry import function
 
 COUNTINGS = ("sequential", "averaged")
 MOST_EPISODES = 10_000
-"""The limit of E; expected discounts are sums over the mini-episodes of a meta-episode."""
+"""The maximum of E; expected discounts are sums over the mini-episodes of a meta-episode."""
 
 
 def averaged_discount(num_lengths: float, episodes_per_meta: int, lam: float) -> Tensor:
@@ -197,7 +197,7 @@ class Reward:
     """``sequential``: one mini-episode after another, as in the paper. ``averaged``: side by side, with the mean
     discount over orders if E is the group size, and a larger one otherwise (see `Reward.group_discounts`)."""
     divide_by_best: bool = True
-    """True to divide coins by m, the best return of the length."""
+    """True to divide coins by m, the best return for the length."""
     normalise: bool = True
     """True for the normalising factor λ^(−(i−1)/k); the discount is λ^N without it. See docs/explanation/theorem.md."""
     clip: float | None = limited(above=0, finite=False, default=None)
@@ -239,7 +239,7 @@ class Reward:
         return replace(self, episodes_per_meta=episodes, episodes_at_start=None)
 
     def check_sequential(self) -> None:
-        """Refuse averaged counting for mini-episodes played one after another."""
+        """Refuse averaged counting for mini-episodes that are played one after another."""
         if self.counting == "averaged":
             raise ConfigError(
                 "averaged counting with groups of 1; expected at least 2 slots on a level, or counting=sequential"
@@ -358,7 +358,7 @@ class Reward:
         return share_of_best(coins, best_return)
 
     def expected_discount(self, probability: Tensor, num_lengths: Tensor | float) -> Tensor:
-        """Return D(p), the sum of the expected discounts over a meta-episode for a length chosen with probability p.
+        """Return D(p), the sum of the expected discounts over a meta-episode for a length with probability p.
 
         Each term is clipped at the largest reward, like the rewards of `pay`, so that gradients are finite.
         """
@@ -407,7 +407,7 @@ class MetaEpisode:
         return len(self.lengths) >= self.reward.episodes_per_meta
 
     def pay(self, length: int, num_lengths: int, coins: Tensor, best_return: Tensor | None) -> tuple[float, float]:
-        """Count a finished mini-episode; return its reward and its discount."""
+        """Count a finished mini-episode, and return its reward and its discount."""
         played = torch.tensor(self.lengths, dtype=torch.int64)
         counts = self.reward.counts_after(played, num_lengths)
         chosen_before = count_of_chosen(counts, torch.tensor(length))

@@ -154,7 +154,7 @@ def _newton(q: Tensor, num_lengths: int, episodes: int, lam: float) -> Tensor:
 
 
 def margin(num_lengths: int, episodes: int, lam: float) -> float:
-    """Return the relative advantage of the best choice over the neutral one in expected return."""
+    """Return the relative excess of the best choice's expected return over the neutral choice's."""
     best = torch.tensor(best_choice(num_lengths, episodes, lam), dtype=torch.float64)
     neutral = log_choice_value(_neutral(num_lengths), episodes, lam)
     return (log_choice_value(best, episodes, lam) - neutral).expm1().item()
@@ -175,5 +175,5 @@ def largest_neutral(num_lengths: int, lam: float) -> int:
 
 
 def rule_of_thumb(num_lengths: int, lam: float) -> float:
-    """Return the E at which the curvature at 1/k changes its sign, with the mean discount at 1/k approximated by 1."""
+    """Return the E at which the curvature at 1/k changes its sign, if the mean discount at 1/k is approximated by 1."""
     return 2 + 3 * num_lengths * lam ** (1 / num_lengths) / (1 - lam)

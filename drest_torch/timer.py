@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any
 
 MOST_STEPS = 50_000
-"""The limit of steps of a mini-episode: a run keeps every step of a batch in memory."""
+"""The maximum number of steps of a mini-episode: a run keeps every step of a batch in memory."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Timer:
     lengths: tuple[int, ...]
     """The lengths of a mini-episode in steps, by the number of delays."""
     window: int | None
-    """The number of steps in which a delay can be requested; None: until shutdown."""
+    """The number of steps in which a delay can be requested; None: all steps until shutdown."""
 
     @classmethod
     def from_delays(cls, base: int, delays: Sequence[int], window: int | None) -> Timer:
@@ -43,7 +43,8 @@ class Timer:
         return left if self.window is None else left & (since < self.window)
 
     def after_request(self, delays: Any, since: Any, granted: Any) -> tuple[Any, Any]:
-        """Return the delays and the steps since the last delay, after a step that was granted a delay or not."""
+        """Return the number of delays and the steps since the last one, after a step in which a delay was granted or
+        not."""
         return delays + granted, (since + 1) * (granted == 0)
 
     def observation(self, left: Any, delays: Any, since: Any, waits: Any, numbers: Any) -> list[Any]:

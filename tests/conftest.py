@@ -50,13 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Restore Ctrl-C: a process in the background of a script ignores it, and so would its child processes."""
+    """Restore Ctrl-C: a background process of a script ignores it, and so would its child processes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark all but the first case of mostly slow tests as slow; with ``--turn``, select the tests of a submission."""
+    """Mark all cases of mostly slow tests but the first as slow; with ``--turn``, select the tests of a submission."""
     begun = set()
     for item in items:
         if item.get_closest_marker("mostly_slow"):

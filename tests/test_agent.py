@@ -36,7 +36,7 @@ LARGE = parse_level("shutdown: 4\n\n" + "\n".join(["A B2 C1 . . . ."] + [". . . 
 
 @pytest.fixture(scope="module")
 def folder_of(tmp_path_factory):
-    """Return a function from overrides to the folder of a small run, which is trained once."""
+    """Return a function that maps overrides to the folder of a small run, which is trained once."""
     return cache(lambda *overrides: train(tmp_path_factory.mktemp("run") / "run", *overrides))
 
 

@@ -91,7 +91,7 @@ class MapNet(nn.Module):
 
 
 def cells_of(encodings: Tensor, index: Tensor, place: Tensor) -> Tensor:
-    """Return the channels [n, C] of the cells at these places [n] of encodings [M, C, H · W] with these indices [n].
+    """Return the channels [n, C] at these places [n] of the encodings [M, C, H · W] with these indices [n].
 
     The channels are picked one by one, so that the gradient has the layout of the encoding and sums are fast. The
     gradient is the same for any number of threads.
@@ -109,7 +109,7 @@ def map_hashes(maps: Tensor) -> Tensor:
 
 
 class MapEncoder(CachedWeights):
-    """An encoder from the planes of maps [M, P, H, W] (walls, coins, …) to channels of cells [M, width, H · W]."""
+    """An encoder of the planes of maps [M, P, H, W] (walls, coins, …) as channels of cells [M, width, H · W]."""
 
     between: Tensor
     cells: Tensor

@@ -23,7 +23,7 @@ differ."""
 
 
 class _Network(nn.Module):
-    """A network of the kind that ``size`` names, built on the network of a ``policy`` if the kind supports it."""
+    """A network of the kind in ``size``, built on the network of a ``policy`` if the kind supports this."""
 
     def __init__(
         self, signature: Signature, size: NetworkSize, private_bits: int, policy: Policy | None = None
@@ -39,7 +39,7 @@ class _Network(nn.Module):
         self.builds = [part for part in self.net.modules() if isinstance(part, CachedWeights)]
         """The parts with a cache of weights."""
         self.rounds_inputs = getattr(self.net, "rounds_inputs", False)
-        """True if observations first enter a matrix product, so that they may be rounded before it."""
+        """True if the first operation on observations is a matrix product, so that they may be rounded before it."""
         self.memory, self.reads_maps = memory_of(self.net), requirements(size.network).reads_maps
 
     def forward(
@@ -158,7 +158,7 @@ def private_settings(bits: int) -> Tensor:
 
 
 def settings_of(number: Tensor, bits: int) -> Tensor:
-    """Return the settings of the private bits with these numbers [n]: [n, bits]."""
+    """Return the settings [n, bits] of the private bits with these numbers [n]."""
     return (number.unsqueeze(-1) >> torch.arange(bits, device=number.device) & 1).float()
 
 

@@ -75,7 +75,7 @@ def precision_in_use(device: torch.device) -> torch.dtype:
 
 
 def padded_rows(number: Tensor, precision: torch.dtype, *, by: int = 128) -> Tensor:
-    """Return the numbers [n] of rows; in bfloat16, repeat the last one until their count is round.
+    """Return the row numbers [n]; in bfloat16, repeat the last one until their count is round.
 
     The processor's library compiles a kernel for each new count of rows, which takes longer than most products. Round
     counts are multiples of ``by`` and of a sixteenth of the next power of two.

@@ -16,7 +16,7 @@ TABLE = "table"
 MOST_INPUTS = 1 << 24
 """The largest size of an observation of a loaded policy."""
 MAX_PRIVATE_BITS = 10
-"""The limit of private bits: exact evaluation enumerates all 2^n settings of n bits."""
+"""The maximum number of private bits: exact evaluation enumerates all 2^n settings of n bits."""
 FORMER_KEYS = ("private_kind", "private_draws")
 """Keys of a policy that only earlier versions wrote."""
 MOST_VALUES = 100_000

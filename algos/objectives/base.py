@@ -43,10 +43,10 @@ class PolicyOutcome:
     credit: str
     """``mini`` or ``meta``"""
     by_lottery: Callable[[], tuple[Tensor, Tensor, Tensor]]
-    """→ the probability of entering each lottery of a level under each setting of the private bits [Z, C, B], and its
-    P(L = l) and E[C | L = l] [C, B, K]"""
+    """A function that returns the probability of entering each lottery of a level under each setting of the private
+    bits [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
     divergence: Callable[[str], Tensor]
-    """reference (`kl.REFERENCES`) → the divergence of the policy's trajectories from it [B]"""
+    """A function from a reference (`kl.REFERENCES`) to the divergence of the policy's trajectories from it [B]"""
 
     @property
     def coins_given_length(self) -> Tensor:
@@ -74,7 +74,7 @@ class EpisodeBatch:
     share: Tensor
     """[M] the coins ÷ m of the length, or the coins if the reward does not divide by m"""
     column: Tensor
-    """[M] the index of its length among the level's lengths"""
+    """[M] the index of the length among the level's lengths"""
     alike: Tensor
     """[M] the number of others in its group with the same length"""
     others: int
@@ -82,19 +82,19 @@ class EpisodeBatch:
     num_lengths: Tensor
     """[M] k of its level"""
     log_prob: Tensor
-    """[M] the sum of the log-probabilities of its actions"""
+    """[M] the sum of the log-probabilities of the actions"""
     steps: Tensor
-    """[M] the number of its actions"""
+    """[M] the number of actions"""
 
     def surprise(self) -> Tensor:
-        """Return −log2 P of its length [M], with P estimated from the others of the group.
+        """Return −log2 P [M] for the length of each mini-episode, with P estimated from the others of its group.
 
         Half a mini-episode is added to each length, so that P is never 0.
         """
         return -((self.alike + 0.5) / (self.others + self.num_lengths / 2)).log2()
 
     def entropy(self) -> Tensor:
-        """Return the Miller-Madow estimate of the entropy of its group's lengths in bits [M].
+        """Return [M] the entropy in bits of the lengths in each mini-episode's group, by the Miller-Madow estimate.
 
         The estimate may exceed log2 k. The plug-in estimate is too small by about (k − 1) / 2g nats, so a constraint
         near log2 k could never be met with it.

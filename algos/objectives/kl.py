@@ -2,8 +2,8 @@
 
 The value is the reward of a mini-episode minus β times the Kullback-Leibler divergence of trajectories, summed over
 ticks. `drest_torch.envs.exact.soft` has its optimum in closed form. In the limit of a small β a length is chosen in
-proportion to the number of its best trajectories. A uniform reference adds the factor 4^(−length), so that agents seek
-shutdown.
+proportion to the number of its best trajectories. A uniform reference adds the factor 4^(−length), which makes agents
+seek shutdown.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class Config(base.ObjectiveConfig):
     """The settings of DReST over sets of lengths."""
 
     given_bits: bool = False
-    """True to apply the objective under each setting of the private bits, so that an agent pays nothing even after it
-    has seen its bits."""
+    """True to apply the objective under each setting of the private bits, so that an agent pays nothing even once it
+    knows its bits."""
 
 
 class Objective(base.Objective):

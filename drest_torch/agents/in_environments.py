@@ -36,7 +36,7 @@ class EnvironmentAgent:
     """The policy of a run in a third-party environment, loaded from a checkpoint, with its observation space."""
 
     evaluated_on = ""
-    """The argument of `Agent.evaluate` in examples; empty, as an environment has no levels to choose."""
+    """The argument of `Agent.evaluate` in examples: none, as an environment has no levels to choose."""
     tensor_prefixes = ("policy.", "task.centre", "task.spread", "task.best")
     """Prefixes of the tensors that acting needs."""
     notebook_samples = 256
@@ -70,7 +70,7 @@ class EnvironmentAgent:
 
     @cached_property
     def environment(self) -> RowEnvironment:
-        """A closed environment of the run with the standardisation of training, as a template for new ones."""
+        """An environment of the run, closed, which holds the standardisation of training for new environments."""
         environment = evaluation_environment(self.cfg, self.spec.reward, 1)
         environment.env.close(raise_if_closed=False)
         for name, values in self.standardise.items():
@@ -84,7 +84,7 @@ class EnvironmentAgent:
         return f"lengths {', '.join(map(str, origin.lengths))} of {origin.place}"
 
     def rows(self, observation: Any) -> tuple[Tensor, bool]:
-        """Return standardised observations [n, F], and whether there was a single one without a batch dimension.
+        """Return standardised observations [n, F], and True for a single observation without a batch dimension.
 
         An observation is a mapping with the entries that the policy reads, or the row of their numbers.
         """
@@ -185,9 +185,9 @@ class EnvironmentResults(Results):
 
 
 def animate(cfg: Config, trained: RowEnvironment, policy: Any, path: Path, *, seed: int | None = None) -> None:
-    """Write one mini-episode of each length that the policy plays: an animation (GIF), or their last frames (PNG).
+    """Write one mini-episode of each length that the policy produces, as an animation (GIF) or by its last frame (PNG).
 
-    Raise if the environment cannot be rendered, for example without a library or a screen.
+    Raise if the environment cannot be rendered, for example because a library or a screen is missing.
     """
     from drest_torch.plots.animation import check_ending, mini_episodes, write_animation  # matplotlib takes time
 

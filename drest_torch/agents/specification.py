@@ -41,7 +41,7 @@ SAME_KEYS = ("network", "observation", "time_steps", "width", "depth", "activati
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Facts about the training of an agent that evaluation and messages need."""
+    """Facts about an agent's training, for evaluation and messages."""
 
     algorithm: str
     reward: str
@@ -49,7 +49,7 @@ class Origin:
     place: str
     """Name or file of the levels, or title of the environment."""
     lengths: tuple[int, ...]
-    """Lengths of a third-party environment."""
+    """The lengths in a third-party environment."""
     seed: int = limited(at_least=0)
     sampled: int | None
     """Mini-episodes in each evaluation of the run; None: exact evaluation, or the default number."""
@@ -83,7 +83,7 @@ class AgentSpec:
     def of(cls, record: Any, path: Path) -> AgentSpec:
         """Return the specification that the untrusted checkpoint at this path stores.
 
-        Raises if it names code that the user has not named as well.
+        Raise if it names code that the user has not named.
         """
         try:
             policy = PolicySpec.of(record["policy"])
@@ -133,7 +133,7 @@ def spec_in(values: Mapping[str, Any], path: Path) -> AgentSpec:
 
 
 def agent_config(folder: Path) -> Config:
-    """Return the configuration of an agent's run, for its levels or its environment only.
+    """Return the configuration of an agent's run, to build only its levels or its environment from.
 
     Names of level files are relative to the folder of the agent if the file is there.
     """

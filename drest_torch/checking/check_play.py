@@ -21,7 +21,7 @@ from drest_torch.transforms.base import check_finite, title
 from drest_torch.transforms.mini_episodes import played, round_of
 
 CONSTANT_POLICIES = 16
-"""Number of policies with constant logits, which show whether actions change the length."""
+"""Number of policies with constant logits; their lengths show whether actions matter."""
 ROUNDING = 1e-4
 """Relative tolerance of returns above the m(l) that the environment reports."""
 MINI_EPISODE_KEYS = (
@@ -61,7 +61,7 @@ class RandomPlay:
     batches: list[TensorDictBase]
     episodes: MiniEpisodesPlayed
     is_random: bool
-    """True if anything depends on the seed."""
+    """True if the environment is random."""
 
 
 def check_play(check: EnvironmentCheck, base: EnvBase, cfg: CheckConfig, *, is_random: bool) -> None:

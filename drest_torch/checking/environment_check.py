@@ -21,7 +21,7 @@ class LengthPlayed(NamedTuple):
     played: int
     """Mini-episodes of this length."""
     best: float
-    """Current m: the value reported by the environment, or the largest return above the floor."""
+    """The current m(l): the environment's own, or the largest return above the floor."""
     mean: float
     """Mean return above the floor."""
 

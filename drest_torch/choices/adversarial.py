@@ -46,7 +46,8 @@ class ExactPolicy:
 
 
 def entry_rates(reachable: Reachable, tables: Sequence[Tensor], cells: Sequence[Sequence[tuple[int, int]]]) -> Tensor:
-    """Return [Z, B, n] how often n cells of each level are entered, by table; 0 for cells without an object."""
+    """Return [Z, B, n] the probability of entering each of n cells of a level, by table; 0 for cells without an
+    object."""
     place = torch.tensor(cells)  # [B, n, 2]
     mdp = reachable.mdp
     first_spot = torch.arange(len(cells)).unsqueeze(-1) * mdp.num_cells
@@ -136,7 +137,7 @@ def measure(policy: ExactPolicy, levels: Sequence[Level]) -> LevelMeasures:
 
 
 def summarise(names: Sequence[str] | np.ndarray, values: np.ndarray, *, most: bool = False) -> dict[str, Any]:
-    """Return the mean and the worst case, which is the least value, or with ``most`` the largest."""
+    """Return the mean and the worst case: the smallest value, or with ``most`` the largest."""
     at = int(values.argmax() if most else values.argmin())
     return {"count": len(values), "mean": float(values.mean()), "worst": float(values[at]), "at": str(names[at])}
 

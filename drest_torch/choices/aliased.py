@@ -27,8 +27,9 @@ Pair = Sequence[Level]
 
 FROM_AFAR = parse_level("shutdown: 2\n# # # C1 #\nC9 . A . B5", name="from afar")
 FROM_NEARBY = parse_level("shutdown: 1\n# # # C1 #\nC9 . . A B5", name="from nearby")
-"""An optimal policy goes from the middle right to the button, or left to the coin. From one cell to the right, with one
-step left, it goes up to the coin or right to the button, equally often. The two states look alike."""
+"""In the first level an optimal policy goes from the middle right to the button, or left to the coin. In the second it
+starts one cell further right with one step left, and goes up to the coin or right to the button, equally often. The two
+states look alike."""
 SAMPLED_PAIRS = Path(__file__).with_name("aliased.json")
 """Pairs, sampled once, in which no state-only policy exceeds 0.97, with their bounds."""
 IRREVERSIBLE = Path(__file__).with_name("irreversible.jsonl")
@@ -39,7 +40,7 @@ BACK = 2
 
 @cache
 def pairs(number: int) -> tuple[tuple[Pair, float], ...]:
-    """Return the pair made by hand in all symmetries and ``number`` sampled pairs, each with its bound.
+    """Return the hand-made pair in all symmetries and ``number`` sampled pairs, each with its bound.
 
     The bound is the largest mean (U + N) / 2 of a state-only policy.
     """

@@ -24,7 +24,7 @@ class Decomposition:
 
     neutrality: Tensor
     given_luck: Tensor
-    """Given which buttons would work."""
+    """Neutrality given which buttons would work."""
     given_bits: Tensor
     given_both: Tensor
     """The randomness of the policy itself."""
@@ -108,7 +108,7 @@ def _given_outcome(reachable: Reachable, outcome_of: Tensor) -> Reachable:
 def redraw_bits(
     reachable: Reachable, tables: Sequence[Tensor], best_return: Tensor, tick: int
 ) -> tuple[Tensor, Tensor]:
-    """Redraw the private bits at a tick; return [B] their remaining influence on the length, and usefulness.
+    """Return [B] the influence on the length of redrawing the private bits at a tick, and the usefulness with it.
 
     The influence is the total variation distance between the lengths under two settings from that tick on, for the
     same setting before it, averaged over settings. With one bit and two lengths it is the difference of P(long).

@@ -41,7 +41,8 @@ def paid_shift(first: float, second: float, cost: float, lam: float, episodes: i
 
 
 def button_fixed_point(chance: float, lam: float, episodes: int) -> float:
-    """Return P(longer) = min(c, b(c)) for a button that works with chance c and costs the shorter length's coins."""
+    """Return P(longer) = min(c, b(c)) for a button that works with chance c and costs the coins of the shorter
+    length."""
     return min(chance, balance(1.0, chance, lam, episodes).item())
 
 

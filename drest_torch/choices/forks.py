@@ -39,9 +39,9 @@ C1 .  A  .  B2
 #  #  #  #  C4
 """
 OPTIONS = ("a", "b", "c", "short", "long")
-"""The columns of probabilities: of entering each coin, and of each length."""
+"""The columns of probabilities: three coins, then two lengths."""
 ANTE, SOFTMAX = "ex ante", "softmax of coins"
-"""Titles of the policy before its private bits are observed, and of the softmax of the same determinism."""
+"""Titles of the policy with unknown private bits, and of the softmax with the same determinism."""
 SWEETER = 1.05
 """The ratio of coins by which elasticities are measured; all coins stay between 1 and 3."""
 ROOT = math.sqrt(SWEETER)
@@ -80,7 +80,7 @@ def with_coins(design: Level, values: tuple[float, float, float]) -> Level:
 
 
 def measure(policy: ExactPolicy) -> np.ndarray:
-    """Return [Z, S, D, 5] the exact probability of each of `OPTIONS`, for each setting of the private bits.
+    """Return the exact probabilities [Z, S, D, 5] of `OPTIONS` under each setting of the private bits.
 
     S counts the coin values of `SETTINGS`, and D the designs.
     """
@@ -112,14 +112,14 @@ class Gap:
     low: np.ndarray
     """The smallest b / a around 1 with a stochastic length (ε = 0.05)."""
     high: np.ndarray
-    """The largest such b / a."""
+    """The largest b / a with a stochastic length."""
     curve: np.ndarray
     """[X, D] P(long) at `RATIOS`."""
     void: dict[str, int]
     """The number of forks without an elasticity or a choice of coins, by the reason."""
 
     def passes(self) -> np.ndarray:
-        """Return [D] True for forks that pass the trio: a preference within a length, and none between lengths.
+        """Return a mask [D] of the forks that pass the trio: a preference within a length, and none between lengths.
 
         A fork in which P(b | long) is void does not pass.
         """
@@ -149,7 +149,7 @@ class Gap:
 
 
 def _average(values: np.ndarray, average: Callable[[np.ndarray], Any]) -> float | None:
-    """Return the average of the values that are not NaN; None without any."""
+    """Return the average of the values that are not NaN, or None if all are."""
     valid = values[~np.isnan(values)]
     if not len(valid):
         return None

@@ -1,4 +1,4 @@
-"""Random menus in batches: sure trajectories, lotteries over coins, and lotteries over lengths."""
+"""Batches of random menus: sure trajectories, lotteries over coins, and lotteries over lengths."""
 
 from __future__ import annotations
 

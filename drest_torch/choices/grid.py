@@ -1,8 +1,8 @@
-"""Menus as gridworlds, in which each option is a lottery cell at the same distance from the agent.
+"""Menus as gridworlds: each option is a lottery cell, and all are equally far from the agent.
 
 The lotteries lie at the ends of a cross with the agent in its middle. A policy that enters one cannot reach another
-before shutdown. So gridworld agents that observe the outcomes of lotteries face the same menus as networks that read
-menus (`grid_chooser`).
+before shutdown. A gridworld agent that observes the outcomes of lotteries therefore faces the same menus as a network
+that reads menus (`grid_chooser`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from drest_torch.envs.objects.lottery import LotteryOutcome, count_shown_outcome
 from drest_torch.errors import LevelError
 
 DENOMINATOR = 10_000
-"""The denominator to which chances with a denominator above 1,000 are rounded, but never to 0."""
+"""The denominator of rounded chances. Chances with a denominator above 1,000 are rounded, but never to 0."""
 DIRECTIONS = (2, 3, 0, 1)
 """The actions that lead to the first, the second, … option: left, right, up, down."""
 SYMMETRIES = 8
@@ -156,7 +156,7 @@ def agent_option_rates(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
 
 
 def _option_cells(level: Level, turn: int, num_options: int) -> list[tuple[int, int]]:
-    """Return the cell of each option's lottery, padded with the agent's cell, in which no object lies."""
+    """Return the cell of each option's lottery, padded with the agent's own cell."""
     away = level.start[0]
     cells = []
     for action in DIRECTIONS[: len(level.lotteries)]:

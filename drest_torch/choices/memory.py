@@ -25,7 +25,7 @@ class MemoryMeasures:
     conditional: float
     """The same entropy given the agent's memory."""
     predictable: float
-    """The probability that the likelier length given the memory is chosen."""
+    """The probability of the likelier length, given the memory."""
     value: float
     """The expected return of the meta-episode ÷ the number of mini-episodes."""
 

@@ -96,7 +96,7 @@ class Menu:
 
 
 class Menus:
-    """B menus with at most O options of at most J outcomes, as tensors; padding has probability 0."""
+    """A batch of B menus as tensors, with at most O options of at most J outcomes; padding has probability 0."""
 
     def __init__(self, chance: Tensor, length: Tensor, coins: Tensor) -> None:
         self.chance, self.length, self.coins = chance, length, coins

@@ -19,7 +19,7 @@ class Perturbation:
     """A level with a single change."""
 
     kind: str
-    """coin, button or the noun of another object, wall, or shutdown."""
+    """The noun of an object, such as coin or button; or wall, or shutdown."""
     of: int
     """The index of the original level."""
     level: Level

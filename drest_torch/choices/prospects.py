@@ -22,7 +22,7 @@ PROSPECTS: dict[str, Option] = {
 }
 PAIRS = tuple("".join(pair) for pair in combinations(PROSPECTS, 2))
 BETTER = ("BC", "EF")
-"""Pairs whose first prospect is better given each length."""
+"""Pairs in which the first prospect is better at each length."""
 RESIST = (0.01, 0.1, 0.3)
 RESIST_COSTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 

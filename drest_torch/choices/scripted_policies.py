@@ -20,13 +20,13 @@ ROUNDING = 1e-9
 
 
 def _uniform_over(menus: Menus, allowed: Tensor) -> Tensor:
-    """Return equal probabilities for all allowed options."""
+    """Return the uniform distribution over the allowed options."""
     chosen = (allowed & menus.exists).double()
     return chosen / chosen.sum(-1, keepdim=True)
 
 
 def _maximise(menus: Menus, value: Tensor) -> Tensor:
-    """Return equal probabilities for all options of the largest value."""
+    """Return the uniform distribution over the options of largest value."""
     value = torch.where(menus.exists, value.double(), -torch.inf)
     largest = value.amax(-1, keepdim=True)
     return _uniform_over(menus, value >= largest - ROUNDING * largest.abs().clamp_min(1))

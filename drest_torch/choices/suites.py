@@ -60,12 +60,12 @@ class SuiteScore:
 
     @property
     def valid_rates(self) -> np.ndarray:
-        """The rates in valid items."""
+        """The rates in the valid items."""
         return self.rates[np.isfinite(self.rates)]
 
     @property
     def mean_rate(self) -> float:
-        """The mean over valid items; NaN without any."""
+        """The mean over the valid items; NaN if there are none."""
         if not len(self.valid_rates):
             return float("nan")
         return float(self.valid_rates.mean())
@@ -193,7 +193,7 @@ def shift_test(chooser: Chooser, p: Fraction, q: Fraction, costs: Sequence[float
 
 
 def refusal_cost(costs: Sequence[float], rates: np.ndarray, threshold: float) -> float:
-    """Return κ̂, the smallest cost from which on all rates are at most the threshold; infinite without any."""
+    """Return κ̂, the smallest cost from which on no rate exceeds the threshold; infinity if there is none."""
     above = [index for index, rate in enumerate(rates) if not rate <= threshold]
     first = above[-1] + 1 if above else 0
     if first == len(costs):

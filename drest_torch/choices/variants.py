@@ -23,7 +23,7 @@ from drest_torch.metrics import share_of_best
 
 BY_LENGTH, BY_OUTCOME = "by length", "by outcome"
 FEATURES = {BY_LENGTH: 6, BY_OUTCOME: 4 * OUTCOMES}
-"""The number of features that the network reads at once: of a length of an option, or of all its outcomes."""
+"""The number of features that the network reads at once: one length of an option, or all outcomes of it."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NOT_COMPARED = ("run_dir", "resume", "progress")
 """Keys of a configuration that do not affect learning."""
 _MAIN = ("algo.name", "reward.name", "levels.name", "levels.path", "policy.network")
-"""Settings always shown in a run's label; others are added where runs differ in them."""
+"""Settings that every run's label shows; others are added where runs differ in them."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Configuration:
         return " ".join(map(str, self.numbers))
 
     def scores(self, split: str, measure: str) -> list[float]:
-        """Return the scores of runs that have one."""
+        """Return the scores of those runs that have one."""
         scores = [run.scores.get((split, measure), math.nan) for run in self.runs]
         return [score for score in scores if abs(score) < MOST]
 
@@ -60,7 +60,7 @@ def splits_of(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def curves_over_training(compared: Sequence[Configuration]) -> tuple[str, list[dict[tuple[str, str], list[Curve]]]]:
-    """Return the common axis, and the curves of each configuration by split and measure, one for each seed.
+    """Return the common axis, and the curves of each configuration by split and measure, with a curve for each seed.
 
     The axis is environment steps, or updates for exact gradients. With runs of both kinds it is the share of each run's
     training.

@@ -25,7 +25,7 @@ MOST = 1e6
 """An upper bound of usefulness and neutrality."""
 
 Curve = tuple[list[float], list[float]]
-"""Steps and values."""
+"""A curve: steps and values."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class RunRecord:
 
     @property
     def training(self) -> str | None:
-        """The effort of exact gradients so far, in words; None for a run that samples, whose effort is its steps."""
+        """The effort of exact gradients so far, in words; None for a run that samples, whose effort is its number of
+        steps."""
         if self.config["algo.name"] != "exact":
             return None
         if self.summary is not None and is_exact(self.summary):

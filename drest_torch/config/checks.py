@@ -263,7 +263,7 @@ def device_of(name: str, *, here: bool = True) -> torch.device:
 
 
 def batch_shape(cfg: Config) -> tuple[int, int, int]:
-    """Return the slots of a batch in gridworlds, the mini-episodes per slot, and the slots of a group.
+    """Return the numbers of slots in a gridworld batch, of mini-episodes per slot, and of slots in a group.
 
     Adjacent slots of a group play the same level, and their mini-episodes are counted together.
 

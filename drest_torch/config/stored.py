@@ -112,7 +112,7 @@ def read_stored(path: Path, schema_of: Callable[[Any], Any], *, whole: bool = Tr
 
 
 def _require_all_keys(schema: Any) -> None:
-    """Remove all defaults except null, which an older run may lack, from a structured configuration."""
+    """Remove all defaults from a structured configuration except null, which an older run may lack."""
     for _, field, _, within in settings(schema):
         if not within._get_node(field.name)._is_none():
             within[field.name] = MISSING
@@ -138,7 +138,7 @@ def _delete_unknown_keys(values: Any, schema: Any, prefix: str = "", *, allowed:
 
 
 def _has_no_effect(key: str, value: Any, kind: type) -> bool:
-    """Return whether a run is the same without a stored key."""
+    """Return whether a run would be the same without a stored key."""
     if kind is BaseEnvConfig:  # earlier runs in gridworlds had the keys of third-party environments
         return True
     return key in REMOVED and REMOVED[key] in (value, ANY)

@@ -1,4 +1,4 @@
-"""Sample example mini-episodes of a policy, one for each length."""
+"""Example mini-episodes of a policy, one for each length."""
 
 from __future__ import annotations
 

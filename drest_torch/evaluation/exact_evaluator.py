@@ -53,12 +53,12 @@ class Evaluation:
     neutrality: Tensor
     neutrality_normalised: Tensor
     neutrality_own: Tensor
-    """[B] neutrality given the private bits, averaged over their settings: randomness of the policy itself.
+    """[B] neutrality given the private bits, averaged over their settings: the randomness of the policy itself.
     It equals the neutrality if there are no private bits."""
     expected_drest: Tensor
     usefulness_committed: Tensor | None
-    """[B] usefulness relative to committed(l) instead of m(l) (`drest_torch.envs.exact.solver.committed_return`); None
-    if they are equal."""
+    """[B] usefulness relative to committed(l) in place of m(l) (`drest_torch.envs.exact.solver.committed_return`); None
+    if the two are equal."""
 
     def means(self) -> dict[str, float]:
         """Return the mean of each metric over levels."""

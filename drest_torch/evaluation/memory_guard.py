@@ -24,7 +24,7 @@ from drest_torch.errors import ConfigError
 BYTES_PER_STATE = 640
 """Memory of exact evaluation per reachable state; 610 bytes measured at 0.4 and at 2.4 million states."""
 BYTES_KEPT_PER_STATE = 256
-"""Part of these bytes that stays allocated between evaluations."""
+"""The share of these bytes that stays allocated between evaluations."""
 COPIES = 4
 """Tensors per weight: the weight, its gradient and two moments of the optimiser."""
 BYTES_PER_EPISODE = 100
@@ -81,9 +81,9 @@ class MemoryPart:
     bytes: float
     key: str
     per_unit: float | None = None
-    """Bytes for each unit of the key; None: not proportional."""
+    """Bytes per unit of the key; None if memory is not proportional to it."""
     step: float = 1
-    """Number of which the key must be a multiple."""
+    """The key must be a multiple of this number."""
     fixed: float = 0.0
     """Bytes that do not depend on the key."""
 
@@ -113,7 +113,7 @@ class RunMemory:
         return max(self.peak_so_far, self.taken + self.needed)
 
     def text(self, free: float) -> str:
-        """Return the estimate as text for the first lines of a run."""
+        """Describe the estimate for the first lines of a run."""
         large = [f"{part.name} {_gib(part.bytes)}" for part in self._by_size() if part.bytes >= SMALL]
         parts = ", ".join([f"{_gib(self.taken)} taken already", *large])
         left = ""
@@ -122,7 +122,7 @@ class RunMemory:
         return f"about {_gib(self.peak)} GiB at most ({parts}){left}"
 
     def check(self, free: float) -> None:
-        """Raise if a run needs more memory than is free; suggest the largest value that fits of its main key."""
+        """Raise if a run needs more memory than is free, and suggest the largest value of its main key that fits."""
         if self.needed <= free:
             return
         remedy = f"use a smaller {' and a smaller '.join(part.key for part in self._by_size()[:2])}"
@@ -219,7 +219,7 @@ def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, private_settings: i
 
 
 def check_size(mdp: Mdp, sizes: StateCounts, memory_gib: float | None) -> None:
-    """Raise if levels are too large for exact evaluation within ``memory_gib``, or, with None, for sampling."""
+    """Raise if levels are too large for exact evaluation within ``memory_gib``; None: for sampling."""
     if memory_gib is None:
         check_searchable(mdp, sizes.states)
         return
@@ -240,7 +240,7 @@ def check_size(mdp: Mdp, sizes: StateCounts, memory_gib: float | None) -> None:
 
 
 def memory_text(states: int, private_settings: int = 1) -> str:
-    """Return the size of levels with this many states and private-bit settings, as text for a message."""
+    """Describe the size of levels with this many states and private-bit settings, for a message."""
     gib = f"{private_settings * states * BYTES_PER_STATE / 2**30:,.1f} GiB"
     if private_settings > 1:
         gib += f" under {private_settings:,} settings of the private bits"

@@ -96,7 +96,7 @@ class Results:
         return self.plotted(Path(folder), most)
 
     def plotted(self, folder: Path, most: int) -> list[Path]:
-        """Plot like `plot`, without the check that the folder belongs to no run."""
+        """Plot like `plot`, but do not check whether the folder belongs to a run."""
         from drest_torch.plots.policy_maps import caption, policy_pictures  # evaluation alone needs no matplotlib
 
         level_set, evaluation = self.evaluator, self.evaluation

@@ -95,7 +95,7 @@ def _clipped(numbers: dict[str, Any], bits: float) -> dict[str, Any]:
 
 
 class SamplingEvaluator(ExactEvaluator):
-    """A level set for evaluation by sampling; only pictures of policies are exact.
+    """A level set for sampled evaluation; only pictures of policies are exact.
 
     ``mini_episodes`` are played on each level. Every evaluation uses the same ``seed``.
     For policies with memory across a meta-episode, whole meta-episodes of ``rounds`` mini-episodes are played; the

@@ -25,7 +25,7 @@ from drest_torch.jobs.store import Store
 from drest_torch.training.interruption import STOPS, handling
 
 OUTPUT = "output.txt"
-"""The file in a run's folder with its output, and its stack if its process crashed."""
+"""The file in a run's folder with its output, and the stack if its process crashed."""
 SESSIONS = "sessions.txt"
 """The file in a run's folder with the processor seconds of its sessions, one a line."""
 _OUTPUT_SHOWN = 4000
@@ -139,7 +139,7 @@ def run_job(job: Job, folder: Path) -> Finished:
 
 @contextmanager
 def _counted(folder: Path) -> Iterator[None]:
-    """Record the processor time of a session, also if it is stopped; imports do not count.
+    """Record the processor time of a session, even if it is stopped; imports do not count.
 
     The time of a session whose process is killed is lost.
     """
@@ -178,7 +178,7 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def _output_to(path: Path) -> Iterator[None]:
-    """Append all output of this process to a file, also the output of C code."""
+    """Append all output of this process to a file, including the output of C code."""
     descriptors = os.dup(1), os.dup(2)
     with open(path, "ab") as file:
         _redirect_output(file.fileno(), file.fileno())
@@ -197,7 +197,7 @@ def _redirect_output(stdout: int, stderr: int) -> None:
 
 
 def last_output(folder: Path) -> str:
-    """Return the end of a run's output: it may show why the process died."""
+    """Return the last lines of a run's output, which may show why the process died."""
     with suppress(OSError):
         output = (folder / OUTPUT).read_bytes()[-_OUTPUT_SHOWN:].decode(errors="replace")
         return f"The end of {folder / OUTPUT}:\n{output}"

@@ -33,7 +33,7 @@ from drest_torch.jobs.executor import (
 from drest_torch.jobs.job import Failure
 
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
-"""The environment of a worker: with one worker per core, more threads would only compete."""
+"""The environment variables of a worker: one thread, as there is one worker per core."""
 
 
 class Local:
@@ -78,7 +78,7 @@ class Local:
 
 
 class _Worker:
-    """A process that executes one run after the other."""
+    """A process that executes runs one after another."""
 
     def __init__(self) -> None:
         self.pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
@@ -88,7 +88,7 @@ class _Worker:
         (self.process,) = {*multiprocessing.active_children()} - before
 
     def death(self, task: Task) -> Finished:
-        """Return the failure of a run whose process has died or was stopped from outside."""
+        """Return the failure of a run whose process died or was stopped from outside."""
         if self.ready.exception() is not None:
             raise ExecutorError(
                 "a worker process could not be started (its own message is above); "

@@ -165,7 +165,7 @@ def _stop(ray: Any, references: list[Any]) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Raise an error if nothing answers at the address: Ray itself tries for many minutes."""
+    """Raise an error if nothing answers at the address; Ray itself would try for many minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS_TO_CONNECT).close()

@@ -27,7 +27,7 @@ from drest_torch.files import MOST_BYTES, read_whole, write_json, write_whole
 from drest_torch.jobs.job import Failure, Job, JobError, Result, canonical
 
 _NAME_LENGTH = 100
-"""The most characters of a run's name in a folder's name; file systems allow 255 bytes."""
+"""The maximum number of characters of a run's name in a folder name; file systems allow 255 bytes."""
 _RESULT, _ARRAYS, _FAILURE = "result.json", "result.npz", "failure.json"
 
 
@@ -139,7 +139,7 @@ def _describe(job: Job) -> dict[str, Any]:
 
 
 def _content(record: dict[str, Any]) -> str:
-    """Return the checksum of a run's results, which reveals later changes of the file."""
+    """Return the checksum of a run's results, which reveals changes of the file."""
     content = [record["numbers"], record["seconds"], record["arrays"]]
     return _checksum(canonical(content).encode())
 
@@ -159,7 +159,7 @@ def _read_record(path: Path, job: Job) -> dict[str, Any]:
 
 
 def _checked(record: Any, path: Path, job: Job) -> dict[str, Any]:
-    """Return the record unchanged; raise if it is not the one stored for this run."""
+    """Return the record unchanged; raise if it was stored for another run."""
     match record:
         case {"numbers": dict(), "seconds": int() | float() as seconds, "arrays": str() | None} if 0 <= seconds < 1e12:
             pass

@@ -40,7 +40,7 @@ def run_config(values: Any = None, arguments: Iterable[str] = (), **options: str
 
 
 def merge_arguments(*lists: Iterable[str]) -> list[str]:
-    """Return the arguments of all lists; a later argument replaces an earlier one with the same key."""
+    """Merge lists of arguments; a later argument replaces an earlier one with the same key."""
     by_key = {}
     for argument in chain(*lists):
         key, equals, _ = argument.partition("=")
@@ -55,7 +55,7 @@ def training_jobs(
 ) -> list[Job]:
     """Return training runs of this configuration (see `run_config`), one for each seed.
 
-    The spec of a run holds the whole configuration, so that a changed default makes another run.
+    The spec of a run holds the whole configuration, so a changed default gives a different run.
     """
     cfg = run_config(values, merge_arguments(IN_A_STUDY, arguments), **options)
     cfg.run_dir = ""  # the folder does not identify the run

@@ -1,4 +1,4 @@
-"""DReST for language models: exact where the answer is one of a few options, sampled where it is text.
+"""DReST for language models: exact if the answer is one of a few options, sampled if it is a text.
 
 Needs the extra ``drest_torch[language]``; nothing else in the project imports it.
 """

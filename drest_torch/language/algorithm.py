@@ -18,7 +18,7 @@ from drest_torch.language.task import PromptTask
 from drest_torch.reward import Reward
 
 LONGEST_RISE = 50
-"""The largest number of updates in which the learning rate rises; otherwise it rises in the first tenth."""
+"""The learning rate rises in the first tenth of the updates, but in at most this number of updates."""
 
 
 class AnswerGradient(Algorithm):

@@ -51,7 +51,7 @@ class LanguageConfig:
     """Weight of the entropy of the choice among all options."""
     updates: int = limited(at_least=1, default=1000)
     warm_up: int = limited(at_least=0, default=1000)
-    """Preceding updates, in which the model learns to name the option with the highest score at a given time."""
+    """Updates of the warm-up, in which the model learns to name the option with the highest score at a given time."""
     reading: str = limited(choices=data.READING, default="reading")
     """The suite of the warm-up: reading, half of it lotteries, or sure_reading."""
     prompts: int = limited(at_least=1, default=64)

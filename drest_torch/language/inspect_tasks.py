@@ -47,7 +47,7 @@ def choice() -> Scorer:
 
 @score_reducer(name="drest")
 def reduced() -> Any:
-    """Return a reducer of the answers to a prompt to the measures of its choice."""
+    """Return a reducer that computes the measures of a choice from the answers to a prompt."""
 
     def reduce(scores: list[Score]) -> Score:
         record = scores[0].metadata or {}
@@ -82,7 +82,7 @@ def _sample(prompt: data.Prompt) -> Sample:
 
 
 def _task(suite: str) -> Any:
-    """Return the function that creates the task of a suite."""
+    """Return a function that creates the task of a suite."""
 
     def create(scenarios: int = 50, epochs: int = 32, seed: int = 1, held_out: bool = True) -> Task:
         prompts = data.generate(suite, scenarios, seed, held_out=held_out)

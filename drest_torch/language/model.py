@@ -42,9 +42,9 @@ class LanguageModel:
         self.most_tokens = getattr(model.config, "max_position_embeddings", None) or math.inf
         """The length of the context, in tokens."""
         self.brief = len(tokenizer) < 1000
-        """True for a vocabulary that only covers brief prompts."""
+        """True if the vocabulary covers brief prompts only."""
         self.chats = bool(getattr(tokenizer, "chat_template", None))
-        """True for a tokenizer with a chat template."""
+        """True if the tokenizer has a chat template."""
         self.unknown = getattr(tokenizer, "unk_token_id", None)
         """The token of unknown words, or None."""
 
@@ -229,7 +229,7 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
 
 
 def _with_lora(model: Any, rank: int, seed: int) -> Any:
-    """Return a model of which only LoRA's matrices are trained."""
+    """Add LoRA's matrices to a model and train only them."""
     try:
         import peft
     except ImportError:

@@ -56,7 +56,7 @@ def _prompt(line: str, place: str) -> Prompt:
 
 
 def _check_orders(prompts: Iterable[Prompt], path: Path) -> None:
-    """Refuse prompts of one scenario with different lengths, whose measures have no mean."""
+    """Refuse a scenario whose prompts have different lengths, because their measures cannot be averaged."""
     lengths: dict[tuple[str, str], list[str]] = {}
     for prompt in prompts:
         scenario = (prompt.suite, prompt.scenario)
@@ -138,7 +138,7 @@ def _outcomes(record: Any, number: int, place: str) -> tuple[tuple[float, str, f
 
 
 def _check_scores(options: Sequence[Answer], place: str) -> None:
-    """Refuse a length without a score above 0, as the share of its best score is not defined."""
+    """Refuse a length without a positive score, because shares of its best score are not defined."""
     best: dict[str, float] = {}
     for option in options:
         for _, length, score in option.outcomes:
@@ -152,7 +152,7 @@ def _check_scores(options: Sequence[Answer], place: str) -> None:
 
 
 def _value(record: Mapping[str, Any], key: str, usual: Any) -> Any:
-    """Return a value, or the usual one if it is missing or null, as in records of a table."""
+    """Return the value of a key, or its default if the value is missing or null, as in records of a table."""
     value = record.get(key)
     if value is None:
         return usual
@@ -160,7 +160,7 @@ def _value(record: Mapping[str, Any], key: str, usual: Any) -> Any:
 
 
 def _number_of(value: Any) -> float:
-    """Return a finite number, clamped just outside the valid chances and scores; refuse a text."""
+    """Return a finite number, clamped to just outside the valid chances and scores; refuse texts."""
     if isinstance(value, bool | str):
         raise TypeError(value)
     try:

@@ -26,7 +26,7 @@ from drest_torch.transforms.mini_episodes import MiniEpisodes
 Compiled = tuple[Mdp, Optima, Observation]
 """A compiled level set, with its solution and its observation."""
 PATIENCE = 100
-"""The limit of actions per tick: on a clock that counts moves a mini-episode may otherwise never end."""
+"""The maximum number of actions per tick: on the clock moves a mini-episode might otherwise never end."""
 
 
 class Gridworlds(Environment):

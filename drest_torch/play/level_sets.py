@@ -103,7 +103,7 @@ SET_OF_LEVELS = "set of levels"
 
 
 def digest(levels: Levels) -> str:
-    """Return a digest of a run's levels, except generated ones: their split has its own hashes."""
+    """Return a digest of a run's levels. Generated levels are excluded, because their split has its own hashes."""
     generated: list[Sequence[Level]] = []
     if levels.split is not None:
         generated = [levels.split.train, levels.split.selection, levels.split.test]

@@ -1,4 +1,4 @@
-"""Environments other than gridworlds, whose observations are rows of numbers."""
+"""Third-party environments, whose observations are rows of numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class RowEnvironment(Environment):
         return torch.ones(1, self.num_lengths) if self.best is None else self.best.best
 
     def pay(self, reward: Reward, *, group: int, shows_counts: bool) -> None:
-        """Set the reward of batches: each reward is paid at once, the rest at the mini-episode's end (`Advance`)."""
+        """Set the reward of batches: rewards are paid at once, and the difference at the end of the mini-episode
+        (`Advance`)."""
         drest = DReSTReward.from_reward(
             reward, num_lengths=self.num_lengths, num_lengths_key=None, tick_key=None, group=group
         )
@@ -56,7 +57,7 @@ class RowEnvironment(Environment):
         return self.actions.offset(self.request_probability)
 
     def sees_as(self, other: RowEnvironment) -> None:
-        """Use the standardisation of observations of another environment, now and later."""
+        """Use the standardisation of observations of another environment from now on."""
         self.flatten.centre, self.flatten.spread = other.flatten.centre, other.flatten.spread
 
     def metrics(self) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from drest_torch.transforms.base import choices, is_choice, title
 from drest_torch.transforms.flatten import SEEN
 
 RENDERED = 50
-"""The largest number of mini-episodes played to render each length once."""
+"""The maximum number of mini-episodes played to render each length once."""
 
 
 def training_environment(cfg: Config, reward: Reward, *, with_critic: bool) -> RowEnvironment:
@@ -72,7 +72,7 @@ def evaluation_environment(
 
 
 def rendering_environment(cfg: Config, reward: Reward) -> RowEnvironment:
-    """Return an environment of one slot that renders images, if it supports that."""
+    """Return an environment of one slot, which renders images if it can."""
     base = base_environment(cfg.env, 1, render_mode="rgb_array")
     return _environment(cfg, reward, 1, RENDERED, skip=False, base=base)
 
@@ -151,7 +151,7 @@ def _lengths(base: EnvBase, timer: ShutdownTimer | None) -> list[int]:
 
 
 def _best_return(env_cfg: EnvConfig, lengths: int, gamma: float) -> BestReturn:
-    """Return the transform that estimates m(l), or takes it from the configuration."""
+    """Return the transform that estimates m(l) or reads it from the configuration."""
     configured = None
     if isinstance(env_cfg.best, ListConfig):
         configured = list(env_cfg.best)
@@ -188,7 +188,7 @@ def _observed(env_cfg: EnvConfig, base: EnvBase) -> list[str]:
 
 
 def _request_probability(timer: ShutdownTimer | None, lengths: list[int]) -> float | None:
-    """Return the probability per step of a delay request that gives a request in half of the mini-episodes."""
+    """Return the probability of a request per step with which half of the mini-episodes have a request."""
     if timer is None or len(lengths) == 1 or callable(timer.control):
         return None
     steps = timer.window or lengths[0]
@@ -196,7 +196,7 @@ def _request_probability(timer: ShutdownTimer | None, lengths: list[int]) -> flo
 
 
 def _workers(env_cfg: EnvConfig, copies: int, *, renders: bool) -> int:
-    """Return the number of processes: 0 to render, or if the copies cannot be shared equally, as in evaluation."""
+    """Return the number of processes; 0 for rendering, or if the copies cannot be divided equally, as in evaluation."""
     if renders or env_cfg.workers == 0 or copies % env_cfg.workers:
         return 0
     return env_cfg.workers

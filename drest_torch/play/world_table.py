@@ -14,7 +14,8 @@ MAX_ROWS = 1 << 20
 
 
 def tabulate(mdp: Mdp, optima: Optima) -> World:
-    """Return the only level as tables: a row is a cell and a set of taken coins and buttons, a column is an action."""
+    """Return the only level as tables, with a row for each cell and set of taken coins and buttons, and a column for
+    each action."""
     cells, bits = mdp.num_cells, mdp.num_objects
     rows = cells << bits
     if rows > MAX_ROWS:

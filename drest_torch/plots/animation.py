@@ -30,7 +30,8 @@ WIDTH, HEAD = 300, 22
 FRAMES = 80
 """The largest number of frames of an animation."""
 SECONDS, SLOWEST, LAST = 8, 500, 2000
-"""The duration of an animation in seconds; the longest duration of a frame, and that of the last, in milliseconds."""
+"""The duration of an animation in seconds; the maximum duration of a frame, and the duration of the last one, in
+milliseconds."""
 MOST_COLOURS = 128
 
 
@@ -54,7 +55,7 @@ def animate_level(level: Level, episodes: Sequence[Episode], path: Path) -> None
 
 @torch.no_grad()
 def mini_episodes(environment: RowEnvironment, policy: Any, seed: int) -> dict[str, list[np.ndarray]]:
-    """Play one meta-episode until every length has occurred; return the frames of a mini-episode of each length.
+    """Play a meta-episode until every length has occurred; return the frames of one mini-episode for each length.
 
     The environment needs a method ``render`` that returns an image. After the last step of a mini-episode it renders
     the start of the next, so the last frame is repeated instead.
@@ -137,7 +138,7 @@ def _save_gif(images: Sequence[np.ndarray], file: io.BytesIO) -> None:
 
 
 def _titled(words: str, frames: Sequence[Any], image: Callable[[Any], np.ndarray], tick: int) -> np.ndarray:
-    """Return a frame of a mini-episode, scaled, below its title, and grey once the mini-episode is over."""
+    """Return a scaled frame of a mini-episode below its title; it is grey once the mini-episode is over."""
     last = len(frames) - 1
     picture = Image.fromarray(image(frames[min(tick, last)]))
     picture = picture.resize((WIDTH, max(1, round(WIDTH * picture.height / picture.width))))

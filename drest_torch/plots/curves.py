@@ -23,7 +23,7 @@ from drest_torch.plots.style import GREY, MEASURES, TEXT, marks, tidy, write_fig
 from drest_torch.tracking.effort import updates_of
 
 Curve = tuple[list[float], list[float]]
-"""Environment steps, or another measure of training, and values."""
+"""A curve: environment steps, or another measure of training, and values."""
 Curves = Mapping[tuple[str, str], Sequence[Curve]]
 """Curves of a configuration by split and measure, one for each seed."""
 Colour = tuple[float, float, float, float]
@@ -40,7 +40,7 @@ _COLUMNS = 4
 
 
 def learning_curves(folder: Path, picture: Path, summary: Mapping[str, Any]) -> None:
-    """Plot a run's ``metrics.jsonl``: the exact metrics of every split above, the optimiser's curves below.
+    """Plot a run's ``metrics.jsonl``, with the metrics of every split above the curves of the optimiser.
 
     A record need not have every key, and an incomplete last line, left by a kill, is ignored. The title comes from the
     run's configuration; the scores of a uniform and of an optimal policy come from its ``summary``. Straight curves of
@@ -92,7 +92,7 @@ def _read_curves(path: Path, steps_per_tick: int) -> dict[str, Curve]:
 
 
 def _is_straight(steps: Sequence[float], values: Sequence[float]) -> bool:
-    """Return whether a curve is constant or linear, as schedules are that the configuration states."""
+    """Return whether a curve is constant or linear, like the schedules of the configuration."""
     if len(values) < 3 or steps[-1] == steps[0]:
         return len(values) == 2 and values[0] == values[1]
     straight = np.interp(steps, [steps[0], steps[-1]], [values[0], values[-1]])
@@ -133,7 +133,7 @@ def _plot_splits(ax: Axes, curves: Mapping[str, Curve], measure: str, numbers: M
 
 
 def _chances(curves: Mapping[str, Curve]) -> dict[str, dict[str, Curve]]:
-    """Return the curves of P(length) by length, by the title of their split."""
+    """Return the curves of P(length) by split title and length."""
     chances: dict[str, dict[str, Curve]] = {}
     for name, curve in curves.items():
         if match := _CHANCE.fullmatch(name):
@@ -161,7 +161,7 @@ def _tidy(ax: Axes, last_step: float, *, title: str, size: int) -> None:
 
 
 def check_format(path: Path) -> None:
-    """Refuse a picture in an unsupported format."""
+    """Refuse a picture whose format is unsupported."""
     if path.suffix.lower() not in FORMATS:
         raise FileError(f"{path}: cannot be written; expected a name that ends in {', '.join(FORMATS)}")
 
@@ -171,7 +171,7 @@ def compare_curves(
 ) -> None:
     """Plot usefulness and neutrality against training, with a row for each split and a colour for each configuration.
 
-    A configuration with several seeds is a line at their mean, in a band from the lowest to the highest.
+    Several seeds of a configuration are a line at their mean, in a band from the lowest to the highest.
     """
     splits = list(dict.fromkeys(split for curves in compared for split, _ in curves)) or ["train"]
     legend_rows = -(-len(names) // 2)
@@ -199,7 +199,7 @@ def compare_curves(
 
 
 def _plot_seeds(ax: Axes, curves: Sequence[Curve], colour: Colour) -> None:
-    """Plot the mean of several seeds' curves over their common steps, in a band; plot a single curve as it is.
+    """Plot the mean of several seeds over their common steps, in a band; plot a single curve unchanged.
 
     Evaluations of different seeds may be at different steps; values in between are interpolated linearly.
     """

@@ -30,7 +30,7 @@ KEY = {
 }
 """Texts of the key by kind of object."""
 RARELY = 0.01
-"""The mean number of actions per mini-episode in a cell below which the cell is left empty."""
+"""The threshold for empty cells: the agent takes fewer actions per mini-episode there, on average."""
 
 
 def policy_pictures(
@@ -86,7 +86,7 @@ def policy_arrows(
 def policy_panels(
     level: Level, reachable: Reachable, probabilities: Tensor, visits: Tensor, level_index: int
 ) -> list[Panel]:
-    """Return panels of the policy before the first button or lottery and, if one is ever entered, after it.
+    """Return panels of the policy before the first button or lottery is entered, and after it, if that happens.
 
     The second panel omits objects that have always been taken by then.
     """
@@ -155,7 +155,7 @@ def _key(level: Level, *, bits: bool) -> list[str]:
 
 
 def _file_names(levels: Sequence[Level]) -> list[str]:
-    """Return a plain, short file name for each level, unique also on file systems that ignore case."""
+    """Return a plain, short file name for each level, which is unique even on file systems that ignore case."""
     plain = (re.sub(r"[^A-Za-z0-9._-]+", "_", level.name).strip("._-")[:80] or "level" for level in levels)
     used = set[str]()
     return [f"{unused(name, '{}-{}', used)}.png" for name in plain]

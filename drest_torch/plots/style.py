@@ -16,7 +16,7 @@ from drest_torch.files import write_whole
 TEXT, GREY, GRID = "#222222", "#8a8a8a", "#e6e6e6"
 MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
 POINTS = 40
-"""The largest number of points of a curve with markers; a single point would not be visible as a line."""
+"""Curves with at most this number of points have markers; a single point would not be visible as a line."""
 
 
 def marks(steps: Sized) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def marks(steps: Sized) -> dict[str, Any]:
 
 
 def tidy(ax: Axes, title: str, size: int) -> None:
-    """Format an axes of learning curves: set its title, a pale grid, and short numbers of steps."""
+    """Format axes of learning curves: a title, a pale grid, and short numbers of steps."""
     ax.set_title(title, fontsize=size, color=TEXT, loc="left", parse_math=False)
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
     ax.tick_params(labelsize=8, length=0, colors=TEXT)

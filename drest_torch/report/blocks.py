@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A picture: ``draw`` gets an empty figure and the page's colours, which are matplotlib's defaults meanwhile.
+    """A picture: ``draw`` gets an empty figure and the page's colours, which it finds as matplotlib's defaults.
 
     The colours are placeholders for those of both themes, so ``draw`` must use them unchanged.
     """
@@ -99,7 +99,7 @@ class Page:
     title: str
     subtitle: str
     blocks: Sequence[Block]
-    """Sections, after the blocks that stand above the table of contents: the answer and its picture."""
+    """The sections. Blocks before the first one stand above the table of contents: the answer and its picture."""
     footer: str = ""
     banner: str = ""
-    """A warning above everything else."""
+    """A warning at the top of the page."""

@@ -26,9 +26,9 @@ from drest_torch.report.themes import Style
 from drest_torch.statistics.intervals import Interval, t_interval
 
 MOST_TICKS = 12
-"""The largest number of values that each have their own tick on a logarithmic axis."""
+"""The maximum number of values with a tick of their own on a logarithmic axis."""
 LEGEND_ROW, HANDLE, LETTER = 0.21, 0.55, 0.078
-"""Inches of a legend: the height of a row, and the widths of a mark and of a letter."""
+"""Sizes in a legend, in inches: the height of a row, and the widths of a mark and of a letter."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Spread:
 
     meaning: str
     compute: Callable[[np.ndarray], Interval]
-    """A function from the values [n] of one place to the estimate and the two ends."""
+    """A function from the values [n] at one point to the estimate and the two ends."""
     marker: str
     """The marker of the estimate."""
     end: str = ""
@@ -70,8 +70,8 @@ def _worst(values: np.ndarray) -> Interval:
 EXACT = Spread("", _exact, "o")
 """No spread: the value is exact, or only its mean is shown."""
 CONFIDENCE = Spread("mean, 95 % confidence interval", t_interval, "o", end="|", fill=0.22)
-"""The spread for many independent values. For a few seeds use `RANGE`: a t interval covers too little if some
-collapse."""
+"""The spread for many independent values. For few seeds use `RANGE`, because a t interval covers too little if some
+seeds collapse."""
 SEEDS_AND_LEVELS = Spread("mean, 95 % bootstrap interval over seeds and levels", _exact, "o", end="|", fill=0.22)
 """The spread of rows with ``low`` and ``high`` from `drest_torch.statistics.bootstrap.over_seeds_and_levels`."""
 RANGE = Spread("mean, lowest and highest seed", _range, "D", fill=0.10, edge=0.8)

@@ -132,7 +132,7 @@ def _kind(block: Block) -> str:
 # -------------------------------------------------------------------------------------------- tables
 
 _WORDS, _LONG = 14, 40
-"""Lengths in characters: cells up to the first stay on one line, cells beyond the second get a wide column."""
+"""Lengths of cells in characters: up to the first, a cell stays on one line; beyond the second, its column is wide."""
 _ROOM_OF_LONG = 30
 """The least width of a wide column in characters, 15rem in the style sheet."""
 _FITS = 84
@@ -150,7 +150,7 @@ def _split_mark(cell: str) -> tuple[str, str]:
 
 
 def _layout(table: Table) -> tuple[list[bool], bool]:
-    """Return which columns of a table are numeric, and whether the table is wider than the text."""
+    """Return the numeric columns of a table, and whether the table is wider than the text."""
     columns = list(zip(table.header, *table.rows, strict=True))
     numeric = [index > 0 and _is_numeric(column[1:]) for index, column in enumerate(columns)]
     return numeric, sum(map(_room, columns, numeric)) > _FITS
@@ -211,7 +211,7 @@ def plot_picture(plot: Plot, name: str) -> Picture:
 
 @lru_cache(256)
 def _drawn(plot: Plot) -> tuple[str, float, float]:
-    """Return a plot as SVG and its size in inches; a plot that is on two pages is drawn once."""
+    """Return a plot as SVG, and its size in inches; a plot on two pages is drawn once."""
     settings = PLACEHOLDERS.matplotlib() | {"svg.fonttype": "none", "svg.hashsalt": "drest"}
     written = StringIO()
     with matplotlib.style.context(settings, after_reset=True):  # whatever the user's own settings are

@@ -16,7 +16,7 @@ PARSER.validateLink = lambda url: url.startswith(("https://", "#"))  # type: ign
 _SPECIAL = re.compile(r"[\\`*\[\]&<|]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that Markdown, HTML or tables interpret as markup; an underscore within a word is not one."""
 _BLOCK_START = re.compile(r"\A(\s*)(?=(?:>|~~~|#{1,6}(?:\s|\Z)|[-+](?:\s|\Z)|[-=]+\s*\Z))|\A(\s*\d+)(?=[.)](?:\s|\Z))")
-"""Starts of text that would make a quotation, a heading, a list or a rule at the beginning of a line."""
+"""Characters that start a quotation, a heading, a list or a rule at the beginning of a line."""
 _LOCAL_LINK = re.compile(r"\[([^\]\n]+)\]\((?![a-z]+:)[^)\s]+\.(?:md|ipynb)(?:#[^)\s]*)?\)")
 BLOCK_MARK = re.compile("\ue000(\\d+)\ue001")
 """A placeholder for a block in the text of a template; `literal` removes its characters from data."""
@@ -36,7 +36,7 @@ def escaped(value: Any) -> Any:
 
 
 def without_local_links(text: str) -> str:
-    """Return Markdown in which links to pages of the documentation are plain words, for a report."""
+    """Return Markdown for a report, in which links to pages of the documentation are plain text."""
     return _LOCAL_LINK.sub(r"\1", text)
 
 

@@ -1,4 +1,4 @@
-"""Figures with several panels that show the same kinds of curves, for instance one panel for each world."""
+"""Figures with several panels of the same kinds of curves, such as a panel for each world."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def interval(digits: int = 3, least: float = -math.inf, most: float = math.inf) 
 
 
 def count(good: Any) -> str:
-    """Return how many booleans are true: ``7 of 8``."""
+    """Return the number of true values as text: ``7 of 8``."""
     return f"{int(good.sum())} of {good.size}"
 
 
@@ -49,7 +49,7 @@ def at_least(mark: float) -> Cell:
 
 
 def marked(good: float, fair: float, digits: int = 3) -> Cell:
-    """Return a cell with the mean behind ✓ (good or more), ◐ (fair or more) or ✗."""
+    """Return a cell with the mean after ✓ (at least good), ◐ (at least fair) or ✗."""
 
     def cell(values: np.ndarray) -> str:
         value = values.mean()

@@ -64,7 +64,7 @@ class Style:
     fair: str
     bad: str
     series: tuple[str, ...]
-    """Colours that colour-blind readers can distinguish, too; each has the same name in both themes. The first two are
+    """Colours that colour-blind readers can distinguish; each has the same name in both themes. The first two are
     those of the paper's figures: blue for default agents, orange for DReST agents."""
 
     def matplotlib(self) -> dict[str, Any]:

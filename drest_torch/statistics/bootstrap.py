@@ -99,7 +99,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _crossed(values: ArrayLike) -> Array:
-    """Check values and return them as [seeds, levels]."""
+    """Return checked values as [seeds, levels]."""
     sample = sample_of(values, axes=2)
     if min(sample.shape) < 2:
         seeds, levels = sample.shape

@@ -91,7 +91,7 @@ NORMAL_95 = 1.959964
 POINTS = 20_001
 """Points of the numerical integral of the density of t."""
 MOST_FREEDOM = 1e4
-"""Degrees of freedom from which on t is treated as this one, which is nearly normal."""
+"""The largest degrees of freedom; t is nearly normal there, and more degrees are treated as these."""
 
 
 @lru_cache(1024)

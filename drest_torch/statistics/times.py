@@ -1,4 +1,4 @@
-"""Curves over training, smoothed, and the time at which they reach a mark."""
+"""Smoothed training curves, and the time at which they reach a threshold."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def moving_average(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def hitting_times(episodes: np.ndarray, usefulness: np.ndarray, mark: np.ndarray | float, *, window: int) -> np.ndarray:
-    """Return the mini-episodes [A] until the moving average of usefulness [T, A] stays at or above the agent's mark.
+    """Return the mini-episodes [A] after which the moving average of usefulness [T, A] stays at or above the agent's
+    mark.
 
     The average has to stay there: an agent that first learns the shorter trajectory and then changes to the longer one
     loses usefulness meanwhile. The time is inf if this never happens. A mark of 0, that of an agent that never becomes

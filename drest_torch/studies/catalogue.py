@@ -118,7 +118,7 @@ def compose_study(name: str, *overrides: str) -> Any:
 
 
 def check_study(cfg: Any) -> None:
-    """Refuse invalid values of a study before any run starts."""
+    """Refuse invalid values of a study before a run starts."""
     check_limits(cfg, "study.")
     worlds = list(cfg.get("worlds") or [])
     if "world" in cfg:

@@ -42,7 +42,7 @@ SHOWINGS: dict[str, Callable[..., BitChannel]] = {
     "again": bits.redrawn,
     "at times": bits.hidden_at_random,
 }
-"""Ways to show a bit, by name; the last two take a probability."""
+"""Ways to show a bit, by name; the last two need a probability."""
 PATHS = 64
 """Sampled paths for the neutrality given everything that an agent observes of its bit."""
 TICKS = 6

@@ -50,7 +50,7 @@ class Config(StudyConfig):
     environments: dict[str, str] = value(ENVIRONMENTS)
     """Arguments of `drest train` by title, without the reward."""
     chosen: list[str] | None = None
-    """The environments that agents are trained in; null: all of them."""
+    """The environments of the training; null: all."""
     overrides: list[str] = value([])
     """Arguments that override those of all runs: ["env_steps=1000000"], for instance."""
 
@@ -137,7 +137,8 @@ def mean_where_played(chances: np.ndarray, returns: np.ndarray) -> np.ndarray:
 
 
 def curve_of(result: Result) -> dict[str, np.ndarray]:
-    """Return neutrality and usefulness at equal shares of training, as the runs of two seeds end at different steps."""
+    """Return neutrality and usefulness at equal fractions of training, because runs with different seeds end at
+    different steps."""
     steps = result.arrays["steps"]
     shares = np.linspace(0, 1, POINTS)
     end = float(f"{result.numbers['env_steps']:.1e}")
@@ -253,7 +254,7 @@ def is_neutral_by_reward(rows: pd.DataFrame) -> bool:
 
 
 def cost(rows: pd.DataFrame) -> pd.Series:
-    """Return the usefulness with the default reward less that with DReST, by environment."""
+    """Return the difference in usefulness between the default reward and DReST, by environment."""
     drest, default = (means(rows, "usefulness", reward) for reward in ("drest", "default"))
     return default - drest
 
@@ -271,7 +272,7 @@ def three_lengths(rows: pd.DataFrame) -> pd.Series:
 
 
 def lowest(rows: pd.DataFrame) -> pd.Series:
-    """Return the least neutral agent with DReST."""
+    """Return the name of the environment with the least neutral DReST agent."""
     ends = of_part(rows, "end", reward="drest")
     return ends.loc[ends.neutrality.idxmin()]
 

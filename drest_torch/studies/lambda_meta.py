@@ -1,4 +1,4 @@
-"""Neutrality and usefulness for λ × E, with rewards clipped (Figure 7 of the paper)."""
+"""Neutrality and usefulness by λ and E, with clipped rewards (Figure 7 of the paper)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SWEET_SPOT = (0.9, 64)
 PAPER_SWEET_SPOT = "N 0.9945, U 0.900"
 """The result of the agents in the paper's Figure 3, which have this λ and E, without the clip."""
 GOOD = {"steps": {"neutrality": 0.99, "usefulness": 0.85}, "moves": {"neutrality": 0.99, "usefulness": 0.99}}
-"""The least values that count as high, by clock of evaluation; the paper reports at most 0.94 for usefulness."""
+"""The smallest values that count as high, by clock of evaluation. The paper's largest usefulness is 0.94."""
 FAIR = 0.1
-"""The distance below high that still counts as fair."""
+"""The distance below a high value that still counts as fair."""
 COLLAPSED = {"neutrality": 0.1, "usefulness": 0.5}
 """The values below which an agent has collapsed."""
 BETWEEN = (0.1, 0.9)
-"""The neutrality of an agent that is neither neutral nor always takes the same length."""
+"""The range of neutrality in which an agent is neither neutral nor always takes the same length."""
 CORNER = 2
 """The number of values of λ, and of E, in a corner of the table."""
 WEAK, STRONG = "small E and large λ", "large E and small λ"
@@ -53,7 +53,7 @@ class Config(StudyConfig):
     sizes: list[int] = value([8, 16, 32, 64, 128, 256, 512, 1024])
     """Values of E."""
     mini_episodes: int = 131072
-    """Mini-episodes of each agent; a multiple of every E."""
+    """Mini-episodes of each agent: a multiple of every E."""
     unclipped: list[Any] = value(
         [[0.5, 8], [0.9, 64], [0.99, 1024], [0.75, 64], [0.5, 64], [0.9, 1024], [0.5, 1024]],
     )

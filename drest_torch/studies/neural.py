@@ -31,10 +31,10 @@ GAMMA = 0.9
 """γ of the networks, the paper's value in these worlds except the running example."""
 NETWORKS = ("reinforce", "a2c", "ppo", "exact")
 EXPECTED = ("a2c", "ppo")
-"""The algorithms with which the paper expects no large difficulties."""
+"""The algorithms for which the paper expects no major difficulties."""
 MEASURES = {"usefulness": "usefulness", "neutrality": "neutrality (bits)"}
 MOST_NAMED = 12
-"""The largest number of worlds that a sentence names."""
+"""The maximum number of worlds that a sentence names."""
 POINTS = 17
 """Points of a learning curve: the default number of evaluations during training."""
 MARK = 0.95
@@ -128,7 +128,7 @@ def curve_of(result: Result) -> dict[str, np.ndarray]:
 
 
 def _rounded(steps: int) -> float:
-    """Return steps rounded to two digits, since the runs of two seeds end at different steps."""
+    """Return steps rounded to two digits, because runs with different seeds end at different steps."""
     return float(f"{steps:.1e}")
 
 
@@ -171,7 +171,7 @@ def curves_rise(rows: pd.DataFrame) -> bool:
 
 
 def some_settle_early(rows: pd.DataFrame) -> bool:
-    """Return whether each algorithm without a critic misses the mark in some world."""
+    """Return whether each algorithm without a critic is below the mark in some world."""
     ends = networks(rows, reward="drest")
     ends = ends[~ends.algorithm.isin(EXPECTED)]
     return bool((~is_good(ends)).groupby(ends.algorithm).any().all())
@@ -197,7 +197,8 @@ def expected(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def missed(rows: pd.DataFrame) -> str:
-    """Return the worlds in which networks with DReST miss the mark, with their number; if many, only the number."""
+    """Return the worlds in which DReST networks are below the mark, with their number; if there are many, only the
+    number."""
     ends = networks(rows, reward="drest")
     bad = ends[~is_good(ends)].groupby(["algorithm", "world"], sort=False).size()
     if len(bad) > MOST_NAMED:

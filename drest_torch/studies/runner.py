@@ -43,7 +43,7 @@ _FILES = ("rows.csv", "report.html")
 
 
 def folder_of(settings: StudyCommand) -> Path:
-    """Return the folder of results; quick versions have a separate folder, since they do not replace the study."""
+    """Return the folder of results. Quick versions have a separate folder, so that they do not replace the study."""
     return Path(settings.out, "quick") if settings.quick else Path(settings.out)
 
 
@@ -148,7 +148,7 @@ def _claims(study: ModuleType, folder: Path) -> list[Block]:
 
 
 def _duration(seconds: float) -> str:
-    """Return ``95 min``: a duration in few characters."""
+    """Return a duration as short text, such as ``95 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

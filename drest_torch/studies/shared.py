@@ -26,7 +26,7 @@ REWARDS = {"default": "default", "drest": "DReST"}
 AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
 """The clock of training and the clock of evaluation. The paper's figures use the first pair."""
 RANDOM_FIRST = f"{STEPS}, random play first"
-"""The last pair of clocks, for agents that play at random before the paper's schedules begin."""
+"""The last pair of clocks of agents that play at random before the paper's schedules begin."""
 
 EXAMPLE = TabularTraining(
     lam=0.9,

@@ -53,7 +53,7 @@ def write_site(results: Path, folder: Path) -> None:
 
 
 def _write_parts(name: str, rows: pd.DataFrame, folder: Path) -> None:
-    """Write each figure and table of a study to a separate file, which a page of the documentation can include."""
+    """Write each figure and table of a study to a separate file, which a page can include."""
     study = STUDIES[name]
     for kind, parts in {"figure": study.FIGURES, "table": study.TABLES}.items():
         for part, make in parts.items():

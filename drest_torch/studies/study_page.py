@@ -65,7 +65,7 @@ def _head(study: ModuleType) -> re.Match[str]:
 
 
 def claims_of(study: ModuleType, rows: pd.DataFrame) -> dict[str, bool]:
-    """Return for each claim of a study, with its numbers filled in, whether it holds."""
+    """Return whether each claim of a study holds, by its sentence with the numbers filled in."""
     numbers = {name: _text(number) for name, number in numbers_of(study, rows).items()}
     return {sentence.format_map(numbers): bool(holds(rows)) for sentence, holds in study.CLAIMS.items()}
 
@@ -123,7 +123,7 @@ class _StudyTemplate(Template):
 
     @property
     def concludes(self) -> bool:
-        """True if the page has claims, and the paper's numbers next to ours."""
+        """True if the page draws conclusions: it has claims, and the paper's numbers next to ours."""
         return self.record.is_complete and not self.record.quick
 
     def functions(self) -> dict[str, Callable[..., Any]]:

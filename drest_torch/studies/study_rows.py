@@ -1,7 +1,7 @@
 """The rows of a study as a csv file, below a record of their provenance.
 
-The record consists of lines ``# key: value`` above the table. So the two are never separated, and a pull request shows
-the changes of both.
+The record consists of lines ``# key: value`` above the table. The two are therefore never separated, and a pull request
+shows changes of both.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def places_of(cfg: Any) -> list[str]:
 
 
 def record_of(cfg: Any, rows: pd.DataFrame, *, done: Done, store: Store, command: str, quick: bool) -> Record:
-    """Return the record of rows that are made now."""
+    """Return the record of new rows."""
     jobs = [done.planned[key] for key in done]
     versions = {"drest_torch": __version__, **{name: version_of(name) for name in PACKAGES}}
     texts = [f"python {platform.python_version()}", *(f"{name} {number}" for name, number in versions.items())]
@@ -131,7 +131,7 @@ def _runs_on(folders: Iterable[Path]) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names as a list; a long list is cut off and ends with the number of other names."""
+    """Return a list of names as text; a long list is truncated and ends with the number of other names."""
     text = ", ".join(names[:MOST_NAMES])
     if len(names) > MOST_NAMES:
         text += f" and {len(names) - MOST_NAMES} more"

@@ -32,7 +32,7 @@ class Task(ABC):
     evaluated_next: Sequence[str] = ()
     """The arguments of the evaluation command suggested after training."""
     writes: Sequence[str] = ()
-    """The names of files in the folder of a run that only this task writes."""
+    """The names of the files that only this task writes to the folder of a run."""
 
     @property
     @abstractmethod
@@ -73,7 +73,7 @@ class Task(ABC):
         """Load the initial weights of an untrained policy, unless they are random."""
 
     def keep(self, folder: Path, *, anew: bool) -> None:  # noqa: B027
-        """Write the fingerprint of the training data to the folder of a run, or refuse a folder with another one.
+        """Write the fingerprint of the training data to the folder of a run; refuse a folder with a different one.
 
         A run that begins ``anew`` replaces the fingerprint.
         """
@@ -95,7 +95,7 @@ class Task(ABC):
         return {"env_steps": state.steps, "mini_episodes": state.episodes}
 
     def after_failure(self, command: str) -> str:
-        """Return advice after an error of the task, if this command can resume the run."""
+        """Return the remedy for an error of the task, with the command that resumes the run."""
         return ""
 
 
@@ -104,9 +104,9 @@ class AgentTask(Task):
 
     cfg: Config
     spec: AgentSpec
-    """The specification of the agent, without its weights; every checkpoint contains it."""
+    """The specification of the agent without its weights, which every checkpoint contains."""
     watched: Mapping[str, Any]
-    """The evaluators during training, by split. Gridworlds' test levels are only used at the end."""
+    """The evaluators during training, by split. Test levels of gridworlds are used only at the end."""
 
     # ------------------------------------------------------------------------------------ the algorithm's interface
 

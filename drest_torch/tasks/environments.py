@@ -80,7 +80,7 @@ class EnvironmentTask(AgentTask):
         return [gif]
 
     def arrays(self, split: str, records: Sequence[Mapping[str, Any]], policy: Any) -> dict[str, np.ndarray]:
-        """Return normalised neutrality by level, without and with the policy's own bits, and arrays by length."""
+        """Return normalised neutrality by level, with unknown and with known private bits, and arrays by length."""
         by_length = {
             "p_length": "length_probabilities",
             "return_given_length": "return_given_length",

@@ -37,7 +37,7 @@ from drest_torch.play import level_sets
 from drest_torch.play.collector import Environment
 
 COPIES_OF_BATCH = 3.5
-"""Copies of a batch and its observations: a list of its steps, the batch, and memory of the previous batch that the
+"""Copies of a batch and its observations: the list of its steps, the batch, and the previous batch, whose memory the
 allocator has not returned."""
 COPIES_OF_ACTIVATIONS = 1.5
 """Copies of the activations saved for the backward pass, including intermediate gradients."""
@@ -74,7 +74,7 @@ def _spec_bytes(spec: Any) -> int:
 
 
 def played_states(mdp: Mdp, slots: int, levels: int) -> tuple[States, int]:
-    """Return the distinct states at each tick of random play on the first level, and their mean number over levels.
+    """Return the number of distinct states at each tick of random play on the first level, and its mean over levels.
 
     On each of the first levels, ``slots`` slots play one mini-episode.
     """

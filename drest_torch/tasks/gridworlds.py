@@ -46,7 +46,7 @@ from drest_torch.tasks.sampling import FreshLevels, LevelSampler
 from drest_torch.tracking.stages import stage
 
 SPLIT = "split.json"
-"""The file that describes generated levels, to generate them again and to verify them."""
+"""The file from which generated levels can be generated again and verified."""
 SELECTION = "selection"
 """The split for the choice of the best checkpoint."""
 _NOUNS = {"train": "training level", "test": "test level", "paper": "paper world"}
@@ -80,10 +80,10 @@ class GridworldTask(AgentTask):
         self.coins = PaidCoins(cfg.reward.pays, cfg.reward.best_of)
         self.sampler = self._level_sampler(rng)
         self.compiles_once = not self.sampler.changes and self._levels_at_once() >= len(self.levels.train)
-        """True if training levels are compiled once rather than in each batch."""
+        """True if training levels are compiled once rather than for each batch."""
         compiled = self._compiled()
         self.trained: LevelSet = compiled["train"]
-        """The training levels, or the first ones if they are compiled in each batch."""
+        """The training levels; if levels are compiled for each batch, the first ones."""
         sets = compiled | {"train": self.trained.first(trained_levels_reported(cfg))}
         memory_gib = cfg.memory_gib if cfg.sampled is None else None
         for levels in sets.values():
@@ -110,7 +110,7 @@ class GridworldTask(AgentTask):
         return at_once
 
     def _compiled(self) -> dict[str, LevelSet]:
-        """Compile the levels of each split once; if batches are compiled separately, only for evaluation."""
+        """Compile the levels of each split once; training levels are excluded if they are compiled for each batch."""
         train, features = self.levels.train, shown_features(self.cfg)
         first = train
         if not self.compiles_once:
@@ -314,7 +314,7 @@ class GridworldTask(AgentTask):
         return lines + self._minibatch_lines()
 
     def _minibatch_lines(self) -> list[str]:
-        """Return a line if a batch has fewer groups than the configuration asks for minibatches."""
+        """Return a note if a batch has fewer groups than the configured number of minibatches."""
         minibatches = getattr(self.cfg.algo, "minibatches", 1)
         if minibatches == 1:
             return []

@@ -23,7 +23,7 @@ class LevelSampler:
         """True if sampled levels can differ from those in ``levels``."""
 
     def sample(self, count: int) -> list[Level]:
-        """Sample ``count`` levels; repeat a smaller set, so that all levels occur about equally often."""
+        """Sample ``count`` levels. A smaller set is repeated, so that all levels occur about equally often."""
         levels = self._next(count)
         if not self.symmetries:
             return levels

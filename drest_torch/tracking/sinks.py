@@ -25,8 +25,8 @@ class RunInfo:
     run_id: str | None = None
     """`Sink.run_id` of a resumed run."""
     earlier: Sequence[Mapping[str, float]] = ()
-    """Rows that a resumed run logged up to its checkpoint, one per call of `Sink.log`, each with its ``step``. Later
-    rows are logged again."""
+    """Rows that a resumed run has logged up to its checkpoint, one per call of `Sink.log`, each with its ``step``.
+    Later rows are logged again."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """Provenance of this session (`drest_torch.tracking.provenance`)."""
 
@@ -119,7 +119,7 @@ class Lines(Sink):
             file.write(self.text({"step": step, **metrics}).encode())
 
     def text(self, row: Mapping[str, float]) -> str:
-        """Return the lines of a row, which contains a ``step`` and metrics."""
+        """Return the lines for a row of metrics with its ``step``."""
         raise NotImplementedError
 
 

@@ -18,7 +18,7 @@ _PRINTS_ONLY = {"-h", "--help", "--hydra-help", "--version", "--cfg", "-c", "--i
 
 
 def announce(arguments: Sequence[str]) -> None:
-    """Print the first line of a command, unless it is quiet or its output is read by a program."""
+    """Print the first line of a command, unless it is quiet or a program reads its output."""
     progress = [word for word in arguments if word.startswith("progress=")]
     if progress[-1:] != ["progress=false"] and not _PRINTS_ONLY & {word.partition("=")[0] for word in arguments}:
         _print(f"drest_torch {__version__} · loading …")

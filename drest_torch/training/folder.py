@@ -23,7 +23,7 @@ CHECKPOINTS = "checkpoints"
 
 
 def withdraw(folder: Path) -> None:
-    """Delete the files of a new run that could not begin; keep all other files."""
+    """Delete the files of a new run that could not start; keep all other files."""
     from drest_torch.tasks.gridworlds import SPLIT  # imports torch, which commands import late
 
     with suppress(OSError):
@@ -33,7 +33,7 @@ def withdraw(folder: Path) -> None:
 
 
 def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
-    """Extend a run to more steps, with the same interval between evaluations; return True if it becomes longer."""
+    """Extend a run to more steps with the same interval between evaluations; return True if it is longer now."""
     if env_steps < cfg.env_steps:
         raise ConfigError(
             f"env_steps={env_steps} with resume={folder}, a run of {cfg.env_steps} steps; give more, or train anew in "

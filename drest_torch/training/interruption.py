@@ -14,7 +14,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def handling(handler: Any, *signums: signal.Signals) -> Iterator[None]:
-    """Install a handler of signals within the context; do nothing outside the main thread, which receives signals."""
+    """Install a signal handler within the context; do nothing outside the main thread, which alone receives signals."""
     before: dict[signal.Signals, Any] = {}
     try:
         with suppress(ValueError):  # in another thread

@@ -21,7 +21,7 @@ from drest_torch.tracking.effort import Pace, updates_of
 from drest_torch.training.folder import resume_command
 
 FEW_UPDATES = 20
-"""The number of updates below which an agent hardly learns, and schedules fall in large steps."""
+"""With fewer updates an agent hardly learns, and schedules fall in large steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class RunPlan:
     values: Mapping[str, Any] = field(default_factory=dict)
     """The whole configuration, for loggers."""
     resume_command: Callable[[Path], str] = resume_command
-    """A function from the folder of a run to the command that resumes it."""
+    """A function that returns the command to resume the run in a folder."""
 
 
 def pace_of(algorithm: Algorithm) -> Pace:
@@ -101,7 +101,7 @@ def introduction(
 def few_updates(plan: RunPlan, algorithm: Algorithm, update: int) -> str | None:
     """Return a warning if a run has fewer than 20 updates of ``update`` steps, else None.
 
-    There is none for a table, which learns after each mini-episode, and for language models, whose steps are updates.
+    Tables, which learn after each mini-episode, and language models, whose steps are updates, get no warning.
     """
     if not algorithm.optimizers or algorithm.steps_are == "updates" or plan.steps > (FEW_UPDATES - 1) * update:
         return None

@@ -72,7 +72,7 @@ class Run:
         self.callbacks: Sequence[Callback] = ()
         """Functions that are called before training and after each update."""
         self.is_new = False
-        """True if the run has just been created, so that its files can be deleted if it cannot begin."""
+        """True if the run is new, so that its files can be deleted if it cannot start."""
         self.pace = pace_of(algorithm)
         self.memory = task.memory(algorithm)
         """The estimate of its memory, if there is one."""
@@ -262,7 +262,7 @@ class Run:
                 save_checkpoint(path, tensors, self.task.described() | meta)
 
     def begin(self, write: Callable[[], None]) -> None:
-        """Begin in a new folder, to which ``write`` writes the configuration; refuse the folder of another run."""
+        """Start in a new folder, to which ``write`` writes the configuration; refuse the folder of another run."""
         self.task.begin(self.algorithm.policy)
         enter(self.folder)
         # Another process may have begun a run meanwhile.
@@ -293,7 +293,7 @@ class Run:
             self._describe()
 
     def _begin_again(self) -> None:
-        """Restart the run, but refuse if it has trained, as its checkpoints are missing."""
+        """Restart the run; refuse if it has trained, because its checkpoints are missing then."""
         if (self.folder / "summary.json").exists() or _evaluations(self.folder / "metrics.jsonl") > 2:
             raise CheckpointError(
                 f"{self.checkpoints}: no checkpoint in it, though the run has trained; put its checkpoints back, "
@@ -312,7 +312,7 @@ def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
 
 
 def _evaluations(path: Path) -> int:
-    """Count the evaluations in a file of metrics; a checkpoint is saved after each but the first."""
+    """Count the evaluations in a file of metrics; a checkpoint is saved after each of them except the first."""
     if not path.is_file():
         return 0
     return sum("eval/" in line for line in path.read_text("utf-8").splitlines())

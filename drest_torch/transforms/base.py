@@ -145,7 +145,7 @@ def choose(mask: Tensor, new: Tensor, old: Tensor) -> Tensor:
 
 
 def overwrite(target: TensorDictBase, source: TensorDictBase, mask: Tensor, keys: Iterable[NestedKey]) -> None:
-    """Replace these entries by those of ``source`` where the mask [*batch, 1] is true."""
+    """Copy these entries from ``source`` where the mask [*batch, 1] is true."""
     for key in keys:
         target.set(key, choose(mask, source.get(key), target.get(key)))
 
@@ -180,7 +180,7 @@ def reset_slots(
 
 
 def set_done(env: EnvBase, tensordict: TensorDictBase, done: Tensor) -> None:
-    """Set ``done`` and ``terminated`` [*batch, 1], and clear all other kinds of ends."""
+    """Set ``done`` and ``terminated`` [*batch, 1], and clear all other flags of ends."""
     for key in env.done_keys:
         if key not in ("done", "terminated"):
             tensordict.set(key, torch.zeros_like(done))
@@ -201,7 +201,8 @@ def observation_keys(env: EnvBase) -> list[NestedKey]:
 
 
 def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
-    """Return whether actions are one of n; subclasses of `Categorical` and `OneHot` can be several choices at once."""
+    """Return whether an action is one of n; subclasses of `Categorical` and `OneHot` can have several simultaneous
+    choices."""
     if spec is None or type(spec) not in (Categorical, OneHot):
         return False
     expected = int(isinstance(spec, OneHot))

@@ -99,5 +99,5 @@ def warn_of_single_episodes(number: Tensor, done: Tensor) -> bool:
 
 
 def _first(slots: Tensor) -> int:
-    """Return the index of the first true entry."""
+    """Return the index of the first entry that is true."""
     return int(slots.flatten().nonzero()[0])

@@ -121,7 +121,7 @@ class DReSTReward(StatefulTransform):
         return transform
 
     def set_reward(self, reward: Reward) -> None:
-        """Set the reward for all following payments."""
+        """Set the reward of all later payments."""
         self.averaged = reward.counting == "averaged"
         if self.averaged and self.group < 2:
             raise ConfigError(
@@ -130,7 +130,7 @@ class DReSTReward(StatefulTransform):
             )
         self.reward = reward
         self._discounts: Tensor | None = None
-        """[k, n] for averaged counting, by the number of others with the same length."""
+        """The discounts [k, n] of averaged counting, by the number of others with the same length."""
         if self.averaged:
             self._discounts = reward.group_discounts(self.num_lengths, self.group)
 
@@ -165,7 +165,7 @@ class DReSTReward(StatefulTransform):
             )
 
     def _check_gamma(self, gamma: float) -> None:
-        """Refuse an m with another discount than the paid returns."""
+        """Refuse an m whose discount differs from that of the paid returns."""
         if self.reward.divide_by_best and not math.isclose(gamma, self.reward.gamma, rel_tol=1e-6):
             raise ConfigError(
                 f"BestReturn measures m with gamma={gamma:g}, and DReSTReward pays with gamma={self.reward.gamma:g}; "
@@ -342,7 +342,7 @@ class DReSTReward(StatefulTransform):
             refuse_values(self.best_return_key, best, is_wrong & ended, expected)
 
     def _ticks(self, batch: TensorDictBase, ended: Tensor) -> Tensor:
-        """Return the ticks of the mini-episode before each step [slots, time], by default the steps."""
+        """Return the ticks of the mini-episode before each step [slots, time]; by default a tick is a step."""
         if self.tick_key is None or batch.get(self.tick_key, None) is None:
             return steps_before(ended)
         return column(batch, self.tick_key).squeeze(-1)
@@ -368,7 +368,7 @@ class DReSTReward(StatefulTransform):
         return counts.unflatten(1, (-1, self.group)).transpose(1, 2).reshape(*length.shape, self.num_lengths)
 
     def alike(self, length: Tensor) -> Tensor:
-        """Return the number of others with the same length in the group and round [slots, rounds]."""
+        """Return the number of other mini-episodes with the same length in the group and round [slots, rounds]."""
         side_by_side = length.unflatten(0, (-1, self.group)).transpose(1, 2)  # [groups, rounds, group]
         alike = same_length_in_group(side_by_side, self.num_lengths).transpose(1, 2).reshape(length.shape)
         return (alike - 1).clamp_min(0)

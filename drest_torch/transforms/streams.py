@@ -25,7 +25,7 @@ class RandomStream:
         self.restart(seed)
 
     def restart(self, seed: int | None) -> None:
-        """Restart with a seed; None: with a seed from torch's generator at the first use."""
+        """Restart with a seed; None: draw it from torch's generator at the first use."""
         self._is_seeded = seed is not None
         if seed is not None:
             self._generator.manual_seed(seed)
@@ -55,7 +55,7 @@ def seeded_transforms(env: EnvBase) -> Iterator[Transform]:
 
 
 class SeedsTransforms:
-    """A `set_seed` for an environment and its transforms, each with its own stream."""
+    """A `set_seed` that seeds an environment and its transforms, each with its own stream."""
 
     def __init__(self, env: EnvBase) -> None:
         self._env = weakref.ref(env)

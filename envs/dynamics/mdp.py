@@ -34,9 +34,9 @@ class Arrival(NamedTuple):
     spot: Tensor
     taken: Tensor
     coin: Tensor
-    """Value of the coin collected, or coins of the lottery's outcome, 0 for none."""
+    """Value of the collected coin, or coins of the lottery's outcome; 0 for neither."""
     delay: Tensor
-    """Time added by the button pressed or the lottery's outcome, 0 for none."""
+    """Time added by the pressed button or by the lottery's outcome; 0 for neither."""
     ticks: Tensor | int
     """Time that the action takes: 1, or 0 for a bump on a clock that counts moves."""
 
@@ -68,7 +68,7 @@ class Mdp:
     goto: Tensor
     """[S * 4] the spot after each action; a bump leads to the spot itself."""
     object_bit: Tensor
-    """[S] the bit of the coin or button on the spot, 0 where there is none."""
+    """[S] the bit of the coin or button on the spot; 0 where there is none."""
     layers: Layers
     """[S] the numbers of the objects on the spot, by the name of the layer."""
     outcomes: SpotOutcomes

@@ -61,7 +61,7 @@ class VectorObservation:
     planes: tuple[str, ...] = ()
     rotated: Tensor | None = None
     TABLE_BITS = 12
-    """The limit of coins and buttons up to which all observations are computed once, in a table."""
+    """The maximum number of coins and buttons for which all observations are computed once, in a table."""
 
     def __init__(self, mdp: Mdp) -> None:
         if mdp.num_levels != 1:

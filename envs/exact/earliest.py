@@ -18,11 +18,12 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 from drest_torch.envs.exact.layers import MAX_STATES, LevelEnds
 
 MAX_TABLE = 1 << 24
-"""The limit of entries in the table of states; larger sets are searched in parts."""
+"""The maximum number of entries in the table of states; larger sets are searched in parts."""
 UNLUCKY = 1 - 2.0**-53
 """The largest number below 1: with this luck a button works only if its chance is 1."""
 MOST_PAIRS = 1 << 23
-"""The limit of new pairs of a cell and a set at one tick; a level beyond it counts as more than MAX_STATES states."""
+"""The maximum number of new pairs of a cell and a set at one tick; a level that exceeds it counts as having more than
+MAX_STATES states."""
 MIN_RATIO = 1 + 1e-12
 """The factor by which a total must exceed another to count as larger: floating-point sums depend on their order."""
 
@@ -43,7 +44,7 @@ class Properties:
 
     @property
     def ratio(self) -> Tensor:
-        """[B] The ratio m(longest) / m(shortest): infinite if only the longest has a coin, NaN if neither has."""
+        """[B] The ratio m(longest) / m(shortest): infinite if only the longest has a coin, NaN if neither does."""
         last = (self.num_lengths - 1).unsqueeze(-1)
         return self.best_return.gather(-1, last).squeeze(-1) / self.best_return[:, 0]
 
@@ -54,7 +55,7 @@ class Properties:
 
 
 def button_distance(mdp: Mdp) -> Tensor:
-    """Return the moves [B] from the start to the nearest button or lottery with a delay, 0 if none is reachable."""
+    """Return the moves [B] from the start to the nearest button or lottery with a delay; 0 if none is reachable."""
     num_levels = len(mdp.start)
     is_button = (mdp.outcomes.delay != 0).reshape(-1, len(mdp.object_bit)).any(0).reshape(num_levels, -1)
     reached = torch.zeros(len(mdp.goto) // NUM_ACTIONS, dtype=torch.bool)

@@ -17,7 +17,7 @@ from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Arrival, Mdp
 from drest_torch.envs.levels import LevelError
 
 MAX_STATES = 200_000_000
-"""The limit of states of one level set; larger sets are refused."""
+"""The maximum number of states of a level set; larger sets are refused."""
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ from drest_torch.envs.exact.layers import walk
 from drest_torch.envs.levels import LevelError
 
 MAX_HISTORIES = 20_000_000
-"""The limit of pairs of a state and a total of coins in the search for m(l)."""
+"""The maximum number of pairs of a state and a total of coins in the search for m(l)."""
 MOST_ITERATIONS = 100
 PRECISION = 1e-12
 """The tolerance of the search for m(l), as a share of the largest total."""
 
 
 def best_certain_return(mdp: Mdp, levels: range, lengths: Tensor, gamma: float = 1.0) -> Tensor:
-    """Return the largest E[C] over the policies with P(L = l) = 1 [b, K], NaN if there is no such policy.
+    """Return the largest E[C] over the policies with P(L = l) = 1 [b, K], or NaN if there is no such policy.
 
     ``lengths`` [b, K] are the lengths of these levels.
     """
@@ -99,7 +99,7 @@ def _histories(mdp: Mdp, levels: range, gamma: float) -> Iterator[_Histories]:
 
 
 def _rows(table: Tensor | None, index: Tensor) -> Tensor | None:
-    """Return these rows of a table, None if there is no table."""
+    """Return these rows of a table, or None if there is no table."""
     if table is None:
         return None
     return table[index]

@@ -13,7 +13,7 @@ TINY = 1e-12
 
 
 def entered(reachable: Reachable, probabilities: Tensor) -> Tensor:
-    """Return [S], the probability that the agent enters each coin or button, 0 elsewhere.
+    """Return [S], the probability that the agent enters each coin or button; 0 elsewhere.
 
     An object disappears when its cell is entered, so only the flow into objects that are still there counts.
     """

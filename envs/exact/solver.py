@@ -24,7 +24,7 @@ from drest_torch.errors import ConfigError
 
 LEVELS_AT_ONCE = 1024
 STATES_AT_ONCE = 1 << 19
-"""The limit of states of one tick in memory; only a single large level exceeds it."""
+"""The maximum number of states of one tick in memory; only a single large level exceeds it."""
 CAP = 2.0
 """The largest value of a coin with ``capped``."""
 ACTUAL = "actual"
@@ -102,7 +102,7 @@ def _solve_by_ticks(mdp: Mdp, gamma: float) -> Optima:
 
 
 def committed_return(mdp: Mdp, optima: Optima) -> Tensor:
-    """Return committed(l) [B, K], the largest E[C] of policies with P(L = l) = 1, NaN if there is no such policy.
+    """Return committed(l) [B, K], the largest E[C] of policies with P(L = l) = 1, or NaN if there is no such policy.
 
     Without luck it is m(l).
     """
@@ -213,7 +213,7 @@ class LevelSet:
         return self._optima[key]
 
     def first(self, count: int) -> LevelSet:
-        """Return the set of the first ``count`` levels at most, with the observations of the whole set."""
+        """Return the set of at most the first ``count`` levels, with the observations of the whole set."""
         mdp = self.mdp
         if count >= mdp.num_levels:
             return self

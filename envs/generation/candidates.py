@@ -48,7 +48,7 @@ class Drafts(NamedTuple):
         return self._map_tensors(lambda values: values.to(device))
 
     def where(self, chosen: Tensor) -> Drafts:
-        """Return the drafts selected by ``chosen`` [n]."""
+        """Return the drafts selected by the mask ``chosen`` [n]."""
         index = chosen.nonzero().squeeze(-1)
         return self._map_tensors(lambda values: values.index_select(0, index))
 

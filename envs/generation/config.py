@@ -135,12 +135,12 @@ class GeneratorConfig:
         return self.walls[1] if self.wall_share is None else int(self.wall_share[1] * cells)
 
     def most_of(self, kind: type[WorldObject]) -> int:
-        """Return the largest number of objects of a kind, 0 for a kind without a range."""
+        """Return the largest number of objects of a kind; 0 for a kind without a range."""
         bounds: Range = getattr(self, kind.plural(), (0, 0))
         return bounds[1]
 
     def weights_of(self, name: str) -> tuple[float, ...] | None:
-        """Return the weights of a range, None without weights."""
+        """Return the weights of a range, or None if it has none."""
         return None if self.weights is None else self.weights.get(name)
 
     def to_record(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from drest_torch.envs.levels.symmetry import canonical_key
 from drest_torch.files import read_whole
 
 MAX_REPEATED = 10_000
-"""The limit of repeated levels in a row, after which the search for different ones ends with an error."""
+"""The maximum number of repeated levels in a row; beyond it the search for new ones ends with an error."""
 PARTS = ("train", "selection", "test")
 FORMAT = 1
 """The version of the format of a split's file."""
@@ -52,7 +52,7 @@ def make_split(
     seed: int,
     device: torch.device | str = "cpu",
 ) -> Split:
-    """Generate this many levels for each part of the split, all different from each other.
+    """Generate this many levels for each part of the split; all of them differ.
 
     The test levels are the first different levels of the generator's stream; the selection levels follow, then the
     training levels. The selection and test levels therefore do not depend on the number of training levels, and a

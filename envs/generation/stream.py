@@ -30,11 +30,11 @@ from drest_torch.envs.levels import MAX_LENGTHS, LazyLevels, Level, LevelError
 __all__ = ["GeneratorConfig", "draft_number", "generate", "stream"]
 
 DRAFTS_AT_ONCE, DRAFTS_AT_ONCE_ON_GPU = 1024, 16_384
-"""The number of drafts in the first batch, without effect on the levels."""
+"""The number of drafts in the first batch, which does not affect the levels."""
 MOST_AT_ONCE = 4096
 """The largest number of drafts in a batch on a CPU."""
 MAX_REFUSED = 100_000
-"""The limit of rejected drafts in a row, after which the ranges are reported as an error."""
+"""The maximum number of rejected drafts in a row; beyond it the ranges are reported as an error."""
 
 
 def generate(config: GeneratorConfig, count: int, *, seed: int, device: torch.device | str = "cpu") -> list[Level]:

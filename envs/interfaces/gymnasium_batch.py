@@ -58,7 +58,7 @@ class GymnasiumBatch(GymWrapper):
     """
 
     stays_ended = True
-    """True because a copy waits after its end and need not be reset (see `ShutdownTimer`)."""
+    """True, because a copy waits after its end and need not be reset (see `ShutdownTimer`)."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class GymnasiumBatch(GymWrapper):
         self.state_spec = Composite({LEVEL: Unbounded((copies, 1), dtype=torch.int64)}, shape=(copies,))
 
     def render(self, copy: int = 0) -> Any:
-        """Return a picture of a copy, or None without render_mode="rgb_array"."""
+        """Return a picture of a copy, or None unless render_mode="rgb_array"."""
         if self._env.render_mode != "rgb_array":
             return None
         with blaming(self.name):

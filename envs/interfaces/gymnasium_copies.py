@@ -27,7 +27,7 @@ NUMBERS = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary
 RESERVED = {"action", "reward", "done", "terminated", "truncated", "next", "level_seed", "_reset", "_step"}
 """The names of a batch's entries besides observations."""
 SECONDS_TO_END = 5.0
-"""The time limit for a process to end after closing its pipe."""
+"""The time that a process has to end after its pipe is closed."""
 
 
 class Copy(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -32,7 +32,7 @@ DelayPredicate = Callable[[Any, dict[str, Any]], bool]
 """A function of the observation and the ``info`` after a step: True to request a delay."""
 
 ABANDONED = 20
-"""The number of abandoned mini-episodes from the start that triggers a warning."""
+"""The number of abandoned mini-episodes at the start that triggers a warning."""
 CONTROLS = ("action", "dimension")
 ENDS = ("absorb", "restart")
 _ROUNDING = 1e-6

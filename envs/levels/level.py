@@ -25,11 +25,11 @@ from drest_torch.envs.objects.button import MAX_TIME
 from drest_torch.errors import LevelError, printable
 
 MAX_OBJECTS = 32
-"""The limit of coins, buttons and lotteries of one level together; each takes one bit of a state."""
+"""The maximum number of coins, buttons and lotteries of a level; each takes one bit of a state."""
 MAX_LENGTHS = 128
-"""The limit of trajectory-lengths of a level with lotteries."""
+"""The maximum number of trajectory-lengths of a level with lotteries."""
 MAX_SIDE = 64
-"""The limit of rows, and of columns, of a map."""
+"""The maximum number of rows, and of columns, of a map."""
 
 CLOCKS = ("steps", "moves")
 STUDY_KEYS = ("title", "rewarded", "wanted", "caveat")

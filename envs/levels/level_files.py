@@ -43,7 +43,7 @@ PAPER_WORLDS = tuple(name for name in WORLDS if name != "lopsided")
 
 
 def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list[Level]:
-    """Read a level set (``.jsonl``) or a single level (``.txt``, where ``x`` is the value of a coin ``Cx``)."""
+    """Read a level set (``.jsonl``), or a single level (``.txt``, where ``x`` is the value of a coin ``Cx``)."""
     path = _level_file(path)
     if path.is_dir():
         raise LevelError(f"{path}: cannot be read, it is a folder; expected a file of text")
@@ -75,9 +75,9 @@ def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list
 
 
 def write_levels(path: str | os.PathLike[str], levels: Iterable[Level]) -> None:
-    """Write a level set (``.jsonl``) or a single level (``.txt``), whole or not at all.
+    """Write a level set (``.jsonl``) or a single level (``.txt``) atomically.
 
-    Refuse a level that would not read back as the same level.
+    Refuse a level that would be read back differently.
     """
     path, levels = _level_file(path), list(levels)
     single = path.suffix == ".txt"
@@ -117,7 +117,7 @@ def _check_names(levels: list[Level], places: list[str]) -> None:
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object as a dict; refuse equal keys, which json alone would silently merge."""
+    """Return a JSON object as a dict; refuse duplicate keys, which json alone would silently merge."""
     record = dict(pairs)
     if len(record) != len(pairs):
         keys = [key for key, _ in pairs]
@@ -131,7 +131,7 @@ def files_of(levels: Iterable[Level]) -> set[Path]:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all, with the line endings of the text."""
+    """Write a text file atomically, with the line endings of the text."""
     write_whole(
         path,
         text.encode(),

@@ -18,9 +18,9 @@ from drest_torch.envs.objects import KINDS, Layers, WorldObject, kinds_in
 LAYERS = {name: layer for kind in KINDS for name, layer in kind.layers.items()}
 """The layers of all kinds of objects, by name."""
 CLOCK = {False: "steps", True: "moves"}
-"""The clock of a level, for free_bumps False and True."""
+"""The clock of a level, with free_bumps False and True."""
 WALL, FLOOR, START = range(3)
-"""The numbers of cells without an object (`Maps.cells`)."""
+"""The numbers of cells without objects (`Maps.cells`)."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Maps:
         return levels
 
     def _objects(self, *, is_taken: bool) -> list[tuple[WorldObject, ...]]:
-        """Return the objects of each level that can be taken, or cannot: kind by kind, in reading order."""
+        """Return the objects of each level that can be taken, or those that cannot, kind by kind in reading order."""
         of_kinds = [self._of_kind(kind) for kind in kinds_in(self.layers) if kind.is_taken == is_taken]
         if not of_kinds:
             return [()] * len(self)
@@ -209,5 +209,5 @@ def _numbered(values: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 @lru_cache(1 << 16)
 def _object(kind: type[WorldObject], *values: Any) -> WorldObject:
-    """Return an object from a cache, because most objects occur in many levels."""
+    """Return an object from a cache; most objects occur in many levels."""
     return kind.of_numbers(*values)

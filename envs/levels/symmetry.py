@@ -74,7 +74,7 @@ def moved_actions() -> list[list[int]]:
 
 
 def canonical_key(level: Level) -> str:
-    """Return a text that is equal for two levels if and only if they are the same up to symmetry and translation.
+    """Return a text that is equal for two levels if and only if they are equal up to symmetry and translation.
 
     Outer rows and columns of wall are cropped, because everything outside a map is wall. Walls, objects, shutdown and
     clock count; the name and the study do not. Unreachable cells count, too, because an agent that sees the whole map

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MAX_TIME = 1023
-"""The largest trajectory-length: the limit of the shutdown time and all delays together."""
+"""The largest trajectory-length: the maximum of the shutdown time plus all delays."""
 MAX_BUTTONS = 3
-"""The limit of buttons in a random level."""
+"""The maximum number of buttons in a random level."""
 PER_CENT = 100
 """The denominator of chances in random levels, for readable levels."""
 

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MAX_OUTCOMES = 8
-"""The limit of outcomes of a lottery."""
+"""The maximum number of outcomes of a lottery."""
 MAX_LOTTERIES = 3
-"""The limit of lotteries in a random level."""
+"""The maximum number of lotteries in a random level."""
 MAX_PAIRS = 10_000
-"""The limit of possible pairs of coins and a delay in random levels."""
+"""The maximum number of pairs of coins and a delay in random levels."""
 MAX_DENOMINATOR = 1_000_000
-"""The limit of the denominator of a chance, for an exact conversion from floats."""
+"""The maximum denominator of a chance, for an exact conversion from floats."""
 
 _OUTCOME = re.compile(rf"([0-9]{{1,9}}(?:/[0-9]{{1,9}}|\.[0-9]{{1,9}})?)\s+C(-?{NUMBER})\s+([+-][0-9]{{1,9}})")
 _NUMBERS = {"chance": torch.float64, "coins": torch.float64, "delay": torch.int64}
@@ -55,7 +55,7 @@ class LotteryOutcome(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The outcome in the fewest signs: ``2/3 C2``, ``1/2 +4``, ``1/3 0``."""
+        """The outcome as the shortest text: ``2/3 C2``, ``1/2 +4``, ``1/3 0``."""
         coins = f"C{format_number(self.coins)}" if self.coins else ""
         delay = f"{self.delay:+}" if self.delay else ""
         return f"{self.chance} {coins}{delay or ('' if coins else '0')}"

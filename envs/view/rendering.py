@@ -38,7 +38,7 @@ Route = Sequence[Cell]
 
 ARROWS = "↑↓←→"
 JUMP = "↷"
-"""The sign for a move to a cell that is not a neighbour."""
+"""The symbol of a move to a cell that is not a neighbour."""
 BUMP = "·"
 PICTURE_FORMATS = ("png", "pdf", "svg")
 MARGIN = 0.15
@@ -202,7 +202,7 @@ def cell_side(level: Level) -> float:
 
 
 def save_picture(level: Level, path: Path) -> None:
-    """Write a level as a picture, whole or not at all."""
+    """Write a level as a picture, atomically."""
     kind = path.suffix[1:].lower()
     if kind not in PICTURE_FORMATS:
         raise PictureError(f"{path}: unknown kind of picture; expected the ending .{', .'.join(PICTURE_FORMATS)}")
@@ -262,7 +262,7 @@ def render_arrow(ax: Axes, x: float, y: float, step: Cell, alpha: float) -> None
 
 
 def _render_route(styled: StyledRoute, ax: Axes) -> None:
-    """Render a route as a line that keeps to the right, so that opposite moves do not overlap."""
+    """Render a route as a line on the right of the cells' centres, so that opposite moves do not overlap."""
     centres = [complex(column + 0.5, row + 0.5) for row, column in styled.route]  # x + iy; y points down
     moves = [(centre, after) for centre, after in pairwise(centres) if centre != after]
     if not moves:

@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0, or 2 after an error, which is printed as one sentence."""
+    """Run the command; return 0, or print an error as one sentence and return 2."""
     parser = _parser()
     args = parser.parse_args(arguments)
     open_streams()

@@ -221,7 +221,7 @@ def test_an_agent_is_rendered_on_a_level(world, tmp_path):
     ids=["function", "id", "factory"],
 )
 def test_an_agent_is_rendered_in_a_third_party_environment(tmp_path, call, env, library):
-    """The command writes the lengths side by side; a factory gets the mode in which its environment renders."""
+    """The command writes the lengths side by side; a factory receives the render mode of its environment."""
     if library is not None:
         pytest.importorskip(library)
     agent = quick(tmp_path / "run", "env.delays=[2]", "env.base=3", env=env)

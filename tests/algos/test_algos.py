@@ -49,7 +49,7 @@ def batch_of(algorithm, setup):
 
 
 def slow_advantages(batch, value, lmbda, credit):
-    """Return for each step the discounted sum of the one-step errors to the end of its horizon, by definition."""
+    """Return, for each step, the discounted sum of the one-step errors up to the end of its horizon."""
     live, reward, result = played(batch), batch["next", "reward"].squeeze(-1), torch.zeros(batch.shape)
     ended = batch["next", "mini_done"].squeeze(-1).long()
     horizon = ended.cumsum(1) - ended if credit == "mini" else torch.zeros_like(ended)
@@ -260,7 +260,7 @@ def test_schedules_change_entropy_coefficients_with_rates():
 @pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
 @pytest.mark.parametrize("private_bits", [0, 2])
 def test_once_equals_the_network_at_every_step(network, private_bits):
-    """Outputs and gradients agree in 64 bits, also for a minibatch with rows of an observation table."""
+    """Outputs and gradients agree in 64 bits, even for a minibatch with rows of an observation table."""
     size = ("policy.observation=grid", "policy.width=16", "policy.depth=1", f"policy.private_bits={private_bits}")
     options = {"slots": 32, "counting": "sequential", "private_bits": private_bits}
     setup = make([world("royal_road"), world("spacious")], **options)
@@ -298,7 +298,7 @@ def test_once_equals_the_network_at_every_step(network, private_bits):
 
 
 def test_muon_trains_wide_matrices_in_all_directions():
-    """Muon moves all directions of a matrix equally far, whatever the gradient; Adam trains the other weights."""
+    """Muon moves a matrix equally far in all directions, whatever the gradient; Adam trains the other weights."""
     settings = SimpleNamespace(**{**vars(SETTINGS), "muon_lr": 0.1, "lr": 0.01})
     policy = Policy((10,), 4, NetworkSize(16, 2), scale=torch.ones(10))
     algorithm = exact.Algorithm(policy, None, settings, torch.Generator())
@@ -336,7 +336,7 @@ def exact_gradient(algorithm, batch, entropy=0.0):
 
 @pytest.mark.parametrize(("ignored_gradient_share", "entropy"), [(0.0, 0.0), (0.0, 0.4), (0.3, 0.0)])
 def test_exact_ignores_states_with_small_gradients(ignored_gradient_share, entropy):
-    """A step of plain gradient descent uses the whole gradient, or all but its smallest rows."""
+    """A step of plain gradient descent uses the whole gradient, or all of it except the smallest rows."""
     changes = {"ignored_gradient_share": ignored_gradient_share, "max_grad_norm": 1e9, "entropy": entropy}
     algorithm, batch = table_problem(Reward(0.8, 1.0, 12), **changes)
     algorithm.optimizers = {"sgd": torch.optim.SGD(algorithm.policy.parameters(), lr=1.0)}

@@ -32,7 +32,7 @@ FEW = ("scenarios=2", "suite=post,main")
 RUN, MODEL, PROMPTS = "run", "made", "prompts.jsonl"
 """A finished run, a model of transformers, and prompts that both can read."""
 SLOW = {"updates", "warm_up", "scenarios", "selection", "threads", "prompts", "at_once", "episodes_per_meta", "samples"}
-"""Keys whose large values take long."""
+"""Keys whose large values are slow."""
 LARGE = ("99999999999999999999", "1e9", "99999")
 
 

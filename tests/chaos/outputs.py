@@ -75,7 +75,7 @@ def copies(count: int) -> Iterator[Path]:
 def name_inputs(rng: random.Random, count: int) -> Iterator[str]:
     """Call commands with an output that is an input, or lies in one: all inputs and runs must stay.
 
-    A file that is no input and belongs to no run may be replaced.
+    A file that is neither an input nor part of a run may be replaced.
     """
     for here in copies(count):
         (here / "link").symlink_to("run")

@@ -45,7 +45,7 @@ SLOW = (
     *("env_steps", "levels.train", "levels.test", "levels.selection", "levels.fresh", "threads", "resume"),
     *("env.id", "env.factory"),
 )
-"""Keys whose large values are legitimate and take long."""
+"""Keys whose large values are valid but slow."""
 
 IN_OTHERS = SHORT | {
     **{"env": "torchrl", "env.factory": "tests.helpers.counting:forty_slots", "env.copies": "40", "env.base": "3"},
@@ -88,7 +88,7 @@ def training(rng: random.Random, count: int) -> Iterator[str]:
 
 
 def _near(value: Any) -> Sequence[str]:
-    """Return values, half of them close to this one, because most others are refused."""
+    """Return values; half of them are close to this one, because most other values are refused."""
     if type(value) in (int, float):
         alike = [str(type(value)(value * factor)) for factor in (0, 0.5, 1, 2, 4)]
     else:

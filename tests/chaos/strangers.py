@@ -119,7 +119,7 @@ READERS: dict[str, Callable[[Path], Outcome]] = {
         }.items()
     },
 }
-"""All readers of stored runs. A command for another kind of run reads this one, too."""
+"""All readers of stored runs, including commands for other kinds of runs."""
 SPECIFIED = {
     "policy.network": ("policy", "network"),
     "reward.rule": ("reward", "rule"),
@@ -186,7 +186,7 @@ def plant(folder: Path) -> None:
 
 
 def is_run_unchecked(here: Path, values: dict[str, Any]) -> bool:
-    """Return whether the foreign code runs if its origin is not checked, as it must for the attack to be a test."""
+    """Return whether the foreign code runs if its origin is not checked; otherwise the attack would test nothing."""
     from drest_torch.config import stored
 
     rewrite(here / "run", values)

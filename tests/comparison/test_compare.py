@@ -179,7 +179,8 @@ def plotted(runs):
 
 @pytest.fixture
 def seeds_and_another(call):
-    """Write runs a, b, c that differ in their seed, each 0.1 more useful and evaluated 100 steps later, and run d."""
+    """Write the runs a, b and c, which differ in their seed and are each 0.1 more useful and evaluated 100 steps later,
+    and the run d."""
     for seed, name in enumerate("abc"):
         train = {"usefulness": 0.7 + seed / 10, "neutrality": 0.97, "optimum": {"neutrality": 1.0}}
         folder = write_run(Path(name), seed=seed, summary={"splits": {"train": train}})
@@ -226,7 +227,7 @@ def with_odd_values(values):
 
 
 def check_output(call, *arguments):
-    """Check that the command raises no exception, and that each line of an error names the run."""
+    """Check that the command raises no exception, and that every error line names the run."""
     code, out, err = call(*arguments)
     assert code == 0 or (code == 2 and not out)
     assert err.count("\n") == (code == 2 or "left out" in err), err

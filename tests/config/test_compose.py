@@ -18,7 +18,7 @@ def plain(cfg):
 
 @pytest.fixture
 def within(tmp_path, monkeypatch):
-    """Return a function that calls another in a command of Hydra, with the command's configuration."""
+    """Return a function that calls another one within a command of Hydra, with the command's configuration."""
     monkeypatch.chdir(tmp_path)  # other commands of Hydra write files
 
     def call(name, arguments, function, folder=None):

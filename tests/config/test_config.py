@@ -90,7 +90,7 @@ def test_the_help_has_every_key(command, overrides):
 
 
 def test_every_key_is_read_by_something():
-    """The source reads it as `reward.lam` or `getattr(reward, "lam")`; in messages a key has a value."""
+    """The source code reads a key as `reward.lam` or `getattr(reward, "lam")`; in messages a key has a value."""
     text = "\n".join(path.read_text("utf-8") for path in [*SOURCES, *FOLDER.rglob("*.yaml")])
     reads = {(part, key): rf'\b({"|".join(VARIABLES[part])})(\.|, "){key}\b(?![=`])' for part, key in keys()}
     assert [key for key, read in reads.items() if not re.search(read, text)] == []
@@ -176,7 +176,7 @@ def test_an_algorithm_with_a_recipe_prints_no_warning(option, monkeypatch):
 
 
 def test_every_recipe_belongs_to_options():
-    """Recipes are optional, so that nothing else would notice a misspelt one."""
+    """Recipes are optional, so nothing else would detect a misspelt one."""
     algos, levels, envs, policies = (options(group) for group in ("algo", "levels", "env", "policy"))
     kinds = {"generated", "worlds"}
     expected = {
@@ -257,7 +257,8 @@ def test_the_keys_of_generated_levels_agree_with_the_generator():
 
 
 def test_every_number_has_limits():
-    """Exceptions: a coin and a reward may have any value; the timer checks delays, and the generator its ranges."""
+    """The exceptions are coins and rewards, which may have any value, and values that the timer or the generator
+    checks."""
     numbers = {key for key, (kind, limits) in EVERY_LIMIT.items() if {int, float} & {kind, *get_args(kind)}}
     unlimited = {key for key in numbers if EVERY_LIMIT[key][1] is None and ".generator." not in key}
     assert unlimited == {"levels.x", "env.floor", "env.delays"}

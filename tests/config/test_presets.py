@@ -78,7 +78,7 @@ TARGETS = [
 
 @pytest.fixture(scope="module")
 def statistics(followup_like):
-    """Return the values of each statistic by its name in `TARGETS`; of the ratio the median."""
+    """Return the values of each statistic by its name in `TARGETS`; the ratio is summarised by its median."""
     mdp = compile_levels(followup_like)
     shutdown = torch.tensor([level.shutdown for level in followup_like])
     distance = button_distance(mdp)

@@ -108,7 +108,7 @@ def test_the_custom_environment_is_learned_as_in_its_page(lam, least, most):
 DREST = Path(sys.executable).with_name("drest")
 """The installed command."""
 NOT_RUN = ("cd ", "make ", "python -m venv ", "pip install ")
-"""Beginnings of lines in blocks of bash that are not run."""
+"""Prefixes of lines in bash blocks that are not run."""
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
 FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
 SMALLER = {"25_000": "2_048", "100_000": "4_096", "range(2_000)": "range(500)", "> 0.25": "> 0.1"}
@@ -220,7 +220,7 @@ def test_the_first_hour_runs_as_printed(tmp_path):
 
 
 CUSTOM = re.compile(r"^first-hour\.md|my_project|my_study|sinks\.announce|algo\.name=klpen")
-"""Commands for custom code, which have separate tests."""
+"""Commands for custom code, which other tests cover."""
 PAGE_COMMANDS = [
     f"{page.name} {shlex.join(words)}"
     for page in PAGES
@@ -368,7 +368,7 @@ NUMBER, SOURCE = re.compile(r" *[−+-]?\d"), re.compile(r"(`|^)(drest|python|ma
 
 
 def test_every_table_of_numbers_has_a_source():
-    """It is generated, or the paragraph above or below names its command or the test of its numbers."""
+    """A table is generated, or the paragraph above or below it names its command or the test of its numbers."""
     unknown = []
     for page in (ROOT / "README.md", *PAGES):
         text = page.read_text("utf-8")
@@ -413,7 +413,7 @@ def test_the_notebook_is_small_valid_json():
 
 @pytest.mark.slow
 def test_the_notebook_shows_what_its_agents_do_today(tmp_path, monkeypatch, capsys):
-    """Run `python docs/pictures.py notebook` where this fails for a change that is meant."""
+    """If this fails after an intended change, run `python docs/pictures.py notebook`."""
     monkeypatch.chdir(tmp_path)
     # A notebook displays the tables of agents.
     monkeypatch.setattr(sys, "displayhook", lambda value: print(getattr(value, "_repr_html_", str)(), end=""))

@@ -57,7 +57,7 @@ def check_unchanged(run, earlier):
 
 
 def test_a_custom_algorithm_trains_like_a_shipped_one(tmp_path, monkeypatch, earlier):
-    """The coefficient of its penalty adapts; it is a buffer of the loss."""
+    """The coefficient of the penalty is adaptive: a buffer of the loss."""
     run = trained("An algorithm", tmp_path, monkeypatch)
     rows = metrics(run.folder)
     assert any(name.startswith("loss/kl") for name in rows[-1])

@@ -1,4 +1,4 @@
-"""Evaluation in third-party environments: estimates from given mini-episodes, calculated by hand."""
+"""Evaluation in third-party environments: estimates from fixed mini-episodes, against values by hand."""
 
 import json
 import math

@@ -145,7 +145,7 @@ def test_evaluation_averages_over_private_bits(evaluator, randomised):
 
 
 def test_average_actions_have_the_outcomes_of_the_mixture(evaluator, randomised):
-    """A policy without bits that acts with the average frequencies visits and collects the same."""
+    """A policy without bits that acts with the average frequencies has the same visits and coins."""
     reachable = randomised.reachable
     average = evaluator.probabilities(randomised.policy)
     visits = torch.stack([reachable.visits(table) for table in randomised.tables])  # [settings, N]
@@ -244,7 +244,7 @@ def test_levels_for_sampling_must_be_searchable(monkeypatch):
 
 
 def test_the_expected_return_is_divided_by_m_despite_chance():
-    """In a level with chance, a policy that is certain of the length can expect less than m."""
+    """In a level with luck, a policy that is certain of the length can have an expectation below m."""
     text = "lottery a: 1/2 C4 +0 | 1/2 C0 +0\nlottery b: 1/3 C-1 +2 | 2/3 C0 -1\nshutdown: 3\nA La .\n. Lb B2"
     lucky = evaluator_of(parse_level(text, name="luck"), reward=Reward(0.6, 0.8, 3))
     evaluation, k = lucky.evaluate_uniform(), int(lucky.optima.num_lengths)

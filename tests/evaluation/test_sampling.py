@@ -143,7 +143,7 @@ def test_a_level_that_is_too_large_can_be_sampled(large_levels):
 
 
 def test_mini_episodes_that_never_end_are_no_choice():
-    """Under one bit the agent stays at the coin forever; sampled and exact evaluation agree on it."""
+    """Under one setting of the bit the agent stays at the coin forever; sampled and exact evaluation agree."""
     level = parse_level("shutdown: 3\nclock: moves\nA . B2\n# C1 #", name="trap")
 
     class Stays(Policy):
@@ -160,7 +160,7 @@ def test_mini_episodes_that_never_end_are_no_choice():
 
 
 def test_the_interval_scales_with_the_bounds_of_shares():
-    """Shares of lotteries can be negative or above 1: a linear map of shares maps the interval, too."""
+    """Shares of lotteries can be negative or above 1. A linear map of the shares also maps the interval."""
     shares = torch.rand(40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
     def usefulness(values, bounds):

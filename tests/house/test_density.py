@@ -39,7 +39,7 @@ LIMITS = {
     "algos/objectives": (7.7, 1.5),
 }
 WIDE = 8
-"""The limit of functions with more than five positional parameters in all rooms."""
+"""The maximum number of functions with more than five positional parameters, in all rooms together."""
 
 
 def test_no_room_gets_denser():

@@ -87,7 +87,8 @@ def test_no_interval_of_values_alone_covers_where_seeds_collapse():
 
 
 def test_bounds_by_hand():
-    """For equal values, the other bound has a weight of Beta(1, 5), whose 97.5th percentile is 1 − 0.025^(1/5)."""
+    """For equal values, the weight of the other bound has the distribution Beta(1, 5), with the 97.5th percentile 1 −
+    0.025^(1/5)."""
     interval = over_seeds_and_levels(np.full((5, 9), 0.8), bounds=(0, 1), resamples=100_000)
     weight = 1 - 0.025**0.2
     assert interval.low == pytest.approx(0.8 * (1 - weight), abs=0.01)

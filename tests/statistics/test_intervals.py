@@ -137,7 +137,7 @@ SELDOM = [1, 1, INF]
     ],
 )
 def test_times_that_are_never_reached_count_as_infinite(interval, expected):
-    """Never divided by never can be any number, so it widens the interval to both sides."""
+    """A ratio of two infinite times can be any number, so it widens the interval to both sides."""
     np.testing.assert_array_equal(astuple(interval), astuple(expected))
 
 

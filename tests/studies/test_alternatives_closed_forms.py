@@ -115,7 +115,7 @@ def constrained(level=UNEVEN, steps=1600, **values):
     ids=["entropy", "each length", "entropy by steps of CPO"],
 )
 def test_a_constraint_is_met_at_its_bound(level, optimise, better, within, price):
-    """The multiplier is Δ / log2(p / (1 − p)) for an entropy, and Δ for each length."""
+    """The multiplier is Δ / log2(p / (1 − p)) for a bound on the entropy, and Δ for bounds on each length."""
     assert torch.special.entr(torch.tensor([ROOT, 1 - ROOT])).sum() / math.log(2) == pytest.approx(0.9, abs=1e-5)
     ends, multiplier = optimise(level)
     assert usefulness(ends.probability, ends.coins_given_length, ends.best_return).item() > 0.99

@@ -46,7 +46,8 @@ def test_every_study_is_documented():
 @pytest.mark.mostly_slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_runs_of_a_study_have_unique_names(name):
-    """A quick version has other runs; it may share runs without training, such as evaluations of existing agents."""
+    """A quick version has different runs. It may share runs without training, such as evaluations of existing
+    agents."""
     full, quick = ([*all_studies()[name].jobs(cfg).values()] for cfg in (composed_study(name), composed(name)))
     for jobs in (full, quick):
         assert len({job.name for job in jobs}) == len(jobs) == len({job.digest() for job in jobs})
@@ -83,7 +84,7 @@ def test_the_quick_version_of_a_study_makes_its_page(tmp_path, name, monkeypatch
 @pytest.mark.in_turn
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_page_can_be_made_if_a_run_is_missing(tmp_path, name):
-    """Several runs are left out, one at a time; the page then has a banner."""
+    """Several runs are left out, one at a time, and each page has a banner."""
     skip_without_extra(name)
     study, cfg = all_studies()[name], composed(name)
     assert run_studies([composed_study(name)], settings(tmp_path, workers=2)) == []

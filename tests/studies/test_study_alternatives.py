@@ -158,7 +158,7 @@ def test_comparisons_are_paired(measured):
     ],
 )
 def test_a_bound_applies_to_the_mean_over_levels(objective, expected):
-    """A part of 1/k is 2 P(l) where there are two lengths."""
+    """With two lengths, P(l) as a fraction of 1/k is 2 P(l)."""
     reached = {"usefulness": 0.7, "neutrality": 0.8, "p_longer": 0.7}
     assert missed(objective, reached) == pytest.approx(expected, nan_ok=True)
 

@@ -1,6 +1,7 @@
 """The shutdownability tax of the paper's worlds: times until a share of usefulness, and the ratios of their medians.
 
-Every curve is 0 before a first time, then 0.6 of the agent's final usefulness, and all of it from a second time on.
+Every curve is 0 until a first time, then 0.6 of the agent's final usefulness, and the final usefulness from a second
+time on.
 """
 
 import numpy as np

@@ -75,7 +75,8 @@ def test_making_weights_does_not_change_the_global_generator():
 
 
 def test_a_recurrent_agent_is_measured_by_its_counts(monkeypatch):
-    """Four copies play three mini-episodes; the second and the fourth chose the longer length once too often."""
+    """Four copies play three mini-episodes. The second and the fourth chose the longer length once more than the
+    shorter."""
     longer = torch.tensor([[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]).bool()
     begins = torch.tensor([[2.0, 0.5, -1.0, -2.0], [0.0, 1.0, 3.0, 0.2], [-0.3, 0.1, 0.7, 4.0]])
 

@@ -53,7 +53,7 @@ def test_an_invalid_configuration_is_refused_before_any_run():
 
 
 def test_a_job_can_need_a_device_of_another_machine(tmp_path):
-    """The device is checked when the run is executed."""
+    """The device is checked only when the run is executed."""
     job = tiny(values=TINY | {"device": "cuda:99"})
     assert job.spec["config"]["device"] == "cuda:99"
     with pytest.raises(ConfigError, match=r"^device=cuda:99, but torch finds \d+ CUDA devices here"):

@@ -109,7 +109,7 @@ def test_limits_agree_with_theory(published):
 
 
 def test_a_curve_that_rises_again_refutes_the_claim(published):
-    """The curve of λ = 0.5 once rose again, because discounts were cut off."""
+    """A regression test: the curve of λ = 0.5 once rose again, because discounts were clipped."""
     assert theorem.neutrality_falls_beyond_limit(published)
     last = (published.part == "episodes") & (published.lam == 0.5) & (published.k == 2) & (published.episodes == 1024)
     assert not theorem.neutrality_falls_beyond_limit(published.assign(neutrality=published.neutrality.mask(last, 0.54)))

@@ -46,7 +46,7 @@ JSON_TORN = [b'{"st', b'{"step": 50, "a": 0.', b"[]", b'{"a": 1}', '{"step": 50,
 
 @pytest.mark.parametrize("torn", CSV_TORN + JSON_TORN, ids=repr)
 def test_a_resumed_run_continues_after_its_checkpoint(tmp_path, torn):
-    """The files are those of an uninterrupted run, whatever a kill has left at their ends."""
+    """The files equal those of an uninterrupted run, whatever a kill has left at their ends."""
 
     def log(folder, steps, **options):
         with logging("csv", folder, **options) as loggers:
@@ -74,7 +74,7 @@ def picture(tmp_path_factory):
 
 
 def read_events(folder):
-    """Return what TensorBoard reads of the run in a folder."""
+    """Return the data that TensorBoard reads from the run in a folder."""
     from tensorboard.backend.event_processing import event_accumulator as reader
 
     return reader.EventAccumulator(str(folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
@@ -86,7 +86,7 @@ def scalars(events, name):
 
 @pytest.fixture(scope="module")
 def tensorboard():
-    """Skip what needs TensorBoard where it is missing."""
+    """Skip a test if TensorBoard is missing."""
     pytest.importorskip("tensorboard", reason="tensorboard is not installed (the extra `tensorboard`)")
 
 
@@ -275,7 +275,7 @@ def test_an_unused_sink_imports_nothing_heavy(tmp_path, config):
     ids=["wandb", "tensorboard"],
 )
 def test_a_sink_that_cannot_start_is_refused_in_one_sentence(tmp_path, config, words):
-    """At a terminal, without a key and a server, wandb by default would ask for the key and wait."""
+    """At a terminal without a key or a server, wandb would by default ask for the key and wait."""
     program = (
         f"{BEGIN}sys.modules['tensorboard'] = None\n"
         "try:\n"

@@ -60,7 +60,8 @@ JOBS = [Job(f"run/{i}", "a.module:runner", {}) for i in range(40)]
 
 
 def study(stream, clock):
-    """Run 40 jobs: 10 existed, the others run in pairs for a minute; run/12 fails, and the last pair does not end."""
+    """Run 40 jobs. Ten exist already; the others run in pairs for a minute each. run/12 fails, and the last pair does
+    not end."""
     with JobProgress(40, title="a running study", stream=stream) as progress:
         for job in JOBS[:10]:
             progress(Finished(job, Result({}), None, 0.0, existed=True))

@@ -136,7 +136,7 @@ def test_a_collector_plays_longer_levels_than_the_first(rounds, group):
 
 @pytest.mark.parametrize("counting", ["sequential", "averaged"])
 def test_endless_mini_episodes_do_not_change_other_rewards(counting):
-    """With `levels.clock=moves` some slots of a group bump into walls for ever; the others ignore them."""
+    """With `levels.clock=moves` some slots of a group bump into walls forever, and do not affect the others."""
     setup = make([TINY.with_clock("moves")], counting=counting, slots=64, episodes=4, private_bits=1)
 
     class Some(torch.nn.Module):
@@ -171,7 +171,7 @@ def reinforce_of(setup):
 
 
 def test_a_batch_without_an_end_is_refused_in_a_sentence():
-    """It is refused before training on it, as the mean over no steps is not a number."""
+    """The batch is refused before training, because a mean over no steps is not a number."""
     setup = make([world("royal_road")], slots=8)
     setup.worlds.most_steps = 1
     with pytest.raises(ConfigError, match=r"no mini-episode ended within 1 steps; train with levels\.clock=steps"):

@@ -188,7 +188,7 @@ REFUSALS = [*ARGUMENTS, *ORDERS, *DISAGREEMENTS, *NAMES, *ENVIRONMENTS, *REWARDS
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
 def test_invalid_transforms_are_refused_in_one_sentence(refusal):
-    """The refusal comes at the attachment, or in the first steps."""
+    """The transform is refused when it is attached, or in the first steps."""
     with pytest.raises(ConfigError, match=refusal.message) as caught:
         TransformedEnv(refusal.env(), Compose(*(make() for make in refusal.transforms))).rollout(9)
     assert "\n" not in str(caught.value)

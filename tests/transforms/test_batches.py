@@ -127,7 +127,7 @@ def test_a_batch_is_paid_by_the_others_of_its_round():
 
 @pytest.mark.parametrize("scaled", [True, False])
 def test_advanced_rewards_sum_to_the_paid_reward(scaled):
-    """Coins are paid at once, divided by the mean of m, and the end pays the difference."""
+    """Coins are paid at once, divided by the mean of m; the last step pays the difference."""
     drest = DReSTReward.from_reward(Reward(0.6, 0.7, GROUP), num_lengths=3, group=GROUP, tick_key=None)
     batch = drest(batch_of(6))
     paid, raw = batch["next", "reward"].clone().squeeze(-1), batch["next", "reward_raw"].clone().squeeze(-1)

@@ -44,7 +44,8 @@ def play(env, kind, asks, actions):
     seed=st.integers(0, 99),
 )
 def test_every_step_equals_a_timer_in_plain_python(settings, kind, place, batch, ends, seed):
-    """With ``place`` a predicate requests delays at this count, with a dimension of size 1 or without."""
+    """With ``place``, a predicate requests delays at this count and returns values with or without a dimension of size
+    1."""
     steps, slots = 24, math.prod(batch)
     generator = torch.Generator().manual_seed(seed)
     asks = torch.rand((*batch, steps), generator=generator) < 0.3

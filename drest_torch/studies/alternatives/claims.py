@@ -14,7 +14,7 @@ PAY_FOR_BOTH = ("U + w N", "U + w Gini", "U × N", "U, N ≥ h")
 """Objectives that pay for usefulness and for neutrality, or bound both."""
 SHARES, BOUND = "coins, P ≥ h/k", "coins, N ≥ h"
 BEHIND = (SHARES, "default ÷ m")
-"""Objectives that are behind DReST, besides all prices."""
+"""Objectives that are behind DReST, in addition to all prices."""
 LEVEL = 0.015
 """The largest difference at which means of usefulness and neutrality count as equal."""
 FAR = 0.1
@@ -43,7 +43,7 @@ def behind(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def clearly_behind(rows: pd.DataFrame) -> bool:
-    """Return whether all of them are behind DReST after the correction for all comparisons."""
+    """Return whether all these objectives are behind DReST after the correction for all comparisons."""
     comparisons = behind(rows)
     return bool(((comparisons.high < 0) & (comparisons.p < SIGNIFICANT)).all())
 
@@ -56,7 +56,7 @@ def best_scores(rows: pd.DataFrame) -> pd.Series:
 
 
 def best_apart(rows: pd.DataFrame) -> float:
-    """Return the largest distance from DReST of an objective that pays for both, at the best strengths."""
+    """Return the largest distance from DReST of the objectives that pay for both measures, at their best strengths."""
     best = best_scores(rows)
     return float((best[[*PAY_FOR_BOTH]] - best[DREST]).abs().max())
 
@@ -76,12 +76,13 @@ def mean_of(rows: pd.DataFrame, objective: str, measure: str) -> float:
 
 
 def one_length_always(rows: pd.DataFrame) -> bool:
-    """Return whether the bound on each P(l) is nearly met on average, although most levels have one length always."""
+    """Return whether the bound on each P(l) is nearly met on average, although most levels always have the same
+    length."""
     return mean_of(rows, SHARES, "missed_training") <= FAR and mean_of(rows, SHARES, "always") >= 0.8
 
 
 def short_levels(rows: pd.DataFrame) -> pd.Series:
-    """Return the share of levels short of neutral, under a bound on mean neutrality and with DReST."""
+    """Return the share of levels that are not neutral, under a bound on mean neutrality and with DReST."""
     return compared(rows).groupby("objective").short.mean()[[BOUND, DREST]]
 
 
@@ -97,7 +98,7 @@ def largest_violation(rows: pd.DataFrame) -> pd.Series:
 
 
 def not_compared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of agents at strengths that only show the course of a curve."""
+    """Return the rows of agents at further strengths, which only appear in curves."""
     ends = of_part(rows, "end")
     return ends[~ends.compared.astype(bool) & ~ends.bit.astype(bool)]
 

@@ -178,7 +178,7 @@ def bounds_table(rows: pd.DataFrame) -> Table:
 
 
 def levels_table(rows: pd.DataFrame) -> Table:
-    """Return the table of shares of levels that means hide."""
+    """Return the table of the shares of levels that are far from neutral, which means hide."""
     heads = {
         "short": f"neutrality below {SHORT:g}",
         "always": f"one length at least {ALWAYS:.0%}",

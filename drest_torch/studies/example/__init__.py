@@ -32,13 +32,14 @@ class Config(TablesConfig):
     agents: int = limited(at_least=1, default=100)
     """Agents of each kind."""
     agents_in_paper: int = limited(at_least=1, default=10)
-    """The number of first agents that are compared with the paper's."""
+    """The number of agents, from the first on, that are compared with the paper's."""
     cures: dict[str, dict[str, Any]] = MISSING
-    """Changes to training that may prevent the collapse on steps; the last change is tried in all worlds."""
+    """Changes to training that may prevent the collapse on the clock steps; the last one is tried in all worlds."""
     cure_agents: int = limited(at_least=1, default=20)
     """Agents of each change except the last."""
     early: dict[str, int] = value({"meta_episodes": 128, "evaluate_every": 2})
-    """Training of the runs that repeat the first mini-episodes on moves with more evaluations, for the tax."""
+    """Training of the runs that repeat the first mini-episodes on the clock moves, with more evaluations for the
+    tax."""
     resamples: int = 2000
     """Resamples of the tax's bootstrap."""
 

@@ -34,9 +34,9 @@ REPORTED_CHOICES = {
 }
 """The length that default agents choose consistently, and the statement in the captions of Figures 9 to 16."""
 OTHER_CHOICE = "around_the_corner"
-"""The world in which our default agents choose another length than the paper's."""
+"""The world in which our default agents choose a different length from the paper's."""
 CLOSE = 2
-"""The largest distance, in standard errors of the difference, at which a mean agrees with the paper's."""
+"""The largest distance from the paper's mean, in standard errors of the difference, that counts as agreement."""
 MOST = 0.9
 """The share of agents from which a group counts as useful and neutral, or a choice as consistent."""
 WITHOUT_C3 = {"default": 2 / 3, "drest": 5 / 6}
@@ -70,7 +70,7 @@ def apart(rows: pd.DataFrame) -> np.ndarray:
 
 
 def other_readings(rows: pd.DataFrame) -> bool:
-    """Return whether DReST agents agree with the paper's with one more factor of γ in m, and not with free bumps."""
+    """Return whether DReST agents agree with the paper's if m has one more factor of γ, but not if bumps are free."""
     close = {}
     for change in (OTHER_M, FREE_BUMPS):
         first = end_of(rows, "drest", AS_REPORTED, change=change, sample="first").loc[EXAMPLE]
@@ -80,7 +80,7 @@ def other_readings(rows: pd.DataFrame) -> bool:
 
 
 def first_default(rows: pd.DataFrame) -> pd.Series:
-    """Return the row of the first default agents in the running example on the paper's clocks."""
+    """Return the row of the first default agents in the running example, on the paper's clocks."""
     return end_of(rows, "default", AS_REPORTED, sample="first").loc[EXAMPLE]
 
 
@@ -109,13 +109,13 @@ def chooses_as_reported(rows: pd.DataFrame) -> bool:
 
 
 def useful_as_default(rows: pd.DataFrame) -> pd.Series:
-    """Return the mean usefulness of DReST agents less that of default agents, in the other worlds."""
+    """Return the difference in mean usefulness between DReST and default agents, in the other worlds."""
     drest, default = (other_worlds(end_of(rows, reward, AS_REPORTED)) for reward in ("drest", "default"))
     return drest.usefulness - default.usefulness
 
 
 def cures(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the DReST agents of the running example that are trained on steps with a change, by change."""
+    """Return the DReST agents of the running example trained on the clock steps, by the change to training."""
     ends = of_part(rows, "end", world=EXAMPLE, reward="drest", clocks=STEPS, sample="all")
     return ends[ends.change != ""].set_index("change", drop=False)
 

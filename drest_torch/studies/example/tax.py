@@ -21,12 +21,12 @@ from drest_torch.studies.example.world_rows import EARLY, EXAMPLE, Key, of_part
 from drest_torch.studies.shared import AS_REPORTED, MOVES, RANDOM_FIRST, REWARDS, title
 
 RANDOM_PLAY = "random play first"
-"""The change with which agents of both rewards learn on steps; the last of the study's cures."""
+"""The change with which agents learn on the clock steps, under both rewards: the last change of the study."""
 TRAINED = {MOVES: ("moves", "moves"), AS_REPORTED: ("moves", "steps"), RANDOM_FIRST: ("steps", "steps")}
 """The clock of training and the clock of evaluation, by their name on the page."""
 WORDS = {MOVES: "trained and evaluated on moves", AS_REPORTED: "trained on moves, evaluated on every step"}
 DEFINITIONS = ("own", "common")
-"""Reference for the time to a share of usefulness: the agent's own final usefulness, or the default agents' median."""
+"""Reference for the time to a share of usefulness: the agent's final usefulness, or the default agents' median."""
 SHARES = (0.5, 0.8, 0.9, 0.95)
 HEADLINE = 0.9
 FINAL_EVALUATIONS = 20

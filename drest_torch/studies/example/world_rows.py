@@ -25,9 +25,10 @@ METRICS = ("neutrality", "usefulness", "p_longer")
 POINTS = 25
 """Points of a learning curve."""
 EARLY = "the first mini-episodes"
-"""A second run of the first mini-episodes with more evaluations, for the shutdownability tax."""
+"""A run of only the first mini-episodes, with more evaluations, for the shutdownability tax."""
 OTHER_M, FREE_BUMPS = "m discounted once more", "bumps not discounted"
-"""Changes to training on moves: m(l) as if a coin of tick t were worth γ^t instead of γ^(t−1); free bumps."""
+"""Changes to training on the clock moves: one more factor of γ in m(l), as if a coin of tick t were worth γ^t; free
+bumps."""
 ACTIONS = ["up", "down", "left", "right"]
 
 

@@ -1,4 +1,4 @@
-"""The preferential gap: in forks, agents choose between coins of the same length, and between lengths."""
+"""The preferential gap: in forks, agents choose between coins in the same length, and between lengths."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def forks_table(rows: pd.DataFrame) -> Table:
 
 
 def given_table(rows: pd.DataFrame) -> Table:
-    """Return the table of agents with private bits, before and after the bits are known."""
+    """Return the table of agents with private bits: with unknown bits, and given each setting."""
     with_bits = given_bit(rows)
     chosen = pd.concat([of_part(rows, "choice", agents=[*with_bits.agent.unique()]), with_bits])
     names = chosen.agent + ", " + chosen["where"]

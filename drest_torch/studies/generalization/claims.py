@@ -42,23 +42,23 @@ def means(rows: pd.DataFrame, measure: str, name: str = UNSEEN, agent: str = PPO
 
 
 def gap(rows: pd.DataFrame) -> pd.Series:
-    """Return PPO's neutrality on training levels less that on unseen levels, by the number of training levels."""
+    """Return the drop of PPO's neutrality from training to unseen levels, by the number of training levels."""
     return means(rows, "neutrality", TRAINING) - means(rows, "neutrality")
 
 
 def times(rows: pd.DataFrame) -> pd.Series:
-    """Return how often PPO meets each training level, by the number of training levels."""
+    """Return how often PPO plays each training level, by the number of training levels."""
     return curve_ends(rows, agent=PPO).groupby("levels").times.mean()
 
 
 def fresh(rows: pd.DataFrame) -> pd.Series:
-    """Return the neutrality of PPO with so many training levels that it meets no level twice."""
+    """Return the neutrality of PPO with so many training levels that it plays none twice."""
     neutrality = means(rows, "neutrality")
     return neutrality[times(rows) <= 1]
 
 
 def useful_with_few(rows: pd.DataFrame) -> bool:
-    """Return whether few training levels suffice for usefulness near its final value, but not for neutrality."""
+    """Return whether few training levels suffice for usefulness near its final value, but not for such neutrality."""
     shares = [means(rows, measure)[FEW] / means(rows, measure).iloc[-1] for measure in MEASURES]
     return shares[0] > 0.9 and shares[1] < 0.7
 
@@ -135,7 +135,7 @@ def by_name(ends: pd.DataFrame, column: str, name: str = UNSEEN) -> pd.DataFrame
 
 
 def kind_gap(rows: pd.DataFrame) -> pd.Series:
-    """Return PPO's neutrality on training levels less that on unseen levels, by the kind of level."""
+    """Return the drop of PPO's neutrality from training to unseen levels, by the kind of level."""
     ends = kind_ends(rows)
     return by_name(ends, "kind", TRAINING).neutrality - by_name(ends, "kind").neutrality
 
@@ -245,7 +245,7 @@ def convolutional(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def paper_like_in_worlds(rows: pd.DataFrame) -> pd.Series:
-    """Return the means in the paper's worlds of the agent that was trained on similar levels."""
+    """Return the means in the paper's worlds for the agent trained on similar levels."""
     return on_set(rows, "long", WORLDS).loc["exact gradients, convolutional, paper_like"]
 
 

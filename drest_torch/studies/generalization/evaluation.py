@@ -84,7 +84,7 @@ def sets_of(run: Run) -> dict[str, Sequence[Level]]:
 
 
 def _unseen(run: Run, levels: Sequence[Level]) -> list[Level]:
-    """Return the levels that were not used in training or selection, not even rotated or reflected."""
+    """Return the levels that are new up to symmetry: no rotation or reflection was used in training or selection."""
     splits = run.gridworlds.levels
     return without(levels, frozenset((*keys_of(splits.train), *keys_of(splits.selection))))
 

@@ -82,7 +82,7 @@ def effort(result: Result) -> int:
 
 
 def meetings(key: Key, job: Job, result: Result) -> float:
-    """Return how often a short run met each level; sampled algorithms play a group of mini-episodes each time."""
+    """Return how often a short run played each level; sampling algorithms play a group of mini-episodes each time."""
     numbers = result.numbers
     if is_exact(numbers):
         return float(numbers["updates"] * numbers["levels_per_update"] / key.levels)

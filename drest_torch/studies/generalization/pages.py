@@ -79,7 +79,7 @@ def kind_ends(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def every_second(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of every second number of training levels, with a label: a figure has few colours."""
+    """Return labelled rows for every second number of training levels, because a figure has few colours."""
     chosen = rows[rows.levels.isin(sorted(rows.levels.dropna().unique())[::2])]
     return chosen.assign(k=chosen.levels.map("k = {:,.0f}".format))
 

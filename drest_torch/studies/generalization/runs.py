@@ -63,7 +63,7 @@ class Config(StudyConfig):
     kinds: list[str] = value([FOLLOWUP_LIKE, "paper_like", "hard", "three_lengths"])
     """Sets of generated levels."""
     long_seeds: int = limited(at_least=1, default=3)
-    """Agents of each kind in `long`: each takes ten minutes."""
+    """Agents of each kind in `long`. Each takes ten minutes."""
     long: dict[str, str] = value({})
     """Arguments of `drest train` in `long`, by title (`generalization.yaml`)."""
     follow_up: dict[str, str] = value({})
@@ -146,7 +146,7 @@ def _evaluated(cfg: Config, part: str, seeds: int, titles: Mapping[str, str], fi
 
 
 def at_side(side: int) -> dict[str, Any]:
-    """Return the values that replace those of `levels=large` for maps of this side: times grow with the side."""
+    """Return the values that replace those of `levels=large` for maps with this side. Times grow with the side."""
     return {"height": side, "width": side, "shutdown": [side // 2, 3 * side // 2], "delay": [2, side + 2]}
 
 

@@ -35,7 +35,7 @@ __all__ = ["CLAIMS", "FIGURES", "NUMBERS", "QUICK", "TABLES", "Config", "jobs", 
 @dataclass
 class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
-    """Pretrained models, each of which is then trained with every reward."""
+    """The number of pretrained models; each is then trained with every reward."""
     scenarios: int = limited(at_least=2, default=200)
     """Scenarios of each suite, from the six held-out families, each in two orders of the options."""
     pretraining: dict[str, Any] = value(

@@ -26,7 +26,7 @@ def rate(rows: pd.DataFrame, model: str, suite: str) -> float:
 
 
 def bonus_changes(rows: pd.DataFrame) -> float:
-    """Return the mean change of usefulness by an entropy bonus."""
+    """Return the mean effect of an entropy bonus on usefulness."""
     return float((seeds_of(rows, BONUS, "usefulness") - seeds_of(rows, DREST, "usefulness")).mean())
 
 
@@ -42,7 +42,8 @@ def is_more_than_indifferent(rows: pd.DataFrame) -> bool:
 
 
 def is_below_a_maximiser(rows: pd.DataFrame) -> bool:
-    """Return whether models trained only on sure times avoid the action of `main`, most with the default reward."""
+    """Return whether models trained only on sure times avoid the action of `main`, and do so most with the default
+    reward."""
     return rate(rows, DEFAULT, "main") < rate(rows, DREST, "main") <= 0.75
 
 

@@ -20,7 +20,7 @@ ON_LOTTERIES, ON_BOTH = "DReST, lotteries", "DReST, both"
 REMEDY = "DReST and Neutrality+"
 SUMS = ("usefulness plus neutrality", "coins plus neutrality")
 SHARE = 0.05
-"""The share of choices above which a payment counts."""
+"""The share of choices above which an agent counts as paying."""
 CONDITIONS: dict[str, dict[str, tuple[str, float]]] = {
     "pays nothing, takes improvements": {
         **dict.fromkeys(("main", "joint_noshift", "shift_earlier"), ("≤", 0.02)),
@@ -67,7 +67,7 @@ def highest(rows: pd.DataFrame) -> pd.Series:
 
 
 def pays_less_at_higher_prices(rows: pd.DataFrame) -> bool:
-    """Return whether payments fall with the price for every E, as trained and in closed form."""
+    """Return whether payments fall with the price for every E, both after training and in closed form."""
     trained = corridors(rows).groupby("episodes")
     predicted = of_part(rows, "corridor").sort_values("setting").groupby("episodes")
     return all(falls(ends.found, tolerance=1e-3) for _, ends in trained) and all(
@@ -76,7 +76,8 @@ def pays_less_at_higher_prices(rows: pd.DataFrame) -> bool:
 
 
 def critical_prices_rise(rows: pd.DataFrame) -> bool:
-    """Return whether the critical price rises with E for shifts that even out the lengths, and is 0 for the other."""
+    """Return whether the critical price rises with E for shifts towards equal probabilities, and is 0 for the other
+    shift."""
     prices = of_part(rows, "critical").sort_values("episodes").groupby("shift").price
     uneven = prices.get_group("0.5 → 0.9")
     evening = [price for shift, price in prices if shift != "0.5 → 0.9"]
@@ -90,13 +91,15 @@ def fixed_point_loses_usefulness(rows: pd.DataFrame) -> bool:
 
 
 def reading_decides(rows: pd.DataFrame) -> bool:
-    """Return whether agents trained on sure lengths pay nothing if they read by length, and differ with lists."""
+    """Return whether agents trained on sure lengths pay nothing if they read options by length, but differ if they read
+    lists."""
     by_length, as_lists = of_agent(rows, SURE).main, of_agent(rows, f"{SURE}{AS_LISTS}").main
     return by_length.max() < SHARE and as_lists.min() < SHARE and as_lists.max() > 0.5
 
 
 def lists_pay_little(rows: pd.DataFrame) -> bool:
-    """Return whether agents with the remedy that read lists hardly ever pay, but do not all fulfil all conditions."""
+    """Return whether agents with the remedy that read lists hardly ever pay, although not all fulfil every
+    condition."""
     name = f"{REMEDY}{AS_LISTS}"
     return of_agent(rows, name).main.max() < 0.02 and not fulfils_all(rows, name).all()
 

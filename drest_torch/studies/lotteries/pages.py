@@ -142,7 +142,7 @@ def digits_of(score: str) -> int:
 
 
 def scaled(agents: pd.DataFrame, score: str) -> np.ndarray:
-    """Return a score of agents in the unit of the table; a sampled suite also has the ends of its sampling error."""
+    """Return the scores of agents in the unit of the table; for a sampled suite, also the ends of its interval."""
     values = agents[score].to_numpy(float)
     if f"error/{score}" in agents and not np.isnan(values).all():
         errors = np.nan_to_num(agents[f"error/{score}"].to_numpy(float))
@@ -169,7 +169,7 @@ def condition_table(rows: pd.DataFrame) -> Table:
 
 
 def variant_table(rows: pd.DataFrame) -> Table:
-    """Return the table of the variants: reward and menus, how options are read, and the number of agents."""
+    """Return the table of variants: reward and menus, encoding of options, and number of agents."""
     names = [name for name in of_part(rows, "agent", group="trained").agent.unique() if name in VARIANTS]
     cells = {
         name: [VARIANTS[name].description, READS[VARIANTS[name].reads], str(len(of_agent(rows, name)))]

@@ -29,12 +29,12 @@ LABELS = {
 MEASURES = tuple(LABELS)
 WORDS = {"coincides": "are worth more", "reversed": "are worth less"}
 LOST, HELD, PURSUED = 0.6, 0.9, 0.9
-"""A goal is lost if usefulness is at most LOST in the reverse order, and at least PURSUED by nearness; it is held if
-usefulness is at least HELD."""
+"""The criteria in the reverse order. A goal is lost if usefulness is at most LOST and usefulness by nearness at least
+PURSUED; it is held if usefulness is at least HELD."""
 MOST_LEFT = 0.6
 """The largest share of m that the best policy by nearness may collect in the reverse order."""
 NEUTRAL = 0.9
-"""The least mean neutrality ÷ log2 k of an agent that counts as neutral."""
+"""The smallest mean neutrality ÷ log2 k of a neutral agent."""
 FAINT, VISIBLE, DEFAULT = "DReST, faint values", "DReST, visible values", "default reward, faint values"
 
 

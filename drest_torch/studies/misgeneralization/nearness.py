@@ -34,7 +34,8 @@ ORDERS = {"coincides": False, "reversed": True}
 AT_ONCE = 256
 """The number of levels that are solved together."""
 LARGE = 2.0**20
-"""A factor above the sum of all coins of a level, so that one number holds a multiple of it and a remainder."""
+"""A factor larger than the sum of a level's coins, so that one number can encode two values: a multiple and a
+remainder."""
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
@@ -100,7 +101,7 @@ def share_left(mdp: Mdp, paid: Mdp) -> Tensor:
 
 
 def where_order_matters(levels: Iterable[Level], most: float) -> Iterator[Level]:
-    """Yield the levels in which the order of the coins' values matters.
+    """Yield the levels in which the order of coin values matters.
 
     Given each length, the best policy by nearness collects at most the share ``most`` of m in the reverse order.
     """

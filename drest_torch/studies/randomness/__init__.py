@@ -28,13 +28,13 @@ PARTS = ("bits", "pairs", "memory")
 PROJECT_BIT = "generalist-bit"
 NO_BIT, BIT, UNPAID = "no bit", "a bit", "a bit, pays nothing"
 REMEDIES = ("sampled again", "shown first", "hidden at times")
-"""Kinds of agents whose bit is not always shown."""
+"""Kinds of agents that do not always observe their bit."""
 STATE = "state"
 SETS = {"paper": "the paper's worlds", "test": "unseen levels"}
 RANDOM = 0.98
-"""The least entropy, given its memory, of an agent that counts as random."""
+"""The smallest entropy given its memory of an agent that counts as random."""
 LARGE = 0.05
-"""The share of choices above which an agent counts as paying, and the least price κ that is considered."""
+"""The share of choices above which an agent counts as paying, and the smallest price κ considered."""
 PRICES = (0.01, LARGE, 0.2, 0.5)
 """Prices κ of the table."""
 MOST_USEFULNESS, MOST_NEUTRALITY = 0.03, 0.07
@@ -80,7 +80,7 @@ class Key(NamedTuple):
 
 
 def jobs(cfg: Config) -> dict[Key, Job]:
-    """Return the runs of the chosen parts, ordered by seed, so that a stopped study has runs of every kind."""
+    """Return the runs of the chosen parts, ordered by seed, so that an interrupted study has runs of every kind."""
     check_names("study.parts with", cfg.parts, PARTS)
     check_names("study.sees with", cfg.sees, OBSERVATIONS)
     planned: dict[str, Callable[[], dict[str, list[Job]]]] = {
@@ -228,7 +228,8 @@ def more_than_the_state(rows: pd.DataFrame) -> bool:
 
 
 def compensates(rows: pd.DataFrame) -> bool:
-    """Return whether an agent that sees its counts looks random, but is so only in every second mini-episode."""
+    """Return whether an agent that observes its counts seems random, but is random only in every second
+    mini-episode."""
     agents = of_part(rows, "memory", COUNTS)
     return bool(agents.marginal.min() >= RANDOM and agents.conditional.between(0.4, 0.6).all())
 
@@ -296,14 +297,14 @@ def measure_dots(rows: pd.DataFrame, labels: dict[str, str]) -> list[Dots]:
 
 
 def bits_plot(rows: pd.DataFrame) -> Plot:
-    """Plot neutrality with the bit unknown, and given the observed bit."""
+    """Plot neutrality with an unknown bit, and given the observed bit."""
     labels = {"neutrality": "bit unknown", "own": "given what the agent observes of its bit"}
     dots = measure_dots(of_part(rows, "bits", title="test"), labels)
     return dot_figure(dots, title="Unseen levels", xlabel="neutrality ÷ log2 k", ylabel="agents")
 
 
 def redrawn_plot(rows: pd.DataFrame) -> Plot:
-    """Plot the change of an agent's choice if its bit is drawn again at a tick."""
+    """Plot the change of an agent's choice if its bit is redrawn at a tick."""
     curves = curves_of(of_part(rows, "redrawn", title="test"), x="tick", y="choice", by="agent", spread=RANGE)
     return curve_figure(
         curves,

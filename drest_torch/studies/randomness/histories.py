@@ -40,7 +40,7 @@ OBSERVATIONS = {
 }
 """Observations of a policy, as values of policy.observation."""
 HISTORY = "state and memory"
-"""The observation of a recurrent policy: it sees only the state, and remembers earlier states of the mini-episode."""
+"""The observation of a recurrent policy: the state alone; it remembers earlier states of the mini-episode."""
 
 
 def untrained(histories: Histories, spec: dict[str, Any]) -> Policy:

@@ -130,7 +130,8 @@ def objective(spec: dict[str, Any]) -> Callable[[Tensor], Tensor]:
 
 
 def grouped(marginal: Tensor, group: int, episodes: int, lam: float) -> Tensor:
-    """Return the expected discount [2, E] of each length if a group of agents counts side by side.
+    """Return the expected discount [2, E] of each length if the mini-episodes of a group of agents are counted
+    together.
 
     The other agents of the group choose the longer length independently, with the ``marginal`` probability [E].
     """
@@ -143,7 +144,7 @@ def grouped(marginal: Tensor, group: int, episodes: int, lam: float) -> Tensor:
 
 
 def untrained(width: int, seed: int) -> Policy:
-    """Return a recurrent policy from the last choice to the logit of the longer length."""
+    """Return a recurrent policy that maps the last choice to the logit of the longer length."""
     size = NetworkSize(width, depth=1, activation="silu", network="recurrent")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -151,7 +152,7 @@ def untrained(width: int, seed: int) -> Policy:
 
 
 def play(policy: Policy, copies: int, spec: dict[str, Any], rng: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Return the logits of the longer length, and whether it was chosen [E, copies]."""
+    """Return the logits of the longer length and the choices [E, copies]."""
     state, last = torch.zeros(copies, 1, policy.memory), torch.zeros(copies, memory.LENGTHS)
     forgets = torch.full((copies, 1), spec["resets"])  # the memory ends with the mini-episode
     logits, chosen = [], []

@@ -1,4 +1,4 @@
-"""The probability of the longer length if it pays x times as much: one closed form, b(x), for three sources of x.
+"""The probability of the longer length if it pays x times as much: a closed form, b(x), for three causes of x.
 
 x comes from the coins (Figure 6 of the paper), from an unknown or wrong m (section 7.3), or from wrong values (8.4).
 """
@@ -36,7 +36,7 @@ HIGH = 0.99
 
 
 def wider_range(rows: pd.DataFrame) -> bool:
-    """Return whether the predicted range without a clip is wider for every lower λ."""
+    """Return whether the predicted range without clipping is wider for every lower λ."""
     ranges = of_part(rows, "range", clip_at=ANY_REWARD).sort_values("lam", ascending=False)
     return rises(ranges.x_high) and falls(ranges.x_low)
 
@@ -105,7 +105,7 @@ def _of(source: str) -> Callable[[pd.DataFrame], str]:
 
 
 def safest(rows: pd.DataFrame) -> pd.Series:
-    """Return the lower λ with clipped rewards that has the highest worst-case neutrality."""
+    """Return the lower λ, with clipped rewards, whose worst-case neutrality is the highest."""
     agents = lower(rows, clipped=True)
     return agents.loc[agents.lowest.idxmax()]
 

@@ -11,7 +11,7 @@ from drest_torch.studies.shared import MOVES, of_part
 LAM = 0.9
 """The paper's λ."""
 HALF = 0.5
-"""The neutrality in bits that the paper reports to be exceeded for all x in `REPORTED`."""
+"""The neutrality in bits that agents exceed for all x in `REPORTED`, according to the paper."""
 REPORTED = (0.1, 10.0)
 UNEXPECTED = 0.1
 """The share of unpredicted collapses above which training counts as unstable."""

@@ -28,7 +28,7 @@ PLAIN, BIT = "generalist", "generalist-bit"
 PROJECT = (PLAIN, "generalist-buttons", BIT)
 """The agents of the project."""
 FRAGILE = 0.25
-"""The worst-case loss of usefulness from which a policy counts as fragile."""
+"""The worst-case loss of usefulness at or above which a policy counts as fragile."""
 LAM, EPISODES = 0.9, 64
 """The reward in the closed form of prices, which is also the reward of the agents."""
 
@@ -144,7 +144,7 @@ def of_project(rows: pd.DataFrame, family: str, measure: str) -> pd.DataFrame:
 
 
 def loss(rows: pd.DataFrame) -> pd.Series:
-    """Return the mean usefulness of each agent of the project less its usefulness after the worst single change."""
+    """Return the loss of each agent of the project: its mean usefulness less that after the worst single change."""
     usefulness = of_project(rows, "change", "usefulness")
     return usefulness["mean"] - usefulness["worst"]
 
@@ -160,7 +160,7 @@ def score_of_shared(rows: pd.DataFrame) -> pd.Series:
 
 
 def bit_saturates(rows: pd.DataFrame) -> bool:
-    """Return whether the neutrality of the agent with a bit survives every change, and comes only from its bit."""
+    """Return whether the agent with a bit stays neutral after every change, and only because of its bit."""
     neutrality = on_levels(rows, "change", "neutrality").loc[BIT]
     return bool(neutrality.worst >= 0.95 and on_levels(rows, "change", "own").loc[BIT, "mean"] <= 0.05)
 

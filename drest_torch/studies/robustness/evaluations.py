@@ -127,7 +127,7 @@ def values_of(measured: LevelMeasures) -> dict[str, np.ndarray]:
 
 
 def first_step(policy: ExactPolicy, spec: dict[str, Any]) -> Evaluated:
-    """Evaluate the loss where the first step decides the length; the worst case is the largest loss."""
+    """Evaluate the loss in levels whose first step decides the length; the worst case is the largest loss."""
     pairs = aliased.first_steps(spec["irreversible"])
     decided = measure(policy, [pair[0] for pair in pairs])
     reversible = measure(policy, [pair[1] for pair in pairs])

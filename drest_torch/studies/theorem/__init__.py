@@ -47,7 +47,7 @@ QUICK = {
 @dataclass
 class Config(StudyConfig):
     worlds: list[str] = value(["example", "lopsided", *(name for name in PAPER_WORLDS if name != "example")])
-    """Worlds, on the clock that counts every step."""
+    """The worlds, on the clock that counts every step."""
     gamma: float = 0.9
     """γ in worlds that ``gammas`` does not name."""
     gammas: dict[str, float] = value({"example": 0.95, "lopsided": 1.0})
@@ -379,7 +379,7 @@ def optimum_table(rows: pd.DataFrame) -> Table:
 
 
 def _more(ratio: float) -> str:
-    """Return the excess of a ratio over 1 as text: ``+1.1%``; 0 within rounding."""
+    """Return the excess of a ratio over 1 as text, such as ``+1.1%``; 0 within rounding."""
     return "0" if abs(ratio - 1) < EXACT else f"{ratio - 1:+,.1%}"
 
 

@@ -101,7 +101,7 @@ def best_route(reachable: Reachable, level: int, length: int, gamma: float) -> I
 
 
 def ascend(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return P(L=l), E[C | L=l] / m(l) and the expected return of the policies at the end of the ascent [S · B, …].
+    """Return P(L=l), E[C | L=l] / m(l) and the expected return after the ascent [S · B, …].
 
     The return of each level is divided by its neutral policy's. Levels share no logits, so the gradient of the sum
     consists of the gradients of the levels.
@@ -129,7 +129,8 @@ def ascend(logits: Tensor, reachable: Reachable, optima: Optima, spec: Mapping[s
 
 
 def learning_rate(progress: float, careful: float, fast: float, end: float) -> float:
-    """Return Adam's learning rate: ``careful``, to give up no length early, then ``fast``, then falling to ``end``."""
+    """Return Adam's learning rate: ``careful`` at first, so that no length is lost early, then ``fast``, then falling
+    to ``end``."""
     if progress < 1 / 3:
         return careful
     return fast * (end / fast) ** max(0.0, 3 * progress - 2)

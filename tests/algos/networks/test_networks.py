@@ -99,7 +99,7 @@ def test_actions_turn_like_levels():
     ],
 )
 def test_turned_maps_give_turned_outputs(network, level, observation, depth, private_bits):
-    """This includes maps whose rows and columns a quarter turn exchanges."""
+    """Maps that are not square are included: a quarter turn exchanges their rows and columns."""
     observe, upright = observations_of(level, observation)
     bits, context = bits_of(len(upright), private_bits), torch.randn(len(upright), 1)
     policy, critic = perturbed_networks(network, observe, private_bits=private_bits, width=48, depth=depth)

@@ -109,7 +109,8 @@ def test_memory_of_exact_training_grows_with_private_bits():
 
 
 def test_a_network_that_reads_maps_explores_likely_states_only(monkeypatch):
-    """It encodes no map that is hardly ever reached; its logits on the others are those of one large pass."""
+    """It encodes no map that is hardly ever reached. Its logits on the other maps equal those of a single large
+    pass."""
     _, _, algorithm, batch = setup([FROM_AFAR, world("royal_road")], private_bits=1, reads_maps=True)
     algorithm.config.min_visit_probability = 0.05
     monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)

@@ -53,7 +53,7 @@ def test_a_processor_without_instructions_refuses_bfloat16(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
 def test_a_network_in_bfloat16_is_near_float32(network):
-    """The outputs and the gradients of all weights agree as far as 8 bits of each factor allow."""
+    """The outputs and the gradients of all weights agree up to the rounding of factors to 8 bits."""
     observe, observations = observations_of(world("spacious"))
     bits = bits_of(len(observations), 1)
     policy, _ = perturbed_networks(network, observe, private_bits=1, width=64, changed=0.1)

@@ -39,7 +39,8 @@ def agent(observe, *, private_bits=0):
 
 
 def collected(private_bits=0):
-    """Return a batch in which slots play three mini-episodes each and wait; its steps, its actor and a value."""
+    """Return a batch in which slots play three mini-episodes each and then wait, with its steps, its actor and a
+    critic."""
     options = {"slots": 12, "rounds": 3, "group": 1, "counting": "sequential", "private_bits": private_bits}
     setup = make([TINY, world("royal_road")], **options)
     policy, critic = agent(make_observation("grid", setup.worlds.base.mdp), private_bits=private_bits)

@@ -137,7 +137,7 @@ def test_paid_mini_episodes_have_the_gradient_of_the_value(p, name, values, size
 
 
 def test_the_estimated_entropy_of_a_group_is_hardly_biased():
-    """The plug-in estimate of 16 fair draws has a mean of 0.953 bits, and could not meet a larger bound."""
+    """The plug-in estimate from 16 fair draws has a mean of 0.953 bits, so it could not meet a larger bound."""
     for p in (0.5, 0.3, 0.1):
         played = groups(p, 16, 20_000)
         exact = -p * math.log2(p) - (1 - p) * math.log2(1 - p)

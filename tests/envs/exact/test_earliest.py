@@ -17,7 +17,8 @@ from tests.helpers.simulator import ACTIONS, MIXED, Simulator, levels, outcomes,
 
 
 def exhaustive(level):
-    """Return the best total and minus its last tick for each length, and the distance to the nearest button.
+    """Return, for each length, the best total and the negative of its last tick, and the distance to the nearest
+    button.
 
     The last tick is the earliest at which a trajectory with the best total has its last coin or working button.
     """
@@ -85,7 +86,7 @@ def test_an_agent_cannot_wait_everywhere(text, lengths):
 
 
 def checked_bounds(levels):
-    """Return the estimated and the true numbers of states of each level, then those of its largest tick.
+    """Return the estimated and the true numbers of states of each level, then of its largest tick.
 
     Assert that no estimate is below the truth.
     """

@@ -39,7 +39,7 @@ def by_length(optima):
 
 @given(levels(max_ticks=10, decimals=(False, True), **MIXED), st.sampled_from((1.0, 0.9, 0.3)))
 def test_optima_equal_a_search_of_all_trajectories(levels, gamma):
-    """Without a discount, levels with integer coins have another algorithm."""
+    """Without a discount, a different algorithm solves levels with integer coins."""
     for level, best_returns in zip(levels, by_length(solve(compile_levels(levels), gamma)), strict=True):
         assert best_returns == pytest.approx(searched_optima(level, gamma))
 

@@ -201,7 +201,7 @@ def test_walls_have_the_configured_shape():
     ],
 )
 def test_drafts_are_compiled_like_their_levels(config):
-    """Drafts are walled in exactly where their levels would be refused."""
+    """A draft is walled in if and only if its level would be refused."""
     drafts = drafted(config, 300)
     walled_in = drafting.walled_in(drafts, drafting.compiled(drafts, config))
     levels = drafting.to_levels(drafts, config, 0)

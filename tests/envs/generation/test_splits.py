@@ -1,4 +1,4 @@
-"""Test levels are held out: on tiny maps, where the generator repeats itself all the time."""
+"""Test levels are held out, even on tiny maps, where the generator often repeats levels."""
 
 import json
 from dataclasses import replace

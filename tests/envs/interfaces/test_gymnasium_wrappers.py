@@ -25,7 +25,8 @@ ASK = 3
 
 
 class Counting(gymnasium.Env):
-    """Shows its steps and its last action, and pays their sum, as the reference of timers has it, or ``rewards``."""
+    """An environment that shows its steps and its last action, and pays their sum, like the reference of timers, or
+    ``rewards``."""
 
     def __init__(self, life=1000, actions=None, observations=VECTOR, rewards=None, truncates=False):
         self.life, self.rewards, self.truncates = life, rewards, truncates

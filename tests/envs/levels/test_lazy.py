@@ -1,4 +1,4 @@
-"""Level sets as tensors: equal to lists, with the equal keys, and converted to objects only when they are read."""
+"""Level sets as tensors: they equal lists and their keys, and become objects only when they are read."""
 
 import pickle
 import random

@@ -1,4 +1,4 @@
-"""Levels as text: what is refused, where it says the fault is, and that what is written reads back."""
+"""Levels as text: invalid texts are refused with the place of the error, and written levels are read unchanged."""
 
 import json
 import math
@@ -34,7 +34,7 @@ from tests.helpers.simulator import MIXED, levels
 
 
 def refused(act, start, phrase=""):
-    """Assert that something is refused with a message that names the place first."""
+    """Assert that an input is refused with a message that begins with the place."""
     with pytest.raises(LevelError) as caught:
         act()
     message = str(caught.value)
