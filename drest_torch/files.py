@@ -134,15 +134,17 @@ _locks: dict[Path, int] = {}
 """The locks of this process, by folder."""
 
 
-def lock_folder(folder: Path, refusal: Callable[[], UserError]) -> None:
+def lock_folder(folder: Path, refusal: Callable[[], UserError]) -> bool:
     """Lock a folder for writing, or raise the refusal if another process has locked it.
+
+    Return False if this process has locked it before.
 
     The lock ends with the process, however it ends, or with `unlock_folder`. It works over NFS; on a file system
     without locks every process is admitted.
     """
     folder = folder.resolve()
     if folder in _locks:
-        return
+        return False
     folder.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
@@ -156,6 +158,7 @@ def lock_folder(folder: Path, refusal: Callable[[], UserError]) -> None:
     except OSError:
         pass
     _locks[folder] = descriptor
+    return True
 
 
 def unlock_folder(folder: Path) -> None:

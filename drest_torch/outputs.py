@@ -46,10 +46,18 @@ def check_outputs(*paths: Path, reads: Iterable[Path | str | None] = (), ending:
             raise FileError(f"{path}: expected a name that ends in {ending}")
         for place in _places(path):
             for source in sources:
-                if _lies_in(place, source):
+                if lies_in(place, source):
                     raise FileError(f"{path}: would replace what is read ({source}); expected another path")
             if (folder := _run_around(place)) is not None:
                 raise FileError(f"{path}: would replace what belongs to the run in {folder}; expected another path")
+
+
+def check_run_dir(run_dir: str | Path) -> Path:
+    """Return the folder for a new run; refuse an empty path, and a place among the files of another run."""
+    if not str(run_dir).strip() or "\0" in str(run_dir):
+        raise ConfigError(f"run_dir={run_dir}; expected a path, or leave it out")
+    check_outputs(Path(run_dir))
+    return Path(run_dir)
 
 
 def refuse_taken(run_dir: str | Path, resume: str, *, writes: Iterable[str] = ()) -> None:
@@ -60,13 +68,13 @@ def refuse_taken(run_dir: str | Path, resume: str, *, writes: Iterable[str] = ()
         resume: the command to resume an existing run in the folder.
         writes: further names besides `OVERWRITTEN` that this kind of run writes.
     """
-    if not str(run_dir).strip() or "\0" in str(run_dir):
-        raise ConfigError(f"run_dir={run_dir}; expected a path, or leave it out")
-    folder = Path(run_dir)
-    check_outputs(folder)
+    folder = check_run_dir(run_dir)
     names = [name for name in _listed(folder) if _is_among(name, (*OVERWRITTEN, *writes))]
     if not _OF_ANY_RUN.isdisjoint(names):
-        raise ConfigError(f"{folder} holds a run already; choose another run_dir, or resume it: {resume}")
+        replace = ""
+        if is_run(folder):
+            replace = ", replace the run with overwrite=true"
+        raise ConfigError(f"{folder} holds a run already; choose another run_dir{replace}, or resume it: {resume}")
     if names:
         raise ConfigError(f"{folder} holds {names[0]} already, which a run would overwrite; choose another run_dir")
 
@@ -90,7 +98,7 @@ def refuse_links(folder: Path, names: Iterable[str] = RUN_OUTPUTS) -> None:
                 if not path.is_symlink() or _belongs_to_session(path.relative_to(folder)):
                     continue
                 is_replaced = path.is_file() and not any(map(_is_followed, path.relative_to(folder).parts))
-                if not is_replaced and not _lies_in(_real(path), root):
+                if not is_replaced and not lies_in(_real(path), root):
                     raise FileError(
                         f"{path}: is a link that leads out of {folder}, to {_real(path)}, where files would be "
                         "overwritten and deleted; put the folder itself in place of the link, or move all of "
@@ -120,7 +128,7 @@ def is_run(folder: Path) -> bool:
     return False
 
 
-def _is_job(folder: Path) -> bool:
+def is_job(folder: Path) -> bool:
     """Return whether a folder contains the run of a study (`drest_torch.jobs.store`)."""
     is_named = re.search("-[0-9a-f]{12,}$", folder.name) is not None
     return is_named and any((folder / name).is_file() for name in JOB_OUTPUTS)
@@ -132,7 +140,7 @@ def _run_around(place: Path) -> Path | None:
         name = place.relative_to(folder).parts[0]
         if _is_among(name, RUN_OUTPUTS) and is_run(folder):
             return folder
-        if _is_among(name, JOB_OUTPUTS) and _is_job(folder):
+        if _is_among(name, JOB_OUTPUTS) and is_job(folder):
             return folder
     return None
 
@@ -155,7 +163,7 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _lies_in(place: Path, source: Path) -> bool:
+def lies_in(place: Path, source: Path) -> bool:
     """Return whether a path equals ``source`` or lies in this folder."""
     real = _real(source)
     return any(above == real or _is_same(above, real) for above in (place, *place.parents))

@@ -15,6 +15,7 @@ from hydra.types import RunMode
 
 from drest_torch.comparison.printing import print_comparison
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs
+from drest_torch.errors import ConfigError
 from drest_torch.outputs import refuse_links
 from drest_torch.training.folder import command_line
 
@@ -29,6 +30,21 @@ def join_sweep(run: Path) -> Path | None:
     with open(folder / RUNS_OF_SWEEP, "a", encoding="utf-8") as file:
         file.write(os.path.relpath(run, folder) + "\n")
     return folder
+
+
+def refuse_run_of_sweep(run_dir: str) -> None:
+    """Raise if a run would overwrite an earlier run of the same sweep."""
+    if not HydraConfig.initialized() or HydraConfig.get().mode is not RunMode.MULTIRUN:
+        return
+    listed = Path(HydraConfig.get().sweep.dir) / RUNS_OF_SWEEP
+    if not listed.is_file():
+        return
+    runs = [listed.parent / line for line in listed.read_text("utf-8").splitlines()]
+    if Path(run_dir).resolve() in [run.resolve() for run in runs]:
+        raise ConfigError(
+            f"run_dir={run_dir} with -m and overwrite=true: each run would replace the one before it; leave run_dir "
+            "out, or name what differs in it, as in 'run_dir=runs/seed${seed}'"
+        )
 
 
 class ComparisonAtEnd(Callback):

@@ -265,6 +265,8 @@ class Config:
     """True to show progress: live lines in a terminal, elsewhere a line each minute."""
     run_dir: str = "runs/${now:%Y-%m-%d_%H-%M-%S-%f}_${algo.name}_${reward.name}_${env.title}_seed${seed}"
     """Folder of the run; with microseconds, because runs of a sweep can begin in the same second."""
+    overwrite: bool = False
+    """True to replace the run in run_dir, if there is one; its other files are kept."""
     start_from: str | None = None
     """Agent with the initial weights: the folder of a run, or the name of a pretrained agent (generalist), with the
     same values of `policy`; null: random weights."""

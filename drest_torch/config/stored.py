@@ -48,13 +48,21 @@ REMOVED: dict[str, Any] = {
 }
 """Keys of earlier versions, each with the value that allows a run to be resumed."""
 
-NEW = {"precision": FLOAT32}
-"""Top-level keys that are missing in runs of earlier versions, each with the value that these runs used."""
+NEW = {"precision": FLOAT32, "overwrite": False}
+"""Top-level keys that are missing in stored runs, each with the value that these runs used."""
+NOT_STORED = ("overwrite",)
+"""Top-level keys that concern the start of a run only."""
 
 
 def write_config(cfg: Config, folder: Path) -> None:
     """Write the resolved configuration to the folder of a run."""
-    write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(cfg), resolve=True).encode())
+    write_whole(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(stored_values(cfg))).encode())
+
+
+def stored_values(cfg: Config) -> dict[str, Any]:
+    """Return the resolved values of a configuration that identify the run."""
+    values: Any = OmegaConf.to_container(OmegaConf.structured(cfg), resolve=True)
+    return {key: value for key, value in values.items() if key not in NOT_STORED}
 
 
 def load_config(folder: Path, *, whole: bool = True) -> Config:

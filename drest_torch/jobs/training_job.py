@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from omegaconf import OmegaConf
@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config
-from drest_torch.config.stored import trust_modules_of
+from drest_torch.config.stored import stored_values, trust_modules_of
 from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
@@ -60,7 +60,7 @@ def training_jobs(
     cfg = run_config(values, merge_arguments(IN_A_STUDY, arguments), **options)
     cfg.run_dir = ""  # the folder does not identify the run
     check_run(cfg)
-    config = cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True))
+    config = stored_values(cfg)
     jobs = []
     for seed in seeds:
         spec = {"config": config | {"seed": seed}}

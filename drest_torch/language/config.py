@@ -77,6 +77,8 @@ class LanguageConfig:
     logger: str = NO_SINK
     """none, wandb, csv, tensorboard, or a module of your own with a ``Logger``."""
     run_dir: str = "runs/language"
+    overwrite: bool = False
+    """True to replace the run in ``run_dir``, if there is one; its other files are kept."""
     progress: bool = True
 
 
@@ -109,6 +111,7 @@ def stored(folder: Path) -> LanguageConfig:
     def schema(loaded: Any) -> Stored:
         if "language" not in loaded:
             raise ConfigError("it is that of another kind of run, and no language model")
+        loaded.language.overwrite = False  # concerns the start of a run, and is not stored
         return Stored()
 
     values: Any = OmegaConf.to_object(read_stored(path, schema))

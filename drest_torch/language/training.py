@@ -18,17 +18,18 @@ from drest_torch.agents.checkpoints import (
     step_checkpoints,
 )
 from drest_torch.config.logger import NO_SINK, LoggerConfig
-from drest_torch.config.stored import trust_modules_of
+from drest_torch.config.stored import NOT_STORED, trust_modules_of
 from drest_torch.errors import ConfigError
 from drest_torch.files import write_text
 from drest_torch.language.algorithm import AnswerGradient
 from drest_torch.language.config import LanguageConfig, check, stored
 from drest_torch.language.model import SMALL, SMOLLM2, LanguageModel, load
 from drest_torch.language.task import PromptTask, origin
-from drest_torch.outputs import refuse_links, refuse_taken
-from drest_torch.training.folder import CHECKPOINTS, imports_of
+from drest_torch.outputs import refuse_links
+from drest_torch.training.folder import CHECKPOINTS, enter, imports_of
+from drest_torch.training.overwriting import may_overwrite, recover
 from drest_torch.training.plan import RunPlan
-from drest_torch.training.run import Run, enter, generator
+from drest_torch.training.run import Run, generator
 
 
 def command(folder: Path, name: str, key: str) -> str:
@@ -67,23 +68,30 @@ def run_of(cfg: LanguageConfig) -> Run:
 
 
 def start(cfg: LanguageConfig) -> Run:
-    """Create a run in a new folder; refuse the folder of another run or of a model."""
+    """Create a run in a new folder; refuse the folder of a model, or of another run that it does not overwrite."""
     folder = Path(cfg.run_dir)
-    refuse_taken(cfg.run_dir, resume_command(folder), writes=PromptTask.writes)  # before loading, which takes a while
+    reads = [value for value in (cfg.model, cfg.tasks) if value is not None and Path(value).exists()]
+    command = resume_command(folder)
+    # Before loading, which takes a while.
+    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, command, reads=reads, writes=PromptTask.writes)
+    cfg.overwrite = False
     run = run_of(cfg)
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for key in ("model", "tasks"):
         value = getattr(cfg, key)
         if value is not None and value not in (SMALL, SMOLLM2) and Path(value).exists():
             setattr(cfg, key, str(Path(value).resolve()))
-    values = {"language": asdict(cfg)}
+    values = {"language": {key: value for key, value in asdict(cfg).items() if key not in NOT_STORED}}
     trust_modules_of(values)
-    run.begin(lambda: write_text(folder / "config.yaml", yaml.safe_dump(values, sort_keys=False)))
+    run.begin(
+        lambda: write_text(folder / "config.yaml", yaml.safe_dump(values, sort_keys=False)), overwrites=overwrites
+    )
     return run
 
 
 def resume(folder: Path) -> Run:
     """Load a run from its folder and restore its last checkpoint."""
+    recover(folder)
     cfg = stored(folder)
     refuse_links(folder)
     check(cfg)

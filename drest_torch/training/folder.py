@@ -13,13 +13,28 @@ from yaml import YAMLError
 from drest_torch.config.reading import quoted, read_config
 from drest_torch.config.stored import own_modules
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.files import LOCK
+from drest_torch.files import LOCK, lock_folder, remove_partial
 
 if TYPE_CHECKING:
     from drest_torch.config.schema import Config
 
 CHECKPOINTS = "checkpoints"
 """The name of the folder of checkpoints in the folder of a run."""
+
+
+def enter(folder: Path) -> None:
+    """Lock the folder of a run, or raise if another process has locked it; delete partially written files."""
+    lock_folder(
+        folder, lambda: ConfigError(f"{folder}: another process trains in it; wait for it, or choose another run_dir")
+    )
+    remove_partial(folder)
+
+
+def count_evaluations(path: Path) -> int:
+    """Count the evaluations in a file of metrics; a checkpoint is saved after each of them except the first."""
+    if not path.is_file():
+        return 0
+    return sum("eval/" in line for line in path.read_text("utf-8").splitlines())
 
 
 def withdraw(folder: Path) -> None:

@@ -41,7 +41,7 @@ from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.evaluation.memory_guard import free_memory
-from drest_torch.files import lock_folder, read_whole, remove_partial, unlock_folder, write_json
+from drest_torch.files import read_whole, unlock_folder, write_json
 from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.play.level_sets import level_files
 from drest_torch.reward import Reward
@@ -52,8 +52,9 @@ from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
-from drest_torch.training.folder import CHECKPOINTS, lengthen, resume_command, withdraw
+from drest_torch.training.folder import CHECKPOINTS, count_evaluations, enter, lengthen, resume_command, withdraw
 from drest_torch.training.interruption import interruptible
+from drest_torch.training.overwriting import discard, may_overwrite, recover, set_aside, undo
 from drest_torch.training.plan import RunPlan, few_updates, introduction, pace_of, plan_of, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
@@ -113,6 +114,7 @@ class Run:
             interruptible() as interrupted,
         ):
             state.wandb_id = loggers.run_id
+            discard(self.folder)
             if state.steps == 0:
                 progress.stage("evaluating before training …")
                 metrics = self.task.watch(self.algorithm.policy)
@@ -159,6 +161,7 @@ class Run:
         except UserError:
             if self.is_new:
                 withdraw(self.folder)
+                undo(self.folder)
             raise
 
     def update(self) -> dict[str, float]:
@@ -261,14 +264,18 @@ class Run:
                 tensors, meta = load_checkpoint(path)
                 save_checkpoint(path, tensors, self.task.described() | meta)
 
-    def begin(self, write: Callable[[], None]) -> None:
-        """Start in a new folder, to which ``write`` writes the configuration; refuse the folder of another run."""
+    def begin(self, write: Callable[[], None], *, overwrites: bool = False) -> None:
+        """Start in a new folder, to which ``write`` writes the configuration; refuse the folder of another run.
+
+        If it ``overwrites`` that run, its files are set aside, and deleted when training begins.
+        """
         self.task.begin(self.algorithm.policy)
         enter(self.folder)
-        # Another process may have begun a run meanwhile.
-        refuse_taken(self.folder, self.plan.resume_command(self.folder), writes=self.task.writes)
-        write()
-        self.task.keep(self.folder, anew=True)
+        with set_aside(self.folder, enabled=overwrites):
+            # Another process may have begun a run meanwhile.
+            refuse_taken(self.folder, self.plan.resume_command(self.folder), writes=self.task.writes)
+            write()
+            self.task.keep(self.folder, anew=True)
         self.is_new = True
 
     def restore(self) -> None:
@@ -294,7 +301,7 @@ class Run:
 
     def _begin_again(self) -> None:
         """Restart the run; refuse if it has trained, because its checkpoints are missing then."""
-        if (self.folder / "summary.json").exists() or _evaluations(self.folder / "metrics.jsonl") > 2:
+        if (self.folder / "summary.json").exists() or count_evaluations(self.folder / "metrics.jsonl") > 2:
             raise CheckpointError(
                 f"{self.checkpoints}: no checkpoint in it, though the run has trained; put its checkpoints back, "
                 "or train anew with another run_dir"
@@ -309,21 +316,6 @@ def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
         return metrics
     means = torch.stack([value.double().mean() for value in tensors.values()])
     return metrics | dict(zip(tensors, means.tolist(), strict=True))
-
-
-def _evaluations(path: Path) -> int:
-    """Count the evaluations in a file of metrics; a checkpoint is saved after each of them except the first."""
-    if not path.is_file():
-        return 0
-    return sum("eval/" in line for line in path.read_text("utf-8").splitlines())
-
-
-def enter(folder: Path) -> None:
-    """Lock the folder of a run, or raise if another process has locked it; delete partially written files."""
-    lock_folder(
-        folder, lambda: ConfigError(f"{folder}: another process trains in it; wait for it, or choose another run_dir")
-    )
-    remove_partial(folder)
 
 
 def generator(seed: int, device: str, threads: int | None) -> torch.Generator:
@@ -345,11 +337,15 @@ def run_of(cfg: Config, folder: Path) -> Run:
 
 
 def start(cfg: Config) -> Run:
-    """Create a run in a new folder; refuse the folder of an earlier run."""
+    """Create a run in a new folder; refuse the folder of an earlier run, unless the run overwrites it."""
     check_run(cfg)
     check_unread(cfg)
     folder = Path(cfg.run_dir)
-    refuse_taken(cfg.run_dir, resume_command(folder))
+    reads = [str(path) for _, _, path in level_files(cfg)]
+    if cfg.start_from is not None:
+        reads.append(cfg.start_from)
+    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, resume_command(folder), reads=reads)
+    cfg.overwrite = False
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key, path in level_files(cfg):
         setattr(getattr(cfg, group), key, str(path.resolve()))
@@ -361,12 +357,13 @@ def start(cfg: Config) -> Run:
     refuse_slow(cfg.precision, device)
     cfg.precision = chosen_precision(cfg.precision, device, cfg.policy.width)
     run = run_of(cfg, folder)
-    run.begin(lambda: write_config(cfg, folder))
+    run.begin(lambda: write_config(cfg, folder), overwrites=overwrites)
     return run
 
 
 def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None = None) -> Run:
     """Load a run from its folder and restore its last checkpoint; more ``env_steps`` extend it."""
+    recover(folder)
     cfg = load_config(folder)
     is_longer = env_steps is not None and lengthen(cfg, env_steps, folder)
     if progress is not None:
