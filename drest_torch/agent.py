@@ -155,6 +155,8 @@ class Agent:
                 (``env_steps=50_000``), or values within a group (``policy={"width": 32}``). ``env`` can also be the id
                 of a Gymnasium environment, or a function that makes an environment of Gymnasium or TorchRL. With
                 ``resume``, the folder of a run, and a larger ``env_steps``, this run continues.
+                ``overwrite=True`` replaces the run in ``run_dir``, if there is one, so that a cell of a notebook can be
+                executed again.
 
         Returns:
             the agent after the last update; its ``folder`` is the folder of the run.

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torchrl.envs import TransformedEnv, check_env_specs
 
-from drest_torch import DReSTReward, neutrality, usefulness
+from drest_torch import Agent, DReSTReward, neutrality, usefulness
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose, register
 from drest_torch.errors import ConfigError
@@ -409,6 +409,18 @@ def test_the_notebook_is_small_valid_json():
     nbformat.validate(notebook)
     assert NOTEBOOK.stat().st_size < 300_000
     assert not any(output.output_type == "error" for cell in notebook.cells for output in cell.get("outputs", []))
+
+
+@pytest.mark.slow
+def test_the_notebook_trains_again_when_it_is_executed_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = [cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells if cell.cell_type == "code"]
+    code = [cell for cell in cells if "my_level.txt" in cell or "Agent.train(" in cell]
+    names = {"Agent": Agent, "Path": Path}
+    for _ in range(2):
+        for cell in code:
+            exec(cell.replace("1_000_000", "2_000"), names)
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"drest", "default"}
 
 
 @pytest.mark.slow

@@ -65,6 +65,13 @@ def test_a_sweep_ends_with_the_table_of_its_runs(call, tmp_path):
     assert "OTHER_RUN" not in done.out  # printed only after a single run
 
 
+def test_runs_of_a_sweep_do_not_overwrite_each_other(call):
+    done = call(train.main, "-m", *SAMPLED, "seed=0,1", "run_dir=one", "overwrite=true")
+    assert done.code == 2
+    assert "run_dir=one with -m and overwrite=true: each run would replace the one before it" in done.err
+    assert json.loads(Path("one/summary.json").read_text())["seed"] == 0
+
+
 def test_a_stopped_sweep_prints_how_to_compare_its_runs(call, monkeypatch):
     monkeypatch.setattr("drest_torch.training.run.Run.train", lambda run: None)
     done = call(train.main, "-m", *SAMPLED, "seed=0,1")

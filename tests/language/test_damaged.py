@@ -252,6 +252,15 @@ def test_partial_files_of_a_killed_run_are_deleted(run_folder):
 
 
 @transformers
+def test_a_run_is_overwritten(copied):
+    (copied / "notes.txt").write_text("mine")
+    begun(copied, seed=7, overwrite=True, **SHORT).train()
+    assert stored(copied).seed == 7
+    assert (copied / "notes.txt").read_text() == "mine"
+    assert resume(copied).cfg.overwrite is False
+
+
+@transformers
 @pytest.mark.parametrize(
     "words",
     [
@@ -264,6 +273,9 @@ def test_partial_files_of_a_killed_run_are_deleted(run_folder):
         ["train", "run_dir=run"],
         ["train", "run_dir=other"],
         ["train", "model=model", "run_dir=."],
+        ["train", "run_dir=other", "overwrite=true"],
+        ["train", "model=run/model", "run_dir=run", "overwrite=true"],
+        ["train", "model=model", "run_dir=.", "overwrite=true"],
     ],
 )
 def test_no_output_replaces_an_input(words, model_and_run, tmp_path, call):
