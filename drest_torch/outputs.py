@@ -18,6 +18,8 @@ OVERWRITTEN = (
 )
 """Patterns for the names of files and folders that a run overwrites in its folder."""
 _OF_ANY_RUN = {"config.yaml", "metrics.jsonl", "summary.json", "checkpoints"}
+PICTURES = (".png", ".svg", ".pdf")
+"""Endings of the files of pictures."""
 MODEL = "model"
 """The extra folder of a language model's run."""
 RUN_OUTPUTS = (*OVERWRITTEN, MODEL, "wandb", LOCK)

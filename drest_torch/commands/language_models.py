@@ -13,7 +13,7 @@ from drest_torch.config.schema import LARGEST_SEED, MOST_SAMPLED
 from drest_torch.errors import ConfigError, UserError, printable
 from drest_torch.files import write_json
 from drest_torch.limits import limited
-from drest_torch.outputs import check_outputs
+from drest_torch.outputs import PICTURES, check_outputs
 from drest_torch.registry import drop_working_directory
 
 HELP = """\
@@ -146,10 +146,8 @@ def _check_picture(picture: str | None) -> None:
     """Raise if the name of a figure has an unsupported ending."""
     if picture is None:
         return
-    from drest_torch.plots.curves import FORMATS  # matplotlib takes time to import
-
-    if Path(picture).suffix.lower() not in FORMATS:
-        raise ConfigError(f"picture={picture}; expected a name that ends in {', '.join(FORMATS)}")
+    if Path(picture).suffix.lower() not in PICTURES:
+        raise ConfigError(f"picture={picture}; expected a name that ends in {', '.join(PICTURES)}")
 
 
 def _plot(rows: list[Any], title: str, path: Path) -> None:

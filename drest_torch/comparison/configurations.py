@@ -1,62 +1,95 @@
-"""Configurations: groups of runs that differ only in their seed, with names, mean scores and learning curves."""
+"""Configurations: groups of runs that differ only in their seed, with labels, scores and learning curves."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-from drest_torch.comparison.records import MOST, Curve, RunRecord
-
-if TYPE_CHECKING:
-    from drest_torch.statistics.intervals import Interval
+from drest_torch.comparison.records import MOST, SPLITS, Curve, RunRecord
 
 NOT_COMPARED = ("run_dir", "resume", "progress")
 """Keys of a configuration that do not affect learning."""
-_MAIN = ("algo.name", "reward.name", "levels.name", "levels.path", "policy.network")
-"""Settings that every run's label shows; others are added where runs differ in them."""
+_PLACES = ("env.name", "env.title", "levels.name", "levels.path")
+"""Keys that a label replaces by the levels or the environment of the run."""
+_MAIN = ("algo.name", "reward.name", "policy.network")
+"""Settings of a label where runs differ in them; others are added if necessary."""
+_MOST_FURTHER = 3
+"""The largest number of further settings in a label."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A group of runs that differ only in their seed."""
+    """A group of runs that differ only in their seed, and in the keys of ``across``."""
 
     numbers: Sequence[int]
     """The numbers of its runs, counted from 1."""
     runs: Sequence[RunRecord]
+    across: str | None = field(default=None, kw_only=True)
+    """A key or group of keys in which the runs may also differ; each of its values is a stratum."""
 
     def __str__(self) -> str:
         return " ".join(map(str, self.numbers))
 
+    @property
+    def strata(self) -> list[list[RunRecord]]:
+        """The runs by their values of the keys of ``across``."""
+        strata: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
+        for run in self.runs:
+            values = {key: str(value) for key, value in run.config.items() if lies_in(key, self.across)}
+            strata.setdefault(tuple(values.items()), []).append(run)
+        return list(strata.values())
+
+    @property
+    def seeds(self) -> int:
+        """The number of different seeds."""
+        return len({run.value("seed") for run in self.runs})
+
     def scores(self, split: str, measure: str) -> list[float]:
         """Return the scores of those runs that have one."""
-        scores = [run.scores.get((split, measure), math.nan) for run in self.runs]
-        return [score for score in scores if abs(score) < MOST]
+        return [score_of(run, split, measure) for run in self.runs if has_score(run, split, measure)]
 
-    def interval(self, split: str, measure: str) -> Interval | None:
-        """Return the mean over seeds with its 95 % interval, cut off at possible values; None for a single seed."""
-        from drest_torch.statistics.intervals import t_interval  # with numpy, which takes time
-
-        scores = self.scores(split, measure)
-        if len(scores) < 2:
-            return None
-        most = 1.0 if measure == "usefulness" else min(run.most(split, measure) for run in self.runs)
-        return t_interval(scores).within(min(0.0, *scores), max(most, *scores))
+    def scored_strata(self, split: str, measure: str) -> list[list[RunRecord]]:
+        """Return the runs with a score by stratum, without empty strata."""
+        strata = [[run for run in stratum if has_score(run, split, measure)] for stratum in self.strata]
+        return [stratum for stratum in strata if stratum]
 
 
-def configurations(runs: Sequence[RunRecord]) -> list[Configuration]:
-    """Group runs by their configuration without the seed, in the order of their first runs."""
+def score_of(run: RunRecord, split: str, measure: str) -> float:
+    """Return a score of a run, NaN if it has none."""
+    return run.scores.get((split, measure), math.nan)
+
+
+def has_score(run: RunRecord, split: str, measure: str) -> bool:
+    """Return whether a run has a finite score of possible size."""
+    return abs(score_of(run, split, measure)) < MOST
+
+
+def lies_in(key: str, group: str | None) -> bool:
+    """Return whether a dotted key is a key or lies in a group of keys."""
+    return group is not None and (key == group or key.startswith(f"{group}."))
+
+
+def configurations(runs: Sequence[RunRecord], across: str | None = None) -> list[Configuration]:
+    """Group runs by their configuration without the seed and the keys of ``across``, in the order of first runs."""
     alike: dict[frozenset[tuple[str, str]], list[int]] = {}
     for number, run in enumerate(runs, start=1):
-        values = {key: str(value) for key, value in run.config.items() if key not in (*NOT_COMPARED, "seed")}
+        values = {
+            key: str(value)
+            for key, value in run.config.items()
+            if key not in (*NOT_COMPARED, "seed") and not lies_in(key, across)
+        }
         alike.setdefault(frozenset(values.items()), []).append(number)
-    return [Configuration(numbers, [runs[number - 1] for number in numbers]) for numbers in alike.values()]
+    return [
+        Configuration(numbers, [runs[number - 1] for number in numbers], across=across) for numbers in alike.values()
+    ]
 
 
 def splits_of(runs: Sequence[RunRecord]) -> list[str]:
-    """Return the splits on which any run was evaluated."""
-    return list(dict.fromkeys(split for run in runs for split, _ in run.scores))
+    """Return the splits on which any run was evaluated: those of training, of test levels and the paper first."""
+    splits = dict.fromkeys(split for run in runs for split, _ in run.scores)
+    return [split for split in SPLITS if split in splits] + [split for split in splits if split not in SPLITS]
 
 
 def curves_over_training(compared: Sequence[Configuration]) -> tuple[str, list[dict[tuple[str, str], list[Curve]]]]:
@@ -111,30 +144,58 @@ def differences(runs: Sequence[RunRecord]) -> dict[str, dict[str, list[int]]]:
     return differing
 
 
+def title_of_places(runs: Iterable[RunRecord]) -> str:
+    """Return the title of the column with the levels or environments of runs."""
+    kinds = {run.is_gridworld for run in runs}
+    if kinds == {False}:
+        return "environment"
+    if kinds == {True}:
+        return "levels"
+    return "task"
+
+
 def labels(compared: Sequence[Configuration]) -> list[str]:
-    """Return a label for each configuration: the numbers of its runs, and the settings in which it differs."""
+    """Return a label for each configuration: the settings in which it differs from the others, and its seeds.
+
+    Labels that would be equal have the numbers of their runs.
+    """
     first = [configuration.runs[0] for configuration in compared]
-    differing = differences(first)
+    across = compared[0].across if compared else None
+    differing = [key for key in differences(first) if not lies_in(key, across)]
+    has_places = len({run.place for run in first}) > 1 and not any(lies_in(key, across) for key in _PLACES)
     keys = [key for key in _MAIN if key in differing]
-    keys += _further_keys(first, differing)[:3]
+    main = [(*(run.value(key) for key in _MAIN), run.place) for run in first]
+    keys += _further_keys(first, main, differing)[:_MOST_FURTHER]
     names = []
     for configuration, run in zip(compared, first, strict=True):
         words = [_setting(run, key) for key in keys]
-        seeds = len(configuration.runs)
-        if seeds > 1:
-            words.append(f"{seeds} seeds")
-        elif "seed" in differing:
-            words.append(f"seed {run.value('seed')}")
-        names.append(f"{configuration}  {', '.join(words) or run.folder.name}")
+        if has_places:
+            words.insert(1 if "algo.name" in keys else 0, run.place)
+        names.append(_with_seeds(words, configuration, is_told="seed" in differing))
+    counts = Counter(names)
+    for index, configuration in enumerate(compared):
+        if counts[names[index]] > 1:
+            noun = "run" if len(configuration.runs) == 1 else "runs"
+            names[index] += f", {noun} {configuration}"
     return names
 
 
-def _further_keys(runs: Sequence[RunRecord], differing: Iterable[str]) -> list[str]:
+def _with_seeds(words: list[str], configuration: Configuration, *, is_told: bool) -> str:
+    """Return a label from its settings and the number of seeds, or the seed of a single run."""
+    run, count = configuration.runs[0], len(configuration.runs)
+    if count == 1:
+        seed = [f"seed {run.value('seed')}"] * is_told
+        return ", ".join([*words, *seed]) or run.folder.name
+    noun = "seeds" if configuration.seeds * len(configuration.strata) == count else "runs"
+    number = configuration.seeds if noun == "seeds" else count
+    return ", ".join([*(words or [run.value("algo.name")]), f"{number} {noun}"])
+
+
+def _further_keys(runs: Sequence[RunRecord], main: Sequence[tuple[str, ...]], differing: Iterable[str]) -> list[str]:
     """Return the other keys in which runs with the same main settings differ."""
-    main = [tuple(run.value(key) for key in _MAIN) for run in runs]
     further = []
     for key in differing:
-        if key == "seed" or key in _MAIN:
+        if key in ("seed", *_MAIN, *_PLACES):
             continue
         values = [run.value(key) for run in runs]
         if len(set(zip(main, values, strict=True))) > len(set(main)):

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from drest_torch.comparison.configurations import Configuration, configurations, differences, splits_of
+from drest_torch.comparison.aggregation import MEAN_OVER_SEEDS, Aggregated, Aggregation, aggregated, improvements
+from drest_torch.comparison.configurations import (
+    Configuration,
+    configurations,
+    differences,
+    splits_of,
+    title_of_places,
+)
 from drest_torch.comparison.records import MEASURES, RunRecord
 from drest_torch.tracking.console import console_for
 
@@ -16,13 +23,22 @@ _NUMBER = 5
 """The width of a number such as ``0.873``, and of the split's name above it."""
 
 
-def print_comparison(runs: Sequence[RunRecord]) -> None:
+def print_comparison(
+    runs: Sequence[RunRecord],
+    choice: Aggregation = MEAN_OVER_SEEDS,
+    *,
+    across: str | None = None,
+    with_improvement: bool = False,
+) -> None:
     """Print the tables of several runs, and the folder of each."""
     console = console_for(sys.stdout)
     console.print(result_table(runs))
-    seeds = seeds_table(configurations(runs))
+    compared = configurations(runs, across)
+    seeds = seeds_table(compared, choice)
     if seeds.rows:
         console.print(seeds)
+    if with_improvement:
+        console.print(improvement_table(compared, choice))
     if differing := differences(runs):
         console.print(difference_table(differing))
     for number, run in enumerate(runs, start=1):
@@ -40,7 +56,12 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
     The values of a measure share one column, so that the table fits into 80 columns.
     """
     splits = splits_of(runs)
+    title = title_of_places(runs)
     notes = ["usefulness and neutrality (in bits) on training levels, test levels (not trained on), the paper's worlds"]
+    if title == "environment":
+        notes = ["usefulness and neutrality (in bits) in sampled mini-episodes"]
+    elif title == "task":
+        notes.append("outside gridworlds, test: sampled mini-episodes")
     if not all(run.summary for run in runs):
         notes.append("*: not finished; the values are those of its latest evaluation, on fewer levels")
     if any(run.training for run in runs):
@@ -51,7 +72,7 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
     table.add_column("\nalgorithm", overflow="fold", min_width=4)
     if rewards := len({run.value("reward.name") for run in runs}) > 1:
         table.add_column("\nreward", overflow="fold", min_width=5)
-    table.add_column("\nlevels", overflow="fold", min_width=6)
+    table.add_column(f"\n{title}", overflow="fold", min_width=6)
     table.add_column("\nseed", justify="right", no_wrap=True)
     table.add_column("\nsteps", justify="right", no_wrap=True)
     for measure in MEASURES:
@@ -62,7 +83,7 @@ def result_table(runs: Sequence[RunRecord]) -> Table:
             f"{number}",
             run.value("algo.name"),
             *([run.value("reward.name")] if rewards else []),
-            run.value("levels.path" if run.config.get("levels.path") else "levels.name"),
+            run.place,
             run.value("seed"),
             f"{'-' if run.training else f'{run.steps:,}'}{' ' if run.summary else '*'}",
             *(" ".join(_score(run, split, measure) for split in splits) for measure in MEASURES),
@@ -78,9 +99,12 @@ def _score(run: RunRecord, split: str, measure: str) -> str:
     return text.rjust(max(_NUMBER, len(split)))
 
 
-def seeds_table(compared: Sequence[Configuration]) -> Table:
-    """Return the table of means over seeds, one line per configuration and split with at least two seeds."""
-    table = _table("mean over seeds (95 % interval, Student's t) of runs that differ in nothing but their seed")
+def seeds_table(compared: Sequence[Configuration], choice: Aggregation = MEAN_OVER_SEEDS) -> Table:
+    """Return the table of aggregates, one line per configuration and split with at least two seeds."""
+    across = compared[0].across
+    exception = f"their seed and {across}" if across else "their seed"
+    words = choice.words(is_pooled=across is not None)
+    table = _table(f"{words} of runs that differ in nothing but {exception}")
     for name in ("runs", "algorithm", "split"):
         table.add_column(name, overflow="fold")
     table.add_column("seeds", justify="right", no_wrap=True)
@@ -89,12 +113,31 @@ def seeds_table(compared: Sequence[Configuration]) -> Table:
     splits = splits_of([run for configuration in compared for run in configuration.runs])
     for configuration in compared:
         for split in splits:
-            means = [configuration.interval(split, measure) for measure in MEASURES]
-            if any(means):
-                seeds = max(len(configuration.scores(split, measure)) for measure in MEASURES)
+            scores = [aggregated(configuration, split, measure, choice) for measure in MEASURES]
+            intervals = [score for score in scores if score is not None and score.has_interval]
+            if intervals:
+                seeds = max(score.seeds for score in intervals)
                 algorithm = configuration.runs[0].value("algo.name")
-                cells = ["-" if mean is None else str(mean) for mean in means]
-                table.add_row(str(configuration), algorithm, split, str(seeds), *cells)
+                table.add_row(str(configuration), algorithm, split, str(seeds), *map(_interval, scores))
+    return table
+
+
+def _interval(score: Aggregated | None) -> str:
+    """Return an aggregate with its interval, or ``-``."""
+    if score is None or not score.has_interval:
+        return "-"
+    return str(score)
+
+
+def improvement_table(compared: Sequence[Configuration], choice: Aggregation) -> Table:
+    """Return the table of probabilities that a seed of a configuration is better than one of another."""
+    over = "seeds" if choice.over == "seeds" else "seeds and levels"
+    table = _table(f"P: probability that a seed of the first is better (95 % bootstrap interval over {over})")
+    for name in ("first", "second", "split", "measure"):
+        table.add_column(name, overflow="fold")
+    table.add_column("P", style="bold", no_wrap=True)
+    for pair, score in improvements(compared, choice):
+        table.add_row(*pair, str(score))
     return table
 
 

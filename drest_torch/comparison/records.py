@@ -15,14 +15,21 @@ from omegaconf import OmegaConf
 
 from drest_torch.config.reading import flattened, read_config
 from drest_torch.errors import CheckpointError, UserError
+from drest_torch.evaluation.tidy import level_rows
 from drest_torch.files import read_metrics, read_whole
 from drest_torch.tracking.effort import effort, is_exact, rows
 
 RUNS_OF_SWEEP = "runs.txt"
 """A file in the folder of a sweep, with the relative path of each run's folder, one a line."""
 MEASURES = ("usefulness", "neutrality")
+FURTHER_MEASURES = ("neutrality_normalised", "neutrality_own", "usefulness_committed")
+"""Measures that tables of values have besides `MEASURES`, where a run has them."""
+IN_BITS = ("neutrality", "neutrality_own")
 MOST = 1e6
 """An upper bound of usefulness and neutrality."""
+GRIDWORLD = "gridworld"
+SPLITS = {"train": "training levels", "test": "test levels", "paper": "the paper's worlds"}
+"""Titles of splits in gridworlds."""
 
 Curve = tuple[list[float], list[float]]
 """A curve: steps and values."""
@@ -75,6 +82,20 @@ class RunRecord:
         """Return a value of the configuration as text."""
         return str(self.config.get(key, "?"))
 
+    @property
+    def is_gridworld(self) -> bool:
+        """True for a run in gridworlds, which have levels."""
+        return str(self.config.get("env.name", GRIDWORLD)) == GRIDWORLD
+
+    @property
+    def place(self) -> str:
+        """The levels of the run, or the environment outside gridworlds."""
+        if not self.is_gridworld:
+            return self.value("env.title")
+        if self.config.get("levels.path"):
+            return self.value("levels.path")
+        return self.value("levels.name")
+
     @cached_property
     def curves(self) -> dict[tuple[str, str], Curve]:
         """Usefulness and neutrality over training, by split and measure."""
@@ -98,14 +119,54 @@ class RunRecord:
             return {key: values[-1] for key, (_, values) in self.curves.items()}
         scores = {}
         for split, numbers in self.summary["splits"].items():
-            for measure in MEASURES:
-                scores[split, measure] = numbers[measure]
+            for measure in (*MEASURES, *FURTHER_MEASURES):
+                if measure in numbers:
+                    scores[split, measure] = numbers[measure]
         return scores
 
     def most(self, split: str, measure: str) -> float:
-        """Return the largest possible score on the levels of a split; infinite if the summary does not have it."""
-        numbers = {} if self.summary is None else self.summary["splits"].get(split, {})
-        return float(numbers.get("optimum", {}).get(measure, math.inf))
+        """Return the largest possible score on the levels of a split; infinite if it is not recorded."""
+        if measure not in IN_BITS:
+            return 1.0
+        if self.summary is not None:
+            optimum = self.summary["splits"].get(split, {}).get("optimum", {})
+            return float(optimum.get("neutrality", math.inf))
+        # The neutrality of an unfinished run, divided by the normalised one, is log2 k.
+        for row in reversed(self.rows):
+            share = row.get(f"eval/{split}/neutrality_normalised", 0.0)
+            if share > 0:
+                return row.get(f"eval/{split}/neutrality", math.inf) / share
+        return math.inf
+
+    def levels(self, split: str) -> list[dict[str, Any]]:
+        """Return the records of the levels of a split; an empty list without a readable file of them."""
+        if self.summary is None:
+            return []
+        if split not in self._levels:
+            self._levels[split] = _level_records(self.folder / f"levels_{Path(split).name}.json")
+        return self._levels[split]
+
+    @property
+    def has_levels(self) -> bool:
+        """True if any split has a readable file of its levels."""
+        return any(self.levels(split) for split, _ in self.scores)
+
+    @cached_property
+    def _levels(self) -> dict[str, list[dict[str, Any]]]:
+        return {}
+
+
+def title_of_split(split: str, runs: Sequence[RunRecord]) -> str:
+    """Return the title of a split on which runs were evaluated."""
+    kinds = {run.is_gridworld for run in runs}
+    if split != "test" or kinds == {True}:
+        return SPLITS.get(split, split)
+    if len(kinds) > 1:
+        return split
+    places = {run.place for run in runs}
+    if len(places) > 1:
+        return "sampled mini-episodes"
+    return places.pop()
 
 
 def find_runs(folders: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:
@@ -170,6 +231,11 @@ def _config(file: Path) -> dict[str, Any]:
     config: Any = OmegaConf.to_container(read_config(file))
     flat = flattened(config)
     flat["algo.name"], flat["seed"]
+    is_gridworld = flat.get("env.name", GRIDWORLD) == GRIDWORLD
+    if is_gridworld:
+        flat.pop("env.title", None)  # the name of the levels
+    else:  # the levels of the default configuration are not played
+        flat = {key: value for key, value in flat.items() if key.partition(".")[0] not in ("levels", "test")}
     for key in ("env_steps", *({"algo.counted_steps"} & flat.keys())):
         flat[key] = int(flat[key])
         if flat[key] < 1:
@@ -184,9 +250,23 @@ def _summary(file: Path) -> dict[str, Any]:
     for split, numbers in values["splits"].items():
         optimum = numbers.get("optimum", {})
         splits[split] = {measure: float(numbers[measure]) for measure in MEASURES}
+        further = [measure for measure in FURTHER_MEASURES if measure in numbers]
+        splits[split] |= {measure: float(numbers[measure]) for measure in further}
         splits[split]["optimum"] = {measure: float(optimum[measure]) for measure in MEASURES if measure in optimum}
     duration = {"env_steps": int(values["env_steps"]), "wall_seconds": float(values["wall_seconds"])}
     summary: dict[str, Any] = {**values, **duration, "splits": splits}
     if is_exact(summary):
         effort(summary), rows(summary)
     return summary
+
+
+def _level_records(file: Path) -> list[dict[str, Any]]:
+    """Return the records of levels in a file of a run; an empty list if they cannot be read."""
+    try:
+        records = json.loads(read_whole(file))
+        for record in records:
+            record["name"] = str(record["name"])
+        list(level_rows(records))  # raises where a value is missing or of another kind
+    except Exception:  # of any kind, as the file may hold anything; older runs have no such file
+        return []
+    return list(records)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,19 +16,28 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from drest_torch.config.reading import read_config
-from drest_torch.errors import FileError, printable
+from drest_torch.errors import printable
 from drest_torch.files import read_metrics
-from drest_torch.plots.style import GREY, MEASURES, TEXT, marks, tidy, write_figure
+from drest_torch.plots.style import (
+    BAND,
+    GREY,
+    MEASURES,
+    TEXT,
+    Colour,
+    distinct_colours,
+    legend_below,
+    marks,
+    tidy,
+    write_figure,
+)
+from drest_torch.statistics.aggregates import AGGREGATES, TITLES
 from drest_torch.tracking.effort import updates_of
 
 Curve = tuple[list[float], list[float]]
 """A curve: environment steps, or another measure of training, and values."""
 Curves = Mapping[tuple[str, str], Sequence[Curve]]
 """Curves of a configuration by split and measure, one for each seed."""
-Colour = tuple[float, float, float, float]
 
-FORMATS = (".png", ".svg", ".pdf")
-_SPLITS = {"train": "training levels", "test": "test levels", "paper": "the paper's worlds"}
 _EVALUATION = re.compile(r"eval/(?P<split>.+)/(?:usefulness|neutrality)")
 _CHANCE = re.compile(r"eval/(?P<split>.+)/p_length/(?P<length>.+)")
 _OPTIMISER = ("train/", "policy/", "loss/", "critic/", "optim/")
@@ -160,30 +168,32 @@ def _tidy(ax: Axes, last_step: float, *, title: str, size: int) -> None:
 # ---------------------------------------------------------------------------- of several runs
 
 
-def check_format(path: Path) -> None:
-    """Refuse a picture whose format is unsupported."""
-    if path.suffix.lower() not in FORMATS:
-        raise FileError(f"{path}: cannot be written; expected a name that ends in {', '.join(FORMATS)}")
-
-
 def compare_curves(
-    compared: Sequence[Curves], names: Sequence[str], picture: Path, axis: str = "environment steps"
+    compared: Sequence[Curves],
+    names: Sequence[str],
+    picture: Path,
+    axis: str = "environment steps",
+    *,
+    aggregate: str = "mean",
+    titles: Mapping[str, str] | None = None,
 ) -> None:
     """Plot usefulness and neutrality against training, with a row for each split and a colour for each configuration.
 
-    Several seeds of a configuration are a line at their mean, in a band from the lowest to the highest.
+    A configuration with several seeds is a line at their ``aggregate``, in a band from the lowest to the highest, as
+    the legend says. ``titles`` are those of the splits.
     """
     splits = list(dict.fromkeys(split for curves in compared for split, _ in curves)) or ["train"]
-    legend_rows = -(-len(names) // 2)
+    has_bands = any(len(seeds) > 1 for curves in compared for seeds in curves.values())
+    legend_rows = math.ceil((len(names) + has_bands) / 2)
     figure = Figure(figsize=(10, 0.4 + 2.7 * len(splits) + 0.22 * legend_rows), facecolor="white")
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08))
     axes = figure.subplots(len(splits), len(MEASURES), squeeze=False, sharex=True)
-    colours = _colours(len(compared))
+    colours = distinct_colours(len(compared))
     for split, row in zip(splits, axes, strict=True):
         for (measure, title), ax in zip(MEASURES.items(), row, strict=True):
             for colour, curves in zip(colours, compared, strict=True):
-                _plot_seeds(ax, curves.get((split, measure), []), colour)
-            tidy(ax, printable(f"{title}, {_SPLITS.get(split, split)}"), size=10)
+                _plot_seeds(ax, curves.get((split, measure), []), colour, aggregate)
+            tidy(ax, printable(f"{title}, {(titles or {}).get(split, split)}"), size=10)
             highest = max(
                 (max(values) for curves in compared for _, values in curves.get((split, measure), [])), default=1
             )
@@ -191,15 +201,13 @@ def compare_curves(
             ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=(1, 2, 2.5, 5, 10)))
     for ax in axes[-1]:
         ax.set_xlabel(axis, fontsize=9, color=GREY)
-    style = {"ncols": 2, "fontsize": 8, "frameon": False, "labelcolor": TEXT}
-    legend = figure.legend(axes[0][0].lines, [*map(printable, names)], loc="outside lower left", **style)
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    band = f"line: {TITLES[aggregate]} over seeds; band: lowest to highest seed"
+    legend_below(figure, axes[0][0].lines, names, band if has_bands else None)
     write_figure(figure, picture)
 
 
-def _plot_seeds(ax: Axes, curves: Sequence[Curve], colour: Colour) -> None:
-    """Plot the mean of several seeds over their common steps, in a band; plot a single curve unchanged.
+def _plot_seeds(ax: Axes, curves: Sequence[Curve], colour: Colour, aggregate: str) -> None:
+    """Plot the aggregate of several seeds' curves over their common steps, in a band; plot a single curve as it is.
 
     Evaluations of different seeds may be at different steps; values in between are interpolated linearly.
     """
@@ -211,13 +219,7 @@ def _plot_seeds(ax: Axes, curves: Sequence[Curve], colour: Colour) -> None:
     steps = np.unique(np.concatenate([steps for steps, _ in curves]))
     steps = steps[(steps >= first) & (steps <= last)]
     values = np.array([np.interp(steps, *curve) for curve in curves])  # [seeds, steps]
-    ax.plot(steps, values.mean(0), color=colour, linewidth=1.8, alpha=0.85, **marks(steps))
+    middle = AGGREGATES[aggregate]([values.T[:, :, None]])  # [steps, seeds, 1]
+    ax.plot(steps, middle, color=colour, linewidth=1.8, alpha=0.85, **marks(steps))
     if len(curves) > 1:
-        ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=0.2, linewidth=0)
-
-
-def _colours(count: int) -> list[Colour]:
-    """Return distinct colours: from a fixed set, or, for many runs, along a scale."""
-    if count <= 10:
-        return [mpl.colormaps["tab10"](index) for index in range(count)]
-    return [mpl.colormaps["turbo"](0.05 + 0.9 * index / (count - 1)) for index in range(count)]
+        ax.fill_between(steps, values.min(0), values.max(0), color=colour, alpha=BAND, linewidth=0)

@@ -62,6 +62,7 @@ def interquartile_mean(strata: Sequence[Array]) -> Array:
 
 
 AGGREGATES: dict[str, Aggregate] = {"mean": mean, "median": median, "iqm": interquartile_mean}
+TITLES = {"mean": "mean", "median": "median", "iqm": "interquartile mean"}
 
 
 def _level_means(strata: Sequence[Array]) -> Array:

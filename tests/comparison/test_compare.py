@@ -10,36 +10,11 @@ import pytest
 import yaml
 
 from drest_torch import compare
+from drest_torch.comparison.aggregation import aggregated
 from drest_torch.comparison.configurations import configurations, curves_over_training, labels
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs, read_run
 from drest_torch.plots.curves import compare_curves
-
-
-def write_run(folder, *, algo="ppo", seed=0, finished=True, summary=None, **values):
-    """Write the folder of a run: two evaluations, and a summary with other numbers, as it covers all levels."""
-    folder.mkdir(parents=True)
-    groups = {"reward": {"name": "drest"}, "levels": {"name": "generated", "path": None}, "policy": {"network": "mlp"}}
-    algo = {"name": algo, "lr": 0.001, **({"clip": 0.2} if algo == "ppo" else {})}
-    config = groups | {"algo": algo, "seed": seed, "env_steps": 2000, "run_dir": str(folder)}
-    for key, value in values.items():
-        group, name = key.split("__")
-        config[group] = config[group] | {name: value}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    rows = [
-        {"step": 0, "eval/train/usefulness": 0.1, "eval/train/neutrality": 0.2},
-        {
-            "step": 1000,
-            **{"eval/train/usefulness": 0.51, "eval/train/neutrality": 0.61, "time/wall_seconds": 7.4},
-            **{"eval/test/usefulness": 0.41, "eval/test/neutrality": 0.31, "eval/selection/usefulness": 0.99},
-        },
-        {"step": 1200, "train/return": 0.5, "time/wall_seconds": 9.6},
-    ]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 13')
-    if finished:
-        splits = {"train": {"usefulness": 0.87, "neutrality": 0.97}, "test": {"usefulness": 0.77, "neutrality": 0.67}}
-        numbers = {"env_steps": 2040, "wall_seconds": 61.2, "splits": splits} | (summary or {})
-        (folder / "summary.json").write_text(json.dumps(numbers))
-    return folder
+from tests.helpers.comparing import POLE, write_run
 
 
 @pytest.fixture
@@ -123,7 +98,15 @@ def test_a_run_in_several_folders_is_listed_once(call, sweep):
         (["other"], "other/config.yaml: not the configuration"),
         (["torn"], "torn/summary.json: not the summary"),
         (["a", "out=a.gif"], "a.gif: cannot be written"),
-        (["a", "out=a.png", "out=b.png"], "out=b.png: given twice"),
+        (["a", "out=a.png", "out=a.png"], "out=a.png: given twice"),
+        (["a", "outt=a.png"], "outt=a.png: no such key; expected out, table, plot, aggregate, over, across, or"),
+        (["a", "aggregate=max"], "aggregate=max: expected one of mean, median, iqm"),
+        (["a", "over=levels"], "over=levels: expected one of seeds, both"),
+        (["a", "table=rows"], "table=rows: expected one of configurations, runs, levels, improvement"),
+        (["a", "plot=bars"], "plot=bars: expected one of curves, profile"),
+        (["a", "across=algoo"], "across=algoo: no run has this key"),
+        (["a", "table=levels", "out=a.tex"], "a.tex: table=levels has thousands of rows; expected .csv or .json"),
+        (["a", "out=a/summary.json"], "a/summary.json: would replace"),
         (["a", "--out", "a.png"], "--out: no such option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -143,17 +126,17 @@ def test_runs_have_colours_in_the_axes_of_each_split(tmp_path):
     assert [list(line.get_xdata()) for line in train] == [[0, 1000]] * 14
     assert [list(line.get_ydata()) for line in train] == [[0.1, 0.51]] * 14
     assert len({tuple(line.get_color()) for line in train}) == 14
-    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["1  lr 0", "2  lr 1"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()][:2] == ["lr 0", "lr 1"]
 
 
 def test_a_label_has_the_settings_in_which_runs_differ(tmp_path):
     """Settings implied by the algorithm are omitted, and at most three further settings are listed."""
     both = [write_run(tmp_path / "a", algo__lr=1), write_run(tmp_path / "b", algo="a2c", algo__lr=2)]
-    assert labels(configurations([read_run(folder) for folder in both])) == ["1  ppo", "2  a2c"]
+    assert labels(configurations([read_run(folder) for folder in both])) == ["ppo", "a2c"]
     many = {"algo__lr": 3, "algo__clip": 4, "policy__width": 5, "policy__depth": 6}
     folders = [*both, write_run(tmp_path / "c", **dict.fromkeys(many, 0)), write_run(tmp_path / "d", **many)]
     third, fourth = labels(configurations([read_run(folder) for folder in folders]))[2:]
-    assert fourth.startswith("4  ppo, ")
+    assert fourth.startswith("ppo, ")
     assert len(fourth.split(", ")) == len(third.split(", ")) == 1 + 3
 
 
@@ -203,7 +186,11 @@ def test_seeds_of_a_configuration_have_an_interval(call):
 @pytest.mark.usefixtures("seeds_and_another")
 def test_seeds_of_a_configuration_are_plotted_as_a_band():
     figure = plotted([read_run(Path(name)) for name in "adbc"])
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["1 3 4  ppo, 3 seeds", "2  a2c"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "ppo, 3 seeds",
+        "a2c",
+        "line: mean over seeds; band: lowest to highest seed",
+    ]
     seeds, alone = figure.axes[0].lines
     assert seeds.get_xdata()[-1] == 1000  # the last step that all seeds have reached
     assert alone.get_xdata()[-1] == 1000
@@ -211,6 +198,56 @@ def test_seeds_of_a_configuration_are_plotted_as_a_band():
     (band,) = figure.axes[0].collections
     assert band.get_paths()[0].vertices[:, 1].min() == 0
     assert figure.axes[0].get_ylim()[1] <= 1.1
+
+
+def test_runs_outside_gridworlds_have_their_environment(call):
+    write_run(Path("a"), **POLE)
+    write_run(Path("b"), **POLE, levels__name="other")
+    out = call("a", "b")[1]
+    assert ["run", "algorithm", "environment", "seed"] in [line[:4] for line in cells(out)]
+    assert "CartPole-v1" in out
+    assert "levels" not in out  # a setting of gridworlds, in which the runs differ
+    assert "sampled mini-episodes" in out
+
+
+def test_runs_of_both_kinds_have_a_task(call):
+    write_run(Path("a"), **POLE)
+    write_run(Path("b"))
+    out = call("a", "b", "out=a.svg")[1]
+    rows = [line[:4] for line in cells(out)]
+    assert ["run", "algorithm", "task", "seed"] in rows
+    assert ["1", "ppo", "CartPole-v1", "0"] in rows
+    assert ["2", "ppo", "generated", "0"] in rows
+    assert labels(configurations([read_run(Path(name)) for name in "ab"])) == ["CartPole-v1", "generated"]
+
+
+def test_an_unfinished_neutrality_has_an_interval_below_log2_k(tmp_path):
+    """The neutralities are 0.9 and 1.0, so that an interval without bounds would reach 1.585."""
+    runs = []
+    for seed, bits in enumerate((0.9, 1.0)):
+        folder = write_run(tmp_path / f"{seed}", seed=seed, finished=False)
+        row = {"step": 1, "eval/test/neutrality": bits, "eval/test/neutrality_normalised": bits}
+        (folder / "metrics.jsonl").write_text(json.dumps(row))
+        runs.append(read_run(folder))
+    (configuration,) = configurations(runs)
+    score = aggregated(configuration, "test", "neutrality")
+    assert score.high == 1.0
+    assert score.low == pytest.approx(0.95 - 12.706 * 0.05, abs=1e-3)
+
+
+def test_labels_that_would_be_equal_have_numbers_of_runs(tmp_path):
+    """Labels have at most three further settings, and the last two configurations differ in the fourth alone."""
+    keys = [f"policy__{key}" for key in "wxyz"]
+    settings = [dict.fromkeys(keys, 0) | {key: 1} for key in keys] + [dict.fromkeys(keys, 0)]
+    folders = [write_run(tmp_path / f"{index}", **values) for index, values in enumerate(settings)]
+    names = labels(configurations([read_run(folder) for folder in folders]))
+    assert names[0] == "w 1, x 0, y 0"
+    assert names[3:] == ["w 0, x 0, y 0, run 4", "w 0, x 0, y 0, run 5"]
+
+
+def test_a_repeated_seed_counts_as_a_run(tmp_path):
+    runs = [read_run(write_run(tmp_path / f"{index}", seed=seed)) for index, seed in enumerate((0, 1, 1))]
+    assert labels(configurations(runs)) == ["ppo, 3 runs"]
 
 
 EFFORT = {"updates": 20, "levels_per_update": 64, "forward_rows": 12_300_000, "backward_rows": 9_000}
