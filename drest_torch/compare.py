@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from drest_torch.commands.cli import one_sentence, streams
 from drest_torch.comparison.aggregation import OVER, Aggregation
-from drest_torch.comparison.configurations import lies_in
+from drest_torch.comparison.configurations import in_group
 from drest_torch.comparison.frames import TABLES
 from drest_torch.comparison.records import RunRecord, find_runs
 from drest_torch.errors import UserError, printable
@@ -189,7 +189,7 @@ def _records(folders: Sequence[Path], choices: Choices) -> list[RunRecord]:
     for sentence in refused:
         print(f"drest_torch: {printable(sentence)}; left out", file=sys.stderr)
     keys = set().union(*(run.config for run in runs))
-    if choices.across is not None and not any(lies_in(key, choices.across) for key in keys):
+    if choices.across is not None and not any(in_group(key, choices.across) for key in keys):
         raise UserError(
             f"across={choices.across}: no run has this key; expected a key or group, such as levels or algo.lr"
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from drest_torch.comparison.records import MOST, SPLITS, Curve, RunRecord
 
-NOT_COMPARED = ("run_dir", "resume", "progress")
+NOT_COMPARED = ("run_dir", "resume", "overwrite", "progress")
 """Keys of a configuration that do not affect learning."""
 _PLACES = ("env.name", "env.title", "levels.name", "levels.path")
 """Keys that a label replaces by the levels or the environment of the run."""
@@ -37,7 +37,7 @@ class Configuration:
         """The runs by their values of the keys of ``across``."""
         strata: dict[tuple[tuple[str, str], ...], list[RunRecord]] = {}
         for run in self.runs:
-            values = {key: str(value) for key, value in run.config.items() if lies_in(key, self.across)}
+            values = {key: str(value) for key, value in run.config.items() if in_group(key, self.across)}
             strata.setdefault(tuple(values.items()), []).append(run)
         return list(strata.values())
 
@@ -66,7 +66,7 @@ def has_score(run: RunRecord, split: str, measure: str) -> bool:
     return abs(score_of(run, split, measure)) < MOST
 
 
-def lies_in(key: str, group: str | None) -> bool:
+def in_group(key: str, group: str | None) -> bool:
     """Return whether a dotted key is a key or lies in a group of keys."""
     return group is not None and (key == group or key.startswith(f"{group}."))
 
@@ -78,7 +78,7 @@ def configurations(runs: Sequence[RunRecord], across: str | None = None) -> list
         values = {
             key: str(value)
             for key, value in run.config.items()
-            if key not in (*NOT_COMPARED, "seed") and not lies_in(key, across)
+            if key not in (*NOT_COMPARED, "seed") and not in_group(key, across)
         }
         alike.setdefault(frozenset(values.items()), []).append(number)
     return [
@@ -161,8 +161,8 @@ def labels(compared: Sequence[Configuration]) -> list[str]:
     """
     first = [configuration.runs[0] for configuration in compared]
     across = compared[0].across if compared else None
-    differing = [key for key in differences(first) if not lies_in(key, across)]
-    has_places = len({run.place for run in first}) > 1 and not any(lies_in(key, across) for key in _PLACES)
+    differing = [key for key in differences(first) if not in_group(key, across)]
+    has_places = len({run.place for run in first}) > 1 and not any(in_group(key, across) for key in _PLACES)
     keys = [key for key in _MAIN if key in differing]
     main = [(*(run.value(key) for key in _MAIN), run.place) for run in first]
     keys += _further_keys(first, main, differing)[:_MOST_FURTHER]

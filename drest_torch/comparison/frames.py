@@ -12,8 +12,8 @@ from drest_torch.comparison.configurations import (
     configurations,
     differences,
     has_score,
+    in_group,
     labels,
-    lies_in,
     score_of,
     splits_of,
 )
@@ -39,7 +39,7 @@ def frame(
     across: str | None = None,
 ) -> pd.DataFrame:
     """Return a table of runs as a frame, see `drest_torch.compare.frame`."""
-    settings = [key for key in differences(runs) if key not in _WITH_COLUMN and not lies_in(key, across)]
+    settings = [key for key in differences(runs) if key not in _WITH_COLUMN and not in_group(key, across)]
     if table == "runs":
         return data_frame(_run_rows(runs, settings), [*_RUN_COLUMNS, *settings, "split", "measure", "value"])
     if table == "levels":
