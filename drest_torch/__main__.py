@@ -20,6 +20,7 @@ COMMANDS = {
     "study": ("drest_torch.study", "run a study, and write its report"),
     "compare": ("drest_torch.compare", "print and plot runs beside each other"),
     "show": ("drest_torch.envs.view.show", "show a level with its lengths and best routes"),
+    "play": ("drest_torch.commands.play", "draw a level on a page, and see what an agent does on it"),
     "language": ("drest_torch.commands.language_models", "train and measure a language model that chooses"),
 }
 """The module and the purpose of each command."""

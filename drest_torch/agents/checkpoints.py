@@ -339,8 +339,12 @@ def agent_folder(path_or_name: str | Path) -> Path:
     if not folder.exists() and pretrained.is_dir():
         return pretrained
     if not folder.is_dir():
-        names = sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir())
         raise CheckpointError(
-            f"{path_or_name}: no such folder of a run, and no agent of that name ({', '.join(names)})"
+            f"{path_or_name}: no such folder of a run, and no agent of that name ({', '.join(pretrained_names())})"
         )
     return folder
+
+
+def pretrained_names() -> list[str]:
+    """Return the names of the pretrained agents."""
+    return sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir())

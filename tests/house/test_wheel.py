@@ -35,7 +35,7 @@ def test_the_wheel_contains_exactly_the_package(built):
     """The folders at the top of the repository are installed inside the package, which is the only top-level name."""
     source, wheel = built
     patterns = {
-        "drest_torch": "*.py *.css *.md *.yaml *.j2 *.safetensors *.json *.jsonl *.txt py.typed",
+        "drest_torch": "*.py *.css *.js *.md *.yaml *.j2 *.safetensors *.json *.jsonl *.txt py.typed",
         "envs": "*.py *.txt",
         "algos": "*.py",
         "configs": "*.yaml",
