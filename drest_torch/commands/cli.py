@@ -50,9 +50,7 @@ def command(
     def decorate(main: Callable[[Any], None]) -> Callable[[], None]:
         @functools.wraps(main)
         def run() -> None:
-            # Torch reads this when it is loaded: waiting threads soon sleep, which leaves cores to other processes.
-            if "OMP_WAIT_POLICY" not in os.environ:
-                os.environ.setdefault("GOMP_SPINCOUNT", "2000")
+            let_threads_sleep()
             keep_freed_memory()
             with streams(), one_sentence():
                 drop_working_directory()
@@ -68,6 +66,12 @@ def command(
         return run
 
     return decorate
+
+
+def let_threads_sleep() -> None:
+    """Configure waiting threads to sleep soon, which leaves cores to other processes; torch reads this when loaded."""
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
 def keep_freed_memory() -> None:

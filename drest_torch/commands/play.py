@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drest_torch.commands.cli import key_values, one_sentence, streams
+from drest_torch.commands.cli import key_values, let_threads_sleep, one_sentence, streams
 from drest_torch.errors import ConfigError, UserError, printable
 from drest_torch.limits import limited
 from drest_torch.registry import drop_working_directory
@@ -68,6 +68,7 @@ def main() -> None:
     if {"-h", "--help"} & set(arguments):
         print(HELP)
         return
+    let_threads_sleep()
     with streams(), one_sentence():
         drop_working_directory()
         announce(arguments)
