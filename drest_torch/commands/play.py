@@ -17,7 +17,7 @@ from drest_torch.tracking.stages import announce, stage
 
 if TYPE_CHECKING:
     from drest_torch.agent import Agent
-    from drest_torch.editor.answers import Effort
+    from drest_torch.editor.answers import EvaluationLimits
     from drest_torch.envs.levels import Level
 
 HELP = """\
@@ -77,7 +77,7 @@ def main() -> None:
 
 def _play(arguments: list[str]) -> None:
     from drest_torch.config.checks import check_limits
-    from drest_torch.editor.answers import Effort
+    from drest_torch.editor.answers import EvaluationLimits
     from drest_torch.envs.levels import find_levels
     from drest_torch.outputs import check_outputs
 
@@ -94,15 +94,15 @@ def _play(arguments: list[str]) -> None:
         if path is not None:
             check_outputs(Path(path), ending=ending)
     agents = _agents(cfg.agent)
-    effort = Effort(cfg.sampled, cfg.memory_gib)
+    limits = EvaluationLimits(cfg.sampled, cfg.memory_gib)
     if cfg.out is not None:
         from drest_torch.editor.export import export
 
         stage(f"evaluating {len(agents)} agents on {len(levels)} levels …")
-        export(levels, agents, effort, Path(cfg.out), changes=cfg.changes)
+        export(levels, agents, limits, Path(cfg.out), changes=cfg.changes)
         print(f"The page is in {printable(cfg.out)}")
         return
-    _serve(levels, agents, effort, cfg)
+    _serve(levels, agents, limits, cfg)
 
 
 def _agents(text: str) -> dict[str, Agent]:
@@ -119,18 +119,18 @@ def _agents(text: str) -> dict[str, Agent]:
     return agents
 
 
-def _serve(levels: Sequence[Level], agents: dict[str, Agent], effort: Effort, cfg: PlayConfig) -> None:
+def _serve(levels: Sequence[Level], agents: dict[str, Agent], limits: EvaluationLimits, cfg: PlayConfig) -> None:
     """Serve the page until Ctrl-C."""
     from drest_torch.agents.checkpoints import pretrained_names
     from drest_torch.editor.desk import Desk
-    from drest_torch.editor.page import render
+    from drest_torch.editor.editor_page import render
     from drest_torch.editor.server import ADDRESS, start
 
     agents = {**agents, **_agents(",".join(pretrained_names()))}
     save = None
     if cfg.save is not None:
         save = Path(cfg.save)
-    desk = Desk(levels, agents, effort, save)
+    desk = Desk(levels, agents, limits, save)
     server = start(render(levels, agents, {"save": cfg.save}), desk, cfg.port)
     with server:
         stage("preparing the first answer …")

@@ -25,7 +25,7 @@ MOST_NAME = 80
 
 
 @dataclass(frozen=True)
-class Effort:
+class EvaluationLimits:
     """The limits of an evaluation, as of `Agent.evaluate`."""
 
     sampled: int | None = None
@@ -53,16 +53,18 @@ def level_values(level: Level) -> dict[str, Any]:
     }
 
 
-def answers(agent: Agent, levels: Sequence[Level], effort: Effort, *, seed: int | None = 0) -> list[dict[str, Any]]:
+def answers(
+    agent: Agent, levels: Sequence[Level], limits: EvaluationLimits, *, seed: int | None = 0
+) -> list[dict[str, Any]]:
     """Return the results of an agent on each level.
 
     Args:
         agent: an agent of gridworlds.
         levels: the levels; the agent has to be able to observe them.
-        effort: the limits of the evaluation.
+        limits: the limits of the evaluation.
         seed: the seed of the mini-episodes on the first level; None: there are no mini-episodes.
     """
-    results = agent.evaluate(list(levels), sampled=effort.sampled, memory_gib=effort.memory_gib)
+    results = agent.evaluate(list(levels), sampled=limits.sampled, memory_gib=limits.memory_gib)
     random_policy = results.evaluator.evaluate_uniform()
     policies = _policies(results)
     values = []

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from drest_torch.agent import Agent
-from drest_torch.editor.answers import Effort, answers, level_in, level_values
+from drest_torch.editor.answers import EvaluationLimits, answers, level_in, level_values
 from drest_torch.envs.levels import Level, format_level, level_to_record, write_levels
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.files import read_whole
@@ -23,9 +23,9 @@ class Desk:
     """
 
     def __init__(
-        self, levels: Sequence[Level], agents: Mapping[str, Agent], effort: Effort, save: Path | None = None
+        self, levels: Sequence[Level], agents: Mapping[str, Agent], limits: EvaluationLimits, save: Path | None = None
     ) -> None:
-        self.levels, self.agents, self.effort, self.save = levels, agents, effort, save
+        self.levels, self.agents, self.limits, self.save = levels, agents, limits, save
         self._saved: str | None = None
         """The text that this page has saved last."""
         self._lock = Lock()
@@ -43,7 +43,7 @@ class Desk:
                 return {"error": str(error)}
             values = {"level": level_values(level)}
             try:
-                (results,) = answers(self._agent(request), [level], self.effort, seed=_seed(request))
+                (results,) = answers(self._agent(request), [level], self.limits, seed=_seed(request))
             except UserError as error:
                 return {**values, "error": str(error)}
             return {**values, "results": results}

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from drest_torch.agent import Agent
-from drest_torch.editor.answers import Effort, answers, level_values
-from drest_torch.editor.page import render
+from drest_torch.editor.answers import EvaluationLimits, answers, level_values
+from drest_torch.editor.editor_page import render
 from drest_torch.envs.levels import Level, level_from_record, level_to_record
 from drest_torch.errors import UserError
 from drest_torch.files import write_text
@@ -23,29 +23,29 @@ DIGITS = 3
 
 
 def export(
-    levels: Sequence[Level], agents: Mapping[str, Agent], effort: Effort, path: Path, *, changes: bool = True
+    levels: Sequence[Level], agents: Mapping[str, Agent], limits: EvaluationLimits, path: Path, *, changes: bool = True
 ) -> None:
     """Write a page with the results of agents on levels.
 
     Args:
         levels: the levels to choose from.
         agents: the agents to choose from, by name.
-        effort: the limits of an evaluation.
+        limits: the limits of an evaluation.
         path: the file.
         changes: whether the page has the results after each change of one cell.
     """
-    results = {name: [_results(agent, level, effort, changes) for level in levels] for name, agent in agents.items()}
+    results = {name: [_results(agent, level, limits, changes) for level in levels] for name, agent in agents.items()}
     packed = gzip.compress(json.dumps(results, separators=(",", ":")).encode(), mtime=0)
     further: dict[str, Any] = {"answers": base64.b64encode(packed).decode(), "texts": list(TEXTS if changes else ())}
     write_text(path, render(levels, agents, further))
 
 
-def _results(agent: Agent, level: Level, effort: Effort, changes: bool) -> dict[str, Any]:
+def _results(agent: Agent, level: Level, limits: EvaluationLimits, changes: bool) -> dict[str, Any]:
     """Return the results on a level by the change that is made first; the empty text is no change."""
     records = {"": level_to_record(level)}
     if changes:
         records |= dict(changed_records(level))
-    return {change: _rounded(_answer(agent, record, effort)) for change, record in records.items()}
+    return {change: _rounded(_answer(agent, record, limits)) for change, record in records.items()}
 
 
 def changed_records(level: Level) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -71,11 +71,11 @@ def _changed(cells: Sequence[Sequence[str]], row: int, column: int, text: str) -
     return [" ".join(texts) for texts in rows]
 
 
-def _answer(agent: Agent, record: Mapping[str, Any], effort: Effort) -> dict[str, Any]:
+def _answer(agent: Agent, record: Mapping[str, Any], limits: EvaluationLimits) -> dict[str, Any]:
     """Return the results of a level, or the error."""
     try:
         level = level_from_record(record)
-        (results,) = answers(agent, [level], effort)
+        (results,) = answers(agent, [level], limits)
     except UserError as error:
         return {"error": str(error)}
     return {**results, "places": level_values(level)["places"]}

@@ -14,7 +14,7 @@ import pytest
 
 from drest_torch import Agent
 from drest_torch.commands import play
-from drest_torch.editor.answers import Effort
+from drest_torch.editor.answers import EvaluationLimits
 from drest_torch.editor.export import changed_records, export
 from drest_torch.envs.levels import level_from_record, parse_level, world
 from tests.helpers.documents import ROOT
@@ -83,7 +83,7 @@ def results_in(html):
 def test_a_page_has_the_results_of_each_change(tmp_path):
     agent = Agent.load("generalist")
     level = parse_level(TINY, name="tiny")
-    export([level], {"generalist": agent}, Effort(), tmp_path / "page.html")
+    export([level], {"generalist": agent}, EvaluationLimits(), tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text("utf-8")
     assert "connect-src 'none'" in html
     (results,) = results_in(html)["generalist"]

@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from drest_torch import Agent
-from drest_torch.editor.answers import Effort
+from drest_torch.editor.answers import EvaluationLimits
 from drest_torch.editor.desk import Desk
-from drest_torch.editor.page import render
+from drest_torch.editor.editor_page import render
 from drest_torch.editor.server import MOST_BYTES, start
 from drest_torch.envs.levels import format_level, parse_level, read_levels, world
 
@@ -29,7 +29,7 @@ def saved(tmp_path):
 
 @pytest.fixture
 def desk(agents, saved):
-    return Desk([world("example")], agents, Effort(memory_gib=0.5), saved)
+    return Desk([world("example")], agents, EvaluationLimits(memory_gib=0.5), saved)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_mistake_is_answered_with_a_sentence(ask, content, sentence):
 
 
 def test_a_large_level_is_refused_before_its_states_are_made(ask, desk):
-    desk.effort = Effort(memory_gib=1e-6)
+    desk.limits = EvaluationLimits(memory_gib=1e-6)
     _, answer = ask("/evaluate", {"text": TEXT, "agent": "generalist"})
     assert "memory_gib=1e-06; evaluate by sampling (sampled=4096" in answer["error"]
     assert answer["level"]["text"] == format_level(parse_level(TEXT))
