@@ -1,6 +1,7 @@
 """The estimate of a run's memory: formulas against the sizes of tensors, and refusals of runs that do not fit."""
 
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from drest_torch.tasks.gridworld_memory import (
     evaluation_part,
     played_states,
     saved_bytes,
+    weights_part,
 )
 from drest_torch.training.run import start
 from tests.helpers.runs import FEW, QUIET, SMALLEST, small
@@ -71,10 +73,31 @@ def test_distinct_states_are_counted_at_each_tick():
     assert states.time_left.tolist() == [2, 1, 1]
 
 
+def test_slots_do_not_play_beyond_the_end_of_their_level():
+    mdp = compile_levels([parse_level(f"shutdown: {ticks}\nA C1") for ticks in (1, 3)])
+    states, _ = played_states(mdp, 64, 2)
+    assert states.time_left.tolist() == [1]
+
+
 def test_saved_activations_are_counted_per_row():
     network = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))
     rows = torch.zeros(32, 8)
     assert saved_bytes(network, rows) == 4 * (8 + 16)
+
+
+def test_a_critic_doubles_the_saved_activations(tmp_path):
+    run = start(small(tmp_path / "run", "algo=ppo"))
+    task, algorithm = run.gridworlds, run.algorithm
+    mdp, policy = task.trained.mdp, algorithm.policy
+    with_critic, without = (
+        batch_memory(run.cfg, mdp, task.observation(mdp), algorithm.environment, networks).saved
+        for networks in (algorithm, SimpleNamespace(policy=policy, critic=None))
+    )
+    assert with_critic == 2 * without > 0
+
+
+def test_gradients_and_two_averages_have_the_size_of_the_weights():
+    assert weights_part(nn.Linear(10, 4), None).bytes == 3 * 44 * 4
 
 
 def test_the_memory_of_an_update_includes_copies():

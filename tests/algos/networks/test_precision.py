@@ -79,7 +79,7 @@ def test_a_network_in_bfloat16_is_near_float32(network):
         assert cosine_similarity(wide_gradient, narrow_gradient, dim=0) > 0.99
 
 
-@pytest.mark.parametrize(("count", "rows"), [(0, 0), (1, 128), (128, 128), (129, 256), (2047, 2048), (5000, 5120)])
+@pytest.mark.parametrize(("count", "rows"), [(0, 0), (1, 128), (128, 128), (129, 256), (2047, 2048), (4100, 4608)])
 def test_rows_are_padded_to_round_counts(count, rows):
     number = torch.arange(count)
     filled = padded_rows(number, NARROW)
