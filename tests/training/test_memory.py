@@ -96,7 +96,7 @@ def test_a_critic_doubles_the_saved_activations(tmp_path):
     assert with_critic == 2 * without > 0
 
 
-def test_gradients_and_two_averages_have_the_size_of_the_weights():
+def test_an_update_needs_three_times_the_memory_of_the_weights():
     assert weights_part(nn.Linear(10, 4), None).bytes == 3 * 44 * 4
 
 
