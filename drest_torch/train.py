@@ -17,7 +17,7 @@ def main(cfg: Config) -> None:
     with importing():
         from hydra.core.hydra_config import HydraConfig
 
-        from drest_torch.commands.sweep import join_sweep, refuse_run_of_sweep
+        from drest_torch.commands.sweep import join_sweep, place_in_sweep, refuse_run_of_sweep
         from drest_torch.config.compose import recipes
         from drest_torch.errors import printable
         from drest_torch.tracking.console import print_table
@@ -26,10 +26,11 @@ def main(cfg: Config) -> None:
         from drest_torch.training.folder import command_line, next_commands
         from drest_torch.training.run import start_or_resume
 
+    overridden = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
+    overridden = place_in_sweep(cfg, overridden)
     if cfg.resume is None:
         for line in recipes(cfg):
             stage(line, enabled=cfg.progress)
-    overridden = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
     if cfg.overwrite:
         refuse_run_of_sweep(cfg.run_dir)
     run = start_or_resume(cfg, overridden)

@@ -1,11 +1,14 @@
-"""The comparison of runs at the end of a sweep: ``python -m drest_torch.train -m seed=0,1 algo=ppo,a2c``.
+"""Runs of sweeps: of Hydra (``drest train -m seed=0,1 algo=ppo,a2c``), and of W&B (``wandb agent``).
 
-Each run adds its folder to a list in the folder of the sweep, which works with every launcher.
+Each run of a sweep of Hydra adds its folder to a list in the folder of the sweep, which works with every launcher. At
+the end they are compared. A preempted run of a W&B sweep resumes in its folder.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,13 @@ from hydra.types import RunMode
 
 from drest_torch.comparison.printing import print_comparison
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs
+from drest_torch.config.schema import Config
 from drest_torch.errors import ConfigError
 from drest_torch.outputs import refuse_links
 from drest_torch.training.folder import command_line
+
+VARIABLES = ("WANDB_SWEEP_ID", "WANDB_RUN_ID")
+"""Environment variables in which an agent names the sweep and the run. A preempted run gets the same names again."""
 
 
 def join_sweep(run: Path) -> Path | None:
@@ -45,6 +52,24 @@ def refuse_run_of_sweep(run_dir: str) -> None:
             f"run_dir={run_dir} with -m and overwrite=true: each run would replace the one before it; leave run_dir "
             "out, or name what differs in it, as in 'run_dir=runs/seed${seed}'"
         )
+
+
+def place_in_sweep(cfg: Config, keys: Collection[str]) -> Collection[str]:
+    """Set the folder of a run of a W&B sweep to ``runs/sweeps/SWEEP/RUN``; return the keys that the user set.
+
+    If the folder contains a checkpoint, the run is resumed, and its own configuration applies. Outside sweeps, or with
+    a ``run_dir`` of the user, nothing changes.
+    """
+    names = [os.environ.get(variable, "") for variable in VARIABLES]
+    if not {"run_dir", "resume"}.isdisjoint(keys) or not all(re.fullmatch(r"[\w-]+", name) for name in names):
+        return keys
+    folder = Path("runs", "sweeps", *names)
+    if any((folder / "checkpoints").glob("*.safetensors")):
+        cfg.resume = str(folder)
+        return []
+    cfg.overwrite = True  # the files of a run that was killed before its first checkpoint
+    cfg.run_dir = str(folder)
+    return keys
 
 
 class ComparisonAtEnd(Callback):

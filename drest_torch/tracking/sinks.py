@@ -52,6 +52,9 @@ class Sink(AbstractContextManager[Any]):
     def summary(self, step: int, values: Mapping[str, float]) -> None:
         """Log the final values of the whole run."""
 
+    def interrupt(self) -> None:
+        """Record that the run stops before its end; it may be resumed later."""
+
     def close(self, *, failed: bool) -> None:
         """Close the sink at the end of the run or after an error."""
 
@@ -96,6 +99,11 @@ class Loggers(AbstractContextManager["Loggers"]):
         """Log the final values of the whole run."""
         for sink in self._sinks:
             sink.summary(self._step, values)
+
+    def interrupt(self) -> None:
+        """Record that the run stops before its end; it may be resumed later."""
+        for sink in self._sinks:
+            sink.interrupt()
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._opened.__exit__(kind, error, trace)

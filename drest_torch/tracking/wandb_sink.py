@@ -28,6 +28,9 @@ ENVIRONMENT = {"WANDB_INIT_TIMEOUT": "10", "WANDB_FINISH_TIMEOUT": "60", "WANDB_
 """Defaults of wandb's environment variables: timeouts in seconds for the first answer of the server and for the last
 upload, where wandb by default waits minutes and indefinitely, and no error reports, which take time."""
 
+INTERRUPTED = 130
+"""The exit code of a run that was stopped before its end, as that of `drest train`."""
+
 
 class WandbSink(Sink):
     """A run in Weights & Biases; ``step`` (environment steps) is the axis of every metric.
@@ -42,6 +45,7 @@ class WandbSink(Sink):
     def __init__(self, run: RunInfo, options: Mapping[str, Any]) -> None:
         config = run.logger
         self._run = self.run_id = None
+        self._exit_code = 0
         if config.mode != "disabled":
             self._run = _start(run)
             self.run_id = self._run.id
@@ -63,9 +67,15 @@ class WandbSink(Sink):
         if self._run is not None:
             self._run.summary.update(dict(values))
 
+    def interrupt(self) -> None:
+        """Let the server know that the run is not finished; in a sweep, request that an agent resumes it."""
+        self._exit_code = INTERRUPTED
+        if self._run is not None and "WANDB_SWEEP_ID" in os.environ:
+            self._run.mark_preempting()
+
     def close(self, *, failed: bool) -> None:
         if self._run is not None:
-            self._run.finish(exit_code=int(failed))
+            self._run.finish(exit_code=int(failed) or self._exit_code)
 
 
 def _start(run: RunInfo) -> Any:

@@ -141,6 +141,7 @@ class Run:
                 self._tell(metrics)
                 if interrupted() and state.steps < plan.steps:
                     self.save()
+                    loggers.interrupt()
                     command = plan.resume_command(self.folder)
                     progress.end(f"Stopped after {pace.text(state.steps)} and saved. Resume with: {command}")
                     return None

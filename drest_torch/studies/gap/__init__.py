@@ -203,8 +203,10 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
         lambda rows: bool((with_drest(rows).ratio.abs() <= FEW).all())
     ),
     "They leave the length to chance even where one length offers 100 times as many coins.": left_to_chance,
-    "If coins are not divided by m in training, every agent passes on fewer forks, {undivided} on average.": (
-        lambda rows: trio(rows, UNDIVIDED).max() < trio(rows, DREST).min()
+    "If coins are not divided by m in training, agents pass on fewer forks on average, {undivided} in place of "
+    "{drest}, but not with every seed.": lambda rows: (
+        trio(rows, UNDIVIDED).mean() < trio(rows, DREST).mean()
+        and trio(rows, UNDIVIDED).max() > trio(rows, DREST).min()
     ),
     "With the default reward agents pass on no fork.": lambda rows: trio(rows, DEFAULT).max() == 0,
     "A softmax of coins that is as deterministic as an agent passes on no fork, and neither does a scripted policy.": (
@@ -224,6 +226,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
 
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "seeds": lambda rows: len(trio(rows, DREST)),
+    "drest": lambda rows: f"{trio(rows, DREST).mean():.0%}",
     "undivided": lambda rows: f"{trio(rows, UNDIVIDED).mean():.0%}",
     "buttons": lambda rows: f"{trio(rows, 'generalist-buttons').mean():.0%}",
     "forks": lambda rows: len(forks.designs()),
