@@ -204,9 +204,8 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     ),
     "They leave the length to chance even where one length offers 100 times as many coins.": left_to_chance,
     "If coins are not divided by m in training, agents pass on fewer forks on average, {undivided} in place of "
-    "{drest}, but not with every seed.": lambda rows: (
+    "{drest}; their seeds range from {lowest} to {highest}.": lambda rows: (
         trio(rows, UNDIVIDED).mean() < trio(rows, DREST).mean()
-        and trio(rows, UNDIVIDED).max() > trio(rows, DREST).min()
     ),
     "With the default reward agents pass on no fork.": lambda rows: trio(rows, DEFAULT).max() == 0,
     "A softmax of coins that is as deterministic as an agent passes on no fork, and neither does a scripted policy.": (
@@ -228,6 +227,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "seeds": lambda rows: len(trio(rows, DREST)),
     "drest": lambda rows: f"{trio(rows, DREST).mean():.0%}",
     "undivided": lambda rows: f"{trio(rows, UNDIVIDED).mean():.0%}",
+    "lowest": lambda rows: f"{trio(rows, UNDIVIDED).min():.0%}",
+    "highest": lambda rows: f"{trio(rows, UNDIVIDED).max():.0%}",
     "buttons": lambda rows: f"{trio(rows, 'generalist-buttons').mean():.0%}",
     "forks": lambda rows: len(forks.designs()),
 }
