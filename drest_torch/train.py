@@ -26,8 +26,8 @@ def main(cfg: Config) -> None:
         from drest_torch.training.folder import command_line, next_commands
         from drest_torch.training.run import start_or_resume
 
-    overridden = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in HydraConfig.get().overrides.task}
-    overridden = place_in_sweep(cfg, overridden)
+    words = HydraConfig.get().overrides.task
+    overridden = place_in_sweep(cfg, {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in words})
     if cfg.resume is None:
         for line in recipes(cfg):
             stage(line, enabled=cfg.progress)
