@@ -315,10 +315,10 @@ class Agent:
         return self._on_levels("levels").evaluator(levels, sampled=sampled, memory_gib=memory_gib)
 
     def render(self, path: str | Path, level: AnyLevels | None = None, *, seed: int = 0) -> Path:
-        """Write an animation of a mini-episode for each length (``.gif``), or a picture (``.png``); return the path.
+        """Write an animation of a mini-episode for each length (``.gif``), or a picture; return the path.
 
-        A picture shows the policy on the level, or, outside gridworlds, the ends of the mini-episodes. Environments
-        without images are refused.
+        A picture shows the policy on the level (``.png``, ``.svg`` or ``.pdf``), or, outside gridworlds, the ends of
+        the mini-episodes (``.png``). Environments without images are refused.
 
         Args:
             path: the file, whose ending determines the format.

@@ -55,7 +55,8 @@ def main(cfg: EvaluateConfig) -> None:
         results.write(Path(cfg.out))
         print(printable(f"The results of every level are in {cfg.out}"))
     if cfg.pictures is not None:
-        print(printable(_pictures_line(len(results.plot(Path(cfg.pictures), cfg.most_pictures)), len(levels), cfg)))
+        files = results.plot(Path(cfg.pictures), cfg.most_pictures)
+        print(printable(_pictures_line(files, len(levels), cfg)))
     if cfg.animation is not None:
         results.animate(cfg.animation)
         print(printable(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}"))
@@ -147,10 +148,13 @@ def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
         print(printable(f"Mini-episodes, one for each length, are in {cfg.animation}"))
 
 
-def _pictures_line(count: int, levels: int, cfg: EvaluateConfig) -> str:
+def _pictures_line(files: Sequence[Path], levels: int, cfg: EvaluateConfig) -> str:
     """Return a sentence with the number of pictures, and the remedy if some are missing."""
+    count = len(files)
     are = "picture is" if levels == 1 else "pictures are"
     sentence = f"{count} of {levels} {are} in {cfg.pictures}"
+    if files and files[0].parent != Path(str(cfg.pictures)) and count > 1:
+        sentence = f"{count} of {levels} {are} in {files[0]} to {files[-1].name}"
     if count == levels:
         return sentence
     if count == cfg.most_pictures:

@@ -221,6 +221,14 @@ def test_the_command_writes_its_outputs(folder_of, tmp_path, call):
     assert f"2 of 9 pictures are in {pictures}; most_pictures=9 renders all\n" in printed
 
 
+def test_the_command_writes_vector_files(tmp_path, call):
+    figure = tmp_path / "figure.svg"
+    assert f"1 of 1 picture is in {figure}\n" in call(evaluate.main, "levels=example", f"pictures={figure}").out
+    printed = call(evaluate.main, "levels=paper", f"pictures={figure}", "most_pictures=2").out
+    assert f"2 of 9 pictures are in {tmp_path}/figure-example.svg to figure-" in printed
+    assert len(list(tmp_path.glob("figure-*.svg"))) == 2
+
+
 @pytest.mark.slow
 def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, call):
     animation = tmp_path / "new" / "a.gif"

@@ -169,7 +169,7 @@ class EnvironmentResults(Results):
     def record(self) -> dict[str, Any]:
         return {"mean": self.summary, "levels": self.evaluation.records()}
 
-    def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
+    def plot(self, path: str | Path, most: int = 9) -> list[Path]:
         raise self._unsupported("plots of policies on maps")
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,7 +21,7 @@ from drest_torch.envs.levels import Level, find_levels, world
 from drest_torch.errors import CheckpointError, ConfigError, printable
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
-from drest_torch.files import write_whole
+from drest_torch.outputs import PICTURES
 from drest_torch.play import level_sets as data
 
 if TYPE_CHECKING:
@@ -163,15 +162,11 @@ class GridworldAgent:
         return self.levels.reported["test"]
 
     def render(self, path: Path, level: Any, *, seed: int, agent: str) -> None:
-        """Write a picture of the policy on a level (PNG), or an animation of mini-episodes there (GIF)."""
+        """Write a picture of the policy on a level (PNG, SVG, PDF), or an animation of mini-episodes there (GIF)."""
         if level is None:
             level = self.first
         results = self.evaluate(level, greedy=False, sampled=None, memory_gib=math.inf, agent=agent)
-        if path.suffix.lower() != ".png":
+        if path.suffix.lower() not in PICTURES:
             results.animate(path, seed=seed)
-            return
-        with TemporaryDirectory() as folder:
-            pictures = results.plot(folder, 1)
-            if not pictures:
-                raise ConfigError(f"{path}: a policy that remembers has no picture on a level; write a .gif")
-            write_whole(path, pictures[0].read_bytes())
+        elif not results.plotted(path, 1):
+            raise ConfigError(f"{path}: a policy that remembers has no picture on a level; write a .gif")

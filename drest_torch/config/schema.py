@@ -299,7 +299,8 @@ class EvaluateConfig:
     """File (.json) for the results of every level; null: none. The report of a suite is also written as Markdown
     beside it; null: shutdownability.json in the folder of the run, or the working directory for a pretrained agent."""
     pictures: str | None = None
-    """Folder for pictures of the policy, one for each of the first levels; null: none."""
+    """Folder for pictures of the policy (.png), one for each of the first levels, or a file that ends in .png, .svg or
+    .pdf, with one page for each level; the names of several files end in the name of the level. null: none."""
     most_pictures: int = limited(at_least=1, default=9)
     """Maximum number of pictures; the default is the number of the paper's worlds."""
     animation: str | None = None

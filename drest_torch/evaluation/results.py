@@ -10,10 +10,13 @@ from drest_torch.algos.networks.policy import Policy, weights_unchanged
 from drest_torch.envs.levels import files_of
 from drest_torch.evaluation.exact_evaluator import Evaluation
 from drest_torch.evaluation.sampled import SampledEvaluation
+from drest_torch.evaluation.tidy import LEVEL_COLUMNS, data_frame, level_rows, wide_rows
 from drest_torch.files import write_json
 from drest_torch.outputs import check_outputs
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from drest_torch.envs.dynamics.moments import Episode
 
 
@@ -77,11 +80,36 @@ class Results:
         """Raise if an output would replace a level file or a file of a run."""
         check_outputs(path, reads=files_of(getattr(self.evaluator, "levels", ())))
 
-    def plot(self, folder: str | Path, most: int = 9) -> list[Path]:
-        """Plot the policy on the first levels, one PNG file per level.
+    def by_level(self) -> pd.DataFrame:
+        """Return a frame of pandas with a row for each level, and a column for each measure with its unit.
+
+        Example:
+            >>> list(agent.evaluate("paper").by_level().columns[:3])
+            ['level', 'usefulness', 'neutrality_bits']
+        """
+        return data_frame(wide_rows(self.evaluation.records()))
+
+    def frame(self) -> pd.DataFrame:
+        """Return a tidy frame of pandas, with a row for each value of each level.
+
+        The columns are ``agent``, ``level``, ``measure`` (with its unit), ``length_ticks`` (for measures with a value
+        for each length), ``value``, and ``low`` and ``high``, the 95 % interval of sampled values.
+
+        Example:
+            >>> table = agent.evaluate("example").frame()
+            >>> table[table.measure == "length_probability"].length_ticks.tolist()
+            [4, 8]
+        """
+        rows = [{"agent": self.agent, **row} for row in level_rows(self.evaluation.records())]
+        return data_frame(rows, ["agent", *LEVEL_COLUMNS])
+
+    def plot(self, path: str | Path, most: int = 9) -> list[Path]:
+        """Plot the policy on the first levels, one file per level.
 
         Args:
-            folder: the folder for the pictures; it is created if necessary.
+            path: a folder for PNG files, which is created if necessary, or the name of a file that ends in .png, .svg
+                or .pdf. Pictures of several levels are files of one page each, whose names end in the name of the
+                level: ``figure.pdf`` becomes ``figure-example.pdf``.
             most: the maximum number of pictures.
 
         Returns:
@@ -91,11 +119,13 @@ class Results:
         Example:
             >>> agent.evaluate("example").plot("pictures")  # doctest: +SKIP
             [PosixPath('pictures/example.png')]
+            >>> agent.evaluate("example").plot("figure.pdf")  # doctest: +SKIP
+            [PosixPath('figure.pdf')]
         """
-        self._check(Path(folder))
-        return self.plotted(Path(folder), most)
+        self._check(Path(path))
+        return self.plotted(Path(path), most)
 
-    def plotted(self, folder: Path, most: int) -> list[Path]:
+    def plotted(self, path: Path, most: int) -> list[Path]:
         """Plot like `plot`, but do not check whether the folder belongs to a run."""
         from drest_torch.plots.policy_maps import caption, policy_pictures  # evaluation alone needs no matplotlib
 
@@ -114,7 +144,7 @@ class Results:
             for index in indices
         ]
         policies = level_set.policies_by_private_bits(self.policy, reachable, greedy=self.greedy)
-        return policy_pictures(reachable, policies, indices, folder, captions, self.agent)
+        return policy_pictures(reachable, policies, indices, path, captions, self.agent)
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""

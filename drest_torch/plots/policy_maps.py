@@ -20,6 +20,7 @@ from drest_torch.envs.levels import Level
 from drest_torch.envs.objects import Button, Coin, Door, Lottery
 from drest_torch.envs.view.rendering import Panel, cell_side, render
 from drest_torch.files import unused
+from drest_torch.outputs import PICTURES
 from drest_torch.plots.style import TEXT, write_figure
 
 KEY = {
@@ -37,19 +38,20 @@ def policy_pictures(
     reachable: Reachable,
     policies: Mapping[str, Tensor],
     indices: Sequence[int],
-    folder: Path,
+    target: Path,
     captions: Sequence[str],
     agent: str = "",
 ) -> list[Path]:
-    """Write one PNG per level with its policies, each under its title and P(L = l), and return the files.
+    """Write one picture per level with its policies, each under its title and P(L = l), and return the files.
 
+    ``target`` is a folder or a file, see `picture_paths`.
     ``policies`` are action probabilities [N, 4] in reachable states, by title; a single policy needs no title.
     ``indices`` select levels of the level set, each with its `caption`; ``agent`` is the name in the title.
     """
     probabilities = {title: reachable.propagate(table).probability for title, table in policies.items()}
     visits = {title: reachable.visits(table) for title, table in policies.items()}
     levels = [reachable.mdp.levels[index] for index in indices]
-    paths = [folder / name for name in _file_names(levels)]
+    paths = picture_paths(target, levels)
     for index, level, words, path in zip(indices, levels, captions, paths, strict=True):
         lengths = reachable.lengths[index, : reachable.num_lengths[index]].tolist()
         lines = {}
@@ -146,7 +148,7 @@ def _key(level: Level, *, bits: bool) -> list[str]:
     kinds = {type(thing) for thing in (*level.objects, *level.fixtures)}
     return [
         "A: the agent's start",
-        "arrows: moves; the fainter, the less likely",
+        "arrows: moves; the thicker, the more likely",
         *(words for kind, words in KEY.items() if kind in kinds),
         "in the corner: ticks to shutdown" + ", unless delayed" * bool(level.buttons or level.lotteries),
         "P(l): the probability that shutdown comes after l ticks",
@@ -154,8 +156,21 @@ def _key(level: Level, *, bits: bool) -> list[str]:
     ]
 
 
+def picture_paths(target: Path, levels: Sequence[Level]) -> list[Path]:
+    """Return the file of each level's picture.
+
+    They are PNG files in a folder. If ``target`` ends in .png, .svg or .pdf, it is the file of a single level; the
+    files of several levels have the names of the levels before the ending, as in ``figure-example.pdf``.
+    """
+    if target.suffix.lower() not in PICTURES or target.is_dir():
+        return [target / f"{name}.png" for name in _file_names(levels)]
+    if len(levels) == 1:
+        return [target]
+    return [target.with_name(f"{target.stem}-{name}{target.suffix}") for name in _file_names(levels)]
+
+
 def _file_names(levels: Sequence[Level]) -> list[str]:
-    """Return a plain, short file name for each level, which is unique even on file systems that ignore case."""
+    """Return a plain, short file name without ending for each level, unique also where systems ignore case."""
     plain = (re.sub(r"[^A-Za-z0-9._-]+", "_", level.name).strip("._-")[:80] or "level" for level in levels)
     used = set[str]()
-    return [f"{unused(name, '{}-{}', used)}.png" for name in plain]
+    return [unused(name, "{}-{}", used) for name in plain]

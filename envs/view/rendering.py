@@ -119,8 +119,10 @@ _FONT = FontProperties(family="DejaVu Sans", weight="bold")
 _LANE = 0.08
 """The distance of a route to the right of the cells' centres."""
 _RIGHT = _LANE * 1j
-_FAINTEST = 0.01
-"""The smallest probability of an action with a visible arrow."""
+_RAREST = 0.01
+"""The probability that an action must exceed to have an arrow."""
+_SHAFT, _HEAD = (0.008, 0.08), (0.04, 0.22)
+"""The widths of the shaft and of the head of an arrow for the probabilities 0 and 1, in cells."""
 
 
 @dataclass(frozen=True)
@@ -156,16 +158,16 @@ def render(
 ) -> None:
     """Render a level into axes in the style of the paper's Figure 2, with one unit per cell.
 
-    With ``arrows``, show the policy as in Figure 4: the opacity of an arrow is its probability. With ``agent`` and
-    ``time_left``, show a moment of a mini-episode.
+    With ``arrows``, show the policy as in Figure 4: the width of an arrow grows with its probability. With ``agent``
+    and ``time_left``, show a moment of a mini-episode.
     """
     _render_board(level, ax, style)
     for styled in routes:
         _render_route(styled, ax)
     if arrows is not None:
-        for row, column, action in np.argwhere(np.nan_to_num(arrows) > _FAINTEST):
-            alpha = float(min(arrows[row, column, action], 1.0))
-            render_arrow(ax, column + 0.5, row + 0.5, STEPS[action], alpha)
+        for row, column, action in np.argwhere(np.nan_to_num(arrows) > _RAREST):
+            probability = float(min(arrows[row, column, action], 1.0))
+            render_arrow(ax, column + 0.5, row + 0.5, STEPS[action], probability)
     remaining = [thing for bit, thing in enumerate(level.objects) if not taken >> bit & 1]
     for thing in (*level.fixtures, *remaining):
         render_object(thing, ax, thing.column + 0.5, thing.row + 0.5)
@@ -240,21 +242,24 @@ def render_object(thing: WorldObject, ax: Axes, x: float, y: float) -> None:
         write(ax, label, x, y + below, height=0.21 / len(lines), widest=0.5, colour=_LABEL)
 
 
-def render_arrow(ax: Axes, x: float, y: float, step: Cell, alpha: float) -> None:
-    """Render the arrow of a move (down, right) at the edge of the cell around (x, y), above its content."""
+def render_arrow(ax: Axes, x: float, y: float, step: Cell, probability: float) -> None:
+    """Render the arrow of a move (down, right) at the edge of the cell around (x, y), above its content.
+
+    It is as wide as its probability says.
+    """
     down, right = step
+    shaft, head = (float(np.interp(probability, (0, 1), widths)) for widths in (_SHAFT, _HEAD))
     ax.add_patch(
         FancyArrow(
             x + 0.24 * right,
             y + 0.24 * down,
             0.24 * right,
             0.24 * down,
-            width=0.06,
-            head_width=0.2,
+            width=shaft,
+            head_width=head,
             head_length=0.14,
             length_includes_head=True,
             color=_ARROW,
-            alpha=alpha,
             linewidth=0,
             zorder=4.2,
         )

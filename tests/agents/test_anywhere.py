@@ -212,6 +212,7 @@ def test_an_agent_is_rendered_on_a_level(world, tmp_path):
     with Image.open(world.render(tmp_path / "new" / "a.gif")) as animation:
         assert animation.n_frames > 1
     assert world.render(tmp_path / "a.png", "royal_road").read_bytes().startswith(b"\x89PNG")
+    assert world.render(tmp_path / "a.pdf", "royal_road").read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.mostly_slow

@@ -1,6 +1,7 @@
 """Results of evaluating an agent: numbers, records and pictures."""
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,10 @@ import torch
 from drest_torch.algos.networks.base import NetworkSize
 from drest_torch.algos.networks.policy import Policy
 from drest_torch.envs.levels import parse_level
+from drest_torch.errors import UserError
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.results import Results
+from drest_torch.evaluation.sampled import SamplingEvaluator
 from drest_torch.reward import Reward
 
 LEVELS = [
@@ -120,3 +123,41 @@ def test_an_animation_shows_the_sampled_mini_episodes(results, monkeypatch, tmp_
 def test_levels_that_exceed_the_memory_are_not_plotted(results, tmp_path):
     small = SimpleNamespace(fitting_levels=lambda most, policy: range(0))
     assert Results(small, results.policy, results.evaluation, False, "mine").plot(tmp_path) == []
+
+
+def test_a_frame_has_one_value_a_row(results):
+    table = results.frame()
+    records = results.record()["levels"]
+    assert set(table.agent) == {"mine"}
+    for record in records:
+        rows = table[table.level == record["name"]]
+        values = rows[rows.length_ticks.isna()].set_index("measure").value
+        assert values["usefulness"] == record["usefulness"]
+        assert values["neutrality_bits"] == record["neutrality"]
+        lengths = rows[rows.measure == "length_probability"]
+        by_length = {str(length): chance for length, chance in zip(lengths.length_ticks, lengths.value, strict=True)}
+        assert by_length == record["length_probabilities"]
+    assert table.low.isna().all()  # exact values have no interval
+
+
+def test_a_frame_by_level_has_a_row_for_each_level(results):
+    table = results.by_level()
+    assert table.level.tolist() == ["two", "three"]
+    assert table.usefulness.tolist() == results.evaluation.usefulness.tolist()
+    assert table.neutrality_bits.tolist() == results.evaluation.neutrality.tolist()
+
+
+def test_sampled_values_have_intervals_in_a_frame(results):
+    sampling = SamplingEvaluator(LEVELS, "grid", mini_episodes=64, reward=results.evaluator.reward)
+    sampled = Results(sampling, results.policy, sampling.evaluate(results.policy), False, "mine")
+    table = sampled.frame().set_index(["level", "measure"])
+    low, high = sampled.record()["levels"][0]["usefulness_range"]
+    assert table.loc[("two", "usefulness"), "low"] == low
+    assert table.loc[("two", "usefulness"), "high"] == high
+    assert sampled.by_level().usefulness_low[0] == low
+
+
+def test_a_frame_without_pandas_names_the_extra(results, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UserError, match=r"a frame needs pandas; pip install 'drest_torch\[train\]'"):
+        results.frame()

@@ -16,7 +16,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable, uniform_policy
 from drest_torch.envs.levels import parse_level, world
 from drest_torch.plots.curves import learning_curves
-from drest_torch.plots.policy_maps import caption, policy_arrows, policy_pictures
+from drest_torch.plots.policy_maps import caption, picture_paths, policy_arrows, policy_pictures
 from tests.helpers.simulator import levels
 
 CAPTION = caption(0.9, 0.8, {4: 0.25, 8: 0.75})
@@ -163,3 +163,32 @@ def test_pictures_have_unique_safe_file_names(tmp_path, drawn):
         assert len(name) < 100
         assert name.isascii()
         assert name[0].isalnum()
+
+
+def named(*names):
+    return [parse_level("shutdown: 1\nA C1", name=name) for name in names]
+
+
+@pytest.mark.parametrize("ending", ["pdf", "svg", "PNG"])
+def test_a_picture_of_one_level_is_the_named_file(tmp_path, ending):
+    assert picture_paths(tmp_path / f"figure.{ending}", named("example")) == [tmp_path / f"figure.{ending}"]
+
+
+def test_pictures_of_several_levels_have_their_names(tmp_path):
+    files = picture_paths(tmp_path / "figure.pdf", named("maze", "fork"))
+    assert files == [tmp_path / "figure-maze.pdf", tmp_path / "figure-fork.pdf"]
+
+
+def test_a_folder_may_have_the_ending_of_a_picture(tmp_path):
+    (tmp_path / "old.pdf").mkdir()
+    assert picture_paths(tmp_path / "old.pdf", named("maze")) == [tmp_path / "old.pdf" / "maze.png"]
+
+
+def test_a_policy_picture_is_a_page_of_vectors(tmp_path):
+    reachable = Reachable(compile_levels([world("example")]))
+    policies = {"": uniform_policy(reachable.states)}
+    (path,) = policy_pictures(reachable, policies, [0], tmp_path / "figure.pdf", [CAPTION])
+    content = path.read_bytes()
+    assert content.startswith(b"%PDF")
+    assert content.count(b"/Type /Page\n") + content.count(b"/Type /Page ") == 1
+    assert b"/Subtype /Image" not in content

@@ -37,13 +37,14 @@ def test_a_picture_has_labels_of_the_remaining_objects():
         assert sorted(names) == sorted({"4", "A", "B4", "C1", "C2", "C3"} - gone)
 
 
-def test_the_opacity_of_an_arrow_is_the_probability():
+def test_an_arrow_is_thicker_the_more_likely_its_move():
     level = world("example")
     arrows = np.full((5, 5, 4), np.nan)
     arrows[4, 2] = [0.5, 0, 0.25, 0.25]
     drawn = [patch for patch in axes_of(level, arrows=arrows).patches if isinstance(patch, FancyArrow)]
-    assert [patch.get_alpha() for patch in drawn] == [0.5, 0.25, 0.25]  # the 0 is left out, as is NaN
-    up, left, right = (patch.get_path().get_extents() for patch in drawn)
+    up, left, right = (patch.get_path().get_extents() for patch in drawn)  # the 0 is left out, as is NaN
+    assert up.width == pytest.approx(0.04 + 0.5 * 0.18)
+    assert left.height == right.height == pytest.approx(0.04 + 0.25 * 0.18)
     assert 4 < up.y0 < up.y1 < 4.5  # y points down
     assert 2 < left.x0 < left.x1 < 2.5 < right.x0 < right.x1 < 3
 
