@@ -136,7 +136,7 @@ def check_finite(logits: np.ndarray) -> None:
     """Refuse logits that are no longer finite."""
     if not np.isfinite(logits).all():
         raise ConfigError(
-            "the table's logits are no longer finite: a length that was seldom chosen is paid up to λ^(−E/k) times as "
+            "the table's logits are no longer finite: a rarely chosen length is paid up to λ^(−E/k) times as "
             "much; use a larger reward.lam, a smaller reward.episodes_per_meta, or reward.clip"
         )
 
@@ -151,7 +151,7 @@ def rules_for(config: Schedule, reward: Reward, divisor: Sequence[float], *, lea
     for key, named in (("reward.rule", reward.rule), ("reward.count", reward.count)):
         if named is not None:
             raise ConfigError(
-                f"{key}={named}, and a table learns from λ^(N − (i−1)/k) alone; use algo=exact, ppo, a2c or reinforce"
+                f"{key}={named}, and a table supports only λ^(N − (i−1)/k); use algo=exact, ppo, a2c or reinforce"
             )
     return Rules(
         lam=float(reward.lam),

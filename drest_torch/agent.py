@@ -93,7 +93,7 @@ class Agent:
     def _on_levels(self, noun: str) -> GridworldAgent:
         """Return the agent's gridworld part; for other agents, raise an error that names the missing ``noun``."""
         if not isinstance(self._trained, GridworldAgent):
-            raise ConfigError(f"{self.folder} is a run in {self.spec.origin.place}, and only gridworlds have {noun}")
+            raise ConfigError(f"{self.folder} is a run in {self.spec.origin.place}, but only gridworlds have {noun}")
         return self._trained
 
     @property
@@ -247,7 +247,7 @@ class Agent:
         """
         if self._trained.actions.distribution is not OneOf:
             raise ConfigError(
-                f"{self.spec.origin.place} has other actions than one of n, which have no table of probabilities"
+                f"{self.spec.origin.place} has actions that are not one of n, so there is no table of probabilities"
             )
         rows, single = self._trained.rows(observation)
         outputs, _ = self._acting.outputs(rows)

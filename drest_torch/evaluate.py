@@ -73,7 +73,7 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
 
     for key in ("sampled", "pictures", "animation"):
         if getattr(cfg, key):
-            raise ConfigError(f"{key} is not part of suite={cfg.suite}, which is exact and in text; leave it out")
+            raise ConfigError(f"{key} is not part of suite={cfg.suite}, which is exact and writes text; leave it out")
     is_run = agent.folder.resolve().parent != PRETRAINED
     path = Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite))
     _refuse_another_text(cfg, path)
@@ -113,7 +113,7 @@ def _outputs(cfg: EvaluateConfig) -> list[Path]:
 def _page_files(path: Path) -> list[Path]:
     """Return the JSON and the Markdown file of a page, from a path with or without an ending."""
     if not path.name:
-        raise ConfigError(f"out={path}: is the path of no file; expected one that ends in a name")
+        raise ConfigError(f"out={path}: is not the path of a file; expected one that ends in a name")
     stem = path.with_suffix("") if path.suffix.lower() in (".json", ".md") else path
     return [stem.with_name(f"{stem.name}{ending}") for ending in (".json", ".md")]
 
@@ -132,9 +132,9 @@ def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:
     place = agent.spec.origin.place
     for key in ("pictures", "suite"):
         if getattr(cfg, key):
-            raise ConfigError(f"{key} is for gridworlds, and {cfg.run} is a run in {place}; leave it out")
+            raise ConfigError(f"{key} is for gridworlds, but {cfg.run} is a run in {place}; leave it out")
     if cfg.levels.name != "own":
-        raise ConfigError(f"levels={cfg.levels.name}, and {cfg.run} is a run in {place}; leave levels out")
+        raise ConfigError(f"levels={cfg.levels.name}, but {cfg.run} is a run in {place}; leave levels out")
     if cfg.animation is not None:  # first, because rendering may be unsupported
         agent.render(cfg.animation)
     stage(f"playing {cfg.sampled or agent.spec.origin.sampled or 1024:,} mini-episodes of {place} …")

@@ -27,12 +27,12 @@ def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | N
     """
     # The random name and the mode "x" protect against other processes and links.
     if not path.name:
-        raise FileError(f"'{path}': is the path of no file; expected one that ends in a name")
+        raise FileError(f"'{path}': is not the path of a file; expected one that ends in a name")
     with suppress(OSError):
         kind = path.lstat().st_mode
         # For a folder, the error is raised below.
         if not (stat.S_ISREG(kind) or stat.S_ISLNK(kind) or stat.S_ISDIR(kind)):
-            raise FileError(f"{path}: is no regular file; expected the path of a file, or of one that is not there yet")
+            raise FileError(f"{path}: is not a regular file; expected the path of a file or of a new one")
     partial = path.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def write_whole(path: Path, data: bytes, refusal: Callable[[str], UserError] | N
         reason = str(error.strerror)
         if refusal is not None:
             raise refusal(reason) from None
-        raise FileError(f"{path}: cannot be written ({reason}); what was there before is untouched") from None
+        raise FileError(f"{path}: cannot be written ({reason}); the previous content is unchanged") from None
     finally:
         with suppress(OSError):
             partial.unlink()
@@ -72,7 +72,7 @@ def read_whole(path: Path, most: int = MOST_BYTES) -> bytes:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):  # `open` does not name a folder in its error
         os.close(descriptor)
-        raise FileError(f"{path}: is no regular file; expected one")
+        raise FileError(f"{path}: is not a regular file; expected one")
     with open(descriptor, "rb") as file:
         if status.st_size > most:
             raise FileError(f"{path}: {status.st_size:,} bytes; expected at most {most:,}")

@@ -84,7 +84,7 @@ def refuse_taken(run_dir: str | Path, resume: str, *, writes: Iterable[str] = ()
 def refuse_another(path: Path, sign: str, remedy: str) -> None:
     """Refuse to replace a file without the sign of an earlier output, if the user has not named it."""
     if path.is_file() and sign.encode() not in read_whole(path):
-        raise FileError(f"{path}: is no earlier output of this command, which would replace it; {remedy}")
+        raise FileError(f"{path}: is not an earlier output of this command, which would replace it; {remedy}")
 
 
 def refuse_links(folder: Path, names: Iterable[str] = RUN_OUTPUTS) -> None:

@@ -20,7 +20,7 @@ def _add_schemas() -> None:
     if not any(word.startswith(("study=", "-", "hydra")) for word in sys.argv[1:]):
         names = ", ".join(name for name in options("study") if name not in COLLECTIONS)
         raise StudyError(
-            f"which study? study=paper, study=all, or study=NAME with one of {names}; --help says what they are"
+            f"which study? study=paper, study=all, or study=NAME with one of {names}; --help describes them"
         )
     register(study_schemas(sys.argv[1:]), of_training=False)
 

@@ -52,6 +52,6 @@ def test_a_failed_write_leaves_the_file_untouched(tmp_path, monkeypatch, step):
     monkeypatch.setattr(os, step, Mock(side_effect=OSError(errno.ENOSPC, reason)))
     with pytest.raises(FileError) as caught:
         write_whole(path, b"after")
-    assert str(caught.value) == f"{path}: cannot be written ({reason}); what was there before is untouched"
+    assert str(caught.value) == f"{path}: cannot be written ({reason}); the previous content is unchanged"
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]

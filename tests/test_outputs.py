@@ -298,7 +298,7 @@ def test_a_study_does_not_append_to_the_target_of_a_link(tmp_path):
 def test_a_study_replaces_only_outputs_of_studies(name, tmp_path):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
-    with pytest.raises(FileError, match=f"{name}: is no earlier output of this command, which would replace it"):
+    with pytest.raises(FileError, match=f"{name}: is not an earlier output of this command, which would replace it"):
         run_studies([compose_study("example").study], settings_of(tmp_path))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / name]
 

@@ -87,7 +87,7 @@ class PolicySpec:
         """Return the specification of a JSON value; raise a `ValueError` for an invalid one."""
         values = checked_values(cls, record, former=FORMER_KEYS)
         if values["private_bits"] and record.get("private_kind", "bits") != "bits":
-            raise ValueError(f"private_kind is {record['private_kind']!r:.40}, and this version has private bits alone")
+            raise ValueError(f"private_kind is {record['private_kind']!r:.40}, not private bits")
         kind, *others = values["sees"] if isinstance(values["sees"], dict) else [None]
         if kind not in VIEWS or others:
             raise ValueError(f"sees is {values['sees']!r:.40}; expected one of {', '.join(VIEWS)}")

@@ -84,7 +84,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             f"{path}: cannot be read, it is damaged or cut off ({error}); use another checkpoint of the run"
         ) from None
     if metadata.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: no checkpoint of this program; expected one that a run has saved")
+        raise CheckpointError(f"{path}: not a checkpoint of this program; expected one that a run has saved")
     if metadata.get("sha256") != checksum(tensors, metadata.get("meta", "")):
         earlier = [other for other in step_checkpoints(path.parent) if other != path]
         remedy = "use another checkpoint of the run"
@@ -206,8 +206,8 @@ def check_origin(saved: Mapping[str, Any], expected: Mapping[str, str], path: Pa
         saved_value = saved.get(name)
         if saved_value != value:
             raise CheckpointError(
-                f"{path}: was saved with another {name} ({saved_value}, and this run's is {value}); put back what was "
-                "changed, or train anew with another run_dir"
+                f"{path}: was saved with another {name} ({saved_value}, and this run's is {value}); undo the "
+                "change, or train anew with another run_dir"
             )
 
 
@@ -220,7 +220,7 @@ def explain_misfit(path: Path) -> Iterator[None]:
         raise
     except (LookupError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CheckpointError(f"{path}: no checkpoint of this run ({reason}); use another one of the run") from None
+        raise CheckpointError(f"{path}: not a checkpoint of this run ({reason}); use another one of the run") from None
 
 
 def prefixed(prefix: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -116,7 +116,7 @@ class EnvironmentAgent:
         """Evaluate the policy on ``sampled`` mini-episodes; by default as many as at the end of training."""
         if levels is not None:
             name = self.spec.origin.place
-            raise ConfigError(f"levels to evaluate on, and {self.folder} is a run in {name}; leave levels out")
+            raise ConfigError(f"levels to evaluate on, but {self.folder} is a run in {name}; leave levels out")
         mini_episodes = sampled or self.spec.origin.sampled or 1024
         evaluator = evaluator_of(self.cfg, self.spec.reward, self.environment, mini_episodes)
         evaluation, numbers = evaluator.summarised(self.policy, greedy=greedy)
@@ -127,7 +127,7 @@ class EnvironmentAgent:
         """Write an animation of mini-episodes (GIF), or a picture of their last frames (PNG)."""
         if level is not None:
             raise ConfigError(
-                f"a level to render, and {self.folder} is a run in {self.spec.origin.place}; leave it out"
+                f"a level to render, but {self.folder} is a run in {self.spec.origin.place}; leave it out"
             )
         animate(self.cfg, self.environment, self.policy, path, seed=seed)
 
@@ -177,7 +177,7 @@ class EnvironmentResults(Results):
 
     def _unsupported(self, what: str) -> ConfigError:
         """Return the error for a method that only gridworlds support."""
-        return ConfigError(f"{what}: only gridworlds have that, and {self.trained.folder} is a run in {self.trained!r}")
+        return ConfigError(f"{what}: only gridworlds have that, but {self.trained.folder} is a run in {self.trained!r}")
 
     def animate(self, path: str | Path, *, seed: int = 0) -> None:
         self._check(Path(path))
@@ -205,5 +205,5 @@ def animate(cfg: Config, trained: RowEnvironment, policy: Any, path: Path, *, se
     finally:
         environment.env.close(raise_if_closed=False)
     if not frames:
-        raise UserError(f"{path}: no mini-episode of {cfg.env.title} ended, so that there is nothing to render")
+        raise UserError(f"{path}: no mini-episode of {cfg.env.title} ended, so there is nothing to render")
     write_animation(frames, path)

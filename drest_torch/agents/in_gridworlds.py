@@ -169,4 +169,4 @@ class GridworldAgent:
         if path.suffix.lower() not in PICTURES:
             results.animate(path, seed=seed)
         elif not results.plotted(path, 1):
-            raise ConfigError(f"{path}: a policy that remembers has no picture on a level; write a .gif")
+            raise ConfigError(f"{path}: a recurrent policy has no picture on a level; write a .gif")

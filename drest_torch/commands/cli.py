@@ -169,7 +169,9 @@ def import_named() -> None:
     for word in words:
         modules = re.split("[, ]+", word.removeprefix("imports=").strip("[]\"' "))
         if not any(modules):
-            raise UserError(f"{word}: names no module; expected imports=MODULE, or several with commas between them")
+            raise UserError(
+                f"{word}: does not name a module; expected imports=MODULE, or several with commas between them"
+            )
         import_trusted(*filter(None, modules))
 
 
@@ -203,13 +205,13 @@ def _check_options(arguments: list[str]) -> None:
                 following = arguments[index + 1 : index + 2]
                 value = next((other for other in following if not re.search("^-|=", other)), "VALUE")
             name = flag.strip("-") or "KEY"
-            raise UserError(f"{word}: values are written {name}={value}, without dashes; --help prints what there is")
+            raise UserError(f"{word}: values are written {name}={value}, without dashes; --help lists the keys")
         remedy = NOT_OFFERED.get(whole[0].replace("-sc", "--shell-completion"))
         if remedy and sys.argv[0] != COMPLETING:
-            raise UserError(f"{word}: no option here; {remedy}")
+            raise UserError(f"{word}: not supported here; {remedy}")
 
     def refuse(message: str) -> NoReturn:
-        raise UserError(f"{message.removeprefix('argument ')}; --help prints what there is")
+        raise UserError(f"{message.removeprefix('argument ')}; --help lists the keys")
 
     parser.error = refuse  # type: ignore[method-assign]
     if "--version" not in arguments:  # which prints, and ends the program

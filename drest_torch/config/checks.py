@@ -224,8 +224,8 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
             feature = min(features)
             raise ConfigError(
                 f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
-                f"policy is shown them or is not, so have them in both{_shown_in_all(feature)}, or leave these levels "
-                "out (test.paper=false for the paper's)"
+                f"policy either observes them or does not, so have them in both{_shown_in_all(feature)}, or leave "
+                "these levels out (test.paper=false for the paper's)"
             )
 
 

@@ -98,7 +98,7 @@ def _wrong_group(text: str, arguments: Sequence[str]) -> str | None:
     """Return a sentence on an argument with an unknown group or without an option's name, or None."""
     unknown = re.match("Could not (?:override|delete) '([^']*)'", text)
     if unknown:
-        return f"{unknown[1]}: no such group of values in this command; --help prints what there is"
+        return f"{unknown[1]}: no such group of values in this command; --help lists the keys"
     if not re.search("override must be a string|Error resolving interpolation|while composing config", text):
         return None
     for argument in arguments:

@@ -33,7 +33,7 @@ def read_config(path: Path) -> Any:
     text = read_whole(path, MOST_BYTES).decode()
     try:
         if not _is_plain(text):
-            raise CheckpointError(f"{path}: has references (*name), or is nested too deeply; no run writes that")
+            raise CheckpointError(f"{path}: has references (*name), or is nested too deeply; no run writes such a file")
         values = OmegaConf.to_container(OmegaConf.create(text))
         return OmegaConf.create(_as_text(values))
     except (RecursionError, AssertionError):  # OmegaConf asserts that it is a list or a dictionary

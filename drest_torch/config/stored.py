@@ -82,7 +82,7 @@ def _schema_of_run(loaded: Any) -> Config:
     for key, value in NEW.items():
         loaded.setdefault(key, value)
     if "language" in loaded:
-        raise ConfigError("it is that of a language model, which `drest language` reads")
+        raise ConfigError("it belongs to a language model; use `drest language`")
     return Config(
         algo=ALGORITHMS[loaded.algo.name].Config(),
         objective=OBJECTIVES[loaded.objective.name].Config(),
@@ -137,7 +137,9 @@ def _delete_unknown_keys(values: Any, schema: Any, prefix: str = "", *, allowed:
         key = f"{prefix}{name}"
         if name not in names:
             if not allowed and not _has_no_effect(key, values[name], kind):
-                raise ConfigError(f"{key} is no key of this version: the run can be evaluated, not resumed; begin anew")
+                raise ConfigError(
+                    f"{key} is not a key of this version: the run can be evaluated but not resumed; start a new one"
+                )
             del values[name]
             continue
         inner = schema._get_node(name)

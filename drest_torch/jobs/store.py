@@ -108,7 +108,7 @@ class Store:
             for job in jobs:
                 offset = int(job.digest(), 16) >> 2  # within the 63 bits of a file's size
                 if not _lock_byte(file.fileno(), offset):
-                    raise JobError(f"{self.folder}: run '{job.name}' is running in another process; wait for its end")
+                    raise JobError(f"{self.folder}: run '{job.name}' is running in another process; wait until it ends")
             yield
 
 
@@ -189,7 +189,7 @@ def _read_arrays(path: Path, checksum: str | None) -> dict[str, np.ndarray]:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             size = sum(info.file_size for info in arrays.zip.infolist())
             if size > MOST_BYTES:
-                raise _Damaged(path, f"it unpacks to {size:,} bytes, and at most {MOST_BYTES:,} are read")
+                raise _Damaged(path, f"it unpacks to {size:,} bytes, but at most {MOST_BYTES:,} are read")
             return dict(arrays)
     except (ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise _Damaged(path, f"it holds no arrays ({error})") from None

@@ -106,11 +106,11 @@ def stored(folder: Path) -> LanguageConfig:
     """Return the configuration of a run from an untrusted folder."""
     path = folder / "config.yaml"
     if not path.is_file():
-        raise ConfigError(f"{folder}: no run of a language model; expected a folder with a config.yaml")
+        raise ConfigError(f"{folder}: not a run of a language model; expected a folder with a config.yaml")
 
     def schema(loaded: Any) -> Stored:
         if "language" not in loaded:
-            raise ConfigError("it is that of another kind of run, and no language model")
+            raise ConfigError("it belongs to another kind of run, not to a language model")
         loaded.language.overwrite = False  # concerns the start of a run, and is not stored
         return Stored()
 

@@ -40,7 +40,7 @@ def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int 
         rows += model.log_probabilities(prompts[first : first + BATCH]).exp()
     exact = pad_sequence(rows, batch_first=True).double()
     if not exact.isfinite().all():
-        raise ConfigError("the model gives probabilities that are no numbers; its weights are damaged")
+        raise ConfigError("the model gives probabilities that are not numbers; its weights are damaged")
     if samples is None:
         return exact
     valid = exact.sum(-1, keepdim=True)

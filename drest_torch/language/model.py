@@ -160,13 +160,14 @@ class LanguageModel:
             words = self.tokenizer.get_vocab().keys()
             unknown = [word for word in text.split() if word not in words]
             raise ConfigError(
-                f"{prompt.scenario}: the model does not know the words {', '.join(unknown[:3])}; a model of few words "
-                "reads brief prompts alone (drest language tasks brief=true), so choose another model or other prompts"
+                f"{prompt.scenario}: the model does not know the words {', '.join(unknown[:3])}; a model with a small "
+                "vocabulary reads only brief prompts (drest language tasks brief=true), so choose another model or "
+                "other prompts"
             )
         length = len(head) + max(map(len, tails)) - 1
         if not head or length > self.most_tokens:
             raise ConfigError(
-                f"{prompt.scenario}: has {length} tokens, and the model reads from 1 to {self.most_tokens}; use other "
+                f"{prompt.scenario}: has {length} tokens, but the model reads from 1 to {self.most_tokens}; use other "
                 "prompts, or another model"
             )
         largest_token = max(map(max, (head, *tails)))
@@ -186,7 +187,7 @@ class LanguageModel:
             return
         raise ConfigError(
             f"{prompt.scenario}: the answer '{self._says(option)}' {problem} to the model; give options labels "
-            "that it has words for, such as A, B, C"
+            "from its vocabulary, such as A, B, C"
         )
 
     def _says(self, option: Answer) -> str:

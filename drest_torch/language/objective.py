@@ -138,7 +138,7 @@ class DReSTGroupReward:
         group = self.reward.episodes_per_meta
         if len(completions) % group:
             raise ConfigError(
-                f"{len(completions)} answers are no whole groups of {group}; set num_generations={group} in the "
+                f"{len(completions)} answers are not whole groups of {group}; set num_generations={group} in the "
                 "trainer, and a multiple of it as the batch (per_device_train_batch_size × gradient_accumulation_steps)"
             )
         for first in range(0, len(prompts), group):

@@ -43,7 +43,7 @@ def _lines(path: Path) -> list[str]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is no UTF-8 text") from None
+        raise ConfigError(f"{path}: is not UTF-8 text") from None
 
 
 def _prompt(line: str, place: str) -> Prompt:
@@ -51,7 +51,7 @@ def _prompt(line: str, place: str) -> Prompt:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:  # a number can have too many digits, and a list be too deep
         reason = getattr(error, "msg", "a value is too long, or nested too deeply")
-        raise ConfigError(f"{place}: no JSON ({reason}); expected an object with messages and options") from None
+        raise ConfigError(f"{place}: not JSON ({reason}); expected an object with messages and options") from None
     return as_prompt(record, place)
 
 

@@ -106,7 +106,7 @@ def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     cfg = stored(folder)
     saved = step_checkpoints(folder / CHECKPOINTS)
     if not saved:
-        raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} goes on with it")
+        raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} continues the run")
     model: Any = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
     path = saved[-1]
     tensors, meta = load_checkpoint(path)

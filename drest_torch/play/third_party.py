@@ -255,7 +255,7 @@ def copies_of_factory(make: Callable[..., Any], env_cfg: EnvConfig, copies: int,
         )
     if tuple(first.batch_size) not in ((), (copies,)):
         raise ConfigError(
-            f"{factory} makes {' x '.join(map(str, first.batch_size))} slots, and {copies} are wanted; set "
+            f"{factory} makes {' x '.join(map(str, first.batch_size))} slots, but {copies} are needed; set "
             f"env.copies={first.batch_size.numel()}, or let it make one without a batch size"
         )
     possible_workers = 0 if first.batch_size else copies
@@ -305,7 +305,7 @@ def _number_of_lengths(base: EnvBase) -> int:
     spec = base.observation_spec.get("mini_len", None)
     if not isinstance(spec, Categorical):
         raise ConfigError(
-            f"env.base=null, and {title(base)} does not say what length a mini-episode had; declare "
+            f"env.base=null, but {title(base)} does not report the length of a mini-episode; declare "
             "mini_len=Categorical(k, shape=(*batch, 1)) in its observation_spec, or set env.base and env.delays"
         )
     return int(spec.space.n)

@@ -45,7 +45,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not self.caption.strip():
-            raise ValueError("a table needs a caption: it is the table's name for those who cannot see it")
+            raise ValueError("a table needs a caption: screen readers announce the table by it")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Plot:
 
     def __post_init__(self) -> None:
         if not self.alt.strip():
-            raise ValueError("a plot needs an alternative text: it is all that some readers get of it")
+            raise ValueError("a plot needs an alternative text: some readers have nothing else")
 
 
 @dataclass(frozen=True)

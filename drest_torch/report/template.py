@@ -54,7 +54,7 @@ class Template:
             lost = next(block for index, block in enumerate(self.blocks) if index not in self.placed)
             kind = type(lost).__name__.lower()
             raise StudyError(
-                f"{self.path}: a {kind} is asked for where no block can stand, such as in code; put it on a line "
+                f"{self.path}: a {kind} is placed where no block is allowed, such as in code; put it on a line "
                 "of its own"
             )
         return blocks
@@ -88,7 +88,7 @@ class Template:
             else:
                 level, title = part.strip().split(maxsplit=1)
                 if level not in ("##", "###"):
-                    raise StudyError(f"{self.path}: '{title}' is no heading of two or three #, the only kinds")
+                    raise StudyError(f"{self.path}: '{title}' is not a heading with two or three #")
                 parent, blocks = root if level == "##" else section, []
                 parent.append(Section(markdown.plain(title), blocks))
                 section = blocks if level == "##" else section

@@ -54,7 +54,7 @@ def _environment(value: Any) -> tuple[list[str], dict[str, Any]]:
         value = f"{value.__module__}:{getattr(value, '__qualname__', type(value).__name__)}"
         if not re.fullmatch(r"[\w.]+:\w+", value):
             raise ConfigError(
-                f"env={value}; a run finds its environment again by name, so give a function that a module defines"
+                f"env={value}; a run finds its environment by name, so give a function defined in a module"
             )
     if value in options("env"):
         return [f"env={value}"], {}

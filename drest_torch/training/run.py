@@ -202,7 +202,7 @@ class Run:
             if saved := step_checkpoints(self.checkpoints):
                 last = f"the last good checkpoint is {saved[-1]}"
             raise ConfigError(
-                f"training came to numbers that are not finite in update {self.state.updates} ({listed}): "
+                f"training produced numbers that are not finite in update {self.state.updates} ({listed}): "
                 f"{algorithm.if_not_finite}; {last}"
             )
 
@@ -388,7 +388,7 @@ def start_or_resume(cfg: Config, keys: Collection[str]) -> Run:
         return start(cfg)
     if others := sorted(set(keys) - set(WITH_RESUME)):
         raise ConfigError(
-            f"{others[0]} with resume={cfg.resume}, whose own configuration applies but for env_steps and progress; "
+            f"{others[0]} with resume={cfg.resume}, whose own configuration applies except for env_steps and progress; "
             "leave it out, or train anew in another run_dir"
         )
     changes: dict[str, Any] = {key: getattr(cfg, key) for key in ("env_steps", "progress") if key in keys}

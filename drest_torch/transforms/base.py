@@ -231,8 +231,8 @@ def check_resets(owner: str, env: EnvBase) -> None:
     while isinstance(env, TransformedEnv):
         if any(isinstance(transform, VecGymEnvTransform) for transform in env.transform.modules()):
             raise ConfigError(
-                f"{owner} resets single copies when their mini-episodes end, and those of {name} (num_envs) reset "
-                "themselves when they will; use SerialEnv(n, make) or ParallelEnv(n, make) of single environments, or "
+                f"{owner} resets single copies when their mini-episodes end, but those of {name} (num_envs) reset "
+                "themselves; use SerialEnv(n, make) or ParallelEnv(n, make) of single environments, or "
                 "GymnasiumBatch(id, n)"
             )
         env = env.base_env

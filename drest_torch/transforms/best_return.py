@@ -89,7 +89,7 @@ class BestReturn(StatefulTransform):
             )
         if isinstance(length, Categorical) and length.space.n != self.best.shape[1]:
             raise ConfigError(
-                f"BestReturn with num_lengths={self.best.shape[1]}, and {title(env)} has {length.space.n} lengths; "
+                f"BestReturn with num_lengths={self.best.shape[1]}, but {title(env)} has {length.space.n} lengths; "
                 f"give num_lengths={length.space.n}"
             )
 
@@ -175,7 +175,7 @@ class BestReturn(StatefulTransform):
         if (coins < 0).any():
             raise ConfigError(
                 f"the return of a mini-episode of {title(env)} was {coins.min():g} above a floor of {self.floor:g} a "
-                "step, and a discount of a negative return would punish what is rare; set `floor` (env.floor) to a "
+                "step, and a discount of a negative return would punish rare lengths; set `floor` (env.floor) to a "
                 "lower bound of the rewards"
             )
         if self.fixed is None:

@@ -29,7 +29,7 @@ def check_declared(env: EnvBase, key: NestedKey, entry: RequiredEntry) -> None:
     problem = _problem(_declared(env, key), entry.dtype, batch, is_reward=key == "reward")
     if problem is not None:
         raise ConfigError(
-            f"DReSTReward reads {key!r} ({entry.meaning}), and the environment declares {problem}; declare "
+            f"DReSTReward reads {key!r} ({entry.meaning}), but the environment declares {problem}; declare "
             f"Unbounded({(*batch, 1)}, dtype={entry.dtype}), or {entry.otherwise}"
         )
 

@@ -141,7 +141,7 @@ class DReSTReward(StatefulTransform):
         if self.averaged or self.group > 1:
             raise ConfigError(
                 f"DReSTReward with {self.reward.counting} counting in groups of {self.group} pays for a collected "
-                "batch, and not in an environment; give it to a collector as postproc"
+                "batch, not in an environment; give it to a collector as postproc"
             )
         self.zero_best = getattr(type(innermost(env)), "zero_best", False)
         super().check_environment(env)
@@ -160,7 +160,7 @@ class DReSTReward(StatefulTransform):
         """Refuse an environment with more lengths than ``num_lengths``, or fewer without ``num_lengths_key``."""
         if count > self.num_lengths or (count < self.num_lengths and self.num_lengths_key is None):
             raise ConfigError(
-                f"the environment declares {count} lengths in {self.length_key!r}, and DReSTReward counts "
+                f"the environment declares {count} lengths in {self.length_key!r}, but DReSTReward counts "
                 f"{self.num_lengths}; give it num_lengths={count}"
             )
 
@@ -168,7 +168,7 @@ class DReSTReward(StatefulTransform):
         """Refuse an m whose discount differs from that of the paid returns."""
         if self.reward.divide_by_best and not math.isclose(gamma, self.reward.gamma, rel_tol=1e-6):
             raise ConfigError(
-                f"BestReturn measures m with gamma={gamma:g}, and DReSTReward pays with gamma={self.reward.gamma:g}; "
+                f"BestReturn measures m with gamma={gamma:g}, but DReSTReward pays with gamma={self.reward.gamma:g}; "
                 "give both the same"
             )
 

@@ -169,7 +169,7 @@ class MetaEpisodes(SamplingTransform):
             self._quiet = 0
         if self._quiet >= MOST_STEPS:
             raise UserError(
-                f"{title(env)} has played {self._quiet} steps, and no mini-episode has ended; let it end, or shut it "
+                f"{title(env)} has played {self._quiet} steps, but no mini-episode has ended; let it end, or shut it "
                 "down with ShutdownTimer (env.base)"
             )
 

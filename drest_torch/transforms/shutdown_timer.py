@@ -133,7 +133,7 @@ class ShutdownTimer(StatefulTransform):
                 )
             if self.idle != "repeat" and self.idle not in range(spec.space.n):
                 raise ConfigError(
-                    f"ShutdownTimer with idle={self.idle}, and {title(parent)} has the actions 0 to "
+                    f"ShutdownTimer with idle={self.idle}, but {title(parent)} has the actions 0 to "
                     f"{spec.space.n - 1}; choose one of them, or repeat"
                 )
         elif choices(spec, len(parent.batch_size)) is None and (

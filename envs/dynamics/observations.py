@@ -66,7 +66,7 @@ class VectorObservation:
     def __init__(self, mdp: Mdp) -> None:
         if mdp.num_levels != 1:
             raise ValueError(
-                f"the vector observation shows 1 level and the set has {mdp.num_levels}; use the grid observation"
+                f"the vector observation shows 1 level, but the set has {mdp.num_levels}; use the grid observation"
             )
         self.num_objects = mdp.num_objects
         self.shape: tuple[int, ...] = (2 + self.num_objects,)
@@ -109,7 +109,9 @@ def _planes(
         return usual, further
     for plane in usual:
         if plane.name not in only and plane.values(mdp.layers).any():
-            raise LevelError(f"the levels have objects that the policy does not see: '{plane.name}'; leave them out")
+            raise LevelError(
+                f"the levels have objects that the policy does not observe: '{plane.name}'; leave them out"
+            )
     return [plane for plane in usual if plane.name in only], further
 
 
@@ -234,8 +236,8 @@ def _granted(mdp: Mdp) -> Tensor:
     for level in mdp.levels:
         if level.lotteries or any(button.chance < 1 for button in level.buttons):
             raise LevelError(
-                f"{level.place} has luck or lotteries, and the elapsed time is shown in levels without; choose another "
-                "policy.observation, or other levels"
+                f"{level.place} has luck or lotteries, but the elapsed time is shown only in levels without them; "
+                "choose another policy.observation, or other levels"
             )
     bits = torch.arange(mdp.num_objects, device=mdp.device)
     has = ((mdp.object_bit.reshape(mdp.num_levels, -1, 1) >> bits) & 1) * mdp.delay.reshape(mdp.num_levels, -1, 1)

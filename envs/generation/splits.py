@@ -148,7 +148,7 @@ def check_split(path: str | os.PathLike[str], split: Split) -> None:
     except OSError as error:
         raise LevelError(f"{path}: cannot be read ({error.strerror}); expected the file of a split") from None
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise LevelError(f"{path}: no JSON with hashes under sha256; expected the file of a split") from None
+        raise LevelError(f"{path}: not JSON with hashes under sha256; expected the file of a split") from None
     for name, actual in _hashes(split).items():
         if hashes.get(name) != actual:
             levels = "levels" if name == "all" else f"{name} levels"

@@ -90,7 +90,7 @@ def batches(
         at_once = max(at_once, min(2 * at_once, MOST_AT_ONCE))
         if first - last_accepted > MAX_REFUSED:
             raise LevelError(
-                f"generator: none of the last {MAX_REFUSED:,} drafts has the lengths and coins asked for and passes "
+                f"generator: none of the last {MAX_REFUSED:,} drafts has the required lengths and coins and passes "
                 f"the filters; expected other ranges than those of {config}"
             )
 

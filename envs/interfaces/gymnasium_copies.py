@@ -211,7 +211,7 @@ def entries_of(space: Space[Any], env: str) -> dict[str, Space[Any]]:
             "or a Dict or Tuple of them"
         )
     if taken := sorted(RESERVED & entries.keys()):
-        raise UserError(f"{env} has an observation named {taken[0]!r}, which is taken; rename it with a wrapper")
+        raise UserError(f"{env} has an observation named {taken[0]!r}, a reserved name; rename it with a wrapper")
     return entries
 
 

@@ -325,7 +325,7 @@ class DReSTWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             )
         if self._coins < -_ROUNDING * self._ticks:
             raise ConfigError(
-                f"{_name(self.env)}: the rewards of a mini-episode add up to {self._coins:g}, and DReST needs a sum of "
+                f"{_name(self.env)}: the rewards of a mini-episode add up to {self._coins:g}, but DReST needs a sum of "
                 "at least 0; set floor to the smallest reward of a step"
             )
         self._coins = max(self._coins, 0.0)

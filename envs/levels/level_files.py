@@ -46,15 +46,15 @@ def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list
     """Read a level set (``.jsonl``), or a single level (``.txt``, where ``x`` is the value of a coin ``Cx``)."""
     path = _level_file(path)
     if path.is_dir():
-        raise LevelError(f"{path}: cannot be read, it is a folder; expected a file of text")
+        raise LevelError(f"{path}: is a folder; expected a text file")
     try:
         text = read_whole(path).decode("utf-8-sig")
     except FileNotFoundError:
         raise LevelError(f"{path}: no such file; expected a level set (.jsonl) or a level (.txt)") from None
     except OSError as error:
-        raise LevelError(f"{path}: cannot be read ({error.strerror}); expected a file of text") from None
+        raise LevelError(f"{path}: cannot be read ({error.strerror}); expected a text file") from None
     except UnicodeDecodeError as error:
-        raise LevelError(f"{path}: no UTF-8 at byte {error.start}; expected a file of UTF-8 text") from None
+        raise LevelError(f"{path}: not UTF-8 at byte {error.start}; expected a UTF-8 text file") from None
     if path.suffix == ".txt":
         return [parse_level(text, name=path.stem, source=str(path), x=x)]
     if x is not None:
@@ -66,7 +66,7 @@ def read_levels(path: str | os.PathLike[str], *, x: float | None = None) -> list
             try:
                 record = json.loads(line, object_pairs_hook=_object_without_repeats)
             except (ValueError, RecursionError) as error:
-                raise LevelError(f"{source}: no JSON ({error}); expected one object a line") from None
+                raise LevelError(f"{source}: not JSON ({error}); expected one object a line") from None
             levels.append(level_from_record(record, source=source))
     if not levels:
         raise LevelError(f"{path}: no level; expected at least one")

@@ -50,7 +50,7 @@ class Button(WorldObject):
         match = _BUTTON.fullmatch(cell)
         if match is None:
             raise LevelError(
-                f"{place}: '{cell:.40}' is no button; expected B and a whole number of ticks from 1 to {MAX_TIME}, "
+                f"{place}: '{cell:.40}' is not a button; expected B and a whole number of ticks from 1 to {MAX_TIME}, "
                 "such as B4, or with a chance, B4@0.5"
             )
         delay, chance = int(match[1]), float(match[2] or 1)

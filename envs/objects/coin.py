@@ -39,7 +39,8 @@ class Coin(WorldObject):
         match = _COIN.fullmatch(cell)
         if match is None:
             raise LevelError(
-                f"{place}: '{cell:.40}' is no coin; expected C and a number above 0, such as C3, or Cx and a value of x"
+                f"{place}: '{cell:.40}' is not a coin; expected C and a number above 0, such as C3, or Cx and a "
+                "value of x"
             )
         value = float(match[1])
         if not 0 < value < math.inf:

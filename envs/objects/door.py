@@ -52,7 +52,7 @@ class Door(WorldObject):
     @classmethod
     def parse(cls, row: int, column: int, cell: str, place: str) -> Self:
         if len(cell) != 1:
-            raise LevelError(f"{place}: '{cell:.40}' is no door; expected one of {', '.join(SIGNS)}")
+            raise LevelError(f"{place}: '{cell:.40}' is not a door; expected one of {', '.join(SIGNS)}")
         return cls(row, column, SIGNS.index(cell))
 
     @property

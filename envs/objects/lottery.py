@@ -205,8 +205,8 @@ def _outcome(text: str, place: str) -> LotteryOutcome:
     match = _OUTCOME.fullmatch(text)
     if match is None:
         raise LevelError(
-            f"{place}: '{text:.40}' is no outcome of a lottery; expected a chance, coins and a delay with its sign, "
-            "such as 2/3 C5 +1"
+            f"{place}: '{text:.40}' is not an outcome of a lottery; expected a chance, coins and a delay with its "
+            "sign, such as 2/3 C5 +1"
         )
     top, _, bottom = match[1].partition("/")
     if not 0 < Fraction(top) <= int(bottom or 1):

@@ -162,7 +162,7 @@ REFUSALS = [
     Refusal(
         "an evaluator of levels",
         lambda pole, _: pole.evaluator("example"),
-        "is a run in CartPole-v1, and only gridworlds have levels",
+        "is a run in CartPole-v1, but only gridworlds have levels",
     ),
     Refusal("rendering a level", lambda pole, _: pole.render("a.gif", "example"), "a level to render, and"),
     Refusal(

@@ -277,7 +277,7 @@ def test_a_check_leaves_the_global_random_state_alone():
         ("NoSuch-v0", {}, "NoSuch"),
         (QueueEnv, {"episodes": 0}, "episodes=0; expected"),
         (QueueEnv, {"seed": -1}, "seed=-1; expected"),
-        (partial(Counting, (3,)), {}, "makes 3 slots, and 8 are wanted; set env.copies=3"),
+        (partial(Counting, (3,)), {}, "makes 3 slots, but 8 are needed; set env.copies=3"),
         (lambda: 5, {}, "returns a int; expected"),
     ],
     ids=["no module", "no id", "no mini-episodes", "negative seed", "other copies", "no environment"],

@@ -216,7 +216,7 @@ def test_a_removed_key_without_effect_allows_resuming(folder, older):
 @pytest.mark.parametrize("line", ["private_kind: uniform", "former: {values: [1]}"])
 def test_a_removed_key_with_an_effect_prevents_resuming(line, older):
     key = line.partition(":")[0]
-    with pytest.raises(CheckpointError, match=rf"\(policy\.{key} is no key of this version: .*; begin anew\)$"):
+    with pytest.raises(CheckpointError, match=rf"\(policy\.{key} is not a key of this version: .*; start a new one\)$"):
         resume(older(line))
 
 

@@ -300,7 +300,7 @@ class Edit(NamedTuple):
 @pytest.mark.parametrize(
     "edit",
     [
-        Edit("policy:\n", "policy:\n  heads: 8\n", "policy.heads is no key of this version: the run can be evaluated"),
+        Edit("policy:\n", "policy:\n  heads: 8\n", "policy.heads is not a key of this version: the run can be"),
         Edit("  lam: 0.9\n", "  lam: 2\n", "reward.lam=2.0; expected a number above 0, at most 1"),
         Edit("\nseed: 0\n", "\nseed: first\n", "Value 'first' of type 'str' could not be converted to Integer"),
         Edit(r"algo:\n( .*\n)+", "algo: null\n", "not the configuration of a run of this version"),

@@ -100,7 +100,7 @@ def test_a_checkpoint_with_damaged_progress_is_not_resumed(kind, run_folder):
     (path,) = step_checkpoints(run_folder / "checkpoints")
     tensors, meta = load_checkpoint(path)
     save_checkpoint(path, change(tensors), meta | values)
-    with pytest.raises(CheckpointError, match=r"no checkpoint of this run \(.+\); use another one of the run"):
+    with pytest.raises(CheckpointError, match=r"not a checkpoint of this run \(.+\); use another one of the run"):
         resume(run_folder)
 
 

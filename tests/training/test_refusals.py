@@ -167,9 +167,9 @@ REFUSALS = [
     Refusal("torchrl", f"{FACTORY}:absent", r"env\.factory=.*:absent cannot be imported: .*PYTHONPATH"),
     Refusal("torchrl", f"{FACTORY}:number", "returns a int; expected a TorchRL EnvBase"),
     Refusal("torchrl", f"{FACTORY}:worlds env.base=null env.copies=8 reward.group=8", "use reward.counting=sequential"),
-    Refusal("torchrl", f"{FACTORY}:eight_slots", "makes 8 slots, and 16 are wanted; set env.copies=8"),
-    Refusal("torchrl", f"{FACTORY}:plane", "makes 4 x 4 slots, and 16 are wanted"),
-    Refusal("torchrl", f"{FACTORY}:counting env.base=null", "env.base=null, and Counting does not say what length"),
+    Refusal("torchrl", f"{FACTORY}:eight_slots", "makes 8 slots, but 16 are needed; set env.copies=8"),
+    Refusal("torchrl", f"{FACTORY}:plane", "makes 4 x 4 slots, but 16 are needed"),
+    Refusal("torchrl", f"{FACTORY}:counting env.base=null", "env.base=null, but Counting does not report the length"),
     Refusal("torchrl", f"{FACTORY}:counting env.levels=3", "takes no seed of a level"),
     Refusal(
         "torchrl",

@@ -175,7 +175,7 @@ def test_only_regular_files_are_read(tmp_path):
 def test_only_regular_files_are_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe.jsonl")
     for path in (tmp_path / "pipe.jsonl", Path(os.devnull), tmp_path, Path(), Path("/")):
-        with pytest.raises(FileError, match=r"is no regular file|Is a directory|the path of no file"):
+        with pytest.raises(FileError, match=r"is not a regular file|Is a directory|the path of no file"):
             write_text(path, "mine")
     assert [path.stem for path in tmp_path.iterdir()] == ["pipe"]
 

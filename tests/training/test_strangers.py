@@ -145,7 +145,7 @@ def test_no_sink_of_a_stored_language_run_is_imported(elsewhere, monkeypatch):
     [
         ({"updates": 0}, "language.updates=0; expected"),
         ({"updates": "many"}, "Value 'many'"),
-        ({"colour": "red"}, "language.colour is no key of this version"),
+        ({"colour": "red"}, "language.colour is not a key of this version"),
         ({"threads": 100_000}, "language.threads=100000; expected"),
         ({"model": ""}, "language.model=; expected a path"),
     ],

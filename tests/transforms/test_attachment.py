@@ -83,7 +83,7 @@ ARGUMENTS = [
     argument(ShutdownTimer, "cost of NaN", "cost=nan", cost=math.nan),
     argument(ShutdownTimer, "window of 0", "window=0", window=0),
     argument(ShutdownTimer, "ended", "ended=stop", ended="stop"),
-    argument(ShutdownTimer, "large idle", "idle=3, and Counting has the actions 0 to 2", idle=3),
+    argument(ShutdownTimer, "large idle", "idle=3, but Counting has the actions 0 to 2", idle=3),
     argument(ShutdownTimer, "negative idle", "idle=-1", idle=-1),
     argument(ShutdownTimer, "idle text", "idle=rest", idle="rest"),
     argument(
@@ -114,17 +114,17 @@ DISAGREEMENTS = [
     Refusal("lengths of m", "Counting has 2 lengths; give num_lengths=2", [timer, partial(BestReturn, 3)]),
     Refusal(
         "gamma of m",
-        "measures m with gamma=0.5, and DReSTReward pays with gamma=1",
+        "measures m with gamma=0.5, but DReSTReward pays with gamma=1",
         [timer, discounted, metas, pays],
     ),
     Refusal(
         "gamma of the reward",
-        "with gamma=1, and DReSTReward pays with gamma=0.5",
+        "with gamma=1, but DReSTReward pays with gamma=0.5",
         [timer, best, metas, partial(pays, gamma=0.5)],
     ),
     Refusal(
         "averaged counting",
-        "pays for a collected batch, and not in an environment; give it to a coll",
+        "pays for a collected batch, not in an environment; give it to a coll",
         [timer, metas, averaged],
     ),
     Refusal("no level", "is on no level", [timer, best_of_levels, partial(MetaEpisodes, 2)], with_levels),
@@ -143,7 +143,7 @@ NAMES = [
     )
     for name in ("timer", "tick", "mini_len", "mini_idx", "mini_waits", "reward_raw")
 ]
-SELF_RESETTING = "copies .*of GymWrapper .*reset themselves .*use SerialEnv"
+SELF_RESETTING = "copies .*of GymWrapper .*reset themselves; use SerialEnv"
 ENVIRONMENTS = [
     Refusal("timer on self-resetting copies", SELF_RESETTING, [timer], self_resetting),
     Refusal("meta-episodes on self-resetting copies", SELF_RESETTING, [metas], self_resetting),

@@ -94,7 +94,7 @@ def test_mini_episodes_that_never_end_are_refused(monkeypatch):
     monkeypatch.setattr(meta_episodes, "MOST_STEPS", 5)
     env = TransformedEnv(Counting((2,), [3, 3]), MetaEpisodes(2))
     env.rollout(12, break_when_any_done=False)
-    with pytest.raises(UserError, match="Counting has played 5 steps, and no mini-episode has ended"):
+    with pytest.raises(UserError, match="Counting has played 5 steps, but no mini-episode has ended"):
         TransformedEnv(Counting((2,)), MetaEpisodes(2)).rollout(6)
 
 

@@ -83,7 +83,7 @@ def test_an_observation_equals_the_state_of_the_simulator(monkeypatch, levels, c
     taken = [sum((1 - present) << bit for bit, present in enumerate(state.observation[2:])) for state in states]
     now = [torch.tensor(values) for values in (spots, taken, [state.time_left for state in states])]
     luck = any(level.lotteries or any(button.chance < 1 for button in level.buttons) for level in levels)
-    refused = {"vector": (ValueError, f"shows 1 level and the set has {len(levels)}")} if len(levels) > 1 else {}
+    refused = {"vector": (ValueError, f"shows 1 level, but the set has {len(levels)}")} if len(levels) > 1 else {}
     if luck:
         refused |= dict.fromkeys(("centred_elapsed", "centred_start_elapsed"), (LevelError, "has luck or lotteries"))
     for name in {"grid", "centred", "centred_start_elapsed", chosen}:

@@ -91,7 +91,7 @@ TEXTS = [
     (f"shutdown: 4\n{MAP}\nclock: moves", ":4: ", "above the map"),
     ("shutdown: 4\nx: one\nA Cx", ": ", "x=one"),
     (f"shutdown: 4\nx: 2\n{MAP}", ": ", "'Cx'"),
-    ("shutdown: 4\nA Cx", ", map row 1, column 2: ", "'Cx' is no coin"),
+    ("shutdown: 4\nA Cx", ", map row 1, column 2: ", "'Cx' is not a coin"),
     *[
         (f"shutdown: 4\nA C1 {cell}", ", map row 1, column 3: ", f"{cell:.40}")
         for cell in f"C0 C{'9' * 400} C C-1 C.5 C1e3 C٣ Cnan D4 ## >> B B1.5 B4@ B4@.5 B٣ B{'9' * 5000}".split()
@@ -102,8 +102,8 @@ TEXTS = [
         (f"shutdown: 4\nlottery a: {text}\nA La C1", ", lottery a: ", phrase)
         for text, phrase in {
             "1/2 C1 +0 | 1/3 C2 +0": "sum to 5/6",
-            "1/2 C1 | 1/2 C2 +0": "'1/2 C1' is no outcome",
-            "": "'' is no outcome",
+            "1/2 C1 | 1/2 C2 +0": "'1/2 C1' is not an outcome",
+            "": "'' is not an outcome",
             "0 C1 +0 | 1 C2 +0": "the chance 0",
             "1/0 C1 +0": "the chance 1/0",
             "3/2 C1 +0": "the chance 3/2",
@@ -150,15 +150,15 @@ FILE_ERRORS = [
     ],
     ("s.jsonl", b'{"name": "a", "map": ["A C1"]}', ":1: ", "no key 'shutdown'"),
     ("s.jsonl", b"[1]", ":1: ", "expected a JSON object"),
-    ("s.jsonl", b"\n{'name': 1}", ":2: ", "no JSON"),
+    ("s.jsonl", b"\n{'name': 1}", ":2: ", "not JSON"),
     ("s.jsonl", b'{"name": "a", "shutdown": 4, "shutdown": 5}', ":1: ", "'shutdown' for the second time"),
     ("s.jsonl", b"[" * 100_000, ":1: ", ""),
     ("s.jsonl", b'{"name": "a", "map": ["A C1"], "shutdown": ' + b"9" * 5000 + b"}", ":1: ", ""),
     ("s.jsonl", b"", ": ", "no level"),
     ("none.txt", None, ": ", "no such file"),
-    ("folder.txt", None, ": ", "cannot be read"),
+    ("folder.txt", None, ": ", "is a folder; expected a text file"),
     *[(name, b"shutdown: 4\nA C1", ": ", "unknown kind of file") for name in ("l", "l.TXT")],
-    ("l.txt", b"title: \xe9t\xe9\nshutdown: 4\nA C1\n", ": ", "no UTF-8 at byte 7"),
+    ("l.txt", b"title: \xe9t\xe9\nshutdown: 4\nA C1\n", ": ", "not UTF-8 at byte 7"),
 ]
 
 
