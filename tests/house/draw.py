@@ -65,7 +65,8 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
     text = re.sub(r"(?m)^\S.*\n(?=  [A-Z])", "\n", text)  # without the terms of the glossary
     for number, line in enumerate([*text.splitlines(), ""], 1):
         words = line.strip()
-        in_code ^= words.startswith(("```", "$$"))
+        is_fence = words.startswith("```") or (words.startswith("$$") and not words[2:].endswith("$$"))
+        in_code ^= is_fence or (in_code and words.endswith("$$"))
         if words and not in_code and not words.startswith((*LISTS, "- ", "* ")):
             first = first if lines else number
             lines.append(words)
