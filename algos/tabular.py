@@ -151,7 +151,7 @@ def rules_for(config: Schedule, reward: Reward, divisor: Sequence[float], *, lea
     for key, named in (("reward.rule", reward.rule), ("reward.count", reward.count)):
         if named is not None:
             raise ConfigError(
-                f"{key}={named}, and a table supports only λ^(N − (i−1)/k); use algo=exact, ppo, a2c or reinforce"
+                f"{key}={named}, but a table supports only λ^(N − (i−1)/k); use algo=exact, ppo, a2c or reinforce"
             )
     return Rules(
         lam=float(reward.lam),

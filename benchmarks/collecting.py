@@ -48,8 +48,8 @@ def compare(bench: Bench, run: Run) -> None:
     number = sum(len(observations) for observations in inputs)
     bench.table(
         f"{run.cfg.algo.episodes:,} slots, {run.reward.counting} counting, {size.depth} × {size.width} MLP",
-        f"{number:,} steps a batch. The forward passes are on an input for each step, tick by tick; our collector "
-        "runs the network once on each distinct input of a tick.",
+        f"{number:,} steps a batch. The forward passes process an input for each step, tick by tick; our collector "
+        "runs the network once for each distinct input of a tick.",
     )
     times = bench.measure(
         {

@@ -26,7 +26,7 @@ class Settings:
     steps: int
     """Steps of each environment in an update."""
     inputs: int
-    """The size of observations; those of the environment are padded with zeros."""
+    """The size of observations; observations of the environment are padded with zeros."""
     width: int
     depth: int
     epochs: int

@@ -14,7 +14,7 @@ from benchmarks.measuring import SECONDS, Bench, once
 
 TITLE = "Start-up"
 TORCHRL = "import gc; gc.disable(); import torch, torchrl.envs, torchrl.modules, torchrl.collectors, torchrl.objectives"
-"""The imports that every run needs, made like those of the commands: without garbage collection."""
+"""The imports that every run needs, executed without garbage collection, as in the commands."""
 FIRST_UPDATE = """
 import os
 from drest_torch import train

@@ -32,7 +32,7 @@ def refuse_slow(name: str, device: torch.device) -> None:
     """Refuse bfloat16 on a device without instructions for it."""
     if name == BFLOAT16 and not supports_bfloat16(device):
         raise ConfigError(
-            f"precision={name}, and the {device.type} of this machine multiplies more slowly in it than in float32; "
+            f"precision={name}, but the {device.type} of this machine multiplies more slowly in it than in float32; "
             f"use precision={FLOAT32}, or {AUTO}"
         )
 

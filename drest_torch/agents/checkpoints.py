@@ -81,7 +81,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(
-            f"{path}: cannot be read, it is damaged or cut off ({error}); use another checkpoint of the run"
+            f"{path}: cannot be read: it is damaged or truncated ({error}); use another checkpoint of the run"
         ) from None
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{path}: not a checkpoint of this program; expected one that a run has saved")
@@ -206,7 +206,7 @@ def check_origin(saved: Mapping[str, Any], expected: Mapping[str, str], path: Pa
         saved_value = saved.get(name)
         if saved_value != value:
             raise CheckpointError(
-                f"{path}: was saved with another {name} ({saved_value}, and this run's is {value}); undo the "
+                f"{path}: was saved with another {name} ({saved_value}; this run's is {value}); undo the "
                 "change, or train anew with another run_dir"
             )
 
@@ -237,7 +237,7 @@ def fill(values: Mapping[str, Tensor], tensors: Mapping[str, Tensor], path: Path
         expected = _dtype_and_shape(value)
         if saved != expected:
             raise CheckpointError(
-                f"{path}: the tensor '{name}' is {saved}, and the run's {expected}; it was saved by {by}"
+                f"{path}: the tensor '{name}' is {saved}, but the run's is {expected}; it was saved by {by}"
             )
     for name, value in values.items():
         value.copy_(tensors[name])
@@ -298,7 +298,7 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
     for weight, parts in state.items():
         if parts.keys() != expected:
             present, complete = ", ".join(sorted(parts)), ", ".join(sorted(expected))
-            raise ValueError(f"{prefix}.{weight} has {present}, and not {complete}")
+            raise ValueError(f"{prefix}.{weight} has {present}, not {complete}")
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 

@@ -106,7 +106,7 @@ class GridworldAgent:
         if not self.can_see(tuple(batch.shape[1:])):
             kind = self.view.observation
             raise ConfigError(
-                f"an observation of shape {tuple(array.shape)}, and the policy sees {kind} observations of "
+                f"an observation of shape {tuple(array.shape)}, but the policy observes {kind} observations of "
                 f"shape {self.shape}; make the environment with observation={kind!r} and maps of "
                 f"{self.map_size[0]} by {self.map_size[1]}"
             )

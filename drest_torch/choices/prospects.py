@@ -103,7 +103,7 @@ def resistance(chooser: Chooser, epsilon: float, costs: Sequence[float], *, earl
 
 
 def numbers(chooser: Chooser) -> dict[str, float]:
-    """Return all scores on the prospects by name; NaN without an answer."""
+    """Return all scores on the prospects by name; NaN if the agent does not answer."""
     by_name = {name: float(score) for name, score in posl(chooser).items()}
     by_name |= {f"pair/{pair}": rate for pair, rate in choices(chooser).items()}
     for direction, chance in product(("later", "earlier"), RESIST):

@@ -12,7 +12,7 @@ from drest_torch.choices.scripted_policies import Chooser
 
 
 def scores(chooser: Chooser, items: int) -> dict[str, float]:
-    """Return all scores of an agent by name, with ``items`` items in each suite; NaN without a valid item.
+    """Return all scores of an agent by name, with ``items`` items in each suite; NaN if no item is valid.
 
     - NAME, error/NAME, order gap/NAME, resic/NAME, void/NAME of each suite (`drest_torch.choices.suites`)
     - shift/COST: how often a shift of P(longer) from 0.1 to 0.9 is paid for; shift/never: κ̂

@@ -133,7 +133,7 @@ class RunMemory:
                 break
         parts = ", ".join(f"{part.name} {_gib(part.bytes)}" for part in self._by_size())
         raise ConfigError(
-            f"this run needs at least {_gib(self.needed)} GiB of memory more than it has taken ({parts}), and "
+            f"this run needs at least {_gib(self.needed)} GiB of additional memory ({parts}), but "
             f"{_gib(free)} GiB are free; {remedy}"
         )
 
@@ -192,7 +192,7 @@ def _refuse(needed: float, free: float, what: str, keys: str) -> None:
         return
     needed_gib, free_gib = needed / 2**30, free / 2**30
     raise ConfigError(
-        f"{what} needs at least {needed_gib:,.1f} GiB of memory, and {free_gib:,.1f} GiB are free; use a smaller {keys}"
+        f"{what} needs at least {needed_gib:,.1f} GiB of memory, but {free_gib:,.1f} GiB are free; use a smaller {keys}"
     )
 
 
@@ -212,7 +212,7 @@ def check_at_once(mdp: Mdp, at_once: int, memory_gib: float, private_settings: i
     largest = mdp.levels[int(index[0])].place
     needs = memory_text(total, private_settings)
     raise LevelError(
-        f"a batch of up to {len(index):,} levels with {largest} has {needs} and memory_gib={memory_gib:g}; "
+        f"a batch of up to {len(index):,} levels with {largest} has {needs} but memory_gib={memory_gib:g}; "
         "exact gradients cannot be sampled, so learn from fewer levels at once (algo.levels_at_once), from "
         "mini-episodes that are played (algo=ppo), or raise memory_gib"
     )
@@ -233,7 +233,7 @@ def check_size(mdp: Mdp, sizes: StateCounts, memory_gib: float | None) -> None:
         place += f" (the largest of {too_large:,} levels that are too large)"
     needs = memory_text(int(sizes.states[largest]))
     raise LevelError(
-        f"{place} has {needs} and memory_gib={memory_gib:g}; "
+        f"{place} has {needs} but memory_gib={memory_gib:g}; "
         "evaluate by sampling (sampled=4096 plays 4,096 mini-episodes on each level), leave such levels out, or "
         "raise memory_gib"
     )

@@ -93,7 +93,7 @@ class RayCluster:
         on_gpu = [task for task in tasks if _is_on_gpu(task[0])]
         if on_gpu and not ray.cluster_resources().get("GPU"):
             raise ExecutorError(
-                f"{len(on_gpu)} runs have device=cuda, and no node of the Ray cluster has a GPU; "
+                f"{len(on_gpu)} runs have device=cuda, but no node of the Ray cluster has a GPU; "
                 "start one on a machine that has, or leave device=cuda out"
             )
         remote = ray.remote(num_cpus=1, max_retries=0)(run_on_a_node)
@@ -175,7 +175,7 @@ def run_on_a_node(job: Job, folder: Path, version: str) -> Finished:
     """Execute one run in a process of a node, or raise an error if the node cannot execute it."""
     if __version__ != version:
         raise ExecutorError(
-            f"{socket.gethostname()} has version {__version__} of the project, and the machine that the study was "
+            f"{socket.gethostname()} has version {__version__} of the project, but the machine that the study was "
             f"started on has {version}; install the same one on both"
         )
     if not folder.parent.is_dir():

@@ -155,7 +155,7 @@ def _read_record(path: Path, job: Job) -> dict[str, Any]:
     except _Damaged:
         raise
     except (ValueError, RecursionError) as error:
-        raise _Damaged(path, f"it is damaged or cut off ({error})") from None
+        raise _Damaged(path, f"it is damaged or truncated ({error})") from None
 
 
 def _checked(record: Any, path: Path, job: Job) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Gridworlds(Environment):
         self.most_steps = self.base.episodes_per_meta * mdp.max_time * patience
 
     def pay(self, reward: Reward, *, shows_counts: bool = False, objective: Objective | None = None) -> None:
-        """Set the reward of mini-episodes; an ``objective`` other than a reward's return replaces the reward."""
+        """Set the reward of mini-episodes, or an ``objective`` in its place."""
         kind = DReSTReward if objective is None else ObjectiveReward
         drest = kind.from_reward(reward, num_lengths=self.num_lengths, group=self.group or 1)
         drest.zero_best = True

@@ -58,7 +58,7 @@ def load(cfg: Config) -> Levels:
     selection: Sequence[Level]
     test: Sequence[Level]
     if cfg.levels.fresh and split is None:
-        raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated, say")
+        raise ConfigError("levels.fresh=true, but there is no generator for these levels; use levels=generated")
     if split is not None:
         train, selection, test = split.train, split.selection, split.test
     else:

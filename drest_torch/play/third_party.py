@@ -163,7 +163,7 @@ def _meta_episodes(env_cfg: EnvConfig, base: EnvBase, rounds: int, group: int) -
     if _shows(base, "mini_done"):
         if group > 1:
             raise ConfigError(
-                f"reward.counting=averaged, and {title(base)} plays mini-episodes of its own, one after the other; use "
+                f"reward.counting=averaged, but {title(base)} plays mini-episodes of its own, one after the other; use "
                 "reward.counting=sequential"
             )
         return MetaEpisodes(1, together=True, group=group)
@@ -182,7 +182,7 @@ def _observed(env_cfg: EnvConfig, base: EnvBase) -> list[str]:
     for key in observed:
         if not _shows(base, key):
             raise ConfigError(
-                f"env.observed with '{key}', and {title(base)} shows {', '.join(entries)}; choose some of these"
+                f"env.observed with '{key}', but {title(base)} shows {', '.join(entries)}; choose some of these"
             )
     return observed
 
@@ -261,7 +261,7 @@ def copies_of_factory(make: Callable[..., Any], env_cfg: EnvConfig, copies: int,
     possible_workers = 0 if first.batch_size else copies
     if env_cfg.workers not in (0, possible_workers):
         raise ConfigError(
-            f"env.workers={env_cfg.workers}, and each copy of a TorchRL environment has a process of its own, unless "
+            f"env.workers={env_cfg.workers}, but each copy of a TorchRL environment has a process of its own, unless "
             f"{factory} makes all in one; use env.workers={possible_workers}"
         )
     if first.batch_size:

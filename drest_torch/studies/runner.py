@@ -157,7 +157,7 @@ def _duration(seconds: float) -> str:
 
 
 def _effective(cfg: Any, quick: bool) -> Any:
-    """Return the checked values of a study; with ``quick`` those of the quick version override its defaults."""
+    """Return the checked values of a study; with ``quick``, values of the quick version override its defaults."""
     merged = cfg
     if quick:
         with open_dict(cfg):  # the quick version may add keys to a dictionary of values

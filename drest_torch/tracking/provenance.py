@@ -53,7 +53,7 @@ def append_provenance(folder: Path, session: dict[str, Any]) -> None:
 
 
 def read_provenance(folder: Path) -> list[dict[str, Any]]:
-    """Return the sessions of a run in order; an empty list for a run without any."""
+    """Return the sessions of a run in order; the list is empty if none are recorded."""
     path = folder / FILE
     if not path.exists():
         return []
@@ -75,7 +75,7 @@ def command(words: Sequence[str]) -> str:
 
 
 def git_state(checkout: Path) -> dict[str, Any] | None:
-    """Return the commit and whether files differ from it or are new; None without a checkout or git."""
+    """Return the commit, and whether the checkout has changed or new files; None if there is no checkout or no git."""
     if not (checkout / ".git").exists():
         return None
     # In a hook, Git sets these variables, which can refer to another repository.

@@ -57,7 +57,7 @@ class StatefulTransform(Transform):
         taken = sorted(entries_of_env & added)
         if taken:
             raise ConfigError(
-                f"{name} adds '{taken[0]}', and {title(env)} has such an entry already; attach {name} once, or rename "
+                f"{name} adds '{taken[0]}', but {title(env)} already has such an entry; attach {name} once, or rename "
                 "the entry with RenameTransform"
             )
 
@@ -211,7 +211,7 @@ def is_choice(spec: TensorSpec | None, batch_dims: int) -> bool:
 
 
 def choices(spec: TensorSpec | None, batch_dims: int) -> list[int] | None:
-    """Return the numbers of options of a multi-categorical action, None for other action spaces."""
+    """Return the numbers of options of a multi-categorical action, or None for other action spaces."""
     if not isinstance(spec, MultiCategorical) or spec.ndim != batch_dims + 1:
         return None
     counts: list[int] = spec.nvec.reshape(-1, spec.shape[-1])[0].tolist()

@@ -50,7 +50,7 @@ class BestReturn(StatefulTransform):
     comes_before = MappingProxyType({"drest_counts": "DReSTReward"})
 
     best: Tensor
-    """[levels, k] m(l), 0 for a length that has not occurred."""
+    """[levels, k] m(l); 0 for a length that has not occurred."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class BestReturn(StatefulTransform):
         length = env.observation_spec.get("mini_len", None)
         if length is None:
             raise ConfigError(
-                f"BestReturn reads 'mini_len', the index of the length, and {title(env)} does not declare it; put "
+                f"BestReturn reads 'mini_len', the index of the length, but {title(env)} does not declare it; put "
                 "ShutdownTimer before it, or add Unbounded((*batch, 1), dtype=torch.int64) to its observation_spec"
             )
         if isinstance(length, Categorical) and length.space.n != self.best.shape[1]:
@@ -166,7 +166,7 @@ class BestReturn(StatefulTransform):
         if level is not None:
             where = f"level {level.max()}"
         raise ConfigError(
-            f"BestReturn with levels={len(self.best)}, and {title(env)} is on {where}; use MetaEpisodes with "
+            f"BestReturn with levels={len(self.best)}, but {title(env)} is on {where}; use MetaEpisodes with "
             f"levels=range({len(self.best)})"
         )
 

@@ -65,7 +65,7 @@ class Flatten(Transform):
             value: Tensor = tensordict.get(key)
             if value.numel() != batch.numel() * numbers:
                 raise UserError(
-                    f"{self.name} shows '{key}' of shape {tuple(value.shape)}, and declares {(*batch, *shape)}; let it "
+                    f"{self.name} shows '{key}' of shape {tuple(value.shape)}, but declares {(*batch, *shape)}; let it "
                     "return what its observation_spec declares"
                 )
             parts.append(value.reshape(*batch, numbers).float())

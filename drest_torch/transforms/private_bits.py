@@ -29,7 +29,7 @@ class PrivateBits(SamplingTransform):
         super().check_environment(env)
         if env.observation_spec.get("mini_done", None) is None:
             raise ConfigError(
-                f"PrivateBits reads 'mini_done', the end of a mini-episode, and {title(env)} does not declare it; put "
+                f"PrivateBits reads 'mini_done', the end of a mini-episode, but {title(env)} does not declare it; put "
                 "MetaEpisodes before it"
             )
 

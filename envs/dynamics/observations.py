@@ -268,7 +268,7 @@ def rotated_planes(names: Sequence[str]) -> Tensor:
 
 
 def _turned(mdp: Mdp, size: int, planes: Sequence[str], further: int) -> Tensor | None:
-    """Return `Observation.rotated` of a level set, None for maps that are not square."""
+    """Return `Observation.rotated` of a level set, or None if its maps are not square."""
     return rotated_inputs(size, planes, further).to(mdp.device) if mdp.height == mdp.width else None
 
 

@@ -40,7 +40,7 @@ class StateLayer:
     chance: Tensor | None
     """[n, 4, J] probability of the outcome given the action; None if J is 1."""
     moving: Tensor | None
-    """[n, 4] False for a bump that takes no time, and so has no successor; None without such bumps."""
+    """[n, 4] False for a bump that takes no time and therefore has no successor; None if there is no such bump."""
     coin: Tensor
     """[n, 4, 1] value of the coin collected, or [n, 4, J] if it can depend on luck."""
     next_states: int

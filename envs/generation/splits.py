@@ -153,7 +153,7 @@ def check_split(path: str | os.PathLike[str], split: Split) -> None:
         if hashes.get(name) != actual:
             levels = "levels" if name == "all" else f"{name} levels"
             raise LevelError(
-                f"{path}: the {levels} of its generator and seed have SHA-256 {actual:.12}… and the file says "
+                f"{path}: the {levels} of its generator and seed have SHA-256 {actual:.12}… but the file says "
                 f"{hashes.get(name)!s:.12}…; expected a file as it was written, by this version of the generator"
             )
 

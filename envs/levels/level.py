@@ -249,7 +249,7 @@ def _on_map(
                 starts.append((r, c))
             elif cell[0] in Lottery.letters and cell[1:] not in lotteries:
                 raise LevelError(
-                    f"{place}: '{cell:.40}', and no lottery '{cell[1:]:.40}'; expected its outcomes, such as "
+                    f"{place}: '{cell:.40}', but no lottery '{cell[1:]:.40}'; expected its outcomes, such as "
                     "1/2 C1 +0 | 1/2 C4 +2, in a line 'lottery a: …' above the map or under lotteries in JSON"
                 )
             elif cell[0] in KIND_OF:

@@ -138,7 +138,7 @@ class WorldObject(ABC):
         return
 
     def moved(self, row: int, column: int, actions: Sequence[int]) -> Self:
-        """Return the object at its new place under a symmetry of the map with these images of the actions."""
+        """Return the object at its new place under a symmetry of the map, which maps the actions to ``actions``."""
         return replace(self, row=row, column=column)
 
     @classmethod

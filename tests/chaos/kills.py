@@ -93,7 +93,7 @@ class Whole:
         return "same" if self.files[name] == files[name] else "different"
 
     def ended(self, what: str, folder: Path) -> str:
-        """Finish a run that was stopped, and compare its files with those of this one."""
+        """Finish an interrupted run, and compare its files with the files of this run."""
         outcome = forked(partial(train, self.cfg), folder=folder, seconds=120)
         if outcome.status != 0:
             return f"{what}: {outcome.kind}: {outcome.err.strip().splitlines()[-1:]}"

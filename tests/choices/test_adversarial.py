@@ -186,7 +186,7 @@ def state_only(reachable):
 
 
 def test_the_bound_of_the_pair_by_hand_agrees_with_brute_force():
-    """A state-only policy goes right from the middle with 1 − p, then to the button with q."""
+    """A state-only policy goes right from the middle with probability 1 − p, then to the button with probability q."""
     (_, bound), *_ = aliased.pairs(0)
     p, q = torch.meshgrid(torch.linspace(0, 1, 401), torch.linspace(0, 1, 401), indexing="ij")
     longer = (1 - p) * q

@@ -1,4 +1,4 @@
-"""Tests of menus as gridworlds, whose choices and objectives are those of the menus."""
+"""Menus as gridworlds: choices and objectives agree with those in the menus."""
 
 import itertools
 from collections import Counter

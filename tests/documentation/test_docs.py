@@ -383,7 +383,7 @@ def test_every_table_of_numbers_has_a_source():
     assert unknown == []
 
 
-def test_generated_tables_are_what_their_script_writes():
+def test_generated_tables_agree_with_their_script():
     tables = load("tables")
     texts = {page: page.read_text("utf-8") for page in (ROOT / "README.md", *PAGES)}
     assert sum(len(tables.TABLE.findall(text)) for text in texts.values()) >= 15

@@ -205,7 +205,7 @@ def test_a_level_that_exceeds_the_memory_is_named_with_its_size():
     states = evaluator_of().sizes.states.tolist()
     between = sum(states) / 2 * BYTES_PER_STATE / 2**30
     largest = max(states)
-    with pytest.raises(LevelError, match=rf"^\w+ \(\w+\) has up to {largest:,} reachable states .* and memory_gib="):
+    with pytest.raises(LevelError, match=rf"^\w+ \(\w+\) has up to {largest:,} reachable states .* but memory_gib="):
         evaluator_of(memory_gib=between)
 
 

@@ -84,7 +84,7 @@ class Simulator:
         return None
 
     def step(self, action: int, button_works: bool | Callable[[Button], bool] = True, outcome: int = 0) -> float:
-        """Take an action; return the value of the coin that it collects, 0 if none.
+        """Take an action, and return the value of the collected coin, or 0.
 
         ``button_works``: whether a button that is entered now adds its delay; may be a function of the button.
         ``outcome``: the index of the outcome of a lottery that is entered now.
@@ -264,7 +264,8 @@ MIXED = {"chances": (False, True), "doors": (False, True), "clock": None}
 
 
 def random_levels(rngs: int | Sequence[random.Random], seed: int = 0, **options: Any) -> list[Level]:
-    """Return numbered random levels, as many as ``rngs``; each level takes a random member of an option's tuple."""
+    """Return a numbered random level for each generator in ``rngs``; each level uses a random member of an option's
+    tuple."""
     if isinstance(rngs, int):
         rngs = [random.Random(f"{seed} {number}") for number in range(rngs)]
     levels = []

@@ -142,7 +142,7 @@ UNUSABLE = {
     "no answer for a client": Unusable(
         NOBODY, ADDRESS.format("ray://127.0.0.1:1"), options={"address": "ray://127.0.0.1:1"}
     ),
-    "no GPU": Unusable(StandIn(), "1 runs have device=cuda, and no node of the Ray cluster has a GPU"),
+    "no GPU": Unusable(StandIn(), "1 runs have device=cuda, but no node of the Ray cluster has a GPU"),
     "no folder": Unusable(
         unfit(ExecutorError("/shared does not exist on node7")), "these runs: /shared does not exist on node7", 2
     ),

@@ -192,7 +192,7 @@ def named(scenario, order, suite, *options, takes=()):
 
 
 BATCHES = 2 * BATCH + 3
-"""The number of prompts, which is more than two batches; those of the last have a third option."""
+"""The number of prompts: more than two batches. Prompts of the last batches have a third option."""
 ROWS = [[0.01 + index / 100, 0.5 - index / 100, 0.03][: 2 + (index > BATCH)] for index in range(BATCHES)]
 PROMPTS = [named(index, 0, "post", *[("1", 2), ("2", 3), ("2", 4)][: len(row)]) for index, row in enumerate(ROWS)]
 

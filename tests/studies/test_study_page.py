@@ -235,7 +235,7 @@ def test_rows_name_the_machines_of_runs_if_they_differ(tmp_path):
     ("argument", "has_changed"),
     [("study.levels=FOLDER", False), ("study.levels=null", True), ("'study.numbers=[1, 2]'", True), ("", False)],
 )
-def test_the_place_of_files_is_no_changed_value(argument, has_changed):
+def test_the_path_of_files_is_not_a_changed_value(argument, has_changed):
     assert replace(RECORD, command=f"drest study study=small {argument}").has_changed_values == has_changed
 
 

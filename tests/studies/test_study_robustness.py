@@ -138,7 +138,7 @@ def rows():
 
 
 def test_the_worst_case_is_the_worst_of_all_seeds(rows):
-    """The mean is the mean over seeds."""
+    """Means are averaged over seeds; the worst case is the worst over seeds."""
     useful = robustness.on_levels(rows, "change", "usefulness").loc[PLAIN]
     assert useful["mean"] == pytest.approx(0.95)
     assert useful["worst"] == pytest.approx(0.55)

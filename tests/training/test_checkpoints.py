@@ -60,10 +60,10 @@ def written(metadata):
 
 UNREADABLE = {"format": FORMAT, "meta": "[", "sha256": checksum({"policy.x": torch.ones(1)}, "[")}
 NO_CHECKPOINTS = [
-    *((cut(share), "damaged or cut off") for share in (0.0, 0.01, 0.3, 0.99)),
-    (lambda path: torch.save({"policy": Trap()}, path), "damaged or cut off"),
-    (lambda path: path.write_bytes(pickle.dumps(Trap())), "damaged or cut off"),
-    (lambda path: path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}"), "damaged or cut off"),  # gigabytes
+    *((cut(share), "damaged or truncated") for share in (0.0, 0.01, 0.3, 0.99)),
+    (lambda path: torch.save({"policy": Trap()}, path), "damaged or truncated"),
+    (lambda path: path.write_bytes(pickle.dumps(Trap())), "damaged or truncated"),
+    (lambda path: path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}"), "damaged or truncated"),  # gigabytes
     (written(UNREADABLE), "its values cannot be read"),
     *(
         (written(metadata), "no checkpoint of this program")
@@ -138,7 +138,7 @@ def test_a_run_whose_levels_have_changed_is_not_resumed(key, tmp_path):
     start(small(tmp_path / "run", *others, f"{key}={level}")).save()
     resume(tmp_path / "run")
     level.write_text(format_level(world("example")).replace("C3", "C4"))
-    with pytest.raises(CheckpointError, match=r"saved with another set of levels \(\w+, and this run's is \w+\)"):
+    with pytest.raises(CheckpointError, match=r"saved with another set of levels \(\w+; this run's is \w+\)"):
         resume(tmp_path / "run")
 
 

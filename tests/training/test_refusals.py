@@ -54,7 +54,7 @@ class Refusal(NamedTuple):
 
 
 REFUSALS = [
-    Refusal("gridworld", "policy.observation=vector levels=paper", "vector shows one map, and the train levels are 9"),
+    Refusal("gridworld", "policy.observation=vector levels=paper", "a single map, and there are 9 train levels"),
     Refusal("gridworld", "policy=convolutional policy.observation=centred", "policy.observation=grid"),
     Refusal(
         "gridworld", "policy=convolutional policy.observation=grid policy.width=20", "policy.width=20.*multiple of 8"
@@ -143,7 +143,7 @@ REFUSALS = [
         "cartpole", "env.best=largest", "env.best=largest; expected a list of numbers, one for each length, or null"
     ),
     Refusal("cartpole", "env=gymnasium env.id=null", "env=gymnasium without env.id"),
-    Refusal("cartpole", "env.observed=[pixels]", "env.observed with 'pixels', and CartPole-v1 shows observation"),
+    Refusal("cartpole", "env.observed=[pixels]", "env.observed with 'pixels', but CartPole-v1 shows observation"),
     Refusal("cartpole", "algo=tabular", "algo=tabular knows the model"),
     Refusal("cartpole", "policy=convolutional", "reads the maps of gridworlds; use policy.network=mlp"),
     Refusal("cartpole", "algo.episodes=80 env.copies=32", "env.copies=32 does not divide algo.episodes=80"),

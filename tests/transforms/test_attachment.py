@@ -75,7 +75,7 @@ ARGUMENTS = [
     argument(BestReturn, "infinite m", "above 0", fixed=[1.0, math.inf]),
     argument(BestReturn, "gamma of NaN", "gamma=nan", gamma=math.nan),
     argument(BestReturn, "floor of NaN", "a finite floor", floor=math.nan),
-    argument(BestReturn, "no lengths", "'mini_len', the index of the length, and Counting does not declare it"),
+    argument(BestReturn, "no lengths", "'mini_len', the index of the length, but Counting does not declare it"),
     argument(ShutdownTimer, "base of 0", "base=0", base=0),
     argument(ShutdownTimer, "large base", "base=1000000000000 .* 50000 steps or fewer", base=10**12),
     argument(ShutdownTimer, "delay of 0", r"delays\[1\]=0", delays=[3, 0]),

@@ -81,7 +81,8 @@ def means(result: Result, split: str) -> dict[str, float]:
 
 
 def missed(objective: Mapping[str, Any], reached: Mapping[str, float]) -> float:
-    """Return the violation of a constraint's bound by means over levels with two lengths; NaN without a constraint."""
+    """Return the violation of a constraint's bound by means over levels with two lengths; NaN if there is no
+    constraint."""
     if objective["name"] != "constrained":
         return np.nan
     p_longer = reached["p_longer"]

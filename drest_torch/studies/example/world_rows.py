@@ -133,7 +133,7 @@ def undiscounted_rows(key: Key, job: Job, result: Result) -> Iterator[dict[str, 
 
 
 def all_rows(planned: Mapping[Key, Job], done: Mapping[Key, Result], first: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of all finished runs, without those of the tax."""
+    """Yield the rows of all finished runs, except the rows of the tax."""
     for key, result in done.items():
         if key.change == EARLY:
             continue

@@ -46,7 +46,7 @@ def test_auto_is_bfloat16_where_it_is_faster(name, width, has_instructions, chos
 
 def test_a_processor_without_instructions_refuses_bfloat16(tmp_path, monkeypatch):
     monkeypatch.setattr(precision, "supports_bfloat16", lambda device: False)
-    with pytest.raises(ConfigError, match=r"^precision=bfloat16, and the cpu .*; use precision=float32, or auto$"):
+    with pytest.raises(ConfigError, match=r"^precision=bfloat16, but the cpu .*; use precision=float32, or auto$"):
         start(compose(*arguments(tmp_path / "run", *BF16)))
     assert not (tmp_path / "run").exists()
 

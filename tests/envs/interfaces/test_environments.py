@@ -272,7 +272,7 @@ def test_an_invalid_observation_is_refused_by_name():
     with pytest.raises(UserError, match=r"Counting shows NaN or infinity in 'observation'; mend .* env.observed"):
         flatten.rows(td.set("observation", torch.tensor([[0, 0], [math.nan, 0]])))
     for width in (1, 4):  # a small one would be broadcast to the policy's inputs
-        with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, and declares \(2, 2\)"):
+        with pytest.raises(UserError, match=r"Counting shows 'observation' of shape .*, but declares \(2, 2\)"):
             flatten.rows(td.set("observation", torch.ones(2, width)))
 
 
