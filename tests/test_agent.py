@@ -136,7 +136,7 @@ def test_levels_with_unfit_observations_are_refused(folder_of, overrides, levels
         saved.Agent(folder_of(*overrides)).evaluate(levels)
 
 
-def test_weights_are_those_of_the_selected_checkpoint(folder_of, tmp_path):
+def test_weights_come_from_the_selected_checkpoint(folder_of, tmp_path):
     levels = [world("example")]
     folder = folder_of(*GENERATED)
     last = saved.Agent(folder)

@@ -100,7 +100,7 @@ def test_a_run_does_not_start_in_a_folder_with_its_outputs(name, tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / name]
 
 
-def test_a_run_overwrites_only_what_its_kind_writes(tmp_path):
+def test_a_run_overwrites_only_files_of_its_kind(tmp_path):
     (tmp_path / "model").symlink_to("nowhere")
     refuse_taken(tmp_path, "resume")
     with pytest.raises(ConfigError, match="holds model already"):

@@ -56,7 +56,7 @@ def test_exponents_by_hand():
 
 @each_kind
 @pytest.mark.parametrize(("k", "episodes", "lam"), [(2, 1, 0.9), (2, 6, 0.7), (3, 5, 0.6)])
-def test_expectations_against_full_enumeration(k, episodes, lam, kind):
+def test_expectations_agree_with_full_enumeration(k, episodes, lam, kind):
     """The sums are over all sequences of lengths: discounts of each length, and the return."""
     reward = Reward(lam, episodes_per_meta=episodes, **kind)
     probability, share = double(0.5, 0.3, 0.2)[:k], double(1.0, 0.4, 0.7)[:k]
@@ -84,7 +84,7 @@ def log_mean_discount(lam, k, p, before):
 
 @pytest.mark.parametrize("episodes", [1, 2, 16, 300])
 @pytest.mark.parametrize(("lam", "k", "p"), ANY_DISCOUNT)
-def test_expected_discounts_against_log_space_enumeration(lam, k, p, episodes):
+def test_expected_discounts_agree_with_log_space_sums(lam, k, p, episodes):
     logs = double(*(log_mean_discount(lam, k, p, before) for before in range(episodes)))
     assert log_expected_discount(double(p), k, episodes, lam).item() == pytest.approx(logs.logsumexp(-1).item())
     assert expected_discount(double(p), k, episodes, lam).item() == pytest.approx(logs.exp().sum().item())
@@ -138,7 +138,7 @@ def test_the_papers_rule_by_a_user_equals_the_closed_forms():
     assert drest.log10_of_largest() == pytest.approx(math.log10(16 * most))
 
 
-def test_a_counting_rule_of_ones_is_that_of_the_paper():
+def test_a_counting_rule_of_ones_equals_the_papers_rule():
     drest, paper = Reward(episodes_per_meta=16, count=f"{RULES}ones"), Reward(episodes_per_meta=16)
     torch.testing.assert_close(drest.group_discounts(3, 16), paper.group_discounts(3, 16), rtol=1e-6, atol=0)
     torch.testing.assert_close(drest.group_discounts(3, 8), paper.group_discounts(3, 8), rtol=1e-6, atol=0)

@@ -263,7 +263,7 @@ def test_an_environment_without_a_batch_dimension_is_refused():
         check(QueueEnv())
 
 
-def test_a_check_leaves_the_global_random_state_alone():
+def test_a_check_does_not_change_the_global_random_state():
     before = torch.get_rng_state()
     first, second = (str(check(FAULTLESS["noisy"])).splitlines() for _ in range(2))
     assert first[:6] == second[:6]

@@ -47,7 +47,7 @@ def test_networks_have_the_sizes_of_the_configuration():
     assert isinstance(built("policy.activation=tanh")[0].net.body[1], nn.Tanh)
 
 
-def test_weights_depend_on_the_seed_alone():
+def test_weights_depend_only_on_the_seed():
     first, _ = built("seed=3")
     state = torch.get_rng_state()
     torch.rand(7)

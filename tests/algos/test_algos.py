@@ -67,7 +67,7 @@ def slow_advantages(batch, value, lmbda, credit):
     ("lmbda", "long"),
     [(0.0, 256), (0.9, 256), (0.9, 1), (1.0, 256)],
 )
-def test_advantages_against_the_definition(credit, lmbda, long, monkeypatch):
+def test_advantages_agree_with_the_definition(credit, lmbda, long, monkeypatch):
     """TorchRL has two implementations, one of them for long batches."""
     monkeypatch.setattr("drest_torch.algos.policy_gradient.LONG", long)
     setup = make([TINY, world("royal_road")], counting="sequential", slots=4, rounds=5, group=1, episodes=5)
@@ -134,7 +134,7 @@ def test_minibatches_of_an_epoch_are_a_random_partition(monkeypatch):
     assert len(set().union(*groups)) == 16
 
 
-def test_there_are_no_more_minibatches_than_groups():
+def test_minibatches_do_not_outnumber_groups():
     setup = make(NINE, slots=8, group=4)
     algorithm = algorithm_of(ppo, setup, Values(), minibatches=5, epochs=4)
     assert algorithm.learn(algorithm.with_advantages(batch_of(algorithm, setup)))["optim/steps"] == 2 * 4
@@ -204,7 +204,7 @@ def test_a_gradient_is_clipped_after_its_norm_is_reported():
         assert torch.allclose(step, expected, atol=1e-5)
 
 
-def test_losses_against_their_formulas():
+def test_losses_agree_with_their_formulas():
     setup = make([TINY], slots=16, group=4)
     for module in (ppo, a2c, reinforce):
         algorithm = algorithm_of(module, setup, None if module is reinforce else Values(), entropy=0.3, baseline=False)

@@ -24,7 +24,7 @@ def test_an_untrained_box_policy_has_a_moderate_spread():
     assert one_of(5).offset(None).tolist() == [0] * 5
 
 
-def test_the_density_of_a_box_is_that_of_the_squashed_numbers():
+def test_the_density_in_a_box_is_of_the_squashed_numbers():
     means, spreads = [0.3, -0.2], [0.2, -0.7]
     dist = BOX.of(torch.tensor([[*means, *spreads]]))
     value = torch.tensor([[0.5, -1.1]])

@@ -35,7 +35,7 @@ def test_samples_occur_with_their_probability():
     torch.testing.assert_close(share, LOGITS.softmax(-1).double(), atol=0.015, rtol=0)
 
 
-def test_divergences_equal_those_of_pytorch():
+def test_divergences_agree_with_pytorch():
     first, reference = Categorical(logits=LOGITS), Categorical(logits=OTHERS)
     torch.testing.assert_close(kl_divergence(OneOf(LOGITS), OneOf(OTHERS)), kl_divergence(first, reference))
     second = [Categorical(logits=outputs[:, 1:]) for outputs in (LOGITS, OTHERS)]

@@ -172,7 +172,7 @@ EVALUATED = [world("example"), world("example").with_clock("moves"), MOVES, LUCK
 
 @pytest.mark.parametrize("level", EVALUATED, ids=lambda level: f"{level.name}-{level.clock}")
 @pytest.mark.parametrize("gamma", [1.0, 0.8])
-def test_evaluation_of_many_tables_equals_that_of_single_ones(level, gamma):
+def test_evaluating_many_tables_agrees_with_one_at_a_time(level, gamma):
     mdp = compile_levels([level])
     logits = random_logits(12, 5, mdp.num_cells << mdp.num_objects, scale=2.0)
     together = Tables(level, gamma, 5)

@@ -147,7 +147,7 @@ def test_a_bit_that_is_redrawn_at_the_start_decides_the_length(two_ways):
     assert useful.item() == 1
 
 
-def test_a_bit_that_is_redrawn_after_a_step_comes_too_late(two_ways):
+def test_redrawing_a_bit_after_a_step_changes_no_length(two_ways):
     """One tick remains, too few to reach the button, or the coin on the other side."""
     tables = [two_ways.left, two_ways.right]
     distance, useful = redraw_bits(two_ways.reachable, tables, two_ways.best_return, 1)

@@ -92,7 +92,7 @@ def test_a_policy_has_the_lengths_of_its_choices_in_the_menu(worlds):
 
 
 @pytest.mark.parametrize("credit", ["mini", "meta"])
-def test_objectives_have_the_gradients_of_those_in_menus(worlds, credit):
+def test_gradients_of_objectives_agree_with_menus(worlds, credit):
     menus, reachable, logits, rates, table = worlds
     optima = solve(reachable.mdp)
     arrivals, lotteries = reachable.arrivals(table), ByLottery(reachable)

@@ -33,7 +33,7 @@ def test_a_fork_has_two_lengths_with_their_best_coins(values, best):
         assert [*searched_optima(with_coins(design, values), 1.0).values()] == best, design.name
 
 
-def test_probabilities_of_options_against_enumeration():
+def test_probabilities_of_options_agree_with_enumeration():
     def tables(level_set, reachable):
         generator = torch.Generator().manual_seed(0)
         return [torch.rand(len(reachable), 4, generator=generator, dtype=torch.float64).softmax(-1) for _ in range(2)]

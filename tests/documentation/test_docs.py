@@ -424,7 +424,7 @@ def test_the_notebook_trains_again_when_it_is_executed_again(tmp_path, monkeypat
 
 
 @pytest.mark.slow
-def test_the_notebook_shows_what_its_agents_do_today(tmp_path, monkeypatch, capsys):
+def test_the_notebook_shows_the_present_agents(tmp_path, monkeypatch, capsys):
     """If this fails after an intended change, run `python docs/pictures.py notebook`."""
     monkeypatch.chdir(tmp_path)
     # A notebook displays the tables of agents.

@@ -126,7 +126,7 @@ def test_streams_are_independent(drawn):
         assert abs(correlation) < 0.01
 
 
-def test_streams_of_luck_differ_from_those_of_levels():
+def test_luck_does_not_share_the_stream_of_levels():
     state = GridworldEnv(NINE, 8, group=4, seed=3).state_dict()
     levels, luck = state["level_key"].tolist(), state["luck_key"].tolist()
     assert levels[:4] == levels[:1] * 4  # a group has the same levels

@@ -142,7 +142,7 @@ def test_a_level_that_is_too_large_can_be_sampled(large_levels):
     assert list(sampler.fitting_levels(4)) == []
 
 
-def test_mini_episodes_that_never_end_are_no_choice():
+def test_mini_episodes_that_never_end_are_not_a_choice():
     """Under one setting of the bit the agent stays at the coin forever; sampled and exact evaluation agree."""
     level = parse_level("shutdown: 3\nclock: moves\nA . B2\n# C1 #", name="trap")
 

@@ -93,7 +93,7 @@ def test_a_run_reports_its_progress_in_a_terminal(call, monkeypatch):
     assert places == sorted(places)
 
 
-def test_help_is_not_that_of_hydra(call):
+def test_help_does_not_come_from_hydra(call):
     done = call(train.main, "--help", "algo=a2c")
     assert done.code == 0
     assert done.out == help_text("train", "algo=a2c") + "\n"
@@ -219,7 +219,7 @@ sys.modules.update(dict.fromkeys(hidden.split()))  # a module that is None seems
         (["show", "example", "a\nb\x1b[31m"], 2, [r"unrecognized arguments: a b\x1b[31m"]),
     ],
 )
-def test_what_the_command_says(arguments, status, words, call):
+def test_a_command_prints_results_or_a_sentence(arguments, status, words, call):
     done = call(main, *arguments)
     assert done.code == status
     assert all(word in (done.err if status else done.out) for word in words)

@@ -133,7 +133,7 @@ def test_comments_as_well_as_messages_are_read(source):
 
 
 @pytest.mark.parametrize("source", ['row["{}"] = 1', "from choices import {}", "x = 1  # a_{}"])
-def test_keys_or_modules_are_no_prose(source):
+def test_keys_or_modules_are_not_prose(source):
     assert complaints(source.format("archetype")) == []
 
 

@@ -100,7 +100,7 @@ def on_stand_in(monkeypatch, ray, jobs, store, **options):
         (OutOfMemoryError, "its process died"),
     ],
 )
-def test_a_run_that_dies_starts_again_a_few_times(store, monkeypatch, error, reason):
+def test_a_run_that_dies_is_restarted_a_few_times(store, monkeypatch, error, reason):
     ray = StandIn({"always": [error("it is dead") for _ in range(9)], "twice": [error("dead")] * 2})
     jobs = [job("always"), job("twice"), job("never")]
     (failure,), all_events = on_stand_in(monkeypatch, ray, jobs, store, retries=2)

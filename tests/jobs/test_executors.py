@@ -104,7 +104,7 @@ def test_a_cut_off_line_of_a_session_does_not_count(store):
     assert store.seconds(run) == pytest.approx(73.5, abs=0.1)
 
 
-def test_a_study_that_runs_already_is_left_alone(store, later, tmp_path):
+def test_a_running_study_is_not_disturbed(store, later, tmp_path):
     jobs = [job("waits", "waits", until=str(later)), *squares(2)]
     with driver(tmp_path, store, jobs, Local(1)) as process:
         wait_for(lambda: calls(store, jobs[0]))

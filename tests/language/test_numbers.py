@@ -119,7 +119,7 @@ def test_the_gradient_of_meta_is_that_of_the_expected_pay(option):
     assert gradient("meta")[0, option].item() == pytest.approx((more - less) / 2e-6, rel=1e-4)
 
 
-def test_the_gradient_of_rloo_combines_those_of_mini_with_meta():
+def test_the_gradient_of_rloo_combines_mini_with_meta():
     mini, meta = gradient("mini"), gradient("meta")
     assert not torch.allclose(mini, meta, rtol=0.05)
     assert torch.allclose(gradient("rloo"), (FEW * mini - meta) / (FEW - 1))
@@ -308,7 +308,7 @@ def test_metrics_are_means_over_scenarios_with_intervals(evaluation):
         assert vars(evaluation[0].numbers[name]) == pytest.approx(vars(expected), abs=1e-6), name
 
 
-def test_indifferent_usefulness_is_that_of_the_same_spread(evaluation):
+def test_usefulness_if_indifferent_has_the_same_neutrality(evaluation):
     mean_spread = measures(POSTS)["N within an order"].mean().item()
     expected = usefulness_if_indifferent(as_menus(POSTS), mean_spread)
     assert evaluation[0].numbers["U if indifferent"].estimate == pytest.approx(expected, abs=1e-4)

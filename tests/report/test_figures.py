@@ -66,7 +66,7 @@ def test_summarised_rows_keep_their_interval():
     assert curve.high.tolist() == [0.4, 0.9]
 
 
-def test_each_spread_has_a_mark_of_its_own():
+def test_each_kind_of_spread_has_its_own_mark():
     marks = {(spread.marker, spread.end, str(spread.dashes)) for spread in SPREADS}
     bands = {(spread.fill, spread.edge, str(spread.dashes)) for spread in SPREADS}
     assert len(marks) == len(bands) == len({spread.meaning for spread in SPREADS}) == len(SPREADS)

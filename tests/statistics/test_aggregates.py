@@ -63,7 +63,7 @@ def test_strata_may_have_different_numbers_of_seeds():
 
 
 @pytest.mark.parametrize("name", AGGREGATES)
-def test_an_aggregate_of_a_batch_is_that_of_its_entries(name):
+def test_aggregates_of_a_batch_are_computed_entry_by_entry(name):
     batch = RNG.normal(size=(5, 4, 7))
     assert AGGREGATES[name]([batch]) == pytest.approx([float(AGGREGATES[name]([scores])) for scores in batch])
 
@@ -77,7 +77,7 @@ def every_end(scores, deviation_of):
 
 
 @pytest.mark.parametrize("name", ["median", "iqm"])
-def test_an_interval_over_seeds_against_all_resamples(name):
+def test_an_interval_over_seeds_agrees_with_all_resamples(name):
     scores, aggregate = RNG.normal(size=(4, 1)), AGGREGATES[name]
     estimate = float(aggregate([scores]))
     interval = aggregate_interval([scores], aggregate, resamples=40_000)
@@ -117,7 +117,7 @@ def test_equal_scores_give_no_width(name):
     assert interval.low == interval.high == interval.estimate == pytest.approx(0.3)
 
 
-def test_resamples_in_batches_are_those_at_once(monkeypatch):
+def test_resampling_in_batches_gives_the_same_resamples(monkeypatch):
     values = RNG.normal(size=(3, 4))
     whole = aggregate_interval([values], resamples=4000)
     monkeypatch.setattr("drest_torch.statistics.aggregates.NUMBERS_AT_ONCE", 120)

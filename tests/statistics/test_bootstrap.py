@@ -29,7 +29,7 @@ def every_deviation(values):
     ]
 
 
-def test_the_interval_against_all_resamples():
+def test_the_interval_agrees_with_all_resamples():
     interval = over_seeds_and_levels(SMALL, resamples=50_000)
     deviations = every_deviation(SMALL)
     assert len(deviations) == 2**2 * 3**3
@@ -39,7 +39,7 @@ def test_the_interval_against_all_resamples():
     assert ends[2] - 0.001 <= interval.high <= ends[3] + 0.001
 
 
-def test_levels_alone_give_nearly_the_t_interval():
+def test_equal_seeds_give_nearly_the_t_interval():
     levels = np.random.default_rng(0).normal(size=200)
     interval = over_seeds_and_levels(np.stack([levels] * 5))
     expected = t_interval(levels)
@@ -47,7 +47,7 @@ def test_levels_alone_give_nearly_the_t_interval():
     assert interval.high == pytest.approx(expected.high, abs=0.02)
 
 
-def test_the_order_of_levels_does_not_matter_much():
+def test_the_order_of_levels_hardly_matters():
     values = np.random.default_rng(0).normal(size=(5, 100))
     interval, turned = over_seeds_and_levels(values), over_seeds_and_levels(values[:, ::-1])
     assert turned.low == pytest.approx(interval.low, abs=0.05)
@@ -80,7 +80,7 @@ def test_the_interval_covers(world, least, most):
     assert least <= coverage(world, "this", samples=500, shape=(5, 50)) <= most
 
 
-def test_no_interval_of_values_alone_covers_where_seeds_collapse():
+def test_without_bounds_intervals_miss_collapsed_seeds():
     """A third of the samples contains no collapse: 0.8⁵ = 0.33."""
     assert coverage("a fifth collapses", "this", samples=300) < 0.75
     assert coverage("a fifth collapses", "bounds", samples=300) > 0.95

@@ -91,7 +91,7 @@ def test_no_estimate_lies_outside_its_interval(values, most):
     assert 0 <= within.low <= within.estimate <= within.high <= most
 
 
-def test_the_ratio_against_all_resamples():
+def test_the_ratio_agrees_with_all_resamples():
     """The ends are quantiles of the exact distribution; near a jump, both sides are correct."""
     a, b = (1.0, 4.0, 20.0), (2.0, 7.0)
     exact = [np.median(x) / np.median(y) for x, y in product(product(a, repeat=3), product(b, repeat=2))]

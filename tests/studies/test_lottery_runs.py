@@ -79,7 +79,7 @@ def test_sampled_usefulness_agrees_with_exact_usefulness():
     torch.testing.assert_close(estimate.usefulness_committed, truth.usefulness_committed, atol=0.03, rtol=0)
 
 
-def test_a_length_with_losses_only_has_no_reward():
+def test_a_length_with_only_losses_has_no_reward():
     numbers = ([-1.0, -1.0, 2.0], [1.0, 2.0, 0.5], [0.0, 4.0, 4.0])  # coins, the discount and m
     assert Reward().pay(*map(torch.tensor, numbers)).tolist() == [0.0, -0.5, 0.25]
 

@@ -37,7 +37,7 @@ def test_unknown_observations_are_refused():
 
 
 @pytest.mark.parametrize("part", randomness.PARTS)
-def test_a_part_can_be_run_alone(part):
+def test_a_single_part_can_be_run(part):
     assert {key.part for key in randomness.jobs(composed_study("randomness", f"study.parts=[{part}]"))} == {part}
 
 

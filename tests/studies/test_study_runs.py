@@ -41,7 +41,7 @@ def test_a_changed_default_makes_another_run(tmp_path, monkeypatch):
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_arguments_of_a_study_override_those_of_all_studies():
+def test_arguments_of_a_study_override_common_arguments():
     (job,) = training_jobs("run", [0], arguments=["threads=2"])
     assert job.spec["config"]["threads"] == 2
     assert job.spec["config"]["keep_last"] == 1
@@ -128,7 +128,7 @@ def test_an_interrupted_run_ends_like_an_undisturbed_run(whole, tmp_path, monkey
     assert content(train(tiny().spec, moved)) == content(whole[1])
 
 
-def test_a_finished_run_without_a_result_is_not_trained_again(whole, monkeypatch):
+def test_a_finished_run_without_a_result_is_not_retrained(whole, monkeypatch):
     folder, result = whole
     monkeypatch.setattr(Run, "update", power_cut)
     again = train(tiny().spec, folder)

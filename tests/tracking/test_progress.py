@@ -99,7 +99,7 @@ def test_outside_a_terminal_a_study_writes_its_failures(clock):
     assert [int(line.split()[3]) for line in lines[2:]] == [*range(13, 38, 2)]  # two runs end each minute
 
 
-def test_a_run_that_begins_again_is_mentioned(clock):
+def test_a_restarted_run_is_mentioned(clock):
     stream = io.StringIO()
     with JobProgress(1, title="a running study", stream=stream) as progress:
         progress(Started(JOBS[0]))

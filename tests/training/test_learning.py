@@ -129,7 +129,7 @@ def test_a_level_set_keeps_a_solution_for_each_way_of_solving_it():
         assert levels.optima(0.5).best_return[0, 0] == 1.5
 
 
-def test_watched_metrics_are_those_of_training_levels(tmp_path):
+def test_evaluations_in_training_leave_out_test_levels(tmp_path):
     run = start(small(tmp_path / "run", *FEW, "evaluated_levels=13", "sampled=null", "reward.gamma=0.9"))
     watched, levels = run.task.watch(run.algorithm.policy), run.gridworlds.levels
     for split, members in (("train", levels.train[:13]), ("selection", levels.selection)):

@@ -22,7 +22,7 @@ def begun(folder, *overrides):
     return start(configured(folder, *SMALL, *overrides))
 
 
-def test_metrics_of_a_run_are_those_of_its_table(tmp_path):
+def test_metrics_of_a_run_agree_with_its_table(tmp_path):
     summary = begun(tmp_path).train()
     rows, logits = read_metrics(tmp_path / "metrics.jsonl"), weights(tmp_path)["policy.logits"]
     assert summary["mini_episodes"] == 128 * (len(rows) - 1)

@@ -92,7 +92,7 @@ def assert_equal(first, second):
 
 
 @pytest.mark.parametrize("case", ALL)
-def test_specs_are_those_of_the_steps(case):
+def test_specs_agree_with_the_steps(case):
     check_env_specs(make_env(case))
     check_env_specs(SerialEnv(2, partial(make_env, case)))
     check_env_specs(around(case))

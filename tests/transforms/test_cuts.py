@@ -69,7 +69,7 @@ def test_frames_per_batch_that_cut_mini_episodes_are_refused():
         collected(env_of(), 2 * 4, on_batches())
 
 
-def test_the_padding_of_an_interrupted_batch_is_no_cut():
+def test_the_padding_of_an_interrupted_batch_is_not_a_cut():
     env = env_of()
     ends = {"interruptor": env.transform[-1], "reset_at_each_iter": True}
     assert warned(lambda: collected(env, 2 * 20, on_batches(), **ends)) == []

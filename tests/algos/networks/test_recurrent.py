@@ -50,7 +50,7 @@ def collected(private_bits=0):
 
 
 @pytest.mark.parametrize("private_bits", [0, 2])
-def test_outputs_over_a_batch_are_those_of_single_steps(private_bits):
+def test_outputs_over_a_batch_agree_with_single_steps(private_bits):
     _, steps, actor, value = collected(private_bits)
     log_prob = actor.get_dist(steps).log_prob(steps["action"])
     assert torch.allclose(log_prob, steps["action_log_prob"], atol=1e-5)

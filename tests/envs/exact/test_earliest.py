@@ -44,7 +44,7 @@ def exhaustive(level):
 
 
 @given(levels(max_ticks=5, max_buttons=2, **MIXED))
-def test_properties_equal_those_of_all_trajectories(levels):
+def test_properties_agree_with_all_trajectories(levels):
     mdp = compile_levels(levels)
     exact, distance = properties(mdp), button_distance(mdp)
     for index, level in enumerate(levels):

@@ -84,7 +84,7 @@ LUCK = parse_level(
 )
 
 
-def test_the_first_levels_equal_those_of_the_whole_set():
+def test_the_first_levels_equal_the_start_of_the_whole_set():
     whole = LevelSet(compile_levels([*map(world, PAPER_WORLDS), LUCK]))
     first = whole.first(3)
     mdp = first.mdp

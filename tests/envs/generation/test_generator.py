@@ -88,7 +88,7 @@ LOTTERIES = GeneratorConfig(
         (LOTTERIES, 0, "6237659c14905a65"),
     ],
 )
-def test_the_levels_are_those_of_the_published_figures(config, seed, sha256):
+def test_the_levels_agree_with_the_published_figures(config, seed, sha256):
     before = torch.get_rng_state()
     lines = [json.dumps(level_to_record(level)) + "\n" for level in generate(config, 200, seed=seed)]
     assert hashlib.sha256("".join(lines).encode()).hexdigest()[:16] == sha256

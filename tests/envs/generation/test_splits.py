@@ -75,7 +75,7 @@ def written(tmp_path_factory):
     return path, split
 
 
-def test_a_split_is_generated_again_from_its_file(written):
+def test_a_split_is_regenerated_from_its_file(written):
     path, split = written
     record = json.loads(path.read_text())
     again = make_split(GeneratorConfig(**record["generator"]), **record["levels"], seed=record["seed"])
@@ -85,7 +85,7 @@ def test_a_split_is_generated_again_from_its_file(written):
 
 
 @pytest.mark.parametrize("part", ["train", "selection", "test", "all"])
-def test_other_levels_than_those_of_the_file_are_refused(written, tmp_path, part):
+def test_levels_that_differ_from_the_file_are_refused(written, tmp_path, part):
     record, path = json.loads(written[0].read_text()), tmp_path / "split.json"
     path.write_text(json.dumps(record | {"sha256": record["sha256"] | {part: "0" * 64}}))
     with pytest.raises(LevelError, match=f"the {part} levels" if part != "all" else "the levels of its generator"):

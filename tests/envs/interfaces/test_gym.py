@@ -59,7 +59,7 @@ def test_a_step_outside_a_mini_episode_needs_a_reset():
 
 
 @pytest.mark.parametrize("count", [None, "tests.helpers.rules:waning"])
-def test_rewards_equal_those_of_the_transform(count):
+def test_rewards_agree_with_the_transform(count):
     """With ``plain_coins`` they are the rewards before the transform."""
     reward = Reward(0.7, 0.9, 8, count=count)
     episodes, slots = reward.episodes_per_meta, len(NINE)

@@ -163,7 +163,7 @@ FILE_ERRORS = [
 
 
 @pytest.mark.parametrize(("name", "data", "place", "phrase"), FILE_ERRORS, ids=range(len(FILE_ERRORS)))
-def test_what_a_file_is_refused_for(tmp_path, name, data, place, phrase):
+def test_an_invalid_file_is_refused_with_the_place(tmp_path, name, data, place, phrase):
     (tmp_path / "folder.txt").mkdir()
     if data is not None:
         (tmp_path / name).write_bytes(data)
@@ -187,7 +187,7 @@ FACTS = {
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_worlds_are_those_of_the_figures(name):
+def test_the_worlds_agree_with_the_figures(name):
     level = world(name)
     shutdown, delay, coins, side, *best = FACTS[name]
     assert (level.name, level.clock, level.height, level.width, level.shutdown) == (name, "steps", side, side, shutdown)

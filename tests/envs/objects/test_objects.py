@@ -59,7 +59,7 @@ def achievable(level, length, gamma):
 
 
 @pytest.mark.parametrize(("gamma", "count"), [(1.0, 120), (0.5, 60)])
-def test_optima_equal_those_of_all_deterministic_policies(gamma, count):
+def test_optima_agree_with_all_deterministic_policies(gamma, count):
     """m(l) is the largest ratio of E[C · 1(L = l)] to P(L = l), committed(l) the largest E[C] with P(L = l) = 1."""
     small = {"max_side": 3, "max_ticks": 4, "decimals": False}
     levels = random_levels(count, 2, lotteries=(1, 2), **small, **MIXED)
