@@ -27,5 +27,5 @@ def product(size: int, precision: str = FLOAT32) -> Work:
 def run(bench: Bench) -> None:
     sizes = (256,) if bench.quick else (512, 1024, 2048)
     for precision in precisions():
-        bench.table(f"Matrix products in {precision}", "The largest is the limit of networks in this precision.")
+        bench.table(f"Matrix products in {precision}", "The largest speed is the limit of networks in this precision.")
         bench.compare(bench.measure({f"{size} × {size}": product(size, precision) for size in sizes}), GIGAFLOPS)

@@ -103,8 +103,8 @@ def refuse_links(folder: Path, names: Iterable[str] = RUN_OUTPUTS) -> None:
                 if not is_replaced and not lies_in(_real(path), root):
                     raise FileError(
                         f"{path}: is a link that leads out of {folder}, to {_real(path)}, where files would be "
-                        "overwritten and deleted; put the folder itself in place of the link, or move all of "
-                        f"{folder} to where the link leads and go on there"
+                        "overwritten and deleted; replace the link by the folder itself, or move all of "
+                        f"{folder} to the target of the link and continue there"
                     )
 
 

@@ -127,7 +127,7 @@ def test_a_network_that_reads_maps_reads_maps_of_any_size():
     ("overrides", "levels", "message"),
     [
         (EXAMPLE, [world("example"), LARGE], r"maps of at most 5 by 5"),
-        (VECTOR, [world("example"), world("spacious")], "1 level; 2 levels were given"),
+        (VECTOR, [world("example"), world("spacious")], "a single level; 2 levels were given"),
         (VECTOR, [NEAR], "other coins and buttons"),
     ],
 )

@@ -126,7 +126,7 @@ class GridworldAgent:
             levels = find_levels(str(levels))
         levels = [levels] if isinstance(levels, Level) else list(levels)
         if self.view.observation == "vector" and len(levels) > 1:
-            raise ConfigError(f"the policy sees the vector observation of 1 level; {len(levels)} levels were given")
+            raise ConfigError(f"the policy observes a single level; {len(levels)} levels were given")
         level_set = evaluator(self.spec, levels, self.device, sampled=sampled, memory_gib=memory_gib)
         if not self.can_see(level_set.observe.shape) or level_set.observe.planes != self.view.planes:
             options = ""

@@ -124,11 +124,11 @@ def spec_in(values: Mapping[str, Any], path: Path) -> AgentSpec:
     """Return the specification in the metadata of the checkpoint at this path."""
     if KEY not in values:
         raise CheckpointError(
-            f"{path}: was saved by an earlier version, and does not say what its policy sees; go on with the run "
-            f"once to add that: drest train resume={path.parent.parent}"
+            f"{path}: was saved by an earlier version, without the specification of its policy; resume the run "
+            f"once to add it: drest train resume={path.parent.parent}"
         )
     if isinstance(values[KEY], str):
-        raise CheckpointError(f"{path}: is of a {values[KEY]}, which `drest language evaluate` measures")
+        raise CheckpointError(f"{path}: belongs to a {values[KEY]}; use `drest language evaluate`")
     return AgentSpec.of(values[KEY], path)
 
 

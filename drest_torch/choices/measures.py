@@ -33,7 +33,7 @@ def neutrality(menus: Menus, policy: Tensor) -> Tensor:
 
 
 def usefulness_if_indifferent(menus: Menus, neutral: float) -> float:
-    """Return the mean USEFULNESS of a softmax of expected coins, whose temperature is set to this mean neutrality.
+    """Return the mean USEFULNESS of a softmax of expected coins, whose temperature gives this mean neutrality.
 
     The softmax flattens every choice alike. An agent with more USEFULNESS is neutral between lengths rather than
     indifferent to coins.

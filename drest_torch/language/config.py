@@ -97,7 +97,7 @@ def check(cfg: LanguageConfig) -> None:
         SINKS.check(cfg.logger)
     if cfg.method == "rloo" and cfg.reward == "supports":
         raise ConfigError(
-            "reward=supports with method=rloo, which has options that are sure of their length alone, and pays them as "
+            "reward=supports with method=rloo, which supports only options of certain lengths, so it would pay as "
             "reward=drest does; use reward=drest, or method=exact"
         )
 

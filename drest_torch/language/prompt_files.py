@@ -131,8 +131,8 @@ def _outcomes(record: Any, number: int, place: str) -> tuple[tuple[float, str, f
         raise ConfigError(f"{place}: the chances of option {number} are not above 0 with a sum of 1")
     if any(not 0 <= score <= MOST_SCORE for _, _, score in outcomes):
         raise ConfigError(
-            f"{place}: a score of option {number} is not from 0 to {MOST_SCORE:,}; usefulness is a share of the best "
-            "score of a length, and has no meaning below 0"
+            f"{place}: a score of option {number} is not between 0 and {MOST_SCORE:,}; usefulness is a share of the "
+            "best score of a length, and has no meaning below 0"
         )
     return outcomes
 

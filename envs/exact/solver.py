@@ -238,7 +238,7 @@ class PaidCoins:
             return mdp
         if mdp.has_lotteries:
             raise ConfigError(
-                f"reward.pays={self.pays} on levels with lotteries, whose coins are no values of coins on the map; "
+                f"reward.pays={self.pays} on levels with lotteries, whose coins do not lie on the map; "
                 f"use reward.pays={ACTUAL}"
             )
         return mdp.with_coins(VALUES[self.pays](mdp.coin))

@@ -183,7 +183,7 @@ class GeneratorConfig:
                 f"{self.lottery_outcomes[1]}, the outcomes of a lottery, and at most {MAX_PAIRS:,}"
             )
         if self.slack is not None:
-            raise LevelError("generator: slack with lotteries, whose luck changes it; expected slack=null")
+            raise LevelError("generator: slack with lotteries, where it depends on luck; expected slack=null")
 
     def _check_room(self) -> None:
         """Refuse more objects and walls than fit on the smallest map."""

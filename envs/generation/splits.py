@@ -104,8 +104,8 @@ class SeenKeys:
         self.repeated += 1
         if self.repeated == MAX_REPEATED:
             raise LevelError(
-                f"{len(self.keys):,} different levels were found, and the {MAX_REPEATED:,} after them are all among "
-                "these; expected wider ranges for the generator, or fewer levels to be asked for"
+                f"{len(self.keys):,} different levels were found, and the next {MAX_REPEATED:,} are all among "
+                "these; expected wider ranges for the generator, or fewer levels"
             )
         return False
 

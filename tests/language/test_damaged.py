@@ -131,7 +131,7 @@ def test_a_run_of_an_earlier_version_keeps_its_progress(earlier_run):
 
 @transformers
 def test_the_evaluation_of_agents_refuses_a_language_model(run_folder):
-    with pytest.raises(CheckpointError, match="is of a language model, which `drest language evaluate` measures"):
+    with pytest.raises(CheckpointError, match="belongs to a language model; use `drest language evaluate`"):
         Agent.load(run_folder)
 
 

@@ -221,7 +221,7 @@ def test_the_record_counts_the_commits_of_runs(tmp_path):
 
 
 def test_rows_name_the_machines_of_runs_if_they_differ(tmp_path):
-    """The machine of a run is that of its last session."""
+    """A run is attributed to the machine of its last session."""
     folders = [tmp_path / name for name in "abc"]
     for folder, version in zip(folders, ("2.13", "2.11", "2.13"), strict=True):
         folder.mkdir()

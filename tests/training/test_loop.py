@@ -259,7 +259,7 @@ def test_a_run_introduces_itself(name, tmp_path):
     assert folder == f"folder: {tmp_path}"
 
 
-def test_a_budget_of_few_updates_is_warned_of(tmp_path):
+def test_a_budget_of_few_updates_gives_a_warning(tmp_path):
     run = start(configuration(tmp_path / "run"))
     warning = few_updates(run.plan, run.algorithm, 180)
     assert warning.startswith("env_steps=1000 is a budget of 6 updates, of about 180 steps each: ")

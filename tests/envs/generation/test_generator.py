@@ -29,7 +29,7 @@ def drafted(config, count, seed=0):
 
 
 def is_uniform(values, low, high, weights=None):
-    """Return whether integers have these weights, by chi-square within five standard deviations."""
+    """Return whether integers have the distribution of these weights: a chi-square within five standard deviations."""
     weights = torch.tensor([1.0] * (high - low + 1) if weights is None else weights)
     counts = torch.bincount(torch.as_tensor(values).long() - low, minlength=len(weights))
     assert len(counts) == len(weights)

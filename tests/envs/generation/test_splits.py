@@ -53,7 +53,7 @@ def test_too_few_different_levels_are_an_error_with_their_number(monkeypatch):
     first = [level for index, level in enumerate(levels) if canonical_key(level) not in keys(levels[:index])]
     assert list(distinct(levels)) == first
     assert len(list(islice(distinct(generator.stream(strip, 0)), different))) == different
-    with pytest.raises(LevelError, match=f"^{different} different levels were found, and the 500 after them"):
+    with pytest.raises(LevelError, match=f"^{different} different levels were found, and the next 500"):
         make_split(strip, train=20, selection=0, test=0, seed=0)
 
 
