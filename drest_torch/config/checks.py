@@ -234,7 +234,7 @@ def _check_vectors(name: str, levels: Sequence[Level], trained: Level) -> None:
     size = attrgetter("height", "width", "num_objects")
     if len(levels) > 1 or any(size(level) != size(trained) for level in levels):
         raise ConfigError(
-            f"policy.observation=vector shows a single map, and there are {len(levels)} {name} levels; give a single "
+            f"policy.observation=vector shows one map, and the {name} levels are {len(levels)}; give a single "
             f"one, with the size and as many coins and buttons as {trained.place}, or use policy.observation=centred"
         )
 

@@ -157,14 +157,14 @@ REFUSALS = [
     Refusal(
         "evaluation on levels",
         lambda pole, _: pole.evaluate("example"),
-        "levels to evaluate on, and .* in CartPole-v1; leave levels",
+        "levels to evaluate on, but .* in CartPole-v1; leave levels",
     ),
     Refusal(
         "an evaluator of levels",
         lambda pole, _: pole.evaluator("example"),
         "is a run in CartPole-v1, but only gridworlds have levels",
     ),
-    Refusal("rendering a level", lambda pole, _: pole.render("a.gif", "example"), "a level to render, and"),
+    Refusal("rendering a level", lambda pole, _: pole.render("a.gif", "example"), "a level to render, but"),
     Refusal(
         "plotting maps",
         lambda pole, _: pole.evaluate(sampled=16).plot("."),
@@ -182,7 +182,7 @@ REFUSALS = [
     Refusal(
         "resuming with another value",
         resumed("env_steps=800", "algo.lr=0.1"),
-        "algo with resume=.*, whose own configuration applies but for",
+        "algo with resume=.*, whose own configuration applies except for",
     ),
     Refusal("an unknown key", trained(alog="ppo"), "alog"),
     Refusal(
@@ -190,7 +190,7 @@ REFUSALS = [
         trained(env="CartPol-v1"),
         "CartPol-v1 failed with NameNotFound: .* Did you mean: `CartPole`",
     ),
-    Refusal("an anonymous factory", trained(env=lambda: None), "a run finds its environment again by name"),
+    Refusal("an anonymous factory", trained(env=lambda: None), "a run finds its environment by name"),
     Refusal("shutdown at 0 steps", trained(env=POLE | {"base": 0}), "env.base=0; expected a number from 1 to 50000"),
     Refusal("a list for a number", trained(env=POLE | {"base": [3, 5]}), "env.base"),
 ]

@@ -66,7 +66,7 @@ NO_CHECKPOINTS = [
     (lambda path: path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}"), "damaged or truncated"),  # gigabytes
     (written(UNREADABLE), "its values cannot be read"),
     *(
-        (written(metadata), "no checkpoint of this program")
+        (written(metadata), "not a checkpoint of this program")
         for metadata in (None, {"format": f"{FORMAT} 0", "meta": "{}"})
     ),
     (lambda path: path.unlink(), "no such checkpoint"),
@@ -101,7 +101,7 @@ MISFITS = [
     (lambda saved, _: saved.update({"optimizer.adam.0.exp_avg": torch.zeros(1, dtype=torch.int64)}), ""),
     (lambda saved, _: saved.update({"optimizer.adam.99.exp_avg": torch.zeros(1)}), ""),
     (lambda saved, _: saved.update({"optimizer.adam.zero.exp_avg.more": torch.zeros(1)}), ""),
-    (lambda saved, _: saved.pop("optimizer.adam.0.exp_avg_sq"), ": .*optimizer.adam.0 has exp_avg, step, and not"),
+    (lambda saved, _: saved.pop("optimizer.adam.0.exp_avg_sq"), ": .*optimizer.adam.0 has exp_avg, step, not"),
     (lambda saved, _: saved["optimizer.adam.1.exp_avg"].fill_(torch.inf), ": .*'optimizer.adam.1.exp_avg' has values"),
     (lambda saved, _: saved[WEIGHT].view(-1)[3:4].fill_(torch.nan), f": the tensor '{WEIGHT}' has values that are"),
     (lambda _, meta: meta.update(steps="many"), ""),
@@ -113,7 +113,7 @@ MISFITS = [
     (lambda _, meta: meta.update(wall_seconds=-0.5), ": .*wall_seconds is -0.5"),
     (lambda _, meta: meta.update(processor_seconds=torch.nan), ": .*processor_seconds is nan"),
     (lambda _, meta: meta.update(of=3), ""),
-    (lambda _, meta: meta.update(of={"algorithm": "a2c"}), ": was saved with another algorithm .a2c, and this"),
+    (lambda _, meta: meta.update(of={"algorithm": "a2c"}), ": was saved with another algorithm .a2c; this"),
     (lambda saved, _: saved.update({WEIGHT: saved[WEIGHT].double()}), f": the tensor '{WEIGHT}' is torch.float64"),
     (lambda saved, _: saved.update({WEIGHT: saved[WEIGHT][1:]}), ": .*another architecture"),
     (lambda saved, _: saved.pop(WEIGHT), f": the tensor '{WEIGHT}' is missing, .*another architecture"),

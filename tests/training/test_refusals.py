@@ -54,7 +54,7 @@ class Refusal(NamedTuple):
 
 
 REFUSALS = [
-    Refusal("gridworld", "policy.observation=vector levels=paper", "a single map, and there are 9 train levels"),
+    Refusal("gridworld", "policy.observation=vector levels=paper", "vector shows one map, and the train levels are 9"),
     Refusal("gridworld", "policy=convolutional policy.observation=centred", "policy.observation=grid"),
     Refusal(
         "gridworld", "policy=convolutional policy.observation=grid policy.width=20", "policy.width=20.*multiple of 8"
