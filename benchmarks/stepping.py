@@ -97,7 +97,7 @@ def run(bench: Bench) -> None:
         look_ups, moved = gathers(mdp, slots)
         bench.table(
             f"`example`, `vector` observation, {slots:,} slots",
-            f"E = 64. The limit is the look-ups of a step alone, {moved} bytes a slot.",
+            f"E = 64. The limit counts only the table look-ups of a step, {moved} bytes for each slot.",
         )
         times = bench.measure(
             {

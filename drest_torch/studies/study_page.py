@@ -101,7 +101,7 @@ def _banner(record: Record) -> str:
 def _how_it_was_result_of(record: Record) -> list[Block]:
     facts = {
         "Code": f"commit {record.commit}, {record.date}",
-        "Runs": f"{record.runs} of {record.planned}, {record.minutes:g} minutes of computing on one core in all",
+        "Runs": f"{record.runs} of {record.planned}, {record.minutes:g} minutes of processor time in total",
         "Commits of the runs": record.runs_of,
         "Machines of the runs": record.runs_on,
         "Seeds": record.seeds,

@@ -50,7 +50,7 @@ class RayTaskError(RayError):
 
 
 class CancelledTaskError(RayTaskError, TaskCancelledError):
-    """Derived from both, as in Ray."""
+    """An error with two bases, as in Ray."""
 
 
 class StandIn:

@@ -188,7 +188,7 @@ def test_a_choice_is_counted_from_the_first_of_the_environment():
     assert actions == (5 + action).tolist()
 
 
-def test_several_choices_at_once():
+def test_a_multi_discrete_space_is_several_categories():
     space, actions = spaces.MultiDiscrete([[3, 2], [2, 4]], start=[[0, 5], [-1, 0]]), []
 
     def tell(action):
