@@ -88,7 +88,7 @@ class ObservationTable:
         assert records is not None
         sizes = torch.tensor([0, *(len(inputs.observation) for inputs in records)])
         first = sizes.cumsum(0)[:-1]  # [time]
-        index = torch.stack([inputs.index for inputs in records], 1)  # [slots, time]
+        index = torch.stack([inputs.index for inputs in records], 1)[: len(batch)]  # [slots, time]
         settings = [inputs.private for inputs in records if inputs.private is not None]
         observation = torch.cat([inputs.observation for inputs in records])
         every_row = torch.arange(len(observation), device=observation.device)

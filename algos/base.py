@@ -108,6 +108,8 @@ class Effort:
     """Rows on which exact gradients ran the network, including `backward_rows`."""
     backward_rows: int = 0
     """Backpropagated rows."""
+    turns: int = 0
+    """Mini-episodes as `drest_torch.play.collector.Environment` counts them; 0: unknown."""
 
 
 def falling(start: float, progress: float) -> float:
@@ -173,6 +175,21 @@ class Algorithm(ABC):
     @abstractmethod
     def update(self, reward: Reward) -> dict[str, Any]:
         """Make one update with this reward, set `effort`, and return the metrics of `docs/explanation/metrics.md`."""
+
+    def limit(self, steps: int, steps_per_turn: float) -> None:  # noqa: B027 (not all algorithms can)
+        """Limit the next update to about this many environment steps, the rest of the budget.
+
+        ``steps_per_turn`` is `Effort.steps` ÷ `Effort.turns` of the last update; 0: there is none.
+        """
+
+    @property
+    def whole_batch(self) -> float:
+        """An estimate of the environment steps of an update that is not limited; 0: unknown."""
+        return 0.0
+
+    def least_schedule(self) -> tuple[str, int] | None:
+        """Return the keys of schedules that do not follow the budget, and the fewest steps in which they can end."""
+        return None
 
     def set_progress(self, progress: float) -> None:  # noqa: B027 (schedules are optional)
         """Set the schedules to this fraction of the run, from 0 to 1."""

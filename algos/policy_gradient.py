@@ -72,6 +72,7 @@ class SampledAlgorithm(NetworkAlgorithm):
         self.gae.set_keys(done=end, terminated=end)
         plays = environment.actor(policy, precision=precision)
         self.collector = environment.collector(plays, learns=True)
+        self._limit: tuple[int, float] | None = None
 
     @classmethod
     def on(cls, task: Source, config: Any, rng: torch.Generator) -> SampledAlgorithm:
@@ -109,10 +110,20 @@ class SampledAlgorithm(NetworkAlgorithm):
         """Collect a batch with this reward, and train on its steps."""
         self.environment.set_reward(reward)
         self.environment.renew_levels()
+        if self._limit is not None:
+            self.environment.limit(*self._limit)
         with weights_unchanged(self.policy, self.critic):
             batch = self.collector.collect(self.rng)  # [slots, time]: a meta-episode of each slot
             steps = self.with_advantages(batch)  # [N]: the steps of complete mini-episodes
         return self.metrics_of(batch, steps) | self.learn(steps) | self.environment.metrics()
+
+    def limit(self, steps: int, steps_per_turn: float) -> None:
+        self._limit = steps, steps_per_turn
+
+    @property
+    def whole_batch(self) -> float:
+        whole: float = self.environment.whole_batch
+        return whole
 
     def learn(self, steps: TensorDictBase) -> dict[str, Any]:
         """Train on steps with their advantages, minibatch by minibatch; return the mean metrics."""
@@ -204,7 +215,7 @@ class SampledAlgorithm(NetworkAlgorithm):
     def metrics_of(self, batch: TensorDictBase, steps: TensorDictBase) -> dict[str, Any]:
         """Return the metrics of a batch before training on it, and set `effort`."""
         episodes = int(batch.get(("next", "mini_done")).sum())
-        self.effort = Effort(steps=len(steps), episodes=episodes)
+        self.effort = Effort(steps=len(steps), episodes=episodes, turns=self.environment.turns)
         metrics = {
             "train/return": batch.get(("next", "reward")).sum() / episodes,
             "train/mini_episode_steps": len(steps) / episodes,

@@ -68,6 +68,7 @@ class Tabular(base.Algorithm):
     """The training of one agent with `drest_torch.algos.tabular_kernel`, which plays the mini-episodes itself."""
 
     policy: TablePolicy
+    _limit: int | None = None
 
     @classmethod
     def on(cls, task: Source, config: Any, rng: torch.Generator) -> Tabular:
@@ -108,12 +109,10 @@ class Tabular(base.Algorithm):
 
     def update(self, reward: Reward) -> dict[str, Any]:
         """Play mini-episodes and learn from each, always with the reward of the task."""
-        from drest_torch.algos.tabular_kernel import play
-
-        episodes = self.config.episodes
-        steps, cut_off = int(self.state.steps[0]), int(self.state.cut_off[0])
-        play(self.world, self.rules, self.state, episodes)
+        played, steps, cut_off = (int(count[0]) for count in (self.state.played, self.state.steps, self.state.cut_off))
+        self._play()
         check_finite(self.state.logits)
+        episodes = int(self.state.played[0]) - played
         self.effort = Effort(steps=int(self.state.steps[0]) - steps, episodes=episodes)
         log_probs = self.policy.logits.log_softmax(-1)
         return {
@@ -121,6 +120,31 @@ class Tabular(base.Algorithm):
             "train/cut_off": float(self.state.cut_off[0] - cut_off),
             "train/mini_episode_steps": self.effort.steps / episodes,
         }
+
+    def limit(self, steps: int, steps_per_turn: float) -> None:
+        self._limit = steps
+
+    def least_schedule(self) -> tuple[str, int]:
+        episodes = self.config.random_episodes + self.config.decay_episodes
+        return "algo.random_episodes and algo.decay_episodes", episodes * self.world.shutdown
+
+    def _play(self) -> None:
+        """Play the mini-episodes of an update; with a limit of steps, up to the one that reaches it."""
+        from drest_torch.algos.tabular_kernel import LONGEST, play
+
+        remaining = self.config.episodes
+        if self._limit is None:
+            play(self.world, self.rules, self.state, remaining)
+            return
+        longest = len(self.world.column) - 1
+        if (self.world.ticks == 0).any():  # free bumps
+            longest = LONGEST
+        end = int(self.state.steps[0]) + self._limit
+        while remaining > 0 and self.state.steps[0] < end:
+            safe = int(end - self.state.steps[0]) // longest  # as many stay within the limit
+            episodes = min(remaining, max(1, safe))
+            play(self.world, self.rules, self.state, episodes)
+            remaining -= episodes
 
     def scheduled(self) -> dict[str, float]:
         from drest_torch.algos.tabular_kernel import scheduled

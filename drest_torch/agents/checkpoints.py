@@ -158,6 +158,8 @@ class State:
     """Rows on which exact gradients ran the network, including `backward_rows`."""
     backward_rows: int = 0
     """Backpropagated rows."""
+    steps_per_turn: float = 0.0
+    """The mean steps of a turn (`Effort.turns`) in the last update; 0: unknown."""
 
     def add(self, effort: Effort) -> None:
         """Add an update and its effort to the totals."""
@@ -166,6 +168,8 @@ class State:
         self.episodes += effort.episodes
         self.forward_rows += effort.forward_rows
         self.backward_rows += effort.backward_rows
+        if effort.turns:
+            self.steps_per_turn = effort.steps / effort.turns
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> State:
@@ -197,6 +201,8 @@ def _is_possible(name: str, value: Any, *, usual: Any) -> bool:
         return 0 <= value < LARGEST
     if name.endswith("_seconds"):
         return 0 <= value <= MOST_SECONDS
+    if name == "steps_per_turn":
+        return 0 <= value < LARGEST
     return True
 
 

@@ -27,6 +27,7 @@ from drest_torch.reward import COUNTINGS, Reward
 from drest_torch.timer import MOST_STEPS
 
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
+LAST_BATCHES = ("cut", "whole")
 SUITES = ("shutdownability",)
 LARGEST_SEED = 2**62 - 1
 MOST_SAMPLED = 10_000_000
@@ -249,6 +250,8 @@ class Config:
     """Training budget in environment steps, over which the schedules run; recipes can set another number. `exact` and
     `generalist` take no environment steps: their budget is the number of updates times algo.counted_steps, which must
     not be compared with environment steps."""
+    last_batch: str = limited(choices=LAST_BATCHES, default="cut")
+    """Last batch: cut (to the rest of `env_steps`) or whole (training may then end up to one batch later)."""
     evaluations: int = limited(at_least=1, default=16)
     """Evaluations during training, evenly spaced; each saves a checkpoint."""
     evaluated_levels: int = limited(at_least=1, default=200)

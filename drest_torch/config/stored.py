@@ -48,7 +48,7 @@ REMOVED: dict[str, Any] = {
 }
 """Keys of earlier versions, each with the value that allows a run to be resumed."""
 
-NEW = {"precision": FLOAT32, "overwrite": False}
+NEW = {"precision": FLOAT32, "overwrite": False, "last_batch": "whole"}
 """Top-level keys that are missing in stored runs, each with the value that these runs used."""
 NOT_STORED = ("overwrite",)
 """Top-level keys that concern the start of a run only."""

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config
-from drest_torch.config.stored import stored_values, trust_modules_of
+from drest_torch.config.stored import NEW, stored_values, trust_modules_of
 from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
@@ -24,9 +24,11 @@ from drest_torch.training.run import Run, resume
 
 IN_A_STUDY = (
     *("logger=none", "test.paper=false", "device=cpu", "threads=1"),
-    *("keep_last=1", "pictures=0", "progress=false"),
+    *("keep_last=1", "pictures=0", "progress=false", "last_batch=whole"),
 )
 """The arguments of all training runs of studies; a study can override them."""
+UNNAMED = {"last_batch": NEW["last_batch"]}
+"""Keys that specs leave out at these values, which all runs had before the keys existed; stored results stay valid."""
 
 
 def run_config(values: Any = None, arguments: Iterable[str] = (), **options: str) -> Config:
@@ -61,6 +63,9 @@ def training_jobs(
     cfg.run_dir = ""  # the folder does not identify the run
     check_run(cfg)
     config = stored_values(cfg)
+    for key, value in UNNAMED.items():
+        if config[key] == value:
+            del config[key]
     jobs = []
     for seed in seeds:
         spec = {"config": config | {"seed": seed}}

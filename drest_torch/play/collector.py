@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,14 +22,25 @@ from drest_torch.errors import blaming
 from drest_torch.reward import Reward
 from drest_torch.transforms import DReSTReward
 from drest_torch.transforms.base import appended, set_seed, title
-from drest_torch.transforms.on_batches import LogDiscounts
+from drest_torch.transforms.on_batches import LogDiscounts, PlayingSlots
 
 ENDLESS = 1_000_000
 """The largest number of steps of a batch."""
+SHARE_LEFT, SHARE_PLAYED, SHARE_OF_REST = 1.25, 0.8, 0.25
+"""If less than the first share of a whole batch is left of a budget, the second share of this is played. The rest is
+played after it, or at once if it is less than the third share of a whole batch."""
+LEAST_TURNS = 2
+"""The smallest number of mini-episodes in a batch that is cut; the spread of a single advantage is undefined."""
 
 
 class Ends(Protocol):
-    """Signals that every slot of an environment has played its meta-episode: `GridworldEnv` or `MetaEpisodes`."""
+    """The meta-episodes of an environment's slots, and the signal of their end: `GridworldEnv` or `MetaEpisodes`."""
+
+    playing: int | None
+    """The number of slots that play; None: all."""
+
+    def limit(self, slots: int, rounds: int) -> None:
+        """Let only the first ``slots`` play, each for ``rounds`` mini-episodes, from the next reset of all slots on."""
 
     def collection_stopped(self) -> bool:
         """Return True if the batch is complete; TorchRL's collector calls this after each step."""
@@ -116,6 +128,37 @@ class Environment:
     postproc: Compose | None = None
     """The transforms of a collected batch."""
     most_steps: int = ENDLESS
+    rounds: int = 1
+    """The mini-episodes of a slot in a whole batch; 1 if the environment plays its own mini-episodes."""
+    turns: int = 0
+    """The turns of the last batch: a turn is a mini-episode of a slot, or its meta-episode if ``rounds`` is 1."""
+    expected_turn: float = 0.0
+    """An estimate of the steps of a turn before the first batch; 0: unknown."""
+
+    @property
+    def whole_batch(self) -> float:
+        """An estimate of the steps of a whole batch before training; 0: unknown."""
+        return self.env.batch_size.numel() * self.rounds * self.expected_turn
+
+    def limit(self, steps: float, steps_per_turn: float) -> None:
+        """Cut the next batch if about this many steps are left of the budget, and a whole batch could exceed them.
+
+        The last steps are two batches, because the mean length of mini-episodes can change from one to the next: most
+        of the steps, and the rest. A batch of several rounds is cut to fewer rounds of all slots, and other batches to
+        fewer groups of slots. ``steps_per_turn`` is the mean of the last batch; 0: there is none yet.
+        """
+        assert self.drest is not None
+        slots, rounds, group = self.env.batch_size.numel(), self.rounds, self.drest.group
+        length = steps_per_turn or self.expected_turn
+        share = steps / (slots * rounds * length or 1)  # of a whole batch
+        if length and share < SHARE_LEFT and not math.isclose(share, 1):
+            if share > SHARE_OF_REST:
+                steps *= SHARE_PLAYED
+            turns = max(LEAST_TURNS, math.ceil(steps / length))
+            rounds = min(rounds, math.ceil(turns / slots))
+            slots = min(slots, math.ceil(turns / group) * group)
+        self.ends.limit(slots, rounds)
+        self.turns = slots * rounds
 
     @property
     def critic_context(self) -> int:
@@ -132,7 +175,7 @@ class Environment:
         drest.warns_of_cuts = False  # the collector discards incomplete mini-episodes on purpose
         self.drest, self.shows_counts = drest, shows_counts
         counts = [LogDiscounts(drest)] if shows_counts else []
-        self.postproc = Compose(drest, *counts, *further)
+        self.postproc = Compose(PlayingSlots(self.ends), drest, *counts, *further)
 
     def set_reward(self, reward: Reward) -> None:
         """Set the reward of the next batches."""

@@ -23,6 +23,8 @@ from drest_torch.transforms import DReSTReward, PrivateBits
 from drest_torch.transforms.base import appended
 from drest_torch.transforms.mini_episodes import MiniEpisodes
 
+FREE_BUMPS = 2
+"""An estimate of the actions per tick of an untrained policy, if bumps take no time."""
 Compiled = tuple[Mdp, Optima, Observation]
 """A compiled level set, with its solution and its observation."""
 PATIENCE = 100
@@ -65,9 +67,10 @@ class Gridworlds(Environment):
             private_bits=private_bits,
             group=group,
             view=StateView(),
+            rounds=rounds,
         )
         worlds.base = base
-        worlds._look_at(mdp, observe)
+        worlds._look_at(mdp, optima, observe)
         return worlds
 
     def renew_levels(self) -> None:
@@ -78,16 +81,20 @@ class Gridworlds(Environment):
     def set_levels(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         """Set the level set of the next batches."""
         self.base.set_levels(mdp, optima)
-        self._look_at(mdp, observe)
+        self._look_at(mdp, optima, observe)
 
     def metrics(self) -> dict[str, Any]:
         return self.drest.objective.metrics() if isinstance(self.drest, ObjectiveReward) else {}
 
-    def _look_at(self, mdp: Mdp, observe: Observation) -> None:
+    def _look_at(self, mdp: Mdp, optima: Optima, observe: Observation) -> None:
         assert self.view is not None
         self.view.observe = lambda number: observe(*mdp.states.decode(number))
-        patience = PATIENCE if mdp.any_free_bumps else 1
+        patience = bumps = 1
+        if mdp.any_free_bumps:
+            patience, bumps = PATIENCE, FREE_BUMPS
         self.most_steps = self.base.episodes_per_meta * mdp.max_time * patience
+        longest = optima.lengths.max(1).values.float().mean()
+        self.expected_turn = bumps * float(longest)
 
     def pay(self, reward: Reward, *, shows_counts: bool = False, objective: Objective | None = None) -> None:
         """Set the reward of mini-episodes, or an ``objective`` in its place."""

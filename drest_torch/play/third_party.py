@@ -136,6 +136,7 @@ def _environment(
         best=best,
         lengths=lengths,
         request_probability=_request_probability(timer, lengths),
+        rounds=meta_episodes.episodes,
     )
 
 

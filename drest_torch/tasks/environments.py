@@ -58,7 +58,9 @@ class EnvironmentTask(AgentTask):
         """Standardise observations with the statistics of a random policy in one meta-episode of each slot."""
         flatten = self.played.flatten
         batch = self.played.collector(self.played.uniform_actor()).collect(rng)
-        flatten.measure(flatten.rows(batch)[played(batch)])
+        mask = played(batch)
+        flatten.measure(flatten.rows(batch)[mask])
+        self.played.expected_turn = int(mask.sum()) / (len(batch) * self.played.rounds)
 
     def environment(self, *, with_critic: bool) -> RowEnvironment:
         """Return the training environment; whether a critic sees the counts follows from the configuration."""

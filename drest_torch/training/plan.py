@@ -39,6 +39,8 @@ class RunPlan:
     seed: int
     steps: int
     """The steps of the whole run, in the unit of `drest_torch.algos.base.Effort.steps`."""
+    cuts: bool = False
+    """True to cut the last batch to the rest of the steps."""
     evaluations: int
     """The number of evaluations during training, each with a checkpoint."""
     keep_last: int = 1
@@ -71,6 +73,7 @@ def plan_of(cfg: Config) -> RunPlan:
         start_from=cfg.start_from,
         seed=cfg.seed,
         steps=cfg.env_steps,
+        cuts=cfg.last_batch == "cut",
         evaluations=cfg.evaluations,
         keep_last=cfg.keep_last,
         progress=cfg.progress,
@@ -111,6 +114,24 @@ def few_updates(plan: RunPlan, algorithm: Algorithm, update: int) -> str | None:
     if hasattr(algorithm.config, "episodes"):
         remedy += f", or play fewer mini-episodes for each than algo.episodes={algorithm.config.episodes}"
     return f"{budget}: with fewer than {FEW_UPDATES} an agent hardly learns; {remedy}"
+
+
+def budget_notes(plan: RunPlan, algorithm: Algorithm) -> list[str]:
+    """Return warnings before training: it can end 1 % after its budget or more, or before the end of a schedule."""
+    notes = []
+    batch = algorithm.whole_batch
+    if not plan.cuts and batch >= 0.01 * plan.steps:
+        notes.append(
+            f"env_steps={plan.steps} with last_batch=whole: training can end {batch / plan.steps:.0%} later, as a "
+            f"batch has about {batch:,.0f} steps; last_batch=cut keeps the budget"
+        )
+    keys, steps = algorithm.least_schedule() or ("", 0)
+    if steps > plan.steps:
+        notes.append(
+            f"env_steps={plan.steps} ends before the schedule of {keys}, which takes at least {steps:,} steps; give "
+            "more env_steps, or a shorter schedule"
+        )
+    return notes
 
 
 def _device(device: torch.device) -> str:

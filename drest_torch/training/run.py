@@ -55,7 +55,7 @@ from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, count_evaluations, enter, lengthen, resume_command, withdraw
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.overwriting import discard, may_overwrite, recover, set_aside, undo
-from drest_torch.training.plan import RunPlan, few_updates, introduction, pace_of, plan_of, run_summary
+from drest_torch.training.plan import RunPlan, budget_notes, few_updates, introduction, pace_of, plan_of, run_summary
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
@@ -116,6 +116,8 @@ class Run:
             state.wandb_id = loggers.run_id
             discard(self.folder)
             if state.steps == 0:
+                for warning in budget_notes(plan, self.algorithm):
+                    progress.note(f"drest_torch: {warning}")
                 progress.stage("evaluating before training …")
                 metrics = self.task.watch(self.algorithm.policy)
                 loggers.log(0, metrics)
@@ -170,6 +172,8 @@ class Run:
         state, algorithm = self.state, self.algorithm
         progress = state.steps / self.plan.steps
         algorithm.set_progress(progress)
+        if self.plan.cuts:
+            algorithm.limit(self.plan.steps - state.steps, state.steps_per_turn)
         reward = self.reward.at(progress)
         scheduled = {"reward/episodes_per_meta": reward.episodes_per_meta, **algorithm.scheduled()}
         try:

@@ -81,6 +81,10 @@ class MetaEpisodes(SamplingTransform):
         """True if the environment has its own mini-episodes, so that its ``done`` is the end of a meta-episode."""
         self.first: int | None = None
         """The index into `levels` of the first slot's level, with consecutive levels for slots; None: sample levels."""
+        self._quota: Tensor | None = None
+        """[slots, 1] the mini-episodes of each slot's meta-episode; None: `episodes`."""
+        self.playing: int | None = None
+        """The number of slots that play, while the others wait; None: all."""
         self._over = False
         self._quiet = 0  # steps since the last end of a mini-episode
 
@@ -118,6 +122,16 @@ class MetaEpisodes(SamplingTransform):
         """Return whether all slots have finished their meta-episode, for collectors of whole meta-episodes."""
         return self._over
 
+    def limit(self, slots: int, rounds: int) -> None:
+        """Let only the first ``slots`` play, each for ``rounds`` mini-episodes, from the next reset of all slots on.
+
+        An environment with its own mini-episodes always plays its whole meta-episode.
+        """
+        env = self.parent
+        assert env is not None
+        place = torch.arange(env.batch_size.numel(), device=env.device).reshape(*env.batch_size, 1)
+        self.playing, self._quota = slots, (place < slots) * rounds
+
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Skip waiting slots in the step, if the environment supports this."""
         env = self.parent
@@ -132,6 +146,9 @@ class MetaEpisodes(SamplingTransform):
         waits = torch.zeros_like(ended)
         if self.together:
             waits = tensordict.get("mini_waits")
+        quota: Tensor | int = self.episodes
+        if self._quota is not None:
+            quota = self._quota
         mini_done = ended
         if self.env_has_mini_episodes:
             mini_done = column(next_tensordict, "mini_done")
@@ -142,7 +159,7 @@ class MetaEpisodes(SamplingTransform):
         else:
             played = tensordict.get("mini_idx") + mini_done
             next_tensordict.set("mini_idx", played)
-            meta_done = played >= self.episodes
+            meta_done = played >= quota
         if self.together:
             if waits.any():
                 next_tensordict.set("reward", torch.where(waits, 0, column(next_tensordict, "reward")))
@@ -197,4 +214,6 @@ class MetaEpisodes(SamplingTransform):
         state = super()._reset(tensordict, tensordict_reset)
         if self._levels is not None:
             state.set(LEVEL, tensordict.get(LEVEL))
+        if self._quota is not None:
+            state.set("mini_waits", self._quota == 0)
         return state

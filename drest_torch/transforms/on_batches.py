@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from tensordict import TensorDictBase
 from torch import Tensor
 from torchrl.envs import Transform
 
 from drest_torch.transforms.drest_reward import DReSTReward
+
+
+class Playing(Protocol):
+    """An environment whose last slots may wait for a whole batch."""
+
+    playing: int | None
+    """The number of slots that play; None: all."""
+
+
+class PlayingSlots(Transform):
+    """A transform that removes the slots of a batch that do not play."""
+
+    def __init__(self, slots: Playing) -> None:
+        super().__init__()
+        self._slots = [slots]  # in a list, because an environment is no part of the transform
+
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        (slots,) = self._slots
+        if slots.playing in (None, len(tensordict)):
+            return tensordict
+        return tensordict[: slots.playing]
 
 
 class LogDiscounts(Transform):

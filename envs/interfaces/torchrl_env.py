@@ -76,6 +76,7 @@ class GridworldEnv(EnvBase):
         self._fixed: Tensor | None = None
         self._over = False
         self._slots = Slots(mdp, optima or solve(mdp, gamma), num_slots)
+        self.limit(num_slots, episodes_per_meta)
         self._make_specs(num_slots)
         self._set_seed(seed)
 
@@ -123,6 +124,13 @@ class GridworldEnv(EnvBase):
         self.action_spec = Categorical(NUM_ACTIONS, shape=(slots,), dtype=torch.int64)
         self.reward_spec = Unbounded((slots, 1))
 
+    def limit(self, slots: int, rounds: int) -> None:
+        """Let only the first ``slots`` play, each for ``rounds`` mini-episodes, from the next reset of all slots on."""
+        self.playing = slots
+        """The number of slots that play; the others wait."""
+        place = torch.arange(self.batch_size[0], device=self.mdp.device)
+        self._quota = (place < slots) * rounds  # [B] the mini-episodes of each slot's meta-episode
+
     # ------------------------------------------------------------------------------ TorchRL's contract
 
     def _set_seed(self, seed: int | None) -> None:
@@ -158,10 +166,10 @@ class GridworldEnv(EnvBase):
         played = slots.step(tensordict.get("action"))
         column, best_return = slots.look_up(played.length)
         if self._together:  # waiting slots are stepped without effect
-            plays = self._mini_idx < self.episodes_per_meta
+            plays = self._mini_idx < self._quota
             played = StepResult(played.coin * plays, played.mini_done & plays, played.length)
         self._mini_idx = self._mini_idx + played.mini_done
-        meta_done = self._mini_idx == self.episodes_per_meta
+        meta_done = self._mini_idx == self._quota
         if self._together:
             self._over = bool(meta_done.all())
             meta_done = torch.full_like(meta_done, self._over)
@@ -191,7 +199,7 @@ class GridworldEnv(EnvBase):
         if self.observe is None:
             number = self.mdp.states.number(slots.spot, slots.taken, slots.time_left)
             # Waiting slots share one state number, so that a tabular policy evaluates one state for all of them.
-            return {STATE: number * (self._mini_idx < self.episodes_per_meta) if self._together else number}
+            return {STATE: number * (self._mini_idx < self._quota) if self._together else number}
         return {"observation": self.observe(slots.spot, slots.taken, slots.time_left)}
 
     def collection_stopped(self) -> bool:

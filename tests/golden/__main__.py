@@ -32,7 +32,7 @@ GOLDEN = Path(__file__).with_name("golden.json")
 FEW = "levels.train=40 levels.selection=10 levels.test=10"
 TRAIN = (
     "train logger=none progress=false policy.width=16 policy.depth=1 env_steps=6000 evaluations=3 pictures=0 "
-    "test.paper=false"
+    "test.paper=false last_batch=whole"
 )
 PLAY = f"{TRAIN} algo.episodes=128"
 EXACT = f"{TRAIN} env_steps=40000"

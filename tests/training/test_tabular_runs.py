@@ -23,7 +23,7 @@ def begun(folder, *overrides):
 
 
 def test_metrics_of_a_run_agree_with_its_table(tmp_path):
-    summary = begun(tmp_path).train()
+    summary = begun(tmp_path, "last_batch=whole").train()
     rows, logits = read_metrics(tmp_path / "metrics.jsonl"), weights(tmp_path)["policy.logits"]
     assert summary["mini_episodes"] == 128 * (len(rows) - 1)
     evaluation = Tables(world("example"), 1.0, 1).evaluate(logits.unsqueeze(0).numpy())
@@ -73,7 +73,7 @@ def test_a_run_equals_the_reference_algorithm(tmp_path, way):
 
 
 def test_metrics_count_mini_episodes_that_are_cut_off(tmp_path):
-    run = begun(tmp_path / "run", "levels.clock=moves", "algo.episodes=3", "algo.epsilon=1e-12")
+    run = begun(tmp_path / "run", "levels.clock=moves", "algo.episodes=3", "algo.epsilon=1e-12", "env_steps=100000")
     run.algorithm.policy.logits[:, 1] = 100.0  # down, where below the start there is a wall
     before = run.algorithm.policy.logits.clone()
     for _ in range(2):
