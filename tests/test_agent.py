@@ -126,9 +126,9 @@ def test_a_network_that_reads_maps_reads_maps_of_any_size():
 @pytest.mark.parametrize(
     ("overrides", "levels", "message"),
     [
-        (EXAMPLE, [world("example"), LARGE], r"maps of at most 5 by 5"),
-        (VECTOR, [world("example"), world("spacious")], "a single level; 2 levels were given"),
-        (VECTOR, [NEAR], "other coins and buttons"),
+        (EXAMPLE, [world("example"), LARGE], "^the agent was trained on maps of at most 5 × 5 and cannot be evaluated"),
+        (VECTOR, [world("example"), world("spacious")], "^the agent observes a single level"),
+        (VECTOR, [NEAR], "^the agent was trained on a level with 4 coins and buttons and cannot be"),
     ],
 )
 def test_levels_with_unfit_observations_are_refused(folder_of, overrides, levels, message):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from drest_torch.agents.misfits import misfit
 from drest_torch.agents.specification import AgentSpec, agent_config, evaluator
 from drest_torch.algos.distributions import one_of
 from drest_torch.algos.networks.policy import Policy
@@ -125,18 +126,14 @@ class GridworldAgent:
         if isinstance(levels, str | Path):
             levels = find_levels(str(levels))
         levels = [levels] if isinstance(levels, Level) else list(levels)
-        if self.view.observation == "vector" and len(levels) > 1:
-            raise ConfigError(f"the policy observes a single level; {len(levels)} levels were given")
+        if sentence := misfit(self.spec.policy, levels):
+            raise ConfigError(sentence)
         level_set = evaluator(self.spec, levels, self.device, sampled=sampled, memory_gib=memory_gib)
         if not self.can_see(level_set.observe.shape) or level_set.observe.planes != self.view.planes:
-            options = ""
-            if level_set.mdp.any_luck:
-                options = " that is shown chances (levels.by_chance=true) and outcomes (levels.outcomes=N)"
+            planes = ", ".join(self.view.planes)
             raise ConfigError(
-                f"the levels' {self.view.observation} observation has shape {level_set.observe.shape} and the "
-                f"policy's {self.shape}: it was trained on {self!r}, or on levels with other coins and buttons; train "
-                f"one on such levels{options}, or with policy=convolutional, which "
-                "reads maps of any size"
+                f"{self.folder}: its agent observes planes that this version does not compute ({planes:.200}); "
+                "evaluate it with the version that trained it"
             )
         return level_set
 

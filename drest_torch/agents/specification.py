@@ -23,6 +23,7 @@ from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
 from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import Level
+from drest_torch.envs.objects import FEATURES
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.evaluation.memory_guard import MemoryGuard
@@ -162,6 +163,35 @@ def check_alike(start_from: str, source: AgentSpec, spec: PolicySpec) -> None:
     differences = [f"policy.{key}={source_values[key]}" for key in SAME_KEYS if source_values[key] != values[key]]
     if differences:
         raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(differences)}")
+    _check_planes(start_from, source_view, view)
+    size, source_size = (view.rows, view.columns), (source_view.rows, source_view.columns)
+    if size != source_size and not requirements(spec.network).reads_maps:
+        raise ConfigError(
+            f"start_from={start_from} was trained on maps of at most {_size(source_size)}, and the maps of this run "
+            f"have up to {_size(size)}; choose levels of that size, or an agent with policy=convolutional"
+        )
+
+
+def _check_planes(start_from: str, source: MapView, view: MapView) -> None:
+    """Raise if an agent observes objects that a run does not show, or the other way round."""
+    differing = set(source.features) ^ set(view.features)
+    if not differing:
+        return
+    feature = min(differing)
+    if feature in view.features:
+        raise ConfigError(
+            f"start_from={start_from} does not observe {FEATURES[feature]}, which levels of this run have; choose "
+            "levels without them, or another agent"
+        )
+    raise ConfigError(
+        f"start_from={start_from} observes {FEATURES[feature]}, which no level of this run has; choose levels with "
+        "them, or another agent"
+    )
+
+
+def _size(size: tuple[int, int]) -> str:
+    rows, columns = size
+    return f"{rows} × {columns}"
 
 
 def evaluator(

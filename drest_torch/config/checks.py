@@ -219,13 +219,14 @@ def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Seque
             continue
         if cfg.policy.observation == "vector":
             _check_vectors(name, levels, train[0])
-        features = (features_of(train) ^ features_of(levels)) - shown_features(cfg)
+        features = features_of(levels) - features_of(train) - shown_features(cfg)
         if features:
             feature = min(features)
+            level = next(level for level in levels if feature in level.features)
             raise ConfigError(
-                f"{FEATURES[feature]} are in one of the training and the {name} levels and not in the other; the "
-                f"policy either observes them or does not, so have them in both{_shown_in_all(feature)}, or leave "
-                "these levels out (test.paper=false for the paper's)"
+                f"the level {level.name} of the {name} levels has {FEATURES[feature]}, which the agent would not "
+                f"observe, because no training level has any; have them in both{_shown_in_all(feature)}, or leave "
+                "these levels out"
             )
 
 

@@ -111,14 +111,15 @@ class GridworldTask(AgentTask):
 
     def _compiled(self) -> dict[str, LevelSet]:
         """Compile the levels of each split once; training levels are excluded if they are compiled for each batch."""
-        train, features = self.levels.train, shown_features(self.cfg)
+        train = self.levels.train
+        features = shown_features(self.cfg) | features_of(train)
         first = train
         if not self.compiles_once:
             first = train[: trained_levels_reported(self.cfg)]
         compiled = {}
         for split, levels in self.levels.evaluated().items():
             if split == "train":
-                compiled[split] = self._compile(first, features | features_of(train))
+                compiled[split] = self._compile(first, features)
             elif levels:
                 compiled[split] = self._compile(levels, features)
         return compiled

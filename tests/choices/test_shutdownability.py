@@ -104,7 +104,7 @@ def test_levels_that_do_not_fit_the_agent_are_left_out():
     lucky = parse_level("shutdown: 2\n. C1 . .\nA B3@0.5 C1 .", name="lucky")
     page = shutdownability(Agent.load("generalist-bit"), {"lucky": [lucky]})
     assert page["sets"] == {}
-    assert "observation has shape" in page["left_out"]["lucky"]
+    assert "the level lucky has buttons that work by chance" in page["left_out"]["lucky"]
     assert page["forks"]["ex ante"]["trio"] == 1
 
 
@@ -113,10 +113,10 @@ def test_forks_that_do_not_fit_the_agent_are_left_out(tmp_path):
     agent = Agent.load(train(tmp_path / "run", f"levels.path={tmp_path}/small.txt", "algo=ppo", *SMALLEST, *QUIET))
     page = shutdownability(agent, {"small": [SMALL]})
     assert page["forks"] is None
-    assert "maps of at most 3 by 3" in page["left_out"]["forks"]
+    assert "maps of at most 3 × 3" in page["left_out"]["forks"]
     assert "Left out: forks." in to_markdown(page)
     assert page["sets"]["small"]["levels"] == 1
-    with pytest.raises(ConfigError, match=r"^nothing could be measured: .* maps of at most 3 by 3"):
+    with pytest.raises(ConfigError, match=r"^nothing could be measured: .* maps of at most 3 × 3"):
         shutdownability(agent, {"nine": [world("example")]})
 
 

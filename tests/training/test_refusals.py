@@ -100,10 +100,11 @@ REFUSALS = [
     ),
     Refusal("gridworld", "env.factory=a:b", r"^env\.factory: no key of env=gridworld; .* as env=torchrl$"),
     Refusal("gridworld", "levels.path=two.jsonl test.path=mirrored.txt", "mirrored.txt.*the same level"),
-    Refusal("gridworld", "levels.path=chance.jsonl test.paper=true", "test.paper=false"),
     Refusal("gridworld", "test.path=chance.jsonl", r"show chances in every level \(levels.by_chance=true\)"),
     Refusal(
-        "gridworld", "test.path=doors.jsonl", "one-way doors are in one of the training and the test levels and not in"
+        "gridworld",
+        "test.path=doors.jsonl",
+        "the level doors of the test levels has one-way doors, which the agent would",
     ),
     Refusal("gridworld", "+foo=1", "^foo: no such key"),
     Refusal(
