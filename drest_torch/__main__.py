@@ -48,7 +48,9 @@ def main() -> int:
         return 2
     if name in COMPLETION:
         return _complete(arguments)
-    sys.argv = [f"drest {name}", *arguments]
+    from drest_torch.config.command_lines import program
+
+    sys.argv = [f"{program(sys.argv[0])} {name}", *arguments]
     return importlib.import_module(COMMANDS[name][0]).main() or 0
 
 

@@ -20,10 +20,10 @@ def main(cfg: Config) -> None:
         from drest_torch.commands.sweep import join_sweep, place_in_sweep, refuse_run_of_sweep
         from drest_torch.config.compose import recipes
         from drest_torch.errors import printable
+        from drest_torch.hints import CURVES, after_training, compare
         from drest_torch.tracking.console import print_table
         from drest_torch.tracking.effort import effort, is_exact, rows
         from drest_torch.tracking.stages import stage
-        from drest_torch.training.folder import command_line, next_commands
         from drest_torch.training.run import start_or_resume
 
     words = HydraConfig.get().overrides.task
@@ -38,13 +38,13 @@ def main(cfg: Config) -> None:
     summary = run.train()
     if summary is None:
         if sweep is not None:
-            print(f"The sweep stops here. Its runs so far: {command_line('compare', str(sweep))}", file=sys.stderr)
+            print(f"The sweep stops here. Its runs so far: {compare(sweep, out=sweep / CURVES)}", file=sys.stderr)
         sys.exit(130)  # the exit status for Ctrl-C; with -m, the remaining runs do not start
     print_table(summary["splits"], run.cfg.reward.gamma)
     took = f"; {rows(summary)}" if is_exact(summary) else ""
     print(printable(f"{effort(summary)} in {summary['wall_seconds']:.0f} s{took}; everything is in {run.folder}"))
     if sweep is None:
-        print(next_commands(run.folder, *run.task.evaluated_next))
+        print(printable(after_training(run.folder, run.task.evaluated_next())))
 
 
 if __name__ == "__main__":

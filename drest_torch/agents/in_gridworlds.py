@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from drest_torch.agents.misfits import misfit
+from drest_torch.agents.misfits import fitting_levels, misfit
 from drest_torch.agents.specification import AgentSpec, agent_config, evaluator
 from drest_torch.algos.distributions import one_of
 from drest_torch.algos.networks.policy import Policy
@@ -155,7 +155,9 @@ class GridworldAgent:
     def test_levels(self) -> Sequence[Level]:
         """Return the test levels of the run."""
         if "test" not in self.levels.reported:
-            raise ConfigError(f"{self.folder} has no test levels; choose levels=paper or levels.path=FILE")
+            arguments = fitting_levels(self.spec.policy, agent_config(self.folder).levels, [])
+            remedy = " ".join(arguments or ["levels.path=FILE"])
+            raise ConfigError(f"{self.folder} has no test levels; choose others, such as {remedy}")
         return self.levels.reported["test"]
 
     def render(self, path: Path, level: Any, *, seed: int, agent: str) -> None:

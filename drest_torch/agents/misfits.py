@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec
-from drest_torch.envs.levels import Level, features_of, largest_map
+from drest_torch.config.schema import LevelsConfig
+from drest_torch.envs.levels import Level, features_of, find_levels, largest_map
 from drest_torch.envs.objects import FEATURES, KINDS
 
 ELAPSED = "elapsed"
@@ -73,7 +74,7 @@ def _objects(policy: PolicySpec, view: MapView, levels: Sequence[Level]) -> str 
     if features := features_of(levels) - frozenset(view.features):
         feature = min(features, key=[*FEATURES].index)
         level = _first(levels, lambda level: feature in level.features)
-        return f"{_unobserved(level, FEATURES[feature])}; leave such levels out, or train an agent {_with(feature)}"
+        return f"{_unobserved(level, FEATURES[feature])}; leave such levels out, or train an agent {_with(features)}"
     for kind in KINDS:
         names = {plane.name for plane in kind.planes if plane.feature is None}
         if names <= set(view.planes):
@@ -91,12 +92,13 @@ def _unobserved(level: Level, objects: str) -> str:
     )
 
 
-def _with(feature: str) -> str:
-    """Return the end of a sentence on an agent that observes a feature."""
-    if feature == "chance":
+def _with(features: Collection[str]) -> str:
+    """Return the end of a sentence on an agent that observes these features."""
+    if "chance" in features:
         return "with levels.by_chance=true"
-    if number := re.fullmatch(r"lottery (\d+)", feature):
-        return f"with levels.outcomes={number[1]} or more"
+    outcomes = [int(number) for number in re.findall(r"lottery (\d+)", " ".join(features))]
+    if outcomes:
+        return f"with levels.outcomes={max(outcomes)}"
     return "on levels with them"
 
 
@@ -123,3 +125,23 @@ def _count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} coins and buttons"
+
+
+def fitting_levels(policy: PolicySpec, levels: LevelsConfig, test: Sequence[Level]) -> Sequence[str] | None:
+    """Return the arguments of an evaluation on levels that a policy can observe.
+
+    These are the worlds of the paper, or its own test levels, or else the levels that it was trained on; None if
+    there are no such levels to name.
+    """
+    if misfit(policy, find_levels("paper")) is None:
+        return ["levels=paper"]
+    if test:
+        return []
+    if levels.path is not None:
+        arguments = [f"levels.path={levels.path}"]
+    elif levels.generator is None:
+        arguments = [f"levels={levels.name}"]
+    else:
+        return None
+    further = {"levels.x": levels.x, "levels.clock": levels.clock}
+    return arguments + [f"{key}={value}" for key, value in further.items() if value is not None]

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from drest_torch import hints
 from drest_torch.agents.checkpoints import load_module
 from drest_torch.agents.untrained import build_networks
 from drest_torch.algos.distributions import kind_of
@@ -125,11 +126,12 @@ def spec_in(values: Mapping[str, Any], path: Path) -> AgentSpec:
     """Return the specification in the metadata of the checkpoint at this path."""
     if KEY not in values:
         raise CheckpointError(
-            f"{path}: was saved by an earlier version, without the specification of its policy; resume the run "
-            f"once to add it: drest train resume={path.parent.parent}"
+            f"{path}: was saved by an earlier version, without the specification of its policy; resume the run once "
+            f"to add it: {hints.resume(path.parent.parent)}"
         )
     if isinstance(values[KEY], str):
-        raise CheckpointError(f"{path}: belongs to a {values[KEY]}; use `drest language evaluate`")
+        command = hints.evaluate_language_model(path.parent.parent)
+        raise CheckpointError(f"{path}: belongs to a {values[KEY]:.40}; evaluate it: {command}")
     return AgentSpec.of(values[KEY], path)
 
 

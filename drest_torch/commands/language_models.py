@@ -71,8 +71,9 @@ def main() -> None:
 
 
 def _train(words: list[str]) -> None:
+    from drest_torch.hints import evaluate_language_model
     from drest_torch.language.config import LanguageConfig
-    from drest_torch.language.training import command, resume, start
+    from drest_torch.language.training import resume, start
 
     resumed = [word.removeprefix("resume=") for word in words if word.startswith("resume=")]
     if resumed and len(words) > 1:
@@ -89,7 +90,7 @@ def _train(words: list[str]) -> None:
     print(
         printable(
             f"{summary['updates']:,} updates, {summary['processor_seconds']:.0f} s of processor time; everything is in "
-            f"{run.folder}\nEvaluate it on unseen families: {command(run.folder, 'evaluate', 'model')} suite=all"
+            f"{run.folder}\nEvaluate it on unseen families:\n  {evaluate_language_model(run.folder)}"
         )
     )
 

@@ -20,8 +20,8 @@ from drest_torch.comparison.printing import print_comparison
 from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs
 from drest_torch.config.schema import Config
 from drest_torch.errors import ConfigError
+from drest_torch.hints import CURVES, compare
 from drest_torch.outputs import refuse_links
-from drest_torch.training.folder import command_line
 
 VARIABLES = ("WANDB_SWEEP_ID", "WANDB_RUN_ID")
 """Environment variables in which an agent names the sweep and the run. A preempted run gets the same names again."""
@@ -83,4 +83,4 @@ class ComparisonAtEnd(Callback):
         runs, _ = find_runs([folder])
         print_comparison(runs)
         print(f"The {len(runs)} runs of this sweep again, with their learning curves:")
-        print(f"  {command_line('compare', str(folder), f'out={folder}/curves.png')}")
+        print(f"  {compare(folder, out=folder / CURVES)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.precision import FLOAT32
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
+from drest_torch.config.command_lines import command_line
 from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.reading import read_config, settings
 from drest_torch.config.schema import ENV_CONFIGS, BaseEnvConfig, Config
@@ -74,15 +76,17 @@ def load_config(folder: Path, *, whole: bool = True) -> Config:
     path = folder / "config.yaml"
     if not path.is_file():
         raise CheckpointError(f"{folder}: no run in it (no config.yaml); expected the folder of a run")
-    return cast(Config, read_stored(path, _schema_of_run, whole=whole))
+    return cast(Config, read_stored(path, partial(_schema_of_run, folder), whole=whole))
 
 
-def _schema_of_run(loaded: Any) -> Config:
+def _schema_of_run(folder: Path, loaded: Any) -> Config:
     """Return a configuration with the dataclasses that the stored values name."""
     for key, value in NEW.items():
         loaded.setdefault(key, value)
     if "language" in loaded:
-        raise ConfigError("it belongs to a language model; use `drest language`")
+        raise ConfigError(
+            f"it is that of a language model; evaluate it: {command_line('language evaluate', f'model={folder}')}"
+        )
     return Config(
         algo=ALGORITHMS[loaded.algo.name].Config(),
         objective=OBJECTIVES[loaded.objective.name].Config(),

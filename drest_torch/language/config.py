@@ -9,6 +9,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from drest_torch.config.checks import check_limits, device_of
+from drest_torch.config.command_lines import command_line
 from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.schema import LARGEST_SEED
 from drest_torch.config.stored import read_stored
@@ -110,7 +111,8 @@ def stored(folder: Path) -> LanguageConfig:
 
     def schema(loaded: Any) -> Stored:
         if "language" not in loaded:
-            raise ConfigError("it belongs to another kind of run, not to a language model")
+            command = command_line("evaluate", f"run={folder}")
+            raise ConfigError(f"it is that of another kind of run, and no language model; evaluate it: {command}")
         loaded.language.overwrite = False  # concerns the start of a run, and is not stored
         return Stored()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from drest_torch import hints
 from drest_torch.agents.checkpoints import (
     check_origin,
     explain_misfit,
@@ -26,20 +26,10 @@ from drest_torch.language.config import LanguageConfig, check, stored
 from drest_torch.language.model import SMALL, SMOLLM2, LanguageModel, load
 from drest_torch.language.task import PromptTask, origin
 from drest_torch.outputs import refuse_links
-from drest_torch.training.folder import CHECKPOINTS, enter, imports_of
+from drest_torch.training.folder import CHECKPOINTS, enter
 from drest_torch.training.overwriting import may_overwrite, recover
 from drest_torch.training.plan import RunPlan
 from drest_torch.training.run import Run, generator
-
-
-def command(folder: Path, name: str, key: str) -> str:
-    """Return a command of ``drest language`` for the folder of a run."""
-    return shlex.join(["drest", "language", name, f"{key}={folder}", *imports_of(folder)])
-
-
-def resume_command(folder: Path) -> str:
-    """Return the command that resumes a run."""
-    return command(folder, "train", "resume")
 
 
 def plan_of(cfg: LanguageConfig) -> RunPlan:
@@ -55,7 +45,7 @@ def plan_of(cfg: LanguageConfig) -> RunPlan:
         progress=cfg.progress,
         logger=LoggerConfig(sinks=sinks),
         values=asdict(cfg),
-        resume_command=resume_command,
+        resume_command=hints.resume_language_model,
     )
 
 
@@ -71,7 +61,7 @@ def start(cfg: LanguageConfig) -> Run:
     """Create a run in a new folder; refuse the folder of a model, or of another run that it does not overwrite."""
     folder = Path(cfg.run_dir)
     reads = [value for value in (cfg.model, cfg.tasks) if value is not None and Path(value).exists()]
-    command = resume_command(folder)
+    command = hints.resume_language_model(folder)
     # Before loading, which takes a while.
     overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, command, reads=reads, writes=PromptTask.writes)
     cfg.overwrite = False
@@ -106,7 +96,7 @@ def trained(folder: Path, reads: str | None = None) -> LanguageModel:
     cfg = stored(folder)
     saved = step_checkpoints(folder / CHECKPOINTS)
     if not saved:
-        raise ConfigError(f"{folder}: no checkpoint in it yet; resume={folder} continues the run")
+        raise ConfigError(f"{folder}: no checkpoint in it yet; resume the run: {hints.resume_language_model(folder)}")
     model: Any = load(cfg.model, reads or cfg.reads, seed=cfg.seed, lora=cfg.lora)
     path = saved[-1]
     tensors, meta = load_checkpoint(path)

@@ -29,8 +29,6 @@ class Task(ABC):
     device: torch.device
     selection: Any = None
     """The evaluator for the choice of the best checkpoint, if there is one."""
-    evaluated_next: Sequence[str] = ()
-    """The arguments of the evaluation command suggested after training."""
     writes: Sequence[str] = ()
     """The names of the files that only this task writes to the folder of a run."""
 
@@ -38,6 +36,10 @@ class Task(ABC):
     @abstractmethod
     def reward(self) -> Reward:
         """The reward at the end of training."""
+
+    def evaluated_next(self) -> Sequence[str] | None:
+        """Return the arguments of the evaluation suggested after training; None: there is none to suggest."""
+        return []
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state that training changes; writing to these tensors restores it."""

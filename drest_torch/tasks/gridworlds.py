@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from drest_torch.agents.checkpoints import agent_folder, checkpoint_path, load_checkpoint, load_module
+from drest_torch.agents.misfits import fitting_levels
 from drest_torch.agents.specification import AgentSpec, check_alike, evaluator, origin_of, spec_in
 from drest_torch.agents.untrained import policy_spec
 from drest_torch.algos.networks.base import requirements
@@ -62,8 +63,6 @@ def trained_levels_reported(cfg: Config) -> int:
 
 class GridworldTask(AgentTask):
     """The levels of a run, and the level sets for its policy's evaluation."""
-
-    evaluated_next = ("levels=paper",)
 
     def __init__(self, cfg: Config, rng: torch.Generator) -> None:
         self.cfg, self.device = cfg, rng.device
@@ -271,6 +270,9 @@ class GridworldTask(AgentTask):
         if evaluator.fitting_levels(1, policy):
             arrays["policy"] = evaluator.probabilities(policy).numpy().astype(np.float32)
         return arrays
+
+    def evaluated_next(self) -> Sequence[str] | None:
+        return fitting_levels(self.spec.policy, self.cfg.levels, self.levels.reported.get("test", []))
 
     # ------------------------------------------------------------------------------------ the folder of the run
 

@@ -1,18 +1,12 @@
-"""The folder of a run, and the commands that continue from it."""
+"""The folder of a run: its lock, its checkpoints and its length."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from yaml import YAMLError
-
-from drest_torch.config.reading import quoted, read_config
-from drest_torch.config.stored import own_modules
-from drest_torch.errors import ConfigError, UserError
+from drest_torch.errors import ConfigError
 from drest_torch.files import LOCK, lock_folder, remove_partial
 
 if TYPE_CHECKING:
@@ -60,34 +54,3 @@ def lengthen(cfg: Config, env_steps: int, folder: Path) -> bool:
     cfg.evaluations = max(cfg.evaluations + 1, evaluations)  # the last is at the end, and saves the run
     cfg.env_steps = env_steps
     return True
-
-
-def resume_command(folder: Path) -> str:
-    return command_line("train", f"resume={folder}", *imports_of(folder))
-
-
-def next_commands(folder: Path, *levels: str) -> str:
-    """Return suggested commands for a finished run: evaluation on these levels, and comparison."""
-    evaluate = command_line("evaluate", f"run={folder}", *levels, *imports_of(folder))
-    compare = command_line("compare", str(folder), "OTHER_RUN", "out=curves.png")
-    return f"Evaluate it:\n  {evaluate}\nCompare it with other runs:\n  {compare}"
-
-
-def imports_of(folder: Path) -> list[str]:
-    """Return the arguments of a command that import the user's modules in a run's configuration."""
-    try:
-        modules = sorted({module for _, module in own_modules(read_config(folder / "config.yaml"))})
-    except (UserError, OSError, YAMLError, AttributeError, TypeError):
-        return []  # the command will report the error
-    if not modules:
-        return []
-    return [f"imports={','.join(modules)}"]
-
-
-def command_line(name: str, *arguments: str) -> str:
-    """Return a command of this project for a shell, in the form of the running command: ``drest`` or ``python -m``."""
-    as_script = sys.argv[0].startswith("drest ")  # set by `drest_torch.__main__`
-    if name != "compare":  # the others pass their arguments to Hydra, which has a grammar for values
-        arguments = tuple(map(quoted, arguments))
-    command = f"drest {name}" if as_script else f"python -m drest_torch.{name}"
-    return " ".join([command, *map(shlex.quote, arguments)])

@@ -16,9 +16,9 @@ from drest_torch.algos.base import Algorithm
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.config.schema import Config
 from drest_torch.evaluation.memory_guard import RunMemory, free_memory
+from drest_torch.hints import resume
 from drest_torch.tasks.base import Task, count
 from drest_torch.tracking.effort import Pace, updates_of
-from drest_torch.training.folder import resume_command
 
 FEW_UPDATES = 20
 """With fewer updates an agent hardly learns, and schedules fall in large steps."""
@@ -52,7 +52,7 @@ class RunPlan:
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     values: Mapping[str, Any] = field(default_factory=dict)
     """The whole configuration, for loggers."""
-    resume_command: Callable[[Path], str] = resume_command
+    resume_command: Callable[[Path], str] = resume
     """A function that returns the command to resume the run in a folder."""
 
 

@@ -16,6 +16,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from drest_torch import hints
 from drest_torch.agents.checkpoints import (
     BEST,
     PRETRAINED,
@@ -52,7 +53,7 @@ from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
-from drest_torch.training.folder import CHECKPOINTS, count_evaluations, enter, lengthen, resume_command, withdraw
+from drest_torch.training.folder import CHECKPOINTS, count_evaluations, enter, lengthen, withdraw
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.overwriting import discard, may_overwrite, recover, set_aside, undo
 from drest_torch.training.plan import RunPlan, budget_notes, few_updates, introduction, pace_of, plan_of, run_summary
@@ -349,7 +350,7 @@ def start(cfg: Config) -> Run:
     reads = [str(path) for _, _, path in level_files(cfg)]
     if cfg.start_from is not None:
         reads.append(cfg.start_from)
-    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, resume_command(folder), reads=reads)
+    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, hints.resume(folder), reads=reads)
     cfg.overwrite = False
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key, path in level_files(cfg):

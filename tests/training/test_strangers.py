@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from drest_torch import registry
+from drest_torch import hints, registry
 from drest_torch.agent import Agent
 from drest_torch.agents.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.comparison.records import read_run
+from drest_torch.config.command_lines import command_line
 from drest_torch.config.compose import compose
 from drest_torch.config.stored import load_config
 from drest_torch.envs.levels import LevelError, format_level, read_levels, world
 from drest_torch.errors import CheckpointError, printable
 from drest_torch.language import config as language
-from drest_torch.training.folder import command_line, resume_command
 from drest_torch.training.run import resume, start
 from tests.helpers.commands import python
 from tests.helpers.runs import small
@@ -188,7 +188,7 @@ def test_modules_that_the_user_has_imported_are_used(run, elsewhere, monkeypatch
     mine = elsewhere / "mine"
     start(small(mine, "policy.network=of_the_user", "env_steps=300", "evaluations=1")).train()
     assert Agent.load(mine).cfg.policy.network == "of_the_user"
-    assert resume_command(mine).endswith("mine imports=of_the_user")
+    assert hints.resume(mine).endswith("mine imports=of_the_user")
 
 
 @pytest.mark.mostly_slow
