@@ -143,5 +143,8 @@ def fitting_levels(policy: PolicySpec, levels: LevelsConfig, test: Sequence[Leve
         arguments = [f"levels={levels.name}"]
     else:
         return None
-    further = {"levels.x": levels.x, "levels.clock": levels.clock}
-    return arguments + [f"{key}={value}" for key, value in further.items() if value is not None]
+    if levels.x is not None:
+        arguments.append(f"levels.x={levels.x:g}")
+    if levels.clock is not None:
+        arguments.append(f"levels.clock={levels.clock}")
+    return arguments

@@ -84,9 +84,8 @@ def _schema_of_run(folder: Path, loaded: Any) -> Config:
     for key, value in NEW.items():
         loaded.setdefault(key, value)
     if "language" in loaded:
-        raise ConfigError(
-            f"it is that of a language model; evaluate it: {command_line('language evaluate', f'model={folder}')}"
-        )
+        command = command_line("language evaluate", f"model={folder}")
+        raise CheckpointError(f"{folder}: a run of a language model; evaluate it: {command}")
     return Config(
         algo=ALGORITHMS[loaded.algo.name].Config(),
         objective=OBJECTIVES[loaded.objective.name].Config(),

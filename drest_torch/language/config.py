@@ -13,7 +13,7 @@ from drest_torch.config.command_lines import command_line
 from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.schema import LARGEST_SEED
 from drest_torch.config.stored import read_stored
-from drest_torch.errors import ConfigError
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.language import prompts as data
 from drest_torch.language.model import READS, SMALL
 from drest_torch.language.objective import INVALID, REWARDS
@@ -112,7 +112,7 @@ def stored(folder: Path) -> LanguageConfig:
     def schema(loaded: Any) -> Stored:
         if "language" not in loaded:
             command = command_line("evaluate", f"run={folder}")
-            raise ConfigError(f"it is that of another kind of run, and no language model; evaluate it: {command}")
+            raise CheckpointError(f"{folder}: another kind of run, and no language model; evaluate it: {command}")
         loaded.language.overwrite = False  # concerns the start of a run, and is not stored
         return Stored()
 

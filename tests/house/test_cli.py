@@ -41,17 +41,6 @@ def test_training_leaves_only_the_folder_of_its_run(call, tmp_path):
     assert json.loads((run / "summary.json").read_text())["seed"] == 3
 
 
-def test_training_prints_the_commands_that_use_its_run(call, tmp_path):
-    done = call(train.main, *SAMPLED, "seed=3")
-    (run,) = (tmp_path / "runs").iterdir()
-    evaluated, compared = [line.split() for line in done.out.splitlines() if line.startswith("  python -m ")]
-    assert compared[2:4] == ["drest_torch.compare", f"runs/{run.name}"]
-    assert evaluated[:3] == ["python", "-m", "drest_torch.evaluate"]
-    done = call(evaluate.main, *evaluated[3:], "levels=example", "pictures=null")
-    assert f"Agent: runs/{run.name} (ppo with the reward drest on example levels, seed 3; step-" in done.out
-    assert re.search(r"^ *example +1 +0\.\d{3}", done.out, re.MULTILINE)
-
-
 @pytest.mark.slow
 def test_a_sweep_ends_with_the_table_of_its_runs(call, tmp_path):
     done = call(train.main, "-m", *SAMPLED, "algo.lr=0.001,0.002")
@@ -60,9 +49,9 @@ def test_a_sweep_ends_with_the_table_of_its_runs(call, tmp_path):
     assert re.search(r"algo\.lr +0\.001 +1 *\n +0\.002 +2 *\n", done.out)
     folders = sorted(path.relative_to(tmp_path) for path in (tmp_path / "runs").glob("*_ppo_*"))
     assert re.findall(r"^run \d: (.*)", done.out, re.MULTILINE) == [*map(str, folders)]
-    (folder,) = re.findall(r"^  python -m drest_torch.compare (\S+) out=\S+$", done.out, re.MULTILINE)
+    (folder,) = re.findall(r"^  \S+ -m drest_torch.compare (\S+) out=\S+$", done.out, re.MULTILINE)
     assert [run.folder for run in find_runs([Path(folder)])[0]] == folders
-    assert "OTHER_RUN" not in done.out  # printed only after a single run
+    assert "Evaluate it:" not in done.out  # printed only after a single run
 
 
 def test_runs_of_a_sweep_do_not_overwrite_each_other(call):
@@ -76,7 +65,7 @@ def test_a_stopped_sweep_prints_how_to_compare_its_runs(call, monkeypatch):
     monkeypatch.setattr("drest_torch.training.run.Run.train", lambda run: None)
     done = call(train.main, "-m", *SAMPLED, "seed=0,1")
     assert done.code == 130
-    assert done.err.count("Its runs so far: python -m drest_torch.compare runs/multirun/") == 1
+    assert re.search(r"Its runs so far: \S+ -m drest_torch.compare runs/multirun/", done.err)
 
 
 def test_a_run_reports_its_progress_in_a_terminal(call, monkeypatch):

@@ -90,7 +90,7 @@ def test_a_run_resumed_twice_equals_an_uninterrupted_one(tmp_path, name, monkeyp
         stop_after(run, updates, monkeypatch)
         assert run.train() is None
         printed = capsys.readouterr().err.replace("\n", " ")
-        assert (f"python -m drest_torch.train resume={parts}" in printed) == run.cfg.progress
+        assert (f" -m drest_torch.train resume={parts}" in printed) == run.cfg.progress
         run = resume(parts)
     run.train()
     same_run(whole, parts)
