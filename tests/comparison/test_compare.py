@@ -250,6 +250,17 @@ def test_a_repeated_seed_counts_as_a_run(tmp_path):
     assert labels(configurations(runs)) == ["ppo, 3 runs"]
 
 
+@pytest.mark.usefixtures("seeds_and_another")
+def test_a_line_may_be_the_median_of_its_seeds():
+    compared = configurations([read_run(Path(name)) for name in "abc"])
+    axis, curves = curves_over_training(compared)
+    with patch("drest_torch.plots.curves.write_figure") as write:
+        compare_curves(curves, labels(compared), Path("curves.png"), axis, aggregate="median")
+    (figure, _) = write.call_args.args
+    assert figure.axes[0].lines[0].get_ydata()[-1] == pytest.approx(1000 / 1100)
+    assert figure.legends[0].get_texts()[-1].get_text() == "line: median over seeds; band: lowest to highest seed"
+
+
 EFFORT = {"updates": 20, "levels_per_update": 64, "forward_rows": 12_300_000, "backward_rows": 9_000}
 TEXTS = ("", "null", "[]", "{}", "5", '"text"', "{", "\x00", "[" * 3000, "a: [1", "9" * 400)
 VALUES = (None, "x", [], {}, -1, 0, float("nan"), float("inf"), 10**300, True, "$x^$")
