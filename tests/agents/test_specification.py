@@ -172,7 +172,7 @@ def test_resuming_an_older_run_adds_the_specification(folder, tmp_path):
     tensors, meta = load_checkpoint(path)
     specification = meta.pop("agent")
     save_checkpoint(path, tensors, meta)
-    with pytest.raises(CheckpointError, match=r"earlier version.*: drest train resume="):
+    with pytest.raises(CheckpointError, match=r"earlier version.* -m drest_torch.train resume="):
         Agent.load(run)
     resume(run)
     assert load_checkpoint(path)[1] == {**meta, "agent": specification}

@@ -141,7 +141,7 @@ def test_help_does_not_come_from_hydra(call):
         (evaluate.main, ["run=TRAINED", "checkpoint=best"], "only a run with selection levels"),
         (evaluate.main, ["run=TRAINED", "checkpoint=none.safetensors"], "none.safetensors: no such checkpoint"),
         (evaluate.main, ["run=TRAINED"], "has no test levels"),
-        (evaluate.main, ["run=TRAINED", "levels=own"], "choose levels=paper or levels.path=FILE"),
+        (evaluate.main, ["run=TRAINED", "levels=own"], "has no test levels; choose others, such as levels=paper"),
         (evaluate.main, ["levels=example", "sampled=0"], "sampled=0; expected a number from 1 to 1e+07"),
         (evaluate.main, ["levels=example", "out=/dev/null/out.json"], "/dev/null/out.json: cannot be written"),
         (evaluate.main, ["levels=example", "pictures=/dev/null/pictures"], "/dev/null/pictures"),

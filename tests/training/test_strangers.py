@@ -99,9 +99,9 @@ def test_yaml_references_in_a_stored_configuration_are_refused(run):
 def test_interpolations_in_a_stored_configuration_are_text(run, monkeypatch):
     monkeypatch.setenv("SECRET", "hunter2")
     path = run / "config.yaml"
-    path.write_text(path.read_text().replace("title: example", "title: ${oc.env:SECRET}"))
-    assert load_config(run).env.title == "${oc.env:SECRET}"
-    assert read_run(run).config["env.title"] == "\\${oc.env:SECRET}"
+    path.write_text(path.read_text().replace("reward:\n  name: drest", "reward:\n  name: ${oc.env:SECRET}"))
+    assert load_config(run).reward.name == "${oc.env:SECRET}"
+    assert read_run(run).config["reward.name"] == "\\${oc.env:SECRET}"
     resume(run).train()
     for written in run.rglob("*"):
         assert not written.is_file() or b"hunter2" not in written.read_bytes()
