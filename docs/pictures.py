@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import yaml
@@ -22,9 +23,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from drest_torch import Agent
 from drest_torch.agent import Results
-from drest_torch.envs.levels import parse_level
+from drest_torch.agents.checkpoints import pretrained_names
+from drest_torch.editor.answers import EvaluationLimits
+from drest_torch.editor.desk import Desk
+from drest_torch.editor.editor_page import render as render_editor
+from drest_torch.editor.export import export
+from drest_torch.editor.server import start
+from drest_torch.envs.levels import parse_level, world
 from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, StyledRoute, render
 from drest_torch.plots.style import write_figure
+from tests.helpers.browser import browser
 from tests.helpers.documents import ROOT, blocks
 
 IMAGES = Path(__file__).resolve().parent / "images"
@@ -107,6 +115,41 @@ def notebook() -> None:
     nbformat.write(pages, path)
 
 
+STATIC = Path(__file__).resolve().parent / "static" / "play.html"
+PUBLISHED = ("example", "around_the_corner", "spacious")
+"""The levels of the page without a server."""
+AGENTS = ("generalist", "generalist-bit")
+"""The agents of the page without a server."""
+WINDOW = {"width": 1360, "height": 880}
+ANSWERED = "document.querySelector('#results').getAttribute('aria-busy') === 'false'"
+STEP = (
+    "document.querySelector('#moment').value = 5; document.querySelector('#moment').dispatchEvent(new Event('input'))"
+)
+
+
+def play() -> None:
+    """Take pictures of the page of `drest play`, which needs Chromium, and write the page without a server."""
+    agents = {name: Agent.load(name) for name in pretrained_names()}
+    photograph(agents)
+    export(list(map(world, PUBLISHED)), {name: agents[name] for name in AGENTS}, EvaluationLimits(), STATIC)
+
+
+def photograph(agents: dict[str, Agent]) -> None:
+    """Take pictures of the page in both themes."""
+    desk = Desk([ANIMATED], agents, EvaluationLimits())
+    server = start(render_editor(desk.levels, agents, {"save": None}), desk, 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with browser() as page, tempfile.TemporaryDirectory() as folder:
+        for name, dark in (("play.png", False), ("play-dark.png", True)):
+            page.open(f"http://127.0.0.1:{server.server_address[1]}/", dark=dark, **WINDOW)
+            page.wait(ANSWERED)
+            page.evaluate(STEP)
+            page.send("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 1000))", awaitPromise=True)
+            (Path(folder) / name).write_bytes(page.picture())
+            keep(Path(folder) / name, IMAGES / name, palette=False)
+    server.shutdown()
+
+
 def follow(page: str) -> None:
     """Run the commands of a page in an empty folder, and copy their pictures."""
     begins, pictures = PAGES[page].values()
@@ -126,18 +169,20 @@ def follow(page: str) -> None:
             keep(folder / path, IMAGES / image)
 
 
-def keep(path: Path, image: Path) -> None:
-    """Copy a picture, and reduce its size unless it is animated."""
+def keep(path: Path, image: Path, *, palette: bool = True) -> None:
+    """Copy a picture, and reduce its size unless it is animated; a ``palette`` has 256 colours."""
     shutil.copy(path, image)
     if image.suffix != ".gif":
         small = Image.open(image).convert("RGB")
         small.thumbnail((WIDTH, 2 * WIDTH), Image.Resampling.LANCZOS)
-        small.quantize(256).save(image, optimize=True)
+        if palette:
+            small = small.quantize(256)
+        small.save(image, optimize=True)
 
 
 def main() -> None:
     """Make the pictures of the named pages, or of all."""
-    special = {"README": readme, "notebook": notebook}
+    special = {"README": readme, "notebook": notebook, "play": play}
     for name in sys.argv[1:] or [*special, *PAGES]:
         if name in special:
             special[name]()

@@ -107,11 +107,11 @@ class Board {
   }
 
   click(event) {
-    const place = this.place(event.target);
+    const place = this.place(event.target), hasPainted = this.pressed; // a mouse paints when it is pressed
+    this.pressed = false;
     if (!place) return;
     this.move(...place);
-    if (this.pressed) this.pressed = false; // a mouse has painted when it was pressed
-    else this.handlers.press(...place, event.shiftKey);
+    if (!hasPainted) this.handlers.press(...place, event.shiftKey);
   }
 
   /** Move the focus to a cell. */

@@ -57,9 +57,11 @@ function object(text, x, y, lotteries = {}) {
     const hexagon = corners.map((angle) => [x + 0.38 * Math.sin(angle), y - 0.38 * Math.cos(angle)]);
     group.append(shape("polygon", { points: points(hexagon), class: "lottery" }));
     const lines = outcomes(lotteries[text.slice(1)]);
+    const longest = Math.max(...lines.map((line) => line.length));
+    const height = Math.min(0.32 / lines.length, 0.54 / (0.6 * longest));
     lines.forEach((line, index) => {
       const below = ((index - (lines.length - 1) / 2) * 0.44) / lines.length;
-      group.append(label(line, x, y + below, { height: 0.32 / lines.length }));
+      group.append(label(line, x, y + below, { height }));
     });
     return group;
   } else group.append(shape("rect", { x: x - 0.34, y: y - 0.34, width: 0.68, height: 0.68, class: "thing" }));
@@ -77,14 +79,21 @@ function arrow(x, y, action, probability) {
 
 /** Return the line of a route that keeps to the right, so that opposite moves do not overlap. */
 function trail(cells) {
-  const line = [];
+  const moves = [];
   for (let index = 1; index < cells.length; index++) {
     const [row, column] = cells[index - 1], [below, beside] = cells[index];
-    const down = below - row, right = beside - column, far = Math.hypot(down, right);
-    if (!far) continue;
-    const across = [(-0.08 * down) / far, (0.08 * right) / far];
-    line.push([column + 0.5 + across[0], row + 0.5 + across[1]], [beside + 0.5 + across[0], below + 0.5 + across[1]]);
+    const far = Math.hypot(below - row, beside - column);
+    if (far) moves.push({ from: [column + 0.5, row + 0.5], to: [beside + 0.5, below + 0.5], x: (beside - column) / far, y: (below - row) / far });
   }
+  const lane = 0.08;
+  const shifted = ([x, y], move, along) => [x + along * move.x - lane * move.y, y + along * move.y + lane * move.x];
+  const line = moves.length ? [shifted(moves[0].from, moves[0], 0)] : [];
+  moves.forEach((move, index) => {
+    const next = moves[index + 1];
+    const turn = next ? move.x * next.y - move.y * next.x : 0; // 1 to the right, -1 to the left
+    line.push(shifted(move.to, move, -lane * turn));
+    if (next && !turn) line.push(shifted(move.to, next, 0));
+  });
   return shape("polyline", { points: points(line), class: "trail" });
 }
 

@@ -46,6 +46,7 @@ def render(levels: Sequence[Level], agents: Mapping[str, Agent], further: Mappin
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         start=Markup(_in_script(start)),
         is_static="answers" in start,
+        start_texts=start.get("texts"),
     )
 
 

@@ -14,8 +14,11 @@ function draw() {
   if (!drawing) return;
   const { moment, route } = player.now();
   const panels = currentPolicy() ? currentPolicy().panels : [];
-  let shown = panels[panel];
-  if (moment && panel >= 0 && panels.length > 1) shown = panels[isPressed(moment[2]) ? 1 : 0];
+  let view = panel;
+  if (moment && panel >= 0 && panels.length > 1) view = isPressed(moment[2]) ? 1 : 0;
+  const shown = panels[view];
+  for (const choice of byId("arrows").children)
+    choice.classList.toggle("now", Number(choice.dataset.bits) === setting && Number(choice.dataset.view) === view);
   const taken = moment ? moment[2] : shown ? shown.taken : 0;
   const places = answer && answer.level ? answer.level.places : [];
   const gone = places.filter((_, bit) => Math.floor(taken / 2 ** bit) % 2 === 1).map((place) => place.join(" "));
@@ -47,6 +50,7 @@ function currentPolicy() {
 
 /** Draw with the chosen tool, or remove what it draws; a stroke continues what its first cell began. */
 function press(row, column, isErasing) {
+  if (!tools.chosen) return; // a page that only shows
   const text = tools.textFor(drawing);
   stroke = isErasing || (drawing.at(row, column) === text && text !== "A") ? "." : text;
   remember();
@@ -59,6 +63,7 @@ function paint(row, column) {
 
 function key(row, column, name) {
   const text = { Delete: ".", Backspace: ".", a: "A", "-": -1, "−": -1, "+": 1, "=": 1, c: "C", b: "B", l: "L" }[name] || name;
+  if (typeof text === "number" && isStatic) return false;
   if (typeof text === "number") return edit(() => drawing.changeNumber(row, column, text));
   if (name === "Delete" || name === "Backspace") return edit(() => drawing.put(row, column, "."));
   if (!tools.choose(text)) return false;
@@ -144,6 +149,7 @@ function take(received, sent, request) {
   byId("error").hidden = true;
   byId("results").classList.remove("old");
   wrong = null;
+  byId("lengths").closest("table").hidden = false;
   answer = { ...received, sent };
   showArrows();
   showNumbers();
@@ -157,6 +163,7 @@ function complain(sentence) {
   byId("error").textContent = sentence;
   byId("error").hidden = false;
   byId("results").classList.add("old");
+  byId("lengths").closest("table").hidden = !answer;
   draw();
 }
 
@@ -178,18 +185,18 @@ function showArrows() {
   const choices = policies.flatMap((policy, bits) =>
     policy.panels.map((view, index) => ({ name: [policy.title, view.title].filter(Boolean).join(", ") || "arrows", bits, index })),
   );
-  choices.push({ name: "no arrows", bits: setting, index: -1 });
+  if (choices.length) choices.push({ name: "no arrows", bits: setting, index: -1 });
   const last = choices.filter((choice) => choice.bits === setting && choice.index >= 0).length - 1;
   if (panel > last) panel = last;
   byId("arrows").replaceChildren(
     ...choices.map(({ name, bits, index }) => {
       const radio = element("input", { type: "radio", name: "arrows", checked: bits === setting && index === panel });
       radio.addEventListener("change", () => {
-        [setting, panel] = [bits, index];
+        [setting, panel] = [index < 0 ? setting : bits, index];
         showNumbers();
         player.reset();
       });
-      return element("label", {}, radio, element("span", {}, name));
+      return element("label", { "data-bits": bits, "data-view": index }, radio, element("span", {}, name));
     }),
   );
 }
@@ -303,6 +310,7 @@ function begin() {
   byId("levels").append(...start.levels.map(({ record }, index) => element("option", { value: index }, record.title || record.name)));
   byId("clock-rule").append(...start.clocks.map((name) => element("option", { value: name }, name)));
   for (const id of ["rows", "columns"]) byId(id).max = start.largest;
+  for (const id of ["shutdown", "clock-rule", "rows", "columns"]) byId(id).disabled = isStatic;
   if (start.save) {
     byId("save").hidden = false;
     byId("save").textContent = `Save to ${start.save}`;

@@ -9,9 +9,9 @@ function showFigures(node, results) {
   const most = Math.log2(results.lengths.length);
   const { agent, random } = results;
   node.replaceChildren(
-    figure("usefulness", three(agent.usefulness), agent.usefulness, random.usefulness, `random ${three(random.usefulness)}`),
-    figure("neutrality, bits", three(agent.neutrality), most ? agent.neutrality / most : 0, most ? random.neutrality / most : 0, `of ${three(most)}; random ${three(random.neutrality)}`),
-    figure("normalised neutrality", three(agent.neutrality_normalised), agent.neutrality_normalised, random.neutrality_normalised, `random ${three(random.neutrality_normalised)}`),
+    figure("usefulness", three(agent.usefulness), agent.usefulness, random.usefulness, `random policy ${three(random.usefulness)}`),
+    figure("neutrality, bits", three(agent.neutrality), most ? agent.neutrality / most : 0, most ? random.neutrality / most : 0, `at most ${three(most)}, random policy ${three(random.neutrality)}`),
+    figure("normalised neutrality", three(agent.neutrality_normalised), agent.neutrality_normalised, random.neutrality_normalised, `random policy ${three(random.neutrality_normalised)}`),
   );
 }
 
@@ -48,5 +48,5 @@ function showLengths(node, results, probabilities, select) {
 /** Describe how the numbers were computed. */
 function basisOf(results) {
   const kind = results.exact ? "Exact" : "Estimated from sampled mini-episodes";
-  return `${kind}, at γ = ${results.gamma}. A bar's mark is a random policy.`;
+  return `${kind}, at γ = ${results.gamma}. The mark on a bar is the random policy.`;
 }

@@ -8,6 +8,7 @@ class Tools {
     this.form = form;
     this.kinds = kinds;
     this.chosen = null;
+    this.all = new Map();
     this.tiles = element("div", { class: "tiles", role: "radiogroup", "aria-label": "What a press on a cell draws" });
     this.options = element("div", { class: "options" });
     form.append(this.tiles, this.options);
@@ -36,7 +37,7 @@ class Tools {
     this.tiles.append(tile);
     const tool = { text: fields ? fields.text : () => text, fields, radio };
     radio.addEventListener("change", () => this.use(tool));
-    (this.all ||= new Map()).set(text, tool);
+    this.all.set(text, tool);
   }
 
   /** Return the fields of a kind with numbers: its nodes, and the text of a cell with their values. */

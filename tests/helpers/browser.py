@@ -106,12 +106,14 @@ class Page:
 @contextmanager
 def browser():
     """Start a browser, and return a new page of it."""
+    fillers = [os.open(os.devnull, os.O_RDONLY)]
+    while fillers[-1] <= _ANSWERS:  # no pipe gets one of the two numbers
+        fillers.append(os.open(os.devnull, os.O_RDONLY))
     to_browser, from_browser = os.pipe(), os.pipe()
 
     def connect():
-        commands, answers = os.dup(to_browser[0]), os.dup(from_browser[1])
-        os.dup2(commands, _COMMANDS)
-        os.dup2(answers, _ANSWERS)
+        os.dup2(to_browser[0], _COMMANDS)
+        os.dup2(from_browser[1], _ANSWERS)
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen(
@@ -121,8 +123,8 @@ def browser():
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(to_browser[0])
-        os.close(from_browser[1])
+        for descriptor in (*fillers, to_browser[0], from_browser[1]):
+            os.close(descriptor)
         try:
             with open(from_browser[0], "rb") as answers:
                 top = Page(to_browser[1], answers)
