@@ -15,6 +15,7 @@ from drest_torch import __version__
 
 COMMANDS = {
     "train": ("drest_torch.train", "train an agent, and evaluate what it learned"),
+    "search": ("drest_torch.commands.search", "search for good values of the configuration with Optuna"),
     "evaluate": ("drest_torch.evaluate", "evaluate a run, or the agent that ships, on levels of your choice"),
     "check": ("drest_torch.check", "check an environment of your own before training in it"),
     "study": ("drest_torch.study", "run a study, and write its report"),

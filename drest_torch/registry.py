@@ -208,6 +208,11 @@ def trust(*modules: str) -> None:
     _NAMED.update(modules)
 
 
+def trusted_modules() -> list[str]:
+    """Return the modules that the user has named in this process, for the processes that it starts."""
+    return sorted(_NAMED)
+
+
 def refuse_foreign(path: Path, key: str, module: str) -> None:
     """Refuse a module in the stored file at this path that the user has not named."""
     if not is_trusted(module):

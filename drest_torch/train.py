@@ -17,10 +17,11 @@ def main(cfg: Config) -> None:
     with importing():
         from hydra.core.hydra_config import HydraConfig
 
-        from drest_torch.commands.sweep import join_sweep, place_in_sweep, refuse_run_of_sweep
+        from drest_torch.commands.sweep import join_sweep, place_in_sweep
+        from drest_torch.commands.sweep_folder import stopped
         from drest_torch.config.compose import recipes
         from drest_torch.errors import printable
-        from drest_torch.hints import CURVES, after_training, compare
+        from drest_torch.hints import after_training
         from drest_torch.tracking.console import print_table
         from drest_torch.tracking.effort import effort, is_exact, rows
         from drest_torch.tracking.stages import stage
@@ -31,14 +32,12 @@ def main(cfg: Config) -> None:
     if cfg.resume is None:
         for line in recipes(cfg):
             stage(line, enabled=cfg.progress)
-    if cfg.overwrite:
-        refuse_run_of_sweep(cfg.run_dir)
     run = start_or_resume(cfg, overridden)
     sweep = join_sweep(run.folder)
     summary = run.train()
     if summary is None:
         if sweep is not None:
-            print(f"The sweep stops here. Its runs so far: {compare(sweep, out=sweep / CURVES)}", file=sys.stderr)
+            print(stopped(sweep), file=sys.stderr)
         sys.exit(130)  # the exit status for Ctrl-C; with -m, the remaining runs do not start
     print_table(summary["splits"], run.cfg.reward.gamma)
     took = f"; {rows(summary)}" if is_exact(summary) else ""

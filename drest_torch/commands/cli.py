@@ -127,10 +127,16 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
         from drest_torch.config.mistakes import explain
         from drest_torch.config.schema import config_folder
 
-        _check_options(sys.argv[1:])
+        typed = sys.argv[1:]
+        _check_options(typed)
         import_named()
+        stack = contextlib.ExitStack()
         if name == "train":
-            sys.argv[1:] = implied(sys.argv[1:])
+            from drest_torch.commands import sweep_folder
+            from drest_torch.commands.launcher import launching
+
+            sweep_folder.typed[:] = typed
+            sys.argv[1:] = implied(stack.enter_context(launching(sys.argv[1:])))
         register(of_training=name == "train")
     is_composed = False
 
@@ -146,7 +152,7 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
     before = os.environ.get(FULL_ERROR)
     os.environ[FULL_ERROR] = "1"
     try:
-        with warnings.catch_warnings():
+        with stack, warnings.catch_warnings():
             warnings.filterwarnings("error", "provider=.* is not available", UserWarning)  # a missing folder
             composed()
     except Exception as error:

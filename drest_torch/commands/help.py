@@ -88,6 +88,8 @@ def help_text(name: str, *overrides: str) -> str:
     lines.append(f"\n{other} before --help shows the keys and values of that choice.")
     if name in ("train", "evaluate"):
         lines.append("imports=MODULE,… names modules of your own that a stored run uses.")
+    if name == "train":
+        lines.append("-m … workers=N executes N runs of a sweep at once.")
     lines += [
         f"See also {this.page}.",
         "-m runs a sweep over all combinations of KEY=A,B. --cfg job prints values as YAML.",
@@ -125,6 +127,15 @@ def keys_of(command: str, *overrides: str) -> list[KeyHelp]:
             meaning = _docstrings(kind).get(field.name, "")
             keys.append(KeyHelp(key, typed(plain[field.name]), _type(field, hint), meaning, _choices(field, hint)))
     return keys
+
+
+def keys_of_class(kind: type) -> str:
+    """Return the lines about the fields of a dataclass, for a command without Hydra."""
+    lines = []
+    for key, field, hint, within in settings(OmegaConf.structured(kind)):
+        lines.append(_folded("  ", f"{key}={typed(within[key])}  ({_type(field, hint)})"))
+        lines.append(_folded("      ", _docstrings(kind)[key]))
+    return "\n".join(lines)
 
 
 def _study(overrides: Collection[str]) -> Any:

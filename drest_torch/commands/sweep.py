@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,12 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 
+from drest_torch.commands.sweep_folder import continue_command, failures
 from drest_torch.comparison.printing import print_comparison
-from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs
+from drest_torch.comparison.records import RUNS_OF_SWEEP, find_runs, list_run
 from drest_torch.config.schema import Config
-from drest_torch.errors import ConfigError
+from drest_torch.errors import printable
 from drest_torch.hints import CURVES, compare
-from drest_torch.outputs import refuse_links
 
 VARIABLES = ("WANDB_SWEEP_ID", "WANDB_RUN_ID")
 """Environment variables in which an agent names the sweep and the run. A preempted run gets the same names again."""
@@ -32,26 +33,8 @@ def join_sweep(run: Path) -> Path | None:
     if not HydraConfig.initialized() or HydraConfig.get().mode is not RunMode.MULTIRUN:
         return None
     folder = Path(HydraConfig.get().sweep.dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    refuse_links(folder, [RUNS_OF_SWEEP])
-    with open(folder / RUNS_OF_SWEEP, "a", encoding="utf-8") as file:
-        file.write(os.path.relpath(run, folder) + "\n")
+    list_run(folder, run)
     return folder
-
-
-def refuse_run_of_sweep(run_dir: str) -> None:
-    """Raise if a run would overwrite an earlier run of the same sweep."""
-    if not HydraConfig.initialized() or HydraConfig.get().mode is not RunMode.MULTIRUN:
-        return
-    listed = Path(HydraConfig.get().sweep.dir) / RUNS_OF_SWEEP
-    if not listed.is_file():
-        return
-    runs = [listed.parent / line for line in listed.read_text("utf-8").splitlines()]
-    if Path(run_dir).resolve() in [run.resolve() for run in runs]:
-        raise ConfigError(
-            f"run_dir={run_dir} with -m and overwrite=true: each run would replace the one before it; leave run_dir "
-            "out, or name what differs in it, as in 'run_dir=runs/seed${seed}'"
-        )
 
 
 def place_in_sweep(cfg: Config, keys: Collection[str]) -> Collection[str]:
@@ -76,11 +59,18 @@ class ComparisonAtEnd(Callback):
     """A callback of Hydra that prints the comparison of a sweep's runs at its end (`configs/config.yaml`)."""
 
     def on_multirun_end(self, config: Any, **rest: Any) -> None:
-        """Print the table, and the command that prints it again."""
+        """Print the table, the command that prints it again, and the failures; with these, exit with 1."""
         folder = Path(config.hydra.sweep.dir)
         if not (folder / RUNS_OF_SWEEP).exists():  # with --cfg, for example
             return
         runs, _ = find_runs([folder])
-        print_comparison(runs)
-        print(f"The {len(runs)} runs of this sweep again, with their learning curves:")
-        print(f"  {compare(folder, out=folder / CURVES)}")
+        if runs:
+            print_comparison(runs)
+            print(f"The {len(runs)} runs of this sweep again, with their learning curves:")
+            print(f"  {compare(folder, out=folder / CURVES)}")
+        sentences = failures(folder)
+        for sentence in sentences:
+            print(printable(sentence), file=sys.stderr)
+        if sentences:
+            print(f"Try the failed runs again: {continue_command(folder)}", file=sys.stderr)
+            sys.exit(1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from drest_torch.comparison.records import MOST, SPLITS, Curve, RunRecord
 
-NOT_COMPARED = ("run_dir", "resume", "overwrite", "progress")
+NOT_COMPARED = ("run_dir", "resume", "overwrite", "progress", "threads")
 """Keys of a configuration that do not affect learning."""
 _PLACES = ("env.name", "env.title", "levels.name", "levels.path")
 """Keys that a label replaces by the levels or the environment of the run."""

@@ -17,6 +17,7 @@ from drest_torch.config.reading import flattened, read_config
 from drest_torch.errors import CheckpointError, UserError
 from drest_torch.evaluation.tidy import level_rows
 from drest_torch.files import read_metrics, read_whole
+from drest_torch.outputs import refuse_links
 from drest_torch.tracking.effort import effort, is_exact, rows
 
 RUNS_OF_SWEEP = "runs.txt"
@@ -167,6 +168,19 @@ def title_of_split(split: str, runs: Sequence[RunRecord]) -> str:
     if len(places) > 1:
         return "sampled mini-episodes"
     return places.pop()
+
+
+def list_run(sweep: Path, run: Path) -> None:
+    """Add a run to the list of a sweep, unless it is in it."""
+    sweep.mkdir(parents=True, exist_ok=True)
+    refuse_links(sweep, [RUNS_OF_SWEEP, "combinations.jsonl"])
+    listed, line = sweep / RUNS_OF_SWEEP, os.path.relpath(run, sweep)
+    lines: list[str] = []
+    if listed.is_file():
+        lines = read_whole(listed).decode(errors="replace").splitlines()
+    if line not in lines:
+        with open(listed, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
 
 
 def find_runs(folders: Iterable[Path]) -> tuple[list[RunRecord], list[str]]:

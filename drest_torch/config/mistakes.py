@@ -67,6 +67,8 @@ def _wrong_value(error: Exception, arguments: Sequence[str]) -> str:
         return "a key was set within one that is null, as levels.generator is of levels that are not generated"
     if text.startswith("Ambiguous value"):
         return _ambiguous(text)
+    if "sweep type" in text or "requires --multirun" in text:
+        return _wrong_sweep(text, arguments)
     if text.startswith(MERGING):
         return f"{text.removeprefix(MERGING)}; expected a value of another kind; --help says of which"
     return _wrong_group(text, arguments) or text
@@ -92,6 +94,14 @@ def _ambiguous(text: str) -> str:
     if not re.search("[A-Za-z]", value):
         return sentence
     return f"{sentence}, or a text in quotes: {shlex.quote(quoted(argument))}"
+
+
+def _wrong_sweep(text: str, arguments: Sequence[str]) -> str:
+    """Return a sentence on a range of values in a command that cannot take it."""
+    interval = next((argument for argument in arguments if "interval(" in argument), None)
+    if interval is not None:
+        return f"{interval}: drest search samples from intervals; for a sweep, list values, as in KEY=A,B, and add -m"
+    return f"{text}; add -m for one run each"
 
 
 def _wrong_group(text: str, arguments: Sequence[str]) -> str | None:

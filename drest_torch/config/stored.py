@@ -79,6 +79,13 @@ def load_config(folder: Path, *, whole: bool = True) -> Config:
     return cast(Config, read_stored(path, partial(_schema_of_run, folder), whole=whole))
 
 
+def config_of(values: Any) -> Config:
+    """Return the configuration with these values, which a command of the user has composed."""
+    trust_modules_of(values)
+    loaded = OmegaConf.create(values)
+    return cast(Config, OmegaConf.merge(OmegaConf.structured(_schema_of_run(Path(loaded.run_dir), loaded)), loaded))
+
+
 def _schema_of_run(folder: Path, loaded: Any) -> Config:
     """Return a configuration with the dataclasses that the stored values name."""
     for key, value in NEW.items():

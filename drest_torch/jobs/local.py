@@ -12,8 +12,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -42,39 +41,53 @@ class Local:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
-        """Execute the runs, in at most as many workers as there are runs; stop all workers at the end."""
-        waiting = deque(tasks)
+    def run(self, tasks: Iterable[Task]) -> Generator[Event, None, None]:
+        """Execute the runs, each in a worker that is free; stop all workers at the end.
+
+        The next run is taken from ``tasks`` when a worker is free, so it can depend on the results of earlier runs.
+        """
+        waiting = iter(tasks)
+        task = next(waiting, None)
         workers: list[_Worker] = []
         idle: list[_Worker] = []
         running: dict[Future[Finished], tuple[_Worker, Task]] = {}
         try:
-            while waiting or running:
-                while waiting and len(running) < self.workers:
+            while task is not None or running:
+                while task is not None and len(running) < self.workers:
                     if not idle:
                         workers.append(_Worker())
                         idle.append(workers[-1])
                     worker = idle.pop()
-                    job, folder = waiting[0]
+                    job, folder = task
                     try:
                         future = worker.pool.submit(run_job, job, folder)
                     except BrokenProcessPool:  # it died after its last run
                         continue
-                    waiting.popleft()
                     running[future] = worker, (job, folder)
                     yield Started(job)
+                    task = None
+                    if len(running) < self.workers:
+                        task = next(waiting, None)
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    worker, task = running.pop(future)
+                    worker, done = running.pop(future)
                     if future.exception() is not None:
-                        yield worker.death(task)
-                        continue
-                    if waiting:
-                        idle.append(worker)
+                        yield worker.death(done)
                     else:
-                        worker.pool.shutdown(wait=False)
-                    yield future.result()
+                        idle.append(worker)
+                        yield future.result()
+                    if task is None:
+                        task = next(waiting, None)
+                if task is None:
+                    _dismiss(idle)
         finally:
             _stop(workers)
+
+
+def _dismiss(idle: list[_Worker]) -> None:
+    """End the workers without a run."""
+    for worker in idle:
+        worker.pool.shutdown(wait=False)
+    idle.clear()
 
 
 class _Worker:

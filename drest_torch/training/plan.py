@@ -101,6 +101,11 @@ def introduction(
     return "\n".join(lines)
 
 
+def selection_score(metrics: Mapping[str, float], split: str) -> float:
+    """Return usefulness × normalised neutrality of an evaluation, which selects checkpoints and trials."""
+    return metrics[f"eval/{split}/usefulness"] * metrics[f"eval/{split}/neutrality_normalised"]
+
+
 def few_updates(plan: RunPlan, algorithm: Algorithm, update: int) -> str | None:
     """Return a warning if a run has fewer than 20 updates of ``update`` steps, else None.
 

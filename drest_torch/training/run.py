@@ -56,7 +56,16 @@ from drest_torch.tracking.stages import stage
 from drest_torch.training.folder import CHECKPOINTS, count_evaluations, enter, lengthen, withdraw
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.overwriting import discard, may_overwrite, recover, set_aside, undo
-from drest_torch.training.plan import RunPlan, budget_notes, few_updates, introduction, pace_of, plan_of, run_summary
+from drest_torch.training.plan import (
+    RunPlan,
+    budget_notes,
+    few_updates,
+    introduction,
+    pace_of,
+    plan_of,
+    run_summary,
+    selection_score,
+)
 
 Callback = Callable[[int, dict[str, float]], Any]
 """A function that is called with the steps so far and the metrics."""
@@ -253,7 +262,7 @@ class Run:
         """Save a checkpoint if it is the best one so far on the selection levels, which are not reported."""
         if self.task.selection is None:
             return
-        score = metrics["eval/selection/usefulness"] * metrics["eval/selection/neutrality_normalised"]
+        score = selection_score(metrics, "selection")
         if score > self.state.best_score:
             self.state.best_score = score
             self._write(self.checkpoints / BEST)

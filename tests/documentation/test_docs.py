@@ -17,6 +17,7 @@ import torch
 from torchrl.envs import TransformedEnv, check_env_specs
 
 from drest_torch import Agent, DReSTReward, neutrality, usefulness
+from drest_torch.commands.launcher import launcher_arguments
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose, register
 from drest_torch.errors import ConfigError
@@ -234,6 +235,8 @@ def test_every_command_of_the_pages_composes(command):
     _, name, *overrides = shlex.split(command)
     if name == "study":
         register(study_schemas(overrides))
+    if name == "train":
+        _, overrides = launcher_arguments(overrides)
     values = [first_value(override) for override in overrides if override != "-m"]
     compose(*values, name="config" if name == "train" else name)
 

@@ -57,7 +57,7 @@ def test_a_sweep_ends_with_the_table_of_its_runs(call, tmp_path):
 def test_runs_of_a_sweep_do_not_overwrite_each_other(call):
     done = call(train.main, "-m", *SAMPLED, "seed=0,1", "run_dir=one", "overwrite=true")
     assert done.code == 2
-    assert "run_dir=one with -m and overwrite=true: each run would replace the one before it" in done.err
+    assert "run_dir=one: several runs of the sweep would have this folder; leave run_dir out, or add" in done.err
     assert json.loads(Path("one/summary.json").read_text())["seed"] == 0
 
 

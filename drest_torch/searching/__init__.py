@@ -1,0 +1,1 @@
+"""Searches for values of the configuration, with Optuna."""
