@@ -49,7 +49,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 $(INSTALLED_EXTRAS): $(INSTALLED_DOCS)
 	@echo "Installing what else a test may need ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,gym,hub,ray,tensorboard,language,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,gym,hub,ray,search,tensorboard,language,dev]'
 	@touch $@
 
 $(INSTALLED_DOCS): $(INSTALLED)

@@ -122,6 +122,9 @@ def small(words):
     generated = any(f"levels={preset}" in rest for preset in ("followup_like", "hard"))
     if name == "train" and not any(word.startswith("resume=") for word in rest):
         return [*words, *SMALL, *(FEW_LEVELS if generated else ())]
+    if name == "search":
+        others = [word for word in rest if not word.startswith("trials=")]
+        return [name, *others, *SMALL[:-2], *FEW_LEVELS, "progress=false", "trials=2"]
     if name == "language":
         return [*words, *(["updates=5", "warm_up=5", "prompts=8"] if rest[0] == "train" else ["scenarios=4"])]
     return [*words, *(FEW_LEVELS[-1:] if generated else ())]
@@ -138,7 +141,7 @@ def run(*command, folder):
 
 FOLLOWED = (
     *("quickstart", "tutorials/train", "tutorials/levels", "tutorials/study", "tutorials/language"),
-    *("explanation/private-bits", "howto/gymnasium"),
+    *("explanation/private-bits", "howto/gymnasium", "howto/searching"),
 )
 PYTHON_ONLY = (
     *("../README", "tutorials/environment", "environments/gridworld"),
@@ -152,9 +155,11 @@ def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
     """The test writes the files of a page, runs its commands, and compares the output of its Python."""
     monkeypatch.chdir(tmp_path)
     path, names = ROOT / "docs" / f"{page}.md", {}
-    for library in ("gymnasium", "stable_baselines3", "transformers"):
+    for library in ("gymnasium", "optuna", "stable_baselines3", "transformers"):
         if page in FOLLOWED and library in path.read_text("utf-8"):
-            pytest.importorskip(library, reason=f"{library} is not installed (the extras `gym` and `language`)")
+            pytest.importorskip(
+                library, reason=f"{library} is not installed (the extras `gym`, `language` and `search`)"
+            )
     for block, after in itertools.pairwise([*blocks(path), Block("", "", "")]):
         if block.file:
             block.write(tmp_path)

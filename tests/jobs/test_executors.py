@@ -129,6 +129,21 @@ def test_two_workers_share_all_runs(store):
     assert not any(map(is_alive, processes))
 
 
+def test_the_next_run_is_taken_when_a_worker_is_free(store):
+    finished, before = [], []
+
+    def tasks():
+        for run in squares(2, 3):
+            before.append(len(finished))
+            yield run, store.folder_of(run)
+
+    for event in Local(1).run(tasks()):
+        if isinstance(event, Finished):
+            finished.append(event.result.numbers["sum"])
+    assert finished == [1, 5]
+    assert before == [0, 1]
+
+
 def test_every_run_of_a_worker_has_one_thread(store, monkeypatch):
     """The first run changes the number of threads of its process."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
