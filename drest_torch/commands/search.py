@@ -65,15 +65,12 @@ def _keys() -> str:
 
 def _search(words: list[str]) -> None:
     with importing():
-        import optuna
-
         import_named()
         plan = plan_of(sys.argv[1:])
         check_space(plan)
         from drest_torch.searching.driver import Search
         from drest_torch.searching.ranking import write_trials
 
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     search = Search(plan)
     command = shlex.join(["drest", "search", *(word for word in words if not word.startswith("out="))])
     try:

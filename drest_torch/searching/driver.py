@@ -18,7 +18,7 @@ from drest_torch.comparison.records import list_run
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.errors import ConfigError, UserError
-from drest_torch.files import lock_folder, unlock_folder
+from drest_torch.files import LOCK, lock_folder, unlock_folder
 from drest_torch.jobs.configured_job import threads_of
 from drest_torch.jobs.executor import Finished, Task
 from drest_torch.jobs.job_progress import JobProgress
@@ -44,7 +44,7 @@ class Search:
         """The trials in execution, by the digest of their jobs."""
         check_outputs(self.journal)
         is_new = not self.journal.is_file()
-        if is_new and self.folder.is_dir() and any(self.folder.iterdir()):
+        if is_new and self.folder.is_dir() and any(path.name != LOCK for path in self.folder.iterdir()):
             raise ConfigError(f"out={self.folder}: holds other files, and no search; choose another folder")
         refuse_links(self.folder, [JOURNAL, "trial-*", "runs.txt"])
         busy = ConfigError(f"out={self.folder}: another process searches there; wait for it, or choose another folder")
@@ -94,8 +94,8 @@ class Search:
             with closing(Local(settings.workers).run(self._tasks())) as events:
                 for event in events:
                     progress(event)
-                    if isinstance(event, Finished):
-                        progress.note(self._finish(event))
+                    if isinstance(event, Finished) and (line := self._finish(event)):
+                        progress.note(line)
 
     def _tasks(self) -> Iterator[Task]:
         """Yield the interrupted trials, then new ones, each sampled when a worker is free."""
@@ -157,13 +157,13 @@ class Search:
         return " ".join(words)
 
     def _finish(self, event: Finished) -> str:
-        """Tell Optuna the result of a trial; return a line about it."""
+        """Tell Optuna the result of a trial; return a line about it, unless it failed, which is shown before."""
         trial = self._trials.pop(event.job.digest())
         if event.failure is not None:
             self._fail(trial, event.failure.reason)
             if "ConfigError: metric=" in event.failure.reason:  # no trial can have this value
                 raise ConfigError(event.failure.reason.removeprefix("ConfigError: "))
-            return f"{event.job.name} failed"
+            return ""
         assert event.result is not None
         numbers = event.result.numbers
         for name in ("usefulness", "neutrality", "steps", "split"):

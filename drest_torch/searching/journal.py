@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optuna
+from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner, MedianPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
@@ -27,6 +29,7 @@ WARM_UP = 4
 
 def open_study(journal: Path, evaluations: int) -> optuna.Study:
     """Return the study in a journal, which begins empty; trials are pruned by their number of evaluations."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     lock = JournalFileOpenLock(str(journal))
     try:
         storage = JournalStorage(JournalFileBackend(str(journal), lock))
@@ -68,7 +71,9 @@ def sampler(kind: str, seed: int, number: int) -> BaseSampler:
     state = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
     if kind == "random":
         return RandomSampler(state)
-    return TPESampler(seed=state, constant_liar=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)  # before Optuna 5
+        return TPESampler(seed=state, constant_liar=True)
 
 
 def repeated(study: optuna.Study, params: dict[str, Any], number: int) -> Any:

@@ -31,7 +31,6 @@ def trial_job(name: str, spec: dict[str, Any]) -> Job:
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
     """Train the run of a trial, or resume it; return the value of its last evaluation, and True if it was pruned."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
     evaluations = int(spec["config"]["evaluations"])
     study = open_study(Path(spec["journal"]), evaluations)
     trial = optuna.trial.Trial(study, spec["trial_id"])
