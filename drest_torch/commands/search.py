@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drest_torch.commands.cli import import_named, importing, key_values, one_sentence, streams
+from drest_torch.config.command_lines import typed_line
 from drest_torch.errors import ConfigError, UserError, printable
 from drest_torch.tracking.stages import announce
 
@@ -72,14 +72,15 @@ def _search(words: list[str]) -> None:
         from drest_torch.searching.ranking import write_trials
 
     search = Search(plan)
-    command = shlex.join(["drest", "search", *(word for word in words if not word.startswith("out="))])
+    others = [word for word in words if not word.startswith("out=")]
     try:
         search.run()
         write_trials(search)
         _report(search)
     except KeyboardInterrupt:
         write_trials(search)
-        print(printable(f"The search stops here. Continue it: {command} out={plan.folder}"), file=sys.stderr)
+        command = typed_line("search", *others, f"out={plan.folder}")
+        print(printable(f"The search stops here. Continue it: {command}"), file=sys.stderr)
         sys.exit(130)
     finally:
         search.close()
@@ -102,11 +103,11 @@ def _report(search: Search) -> None:
     others = [word for word in arguments if not word.startswith(("seed=", "threads="))]
     folder = search.folder
     print(printable(f"The best trial is {folder / best.user_attrs['folder']}. Train it again:"))
-    print(f"  {shlex.join(['drest', 'train', *arguments])}")
+    print(f"  {typed_line('train', *arguments)}")
     print("The best of many trials was also lucky. Train it with other seeds:")
-    print(f"  {shlex.join(['drest', 'train', '-m', *others, 'seed=1,2,3', 'workers=2'])}")
+    print(f"  {typed_line('train', '-m', *others, 'seed=1,2,3', 'workers=2')}")
     print("Compare the trials, or look at all their values:")
-    print(f"  {shlex.join(['drest', 'compare', str(folder)])}\n  {folder}/trials.csv")
+    print(f"  {typed_line('compare', str(folder))}\n  {folder}/trials.csv")
 
 
 # ------------------------------------------------------------------------------------ the arguments

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from drest_torch.config.command_lines import typed_line
 from drest_torch.files import read_whole, write_json
 from drest_torch.hints import CURVES, compare
 
@@ -85,5 +84,4 @@ def failures(sweep: Path) -> list[str]:
 def continue_command(sweep: Path) -> str:
     """Return the command that continues the sweep of the running command."""
     words = [word for word in typed if not word.startswith("hydra.sweep.dir=")]
-    start = sys.argv[0] if sys.argv[0].startswith("drest ") else "python -m drest_torch.train"
-    return " ".join([start, *map(shlex.quote, [*words, f"hydra.sweep.dir={sweep}"])])
+    return typed_line("train", *words, f"hydra.sweep.dir={sweep}")

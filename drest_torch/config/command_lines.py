@@ -22,6 +22,11 @@ def command_line(name: str, *arguments: str) -> str:
     """
     if name not in NOT_COMPOSED:  # the others have a grammar for values
         arguments = tuple(map(quoted, arguments))
+    return typed_line(name, *arguments)
+
+
+def typed_line(name: str, *words: str) -> str:
+    """Return a command like `command_line`, with arguments in the grammar in which a user types them."""
     # Set by `drest_torch.__main__`.
     running = re.fullmatch(r"(?P<program>.*drest\S*) \w+", sys.argv[0])
     if running is not None:
@@ -30,7 +35,7 @@ def command_line(name: str, *arguments: str) -> str:
         program = f"{python()} -m drest_torch {name}"
     else:
         program = f"{python()} -m drest_torch.{name}"
-    return " ".join([program, *map(shlex.quote, arguments)])
+    return " ".join([program, *map(shlex.quote, words)])
 
 
 def program(path: str) -> str:

@@ -86,7 +86,7 @@ def test_a_stopped_sweep_goes_on_with_its_last_run(call, monkeypatch, tmp_path):
         patch.setattr(Run, "train", lambda run: None)
         done = call(train.main, *SWEEP, "seed=5,6")
     assert done.code == 130
-    (command,) = re.findall(r"^Continue it: python -m drest_torch.train (.*)", done.err, re.MULTILINE)
+    (command,) = re.findall(r"^Continue it: \S+ -m drest_torch.train (.*)", done.err, re.MULTILINE)
     assert command.split() == [*SWEEP[:-1], "seed=5,6", "hydra.sweep.dir=sweep"]
     (began,) = folders()
     done = call(train.main, *command.split())
@@ -132,7 +132,7 @@ def test_ctrl_c_saves_all_runs_of_a_sweep(tmp_path):
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate()
     assert process.returncode == 130
-    assert "Continue it: drest train" in errors
+    assert " -m drest_torch train -m " in errors
     assert "Traceback" not in errors
     outputs = [path.read_text() for path in tmp_path.glob("runs/*/output.txt")]
     assert len(outputs) == 2
