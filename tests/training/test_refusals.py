@@ -3,11 +3,13 @@
 Add an invalid configuration as a row of `REFUSALS`.
 """
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.envs.levels import Level, parse_level, world, write_levels
 from drest_torch.envs.levels.symmetry import transform
@@ -209,3 +211,35 @@ def test_an_invalid_configuration_is_refused_in_one_sentence(tmp_path, monkeypat
         start(compose("run_dir=run", *BASES[refusal.base], *arguments))
     assert "\n" not in str(error.value)
     assert not Path("run").exists()
+
+
+REMEDY = re.compile(r"; use ([\w.]+)=([^\s,;]+)$")
+"""A value that the error message suggests."""
+
+
+def error_of(arguments):
+    """Return the error message of a configuration, or an empty text for a valid one."""
+    try:
+        check_run(compose("run_dir=run", *arguments))
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.slow
+def test_suggested_values_correct_a_configuration():
+    corrected = []
+    for refusal in REFUSALS:
+        arguments = [*BASES[refusal.base], *refusal.arguments.split()]
+        message = error_of(arguments)
+        for _ in range(5):  # a value can need another one
+            remedy = REMEDY.search(message)
+            if remedy is None:
+                break
+            key, value = remedy.groups()
+            arguments = [*(word for word in arguments if word.partition("=")[0] != key), f"{key}={value}"]
+            before, message = message, error_of(arguments)
+            assert message != before, f"{refusal.base}: {refusal.arguments}: {before}"
+            if not message:
+                corrected.append(refusal)
+    assert len(corrected) > 20
