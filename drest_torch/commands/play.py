@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from drest_torch.envs.levels import Level
 
 HELP = """\
-Draw a level on a page of this machine, and see at once what an agent does on it.
+Draw a level on a page of this machine, and see what an agent does on it.
 
   drest play
-  drest play mine.txt agent=runs/mine save=mine.txt
-  drest play paper out=page.html
+  drest play mine.txt agent=runs/mine save=scratch/mine.txt
+  drest play paper out=scratch/page.html
 
-The first argument is a level file (.txt or .jsonl), paper, or one of the paper's
-worlds; example by default. Ctrl-C ends the page.
+The first argument is a level file (.txt or .jsonl), paper, or one of the
+paper's worlds; example by default. Ctrl-C ends the page.
 
   agent=generalist  (text)
-            The agents to choose from, with commas between them: folders of runs,
-            or names of agents that ship. The latter are always on the page.
+            The agents to choose from, with commas between them: folders of
+            runs, or agents that ship. The latter are always on the page.
   save=null  (path, or null)
             The level file (.txt) that the page's button Save writes.
   port=0  (whole number from 0 to 65535)
