@@ -156,7 +156,7 @@ class Agent:
                 of a Gymnasium environment, or a function that makes an environment of Gymnasium or TorchRL. With
                 ``resume``, the folder of a run, and a larger ``env_steps``, this run continues.
                 ``overwrite=True`` replaces the run in ``run_dir``, if there is one, so that a cell of a notebook can be
-                executed again.
+                executed again. ``from_``, the folder of a run, repeats this run, with the other values as changes.
 
         Returns:
             the agent after the last update; its ``folder`` is the folder of the run.
@@ -164,6 +164,7 @@ class Agent:
         Example:
             >>> agent = Agent.train(env="CartPole-v1", env_steps=50_000, run_dir="runs/pole")  # doctest: +SKIP
             >>> agent = Agent.train(resume="runs/pole", env_steps=100_000)  # doctest: +SKIP
+            >>> again = Agent.train(from_="runs/pole", seed=1)  # doctest: +SKIP
         """
         from drest_torch.training.from_python import train  # the one thing that needs the training loop, and Hydra
 

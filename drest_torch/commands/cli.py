@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, NoReturn
 
 from omegaconf import OmegaConf
@@ -123,12 +124,12 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
         import hydra
         from hydra.errors import HydraException
 
-        from drest_torch.config.compose import VERSION_BASE, implied, register
+        from drest_torch.config.compose import VERSION_BASE, expanded, register
         from drest_torch.config.mistakes import explain
         from drest_torch.config.schema import config_folder
 
         typed = sys.argv[1:]
-        _check_options(typed)
+        _check_options(typed, COMMANDS[name].config)
         import_named()
         stack = contextlib.ExitStack()
         if name == "train":
@@ -136,7 +137,8 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
             from drest_torch.commands.launcher import launching
 
             sweep_folder.typed[:] = typed
-            sys.argv[1:] = implied(stack.enter_context(launching(sys.argv[1:])))
+            announce_repetition_of(typed)
+            sys.argv[1:] = expanded(stack.enter_context(launching(sys.argv[1:])))
         register(of_training=name == "train")
     is_composed = False
 
@@ -168,6 +170,14 @@ def _run(name: str, main: Callable[[Any], None]) -> None:
             os.environ[FULL_ERROR] = before
 
 
+def announce_repetition_of(arguments: list[str]) -> None:
+    """Print what differs from the run in ``from=RUN``, if there is one."""
+    if any(word.startswith("from=") for word in arguments):
+        from drest_torch.training.repetition_note import announce_repetition
+
+        announce_repetition(arguments)
+
+
 def import_named() -> None:
     """Import the modules of ``imports=MODULE,…``, and remove the argument from the command line."""
     words = [word for word in sys.argv[1:] if word.startswith("imports=")]
@@ -190,7 +200,7 @@ NOT_OFFERED = {
 """Options of Hydra that these commands do not support, each with the remedy."""
 
 
-def _check_options(arguments: list[str]) -> None:
+def _check_options(arguments: list[str], config: str) -> None:
     """Raise for ``--key value``, ``-key=value`` and options that Hydra rejects, with the remedy.
 
     Hydra itself would print its usage.
@@ -221,7 +231,28 @@ def _check_options(arguments: list[str]) -> None:
 
     parser.error = refuse  # type: ignore[method-assign]
     if "--version" not in arguments:  # which prints, and ends the program
-        parser.parse_args(arguments)
+        _check_folders(parser.parse_args(arguments), config)
+
+
+def _check_folders(options: Any, config: str) -> None:
+    """Raise for options of Hydra that would replace the configuration of a command, or seem to and do not."""
+    from drest_torch.config.schema import config_folder
+
+    if options.config_path is not None:
+        raise UserError(
+            f"--config-path={options.config_path}: not an option here; --config-dir=FOLDER adds options of your own, "
+            "and from=RUN repeats a run"
+        )
+    name = options.config_name or config
+    ours = config_folder() / f"{name}.yaml"
+    file = Path(options.config_dir or os.devnull, f"{name}.yaml")
+    if file.is_file() and ours.is_file():
+        raise UserError(
+            f"{file}: is not read, because {name} is a file of drest_torch; drest train from={options.config_dir} "
+            "repeats a run, and files in --config-dir need other names"
+        )
+    if options.config_name is not None and ours.is_file() and name != config:
+        raise UserError(f"--config-name={name}: belongs to another command; leave it out")
 
 
 def key_values(words: list[str], schema: type) -> Any:

@@ -86,6 +86,8 @@ def help_text(name: str, *overrides: str) -> str:
             lines += ["", _folded("  ", f"{key.name}={key.value}  ({key.type})"), _folded("      ", key.meaning)]
     other = {"study": "study=NAME", "train": "algo=NAME or env=NAME", "check": "env=NAME"}.get(name, "levels=NAME")
     lines.append(f"\n{other} before --help shows the keys and values of that choice.")
+    if name == "train":
+        lines.append("from=RUN repeats a run with its values, in a new folder; other keys change them.")
     if name in ("train", "evaluate"):
         lines.append("imports=MODULE,… names modules of your own that a stored run uses.")
     if name == "train":

@@ -25,6 +25,8 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.logger import SINKS
 from drest_torch.config.mistakes import explain
 from drest_torch.config.reading import flattened, typed
+from drest_torch.config.repeating import OPTION as REPEATED
+from drest_torch.config.repeating import repeat
 from drest_torch.config.schema import ENV_CONFIGS, CheckConfig, Config, EvaluateConfig, config_folder
 from drest_torch.envs.levels import WORLDS
 from drest_torch.errors import ConfigError
@@ -48,10 +50,10 @@ def compose(*overrides: str, name: str = "config", values: Any = None) -> Any:
     """
     of_training = name == "config"
     arguments = list(overrides)
-    if of_training:
-        arguments = implied(arguments)
     try:
         with _initialised() as loader:
+            if of_training:
+                arguments = expanded(arguments)
             register(of_training=of_training)
             cfg: Any = copy.deepcopy(_composed(loader, name, tuple(arguments)))
         if values:
@@ -67,6 +69,14 @@ def implied(overrides: Iterable[str]) -> list[str]:
     path = next((word for word in arguments if re.fullmatch(r"levels\.path=.*\.txt", word)), None)
     if path is not None and not any(word.startswith("levels=") for word in arguments):
         arguments.insert(arguments.index(path), "levels=file")
+    return arguments
+
+
+def expanded(overrides: Iterable[str]) -> list[str]:
+    """Return the arguments of a training with those that others stand for; register the options of a repeated run."""
+    arguments, of_run = repeat(implied(overrides))
+    if of_run:
+        register(of_run)
     return arguments
 
 
@@ -93,7 +103,7 @@ _registered: dict[OptionKey, Any] = {}
 
 def _package(group: str | None) -> str | None:
     """Return Hydra's package of an option, or None for the keys of its group."""
-    if group is not None and group.startswith("recipe/"):
+    if group == "from" or (group is not None and group.startswith("recipe/")):
         return "_global_"
     if group == "levels/kind":
         return "levels"
@@ -231,7 +241,7 @@ def _without_recipe(cfg: Any) -> list[str]:
     option = HydraConfig.get().runtime.choices.get("algo")
     kind = HydraConfig.get().runtime.choices.get("algo/kind")
     kinds = {name.partition("_on_")[0].partition("_in_")[0] for _, name in _recipes()}
-    if kind in kinds or option in _files("algo"):
+    if kind in kinds or option in _files("algo") or option == REPEATED:
         return []
     values = {f"algo.{key}": value for key, value in cfg.algo.items() if key != "name"}
     values |= {key: OmegaConf.select(cfg, key) for key in SHARED_KEYS}

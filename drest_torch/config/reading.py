@@ -115,6 +115,20 @@ def quoted(argument: str) -> str:
     return f'{key}="{value}"'
 
 
+def unquoted(value: str) -> str:
+    """Return the text of a value that `quoted` may have put in quotes."""
+    quote = value[:1]
+    if len(value) < 2 or quote not in ("'", '"') or not value.endswith(quote):
+        return value
+    return re.sub(r"(\\+)(?=[\"']|$)", _half, value[1:-1])
+
+
+def _half(backslashes: re.Match[str]) -> str:
+    """Return half of the matched backslashes."""
+    text = backslashes[0]
+    return text[: len(text) // 2]
+
+
 def unreadable(argument: str) -> str:
     """Return a sentence on an unreadable KEY=VALUE, with the quoting that makes the value a text."""
     words = "cannot be read; a text with such characters is written in quotes"

@@ -148,7 +148,8 @@ def _delete_unknown_keys(values: Any, schema: Any, prefix: str = "", *, allowed:
         if name not in names:
             if not allowed and not _has_no_effect(key, values[name], kind):
                 raise ConfigError(
-                    f"{key} is not a key of this version: the run can be evaluated but not resumed; start a new one"
+                    f"{key} is not a key of this version: the run can be evaluated, but not resumed or repeated; start "
+                    "a new one"
                 )
             del values[name]
             continue

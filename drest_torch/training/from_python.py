@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from drest_torch.config.compose import compose, options
-from drest_torch.config.reading import GROUPS
+from drest_torch.config.reading import GROUPS, quoted
 from drest_torch.errors import ConfigError
+from drest_torch.training.repetition_note import announce_repetition
 from drest_torch.training.run import Callback, start_or_resume
 
 
@@ -20,6 +21,7 @@ def train(overrides: Sequence[str], values: Mapping[str, Any], callbacks: Sequen
     If interrupted, save the run and raise a `KeyboardInterrupt`.
     """
     arguments, others = _split({key: _plain(value) for key, value in values.items()})
+    announce_repetition([*arguments, *overrides])
     cfg = compose(*arguments, *overrides, values=others)
     keys = {re.split("[=.]", override.lstrip("+~"))[0] for override in overrides}
     run = start_or_resume(cfg, keys | set(values))
@@ -33,7 +35,9 @@ def _split(values: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """Return the options of groups as arguments, and all other values."""
     arguments, others = list[str](), dict[str, Any]()
     for key, value in values.items():
-        if key == "env" and not isinstance(value, list):
+        if key in ("from", "from_"):
+            arguments.append(quoted(f"from={value}"))
+        elif key == "env" and not isinstance(value, list):
             option, others[key] = _environment(value)
             arguments += option
         elif key in GROUPS and isinstance(value, str):
