@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -62,12 +62,12 @@ def check_run_dir(run_dir: str | Path) -> Path:
     return Path(run_dir)
 
 
-def refuse_taken(run_dir: str | Path, resume: str, *, writes: Iterable[str] = ()) -> None:
+def refuse_taken(run_dir: str | Path, resume: Callable[[Path], str], *, writes: Iterable[str] = ()) -> None:
     """Refuse a folder for a new run that contains files which the run would overwrite.
 
     Args:
         run_dir: the folder, which need not exist.
-        resume: the command to resume an existing run in the folder.
+        resume: a function from the folder of an existing run to the command that resumes it.
         writes: further names besides `OVERWRITTEN` that this kind of run writes.
     """
     folder = check_run_dir(run_dir)
@@ -76,7 +76,9 @@ def refuse_taken(run_dir: str | Path, resume: str, *, writes: Iterable[str] = ()
         replace = ""
         if is_run(folder):
             replace = ", replace the run with overwrite=true"
-        raise ConfigError(f"{folder} holds a run already; choose another run_dir{replace}, or resume it: {resume}")
+        raise ConfigError(
+            f"{folder} holds a run already; choose another run_dir{replace}, or resume it: {resume(folder)}"
+        )
     if names:
         raise ConfigError(f"{folder} holds {names[0]} already, which a run would overwrite; choose another run_dir")
 

@@ -23,7 +23,7 @@ PLAIN = ("logger=none", "progress=false", "pictures=0", "env_steps=500", "evalua
 GRIDWORLD = (*SMALLEST, *PLAIN)
 ENVIRONMENT = (*GRIDWORLD, "sampled=16", "policy.depth=1")
 SIZE = "levels.generator.height={0} levels.generator.width={0}"
-OWN = """
+ENVIRONMENT_MODULE = """
 from drest_torch.envs.tasks.queue import make as queue
 
 def make(copies=1):
@@ -88,7 +88,7 @@ def trained(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("hints")
     for name, levels in LEVELS.items():
         write_levels(folder / name, levels)
-    (folder / "own_env.py").write_text(OWN)
+    (folder / "own_env.py").write_text(ENVIRONMENT_MODULE)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         yield request.param, folder, call_in(folder, train.main, *quoted(arguments_of(request.param)))

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 from omegaconf import OmegaConf
 
-from drest_torch import Agent, compare, evaluate
+from drest_torch import Agent, compare, evaluate, hints
 from drest_torch.envs.levels import WORLDS, world, write_levels
 from drest_torch.envs.view import show
 from drest_torch.errors import ConfigError, FileError, UserError
@@ -102,9 +102,9 @@ def test_a_run_does_not_start_in_a_folder_with_its_outputs(name, tmp_path):
 
 def test_a_run_overwrites_only_files_of_its_kind(tmp_path):
     (tmp_path / "model").symlink_to("nowhere")
-    refuse_taken(tmp_path, "resume")
+    refuse_taken(tmp_path, hints.resume)
     with pytest.raises(ConfigError, match="holds model already"):
-        refuse_taken(tmp_path, "resume", writes=["model"])
+        refuse_taken(tmp_path, hints.resume, writes=["model"])
 
 
 def test_no_run_starts_inside_another(run):

@@ -56,6 +56,7 @@ def python() -> str:
 def shortest(path: str) -> str:
     """Return the name of a program if the shell finds it by this name, and its path otherwise."""
     name = Path(path).name
-    if (known := shutil.which(name)) and os.path.abspath(known) == os.path.abspath(path):
+    installed = shutil.which(name)
+    if installed is not None and os.path.abspath(installed) == os.path.abspath(path):
         return name
     return shlex.quote(path)

@@ -61,9 +61,10 @@ def start(cfg: LanguageConfig) -> Run:
     """Create a run in a new folder; refuse the folder of a model, or of another run that it does not overwrite."""
     folder = Path(cfg.run_dir)
     reads = [value for value in (cfg.model, cfg.tasks) if value is not None and Path(value).exists()]
-    command = hints.resume_language_model(folder)
     # Before loading, which takes a while.
-    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, command, reads=reads, writes=PromptTask.writes)
+    overwrites = may_overwrite(
+        cfg.run_dir, cfg.overwrite, hints.resume_language_model, reads=reads, writes=PromptTask.writes
+    )
     cfg.overwrite = False
     run = run_of(cfg)
     # Absolute paths: the run may be resumed or evaluated from another working directory.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -45,14 +45,19 @@ OTHER = "choose another run_dir"
 
 
 def may_overwrite(
-    run_dir: str, overwrite: bool, resume: str, *, reads: Iterable[str | Path] = (), writes: Iterable[str] = ()
+    run_dir: str,
+    overwrite: bool,
+    resume: Callable[[Path], str],
+    *,
+    reads: Iterable[str | Path] = (),
+    writes: Iterable[str] = (),
 ) -> bool:
     """Return True if a new run replaces an earlier one in its folder; refuse the folder if it cannot begin there.
 
     Args:
         run_dir: the folder.
         overwrite: True if it may replace a run.
-        resume: the command to resume an existing run in the folder.
+        resume: a function from the folder of an existing run to the command that resumes it.
         reads: the inputs of the new run, which must not lie among the files that are deleted.
         writes: further names of files that this kind of run writes.
     """

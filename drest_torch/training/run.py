@@ -288,7 +288,7 @@ class Run:
         enter(self.folder)
         with set_aside(self.folder, enabled=overwrites):
             # Another process may have begun a run meanwhile.
-            refuse_taken(self.folder, self.plan.resume_command(self.folder), writes=self.task.writes)
+            refuse_taken(self.folder, self.plan.resume_command, writes=self.task.writes)
             write()
             self.task.keep(self.folder, anew=True)
         self.is_new = True
@@ -359,7 +359,7 @@ def start(cfg: Config) -> Run:
     reads = [str(path) for _, _, path in level_files(cfg)]
     if cfg.start_from is not None:
         reads.append(cfg.start_from)
-    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, hints.resume(folder), reads=reads)
+    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, hints.resume, reads=reads)
     cfg.overwrite = False
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key, path in level_files(cfg):

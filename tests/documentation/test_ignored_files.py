@@ -76,8 +76,8 @@ def test_outputs_in_texts_are_found():
 def test_files_of_the_pages_are_ignored():
     paths = {page: outputs(page) for page in (*PAGES, ROOT / "README.md")}
     assert sum(map(len, paths.values())) > 30
-    found = {str(page.relative_to(ROOT)): not_ignored(written) for page, written in paths.items() if written}
-    assert {page: written for page, written in found.items() if written} == {}
+    untracked = {str(page.relative_to(ROOT)): not_ignored(written) for page, written in paths.items() if written}
+    assert {page: written for page, written in untracked.items() if written} == {}
 
 
 def test_files_of_the_notebook_are_ignored():

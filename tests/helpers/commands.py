@@ -67,8 +67,10 @@ def call_in(folder, main, *arguments):
 
 def printed_commands(text):
     """Return the commands of this project in an output, each as its words without the program."""
-    found = re.findall(r"(?:drest |-m drest_torch[ .])((?:train|evaluate|check|compare|study|show|language) .*)", text)
-    return [shlex.split(command) for command in found]
+    commands = re.findall(
+        r"(?:drest |-m drest_torch[ .])((?:train|evaluate|check|compare|study|show|language) .*)", text
+    )
+    return [shlex.split(command) for command in commands]
 
 
 def execute(words, folder):
