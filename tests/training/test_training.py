@@ -110,6 +110,17 @@ def test_only_selection_levels_choose_the_best_checkpoint(tmp_path):
     assert not any(name.startswith("eval/test") for row in evaluated for name in row)
 
 
+def test_the_best_checkpoint_has_the_largest_score(tmp_path, monkeypatch):
+    """The score is the product of usefulness and neutrality."""
+    run = start(configured(tmp_path / "run", *FEW))
+    written = []
+    monkeypatch.setattr(run, "_write", written.append)
+    for usefulness in (0.5, 0.9, 0.7):
+        run._save_best({"eval/selection/usefulness": usefulness, "eval/selection/neutrality_normalised": 0.5})
+    assert [path.name for path in written] == ["best.safetensors"] * 2
+    assert run.state.best_score == 0.45
+
+
 def test_a_run_verifies_the_fingerprint_of_its_split(tmp_path):
     run = start(configured(tmp_path / "run", *FEW, "levels.generator.height=[3,5]", "levels.generator.walls=[0,5]"))
     assert run.gridworlds.map_size == (5, 5)  # the limits of the generator
