@@ -1,6 +1,7 @@
 """One contract for all transforms, tested like TorchRL's own transforms."""
 
 import itertools
+import multiprocessing
 import pickle
 from functools import partial
 
@@ -14,6 +15,7 @@ from drest_torch.envs.levels import PAPER_WORLDS, world
 from drest_torch.reward import Reward
 from drest_torch.transforms import BestReturn, MetaEpisodes, PrivateBits, ShutdownTimer
 from drest_torch.transforms.base import set_seed
+from drest_torch.transforms.streams import RandomStream, seeded_transforms
 from tests.helpers.counting import ACTIONS, Counting
 from tests.helpers.rollouts import played
 
@@ -180,11 +182,21 @@ def test_without_a_seed_torch_seeds_the_random_numbers(key):
 
 
 def test_streams_of_an_environment_are_independent():
-    env = TransformedEnv(levelled((500,)), Compose(timer(), MetaEpisodes(3, levels=range(2)), PrivateBits(1)))
+    env = TransformedEnv(levelled((8,)), Compose(timer(), MetaEpisodes(3, levels=range(2)), PrivateBits(1)))
     env.set_seed(0)
-    state = env.reset()
-    level, bit = state["level"].flatten().float(), state["private_bits"].flatten()
-    assert abs(torch.corrcoef(torch.stack((level, bit)))[0, 1]) < 0.2
+    numbers = [torch.rand(500, generator=transform.random.generator) for transform in seeded_transforms(env)]
+    assert len(numbers) == 2
+    assert abs(torch.corrcoef(torch.stack(numbers))[0, 1]) < 0.2
+
+
+def test_streams_of_forked_processes_are_independent(monkeypatch):
+    """Forked processes start with the same state of torch's generator, and differ in their names."""
+    numbers = []
+    for name in ("ForkProcess-1", "ForkProcess-2"):
+        monkeypatch.setattr(multiprocessing.current_process(), "name", name)
+        torch.manual_seed(0)
+        numbers.append(torch.rand(4, generator=RandomStream(None).generator))
+    assert not torch.equal(*numbers)
 
 
 def test_set_seed_seeds_the_transforms_of_a_pickled_environment():
