@@ -164,7 +164,7 @@ def test_the_address_keeps_the_drawing(page, served):
     page.wait(f"{READY} && {TEXT}.includes('#  #')")
 
 
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("width", [390, 800, 1440])
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_page_fits_into_its_window(tab, served, width, dark):
     tab.open(served[0], width=width, height=900, dark=dark)
