@@ -112,6 +112,7 @@ NOT_RUN = ("cd ", "make ", "python -m venv ", "pip install ")
 """Prefixes of lines in bash blocks that are not run."""
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
 FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
+FIVE_SEEDS = "seed=0,1,2,3,4"
 SMALLER = {"25_000": "2_048", "100_000": "4_096", "range(2_000)": "range(500)", "> 0.25": "> 0.1"}
 """Replacements in blocks of Python that would take minutes; other tests check the full results."""
 
@@ -119,7 +120,8 @@ SMALLER = {"25_000": "2_048", "100_000": "4_096", "range(2_000)": "range(500)", 
 def small(words):
     """Return the arguments of a command with settings that take seconds."""
     name, *rest = words
-    generated = any(f"levels={preset}" in rest for preset in ("followup_like", "hard"))
+    generated = any(f"levels={preset}" in rest for preset in ("followup_like", "hard")) or FIVE_SEEDS in rest
+    words = [word.replace(FIVE_SEEDS, "seed=0,1") for word in words]
     if name == "train" and not any(word.startswith("resume=") for word in rest):
         return [*words, *SMALL, *(FEW_LEVELS if generated else ())]
     if name == "search":
@@ -140,7 +142,7 @@ def run(*command, folder):
 
 
 FOLLOWED = (
-    *("quickstart", "tutorials/train", "tutorials/levels", "tutorials/study", "tutorials/language"),
+    *("quickstart", "tutorials/train", "tutorials/levels", "tutorials/study", "tutorials/language", "tutorials/paper"),
     *("explanation/private-bits", "howto/gymnasium", "howto/searching"),
 )
 PYTHON_ONLY = (
