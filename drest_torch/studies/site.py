@@ -24,7 +24,7 @@ READING_ORDER = (
     *("randomness", "lotteries", "misgeneralization", "environments", "language", "smollm2"),
 )
 """The studies in the order in which a newcomer would read them."""
-INCLUDED = ("neural",)
+INCLUDED = ("neural", "environments")
 """Studies whose figures and tables other pages include."""
 
 

@@ -166,8 +166,10 @@ def render(
         _render_route(styled, ax)
     if arrows is not None:
         for row, column, action in np.argwhere(np.nan_to_num(arrows) > _RAREST):
-            probability = float(min(arrows[row, column, action], 1.0))
-            render_arrow(ax, column + 0.5, row + 0.5, STEPS[action], probability)
+            probability = min(arrows[row, column, action], 1.0)
+            x = column + 0.5
+            y = row + 0.5
+            render_arrow(ax, x, y, STEPS[action], float(probability))
     remaining = [thing for bit, thing in enumerate(level.objects) if not taken >> bit & 1]
     for thing in (*level.fixtures, *remaining):
         render_object(thing, ax, thing.column + 0.5, thing.row + 0.5)
@@ -184,7 +186,8 @@ def render(
 
 def render_agent(ax: Axes, cell: Point, style: BoardStyle = LIGHT) -> None:
     """Render the agent as a disc in a cell (row, column), or between cells."""
-    x, y = cell[1] + 0.5, cell[0] + 0.5
+    x = cell[1] + 0.5
+    y = cell[0] + 0.5
     ax.add_patch(Circle((x, y), 0.3, facecolor=style.text, edgecolor=style.floor, linewidth=1.5, zorder=4.3))
     write(ax, "A", x, y - 0.01, height=0.26, colour=style.floor)
 
@@ -245,10 +248,11 @@ def render_object(thing: WorldObject, ax: Axes, x: float, y: float) -> None:
 def render_arrow(ax: Axes, x: float, y: float, step: Cell, probability: float) -> None:
     """Render the arrow of a move (down, right) at the edge of the cell around (x, y), above its content.
 
-    It is as wide as its probability says.
+    Its width grows with the probability.
     """
     down, right = step
-    shaft, head = (float(np.interp(probability, (0, 1), widths)) for widths in (_SHAFT, _HEAD))
+    shaft = float(np.interp(probability, (0, 1), _SHAFT))
+    head = float(np.interp(probability, (0, 1), _HEAD))
     ax.add_patch(
         FancyArrow(
             x + 0.24 * right,
