@@ -141,9 +141,11 @@ def test_rates_are_means_over_the_settings_of_the_bits():
 
 
 def test_an_agent_that_does_not_observe_chances_is_refused(agent):
-    with pytest.raises(ConfigError, match=r"^the levels' grid observation .*levels.by_chance=true"):
+    with pytest.raises(
+        ConfigError, match=r"^the level corridor, .* has buttons that work by chance, .*levels.by_chance=true"
+    ):
         buttons.payment_rates(agent, buttons.corridors()[:1])
-    with pytest.raises(ConfigError, match=r"^the levels' grid observation .*levels.outcomes=N"):
+    with pytest.raises(ConfigError, match=r"^the level both ways, .* has lotteries, .*levels.outcomes=1"):
         buttons.choice_rates(agent, buttons.crossings()[:1])
 
 

@@ -227,8 +227,8 @@ def test_the_first_hour_runs_as_printed(tmp_path):
     assert means.usefulness["drest"] > 0.9
 
 
-CUSTOM = re.compile(r"^first-hour\.md|my_project|my_study|sinks\.announce|algo\.name=klpen")
-"""Commands for custom code, which other tests cover."""
+CUSTOM = re.compile(r"^first-hour\.md|my_project|my_study|sinks\.announce|algo\.name=klpen| from=")
+"""Commands for custom code, and for existing runs, which other tests cover."""
 PAGE_COMMANDS = [
     f"{page.name} {shlex.join(words)}"
     for page in PAGES

@@ -100,7 +100,7 @@ def test_a_custom_reward_changes_the_discount(tmp_path, monkeypatch):
 def test_tables_refuse_a_custom_reward(tmp_path, monkeypatch):
     follow("howto/extend", "A reward", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"reward\.rule=linear:discount, and a table"):
+    with pytest.raises(ConfigError, match=r"reward\.rule=linear:discount, but a table"):
         start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.rule=linear:discount"))
 
 
@@ -114,7 +114,7 @@ def test_a_custom_counting_rule_changes_the_discount(tmp_path, monkeypatch, earl
 def test_tables_refuse_a_custom_counting_rule(tmp_path, monkeypatch):
     follow("howto/extend", "A rule of counting", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"reward\.count=waning:count, and a table"):
+    with pytest.raises(ConfigError, match=r"reward\.count=waning:count, but a table"):
         start(configured(tmp_path / "table", "algo=tabular", "levels=example", "reward.count=waning:count"))
 
 

@@ -131,7 +131,9 @@ def test_a_run_of_an_earlier_version_keeps_its_progress(earlier_run):
 
 @transformers
 def test_the_evaluation_of_agents_refuses_a_language_model(run_folder):
-    with pytest.raises(CheckpointError, match="belongs to a language model; use `drest language evaluate`"):
+    with pytest.raises(
+        CheckpointError, match=r"belongs to a language model; evaluate it: .*drest_torch language evaluate"
+    ):
         Agent.load(run_folder)
 
 
@@ -252,12 +254,12 @@ def test_partial_files_of_a_killed_run_are_deleted(run_folder):
 
 
 @transformers
-def test_a_run_is_overwritten(copied):
-    (copied / "notes.txt").write_text("mine")
-    begun(copied, seed=7, overwrite=True, **SHORT).train()
-    assert stored(copied).seed == 7
-    assert (copied / "notes.txt").read_text() == "mine"
-    assert resume(copied).cfg.overwrite is False
+def test_a_run_is_overwritten(run_folder):
+    (run_folder / "notes.txt").write_text("mine")
+    begun(run_folder, seed=7, overwrite=True, **SHORT).train()
+    assert stored(run_folder).seed == 7
+    assert (run_folder / "notes.txt").read_text() == "mine"
+    assert resume(run_folder).cfg.overwrite is False
 
 
 @transformers

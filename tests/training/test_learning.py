@@ -321,7 +321,7 @@ def test_a_critic_sees_the_counts_of_sequential_play(has_critic, tmp_path):
     assert environment.drest.group == 1
     assert environment.drest.tick_key is None
     assert environment.shows_counts is has_critic
-    after = ["DReSTReward", *(["LogDiscounts"] if has_critic else []), "Advance"]
+    after = ["PlayingSlots", "DReSTReward", *(["LogDiscounts"] if has_critic else []), "Advance"]
     assert [type(transform).__name__ for transform in environment.postproc] == after
     assert not parts["ShutdownTimer"].skip
     assert parts["ShutdownTimer"].ended == "restart"

@@ -166,7 +166,7 @@ def test_only_regular_files_are_read(tmp_path):
     (tmp_path / "zero.jsonl").symlink_to("/dev/zero")
     with open(tmp_path / "large.jsonl", "wb") as file:
         file.truncate(MOST_BYTES + 1)
-    for name, reason in (("pipe", "no regular file"), ("zero", "no regular file"), ("large", "expected at most")):
+    for name, reason in (("pipe", "not a regular file"), ("zero", "not a regular file"), ("large", "expected at most")):
         for read in (read_whole, read_levels):
             with pytest.raises(FileError, match=reason):
                 read(tmp_path / f"{name}.jsonl")
@@ -175,7 +175,7 @@ def test_only_regular_files_are_read(tmp_path):
 def test_only_regular_files_are_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe.jsonl")
     for path in (tmp_path / "pipe.jsonl", Path(os.devnull), tmp_path, Path(), Path("/")):
-        with pytest.raises(FileError, match=r"is not a regular file|Is a directory|the path of no file"):
+        with pytest.raises(FileError, match=r"is not a regular file|Is a directory|is not the path of a file"):
             write_text(path, "mine")
     assert [path.stem for path in tmp_path.iterdir()] == ["pipe"]
 

@@ -138,7 +138,7 @@ DISAGREEMENTS = [
 NAMES = [
     Refusal(
         f"entry {name}",
-        f"adds '{name}', and Counting has such",
+        f"adds '{name}', but Counting already has such",
         [partial(copied, [name]), timer, metas, reward],
     )
     for name in ("timer", "tick", "mini_len", "mini_idx", "mini_waits", "reward_raw")

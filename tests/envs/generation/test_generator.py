@@ -310,7 +310,7 @@ def test_ranges_without_levels_end_with_an_error(monkeypatch):
     longer = replace(strip, width=4, coin_values=(1, 1), shutdown=(4, 4))
     without = {canonical_key(level) for level in generate(longer, 500, seed=0)}
     for config, left_out in ((strip, set()), (longer, without)):
-        with pytest.raises(LevelError, match="none of the last 2,000 drafts has the lengths"):
+        with pytest.raises(LevelError, match="none of the last 2,000 drafts has the required lengths"):
             next(stream(config, 0, without=left_out))
     with pytest.raises(LevelError, match="draft -1"):
         next(stream(SMALL, 0, first=-1))
