@@ -158,6 +158,8 @@ def _gridworld_needs(cfg: Config) -> Iterator[Need]:
     for key in "by_chance", "outcomes", "symmetries", "fresh":
         if policy.observation == "vector" and getattr(cfg.levels, key):
             yield "policy.observation", "grid", f" shows one level and no chances, and levels.{key} asks for more"
+    if policy.observation == "vector":
+        yield "levels.sampler", "uniform", ", but policy.observation=vector has a single level to sample"
 
 
 def _gridworld_shares(cfg: Config) -> Iterator[Share]:

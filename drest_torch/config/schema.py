@@ -29,6 +29,8 @@ from drest_torch.timer import MOST_STEPS
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 LAST_BATCHES = ("cut", "whole")
 SUITES = ("shutdownability",)
+SAMPLERS = ("uniform", "regret")
+REGRETS = ("both", "usefulness", "neutrality")
 LARGEST_SEED = 2**62 - 1
 MOST_SAMPLED = 10_000_000
 """Maximum number of mini-episodes per level, enough for an interval of usefulness of width 0.001."""
@@ -99,6 +101,23 @@ class GeneratorKeys:
 
 
 @dataclass
+class RegretConfig:
+    """The settings of `levels.sampler=regret` (`drest_torch.tasks.regret`)."""
+
+    measure: str = limited(choices=REGRETS, default="both")
+    """Regret of a level: usefulness (1 − U), neutrality (1 − N / log2 k), or both (1 − the product)."""
+    pool: int = limited(at_least=1, at_most=MOST_LEVELS, default=256)
+    """Number of levels that are evaluated together; a smaller set of training levels is evaluated as a whole."""
+    every: int = limited(at_least=1, default=16)
+    """Number of updates between two evaluations, each of a new pool."""
+    uniform: float = limited(at_least=0, at_most=1, default=0.5)
+    """Share of the levels of an update that are sampled as by `levels.sampler=uniform`, without regard to the pool."""
+    top: float = limited(above=0, at_most=1, default=1.0)
+    """Share of the pool, the levels with the largest regret, from which the other levels are sampled in proportion to
+    their regret."""
+
+
+@dataclass
 class LevelsConfig:
     """The levels of a run."""
 
@@ -122,6 +141,10 @@ class LevelsConfig:
     """True to play every level once: new levels follow after the `train` levels."""
     symmetries: bool = False
     """True to rotate and reflect levels at random whenever they are played."""
+    sampler: str = limited(choices=SAMPLERS, default="uniform")
+    """Distribution of the training levels in an update: uniform, or regret (levels with a larger regret are sampled
+    more often, which changes the distribution of training levels)."""
+    regret: RegretConfig = field(default_factory=RegretConfig)
     by_chance: bool = False
     """True to show the chance of each button, so that the agent can be evaluated on buttons that work by chance."""
     outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES, default=0)

@@ -50,8 +50,21 @@ REMOVED: dict[str, Any] = {
 }
 """Keys of earlier versions, each with the value that allows a run to be resumed."""
 
-NEW = {"precision": FLOAT32, "overwrite": False, "last_batch": "whole"}
-"""Top-level keys that are missing in stored runs, each with the value that these runs used."""
+NEW: dict[str, Any] = {
+    "precision": FLOAT32,
+    "overwrite": False,
+    "last_batch": "whole",
+    "levels.sampler": "uniform",
+    "levels.regret.measure": "both",
+    "levels.regret.pool": 256,
+    "levels.regret.every": 16,
+    "levels.regret.uniform": 0.5,
+    "levels.regret.top": 1.0,
+}
+"""Keys that are missing in stored runs, each with the value that these runs used, or with its default if they used
+none. Keys that a run's algorithm does not have are ignored."""
+UNNAMED = {key for key in NEW if key not in ("precision", "overwrite")}
+"""Keys that the specs of studies leave out at the values in `NEW`, so that stored results stay valid."""
 NOT_STORED = ("overwrite",)
 """Top-level keys that concern the start of a run only."""
 
@@ -88,17 +101,43 @@ def config_of(values: Any) -> Config:
 
 def _schema_of_run(folder: Path, loaded: Any) -> Config:
     """Return a configuration with the dataclasses that the stored values name."""
-    for key, value in NEW.items():
-        loaded.setdefault(key, value)
     if "language" in loaded:
         command = command_line("language evaluate", f"model={folder}")
         raise CheckpointError(f"{folder}: a run of a language model; evaluate it: {command}")
-    return Config(
+    schema = Config(
         algo=ALGORITHMS[loaded.algo.name].Config(),
         objective=OBJECTIVES[loaded.objective.name].Config(),
         env=ENV_CONFIGS[loaded.env.name](),
         run_dir="runs/earlier",  # the default has interpolations that need a command
     )
+    _add_new_keys(loaded, schema)
+    return schema
+
+
+def _add_new_keys(loaded: Any, schema: Config) -> None:
+    """Add the keys of `NEW` that a stored configuration lacks and that its schema has."""
+    for key, value in NEW.items():
+        *groups, name = key.split(".")
+        within, kind = loaded, schema
+        for group in groups:
+            within, kind = within.setdefault(group, {}), getattr(kind, group)
+        if hasattr(kind, name):
+            within.setdefault(name, value)
+
+
+def without_new_keys(values: dict[str, Any], group: str = "") -> dict[str, Any]:
+    """Return stored values without the keys of `UNNAMED` that have the value of runs before these keys existed."""
+    left: dict[str, Any] = {}
+    for name, value in values.items():
+        key = f"{group}{name}"
+        if key in UNNAMED and value == NEW[key]:
+            continue
+        if isinstance(value, dict) and value:
+            value = without_new_keys(value, f"{key}.")
+            if not value:
+                continue
+        left[name] = value
+    return left
 
 
 @without_working_directory()

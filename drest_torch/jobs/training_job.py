@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import Config
-from drest_torch.config.stored import NEW, stored_values, trust_modules_of
+from drest_torch.config.stored import stored_values, trust_modules_of, without_new_keys
 from drest_torch.errors import ConfigError
 from drest_torch.files import read_metrics, write_whole
 from drest_torch.jobs.job import Job, Result
@@ -27,8 +27,6 @@ IN_A_STUDY = (
     *("keep_last=1", "pictures=0", "progress=false", "last_batch=whole"),
 )
 """The arguments of all training runs of studies; a study can override them."""
-UNNAMED = {"last_batch": NEW["last_batch"]}
-"""Keys that specs leave out at these values, which all runs had before the keys existed; stored results stay valid."""
 
 
 def run_config(values: Any = None, arguments: Iterable[str] = (), **options: str) -> Config:
@@ -62,10 +60,7 @@ def training_jobs(
     cfg = run_config(values, merge_arguments(IN_A_STUDY, arguments), **options)
     cfg.run_dir = ""  # the folder does not identify the run
     check_run(cfg)
-    config = stored_values(cfg)
-    for key, value in UNNAMED.items():
-        if config[key] == value:
-            del config[key]
+    config = without_new_keys(stored_values(cfg))
     jobs = []
     for seed in seeds:
         spec = {"config": config | {"seed": seed}}

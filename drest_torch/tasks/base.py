@@ -107,6 +107,8 @@ class AgentTask(Task):
     cfg: Config
     spec: AgentSpec
     """The specification of the agent without its weights, which every checkpoint contains."""
+    policy: Any = None
+    """The policy in training; None until the algorithm asks for its networks."""
     watched: Mapping[str, Any]
     """The evaluators during training, by split. Test levels of gridworlds are used only at the end."""
 
@@ -128,6 +130,7 @@ class AgentTask(Task):
         policy = policy.to(self.device)
         if critic is not None:
             critic = critic.to(self.device)
+        self.policy = policy
         return policy, critic
 
     def environment(self, *, with_critic: bool) -> Any:

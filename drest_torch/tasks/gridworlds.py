@@ -26,7 +26,7 @@ from drest_torch.envs.dynamics.observations import Observation, make_observation
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
-from drest_torch.evaluation.exact_evaluator import ExactEvaluator
+from drest_torch.evaluation.exact_evaluator import Evaluation, ExactEvaluator
 from drest_torch.evaluation.memory_guard import (
     RunMemory,
     check_at_once,
@@ -43,6 +43,7 @@ from drest_torch.play.level_sets import Levels
 from drest_torch.tasks import gridworld_memory
 from drest_torch.tasks.base import AgentTask, count
 from drest_torch.tasks.exact_batch import ExactBatch, ExactBatches
+from drest_torch.tasks.regret import RegretSampler
 from drest_torch.tasks.sampling import FreshLevels, LevelSampler
 from drest_torch.tracking.stages import stage
 
@@ -98,6 +99,18 @@ class GridworldTask(AgentTask):
             self.selection = self.watched[SELECTION] = self.evaluator(sets[SELECTION])
 
     def _level_sampler(self, rng: torch.Generator) -> LevelSampler:
+        levels = self.cfg.levels
+        sampler = self._uniform_sampler(rng)
+        if levels.sampler == "regret":
+            sampler = RegretSampler(sampler, levels.regret, self._evaluated)
+        return sampler
+
+    def _evaluated(self, levels: Sequence[Level]) -> Evaluation:
+        """Return the evaluation of the policy in training."""
+        evaluator = self.evaluator(levels)
+        return evaluator.evaluate(self.policy)
+
+    def _uniform_sampler(self, rng: torch.Generator) -> LevelSampler:
         symmetries, split = self.cfg.levels.symmetries, self.levels.split
         if self.cfg.levels.fresh and split is not None:
             return FreshLevels(split, rng, symmetries=symmetries)
@@ -312,6 +325,7 @@ class GridworldTask(AgentTask):
         lines = [f"trained on: {count(len(levels.train), 'level')} ({name})", f"evaluated on: {sets}, {how}"]
         if sizes["train"] > cfg.evaluated_levels:
             lines.append(f"during training: on {cfg.evaluated_levels:,} of those trained on")
+        lines += self.sampler.lines()
         if levels.selection:
             lines.append(f"best checkpoint by: {count(len(levels.selection), 'selection level')}")
         return lines + self._minibatch_lines()

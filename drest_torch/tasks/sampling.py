@@ -37,6 +37,10 @@ class LevelSampler:
             sampled += order[: count - len(sampled)].tolist()
         return [self.levels[index] for index in sampled]
 
+    def lines(self) -> list[str]:
+        """Return lines that describe the sampler at the start of a run; the default sampler needs none."""
+        return []
+
     def tensors(self) -> dict[str, Tensor]:
         """Return the state; writing to these tensors restores it."""
         return {}

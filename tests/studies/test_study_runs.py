@@ -41,6 +41,13 @@ def test_a_changed_default_makes_another_run(tmp_path, monkeypatch):
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_keys_of_later_versions_are_stored_if_they_are_used():
+    values = TINY | {"levels": {"regret": {"every": 3}}}
+    assert "sampler" not in tiny().spec["config"]["levels"]
+    assert "regret" not in tiny().spec["config"]["levels"]
+    assert tiny(values).spec["config"]["levels"]["regret"] == {"every": 3}
+
+
 def test_arguments_of_a_study_override_common_arguments():
     (job,) = training_jobs("run", [0], arguments=["threads=2"])
     assert job.spec["config"]["threads"] == 2

@@ -91,6 +91,13 @@ REFUSALS = [
         "policy.observation=vector levels.fresh=true",
         "levels.fresh asks for more; use policy.observation=grid",
     ),
+    Refusal(
+        "gridworld",
+        "policy.observation=vector levels.sampler=regret",
+        "levels.sampler=regret, but policy.observation=vector has a single level",
+    ),
+    Refusal("gridworld", "levels.sampler=greedy", "levels.sampler=greedy; expected one of uniform, regret"),
+    Refusal("gridworld", "levels.regret.top=0", "levels.regret.top=0"),
     Refusal("gridworld", "device=abacus", "device=abacus"),
     Refusal("gridworld", "levels.name=atlantis", "atlantis.*royal_road"),
     Refusal("gridworld", "levels.path=none.jsonl", "none.jsonl: no such file"),
@@ -155,6 +162,7 @@ REFUSALS = [
         "env.workers=3",
         "env.workers=3 with env.copies=16, and each has a process of its own; use env.workers=16",
     ),
+    Refusal("cartpole", "levels.sampler=regret", "levels.sampler=regret does nothing with env=gymnasium"),
     Refusal("cartpole", "levels=paper", "levels=paper does nothing with env=gymnasium"),
     Refusal(
         "cartpole", "reward.episodes_per_meta=100000000", "reward.episodes_per_meta=100000000; expected .* to 10000"

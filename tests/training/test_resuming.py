@@ -41,6 +41,7 @@ WORLDS = {
     "convolutional": ["algo=ppo", *FEW, "policy=convolutional", "policy.depth=2", "policy.private_bits=1"],
     "exact, convolutional": ["algo=exact", *FEW, "policy=convolutional", "policy.private_bits=1", "env_steps=40000"],
     "exact, fresh": [*("algo=exact", *FEW, "levels.fresh=true", "algo.levels_at_once=5"), "env_steps=40000"],
+    "by regret": ["algo=ppo", *FEW, "levels.sampler=regret", "levels.regret.every=2", "levels.regret.pool=9"],
     "recurrent": ["algo=ppo", *RECURRENT, "policy.private_bits=1"],
     "recurrent, in turn": ["algo=reinforce", *FEW, *RECURRENT, *IN_TURN],
     "table": [
@@ -107,12 +108,15 @@ def test_a_run_resumed_twice_equals_an_uninterrupted_one(tmp_path, name, monkeyp
 
 
 FRESH = (*FEW, "levels.fresh=true", "levels.symmetries=true")
+BY_REGRET = ("levels.sampler=regret", "levels.regret.every=2", "levels.regret.pool=9")
 NEXT = {
     "ppo, muon": ["algo=ppo", *FRESH, "algo.minibatches=2", "algo.muon_lr=0.02"],
     "a2c in turn": ["algo=a2c", *FEW, "levels.symmetries=true", *IN_TURN, "algo.credit=meta"],
     "reinforce": ["algo=reinforce", *FEW, "policy.private_bits=2", "reward.episodes_at_start=8"],
     "a constraint": ["algo=reinforce", *FEW, "objective=constrained"],
     "exact": ["algo=exact", *FRESH, "algo.levels_at_once=3", "objective=constrained", "env_steps=40000"],
+    "exact, by regret": ["algo=exact", *FRESH, *BY_REGRET, "algo.levels_at_once=3", "env_steps=40000"],
+    "ppo, by regret": ["algo=ppo", *FEW, *BY_REGRET],
     "table": ["algo=tabular", "algo.random_episodes=150", "algo.decay_episodes=800", "reward.episodes_per_meta=48"],
 }
 
