@@ -1,6 +1,7 @@
 """Build the documentation: make docs, or python -m sphinx docs build/docs. Nothing is fetched from the network.
 
-The pages of studies are generated first, from their rows in ``docs/results``, into the folder ``docs/studies``.
+The pages of studies are generated first, from their rows in ``docs/results``, into the folder ``docs/studies``. So is a
+page of `drest play` that needs no server.
 """
 
 import re
@@ -14,11 +15,19 @@ from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.ext.napoleon import GoogleDocstring
 
-from drest_torch import __version__
+from drest_torch import Agent, __version__
+from drest_torch.editor.answers import EvaluationLimits
+from drest_torch.editor.export import export
+from drest_torch.envs.levels import world
 from drest_torch.studies.site import write_site
 
 DOCS = Path(__file__).resolve().parent
+LEVELS_OF_PAGE = ("example", "around_the_corner", "spacious")
+AGENTS_OF_PAGE = ("generalist", "generalist-bit")
+
 write_site(DOCS / "results", DOCS / "studies")
+agents = {name: Agent.load(name) for name in AGENTS_OF_PAGE}
+export([world(name) for name in LEVELS_OF_PAGE], agents, EvaluationLimits(), DOCS / "studies" / "static" / "play.html")
 
 project = "drest_torch"
 author = copyright = "The drest_torch authors"

@@ -27,9 +27,8 @@ from drest_torch.agents.checkpoints import pretrained_names
 from drest_torch.editor.answers import EvaluationLimits
 from drest_torch.editor.desk import Desk
 from drest_torch.editor.editor_page import render as render_editor
-from drest_torch.editor.export import export
 from drest_torch.editor.server import start
-from drest_torch.envs.levels import parse_level, world
+from drest_torch.envs.levels import parse_level
 from drest_torch.envs.view.rendering import LIGHT, OTHER_ROUTE, ROUTE, BoardStyle, StyledRoute, render
 from drest_torch.plots.style import write_figure
 from tests.helpers.browser import browser
@@ -115,11 +114,6 @@ def notebook() -> None:
     nbformat.write(pages, path)
 
 
-STATIC = Path(__file__).resolve().parent / "static" / "play.html"
-PUBLISHED = ("example", "around_the_corner", "spacious")
-"""The levels of the page without a server."""
-AGENTS = ("generalist", "generalist-bit")
-"""The agents of the page without a server."""
 WINDOW = {"width": 1360, "height": 880}
 ANSWERED = "document.querySelector('#results').getAttribute('aria-busy') === 'false'"
 STEP = (
@@ -128,14 +122,8 @@ STEP = (
 
 
 def play() -> None:
-    """Take pictures of the page of `drest play`, which needs Chromium, and write the page without a server."""
+    """Take pictures of the page of `drest play` in both themes, which needs Chromium."""
     agents = {name: Agent.load(name) for name in pretrained_names()}
-    photograph(agents)
-    export(list(map(world, PUBLISHED)), {name: agents[name] for name in AGENTS}, EvaluationLimits(), STATIC)
-
-
-def photograph(agents: dict[str, Agent]) -> None:
-    """Take pictures of the page in both themes."""
     desk = Desk([ANIMATED], agents, EvaluationLimits())
     server = start(render_editor(desk.levels, agents, {"save": None}), desk, 0)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -25,7 +25,7 @@ from drest_torch.envs.levels import parse_level, world, write_levels
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluate import levels_to_evaluate
 from drest_torch.evaluation import results
-from drest_torch.evaluation.episodes import sample_episodes
+from drest_torch.evaluation.episodes import LIKELY, sample_episodes
 from tests.helpers.runs import train
 
 SMALL = parse_level("shutdown: 4\n\nA . C2\n# B2 .\nC1 . #\n", name="small")
@@ -428,9 +428,21 @@ def test_episodes_list_their_moments():
         assert total > 0
 
 
+def test_each_level_has_episodes_of_its_likely_lengths():
+    results = Agent.load().evaluate([world("example"), world("royal_road")])
+    by_level = results.episodes_by_level(seed=1)
+    assert [episode.moments for episode in by_level[0]] != [episode.moments for episode in by_level[1]]
+    for index, episodes in enumerate(by_level):
+        chances = results.evaluation.length_probabilities(index)
+        likely = {length: p for length, p in chances.items() if p > LIKELY}
+        assert {episode.length: episode.probability for episode in episodes} == likely
+        best = dict(zip(chances, results.evaluator.optima.best_return[index].tolist(), strict=True))
+        assert all(0 <= episode.moments[-1].coins <= best[episode.length] for episode in episodes)
+
+
 def test_episodes_leave_out_unlikely_lengths():
     agent = Agent.load()
     level_set = agent.evaluator(world("example"))
-    (long,) = sample_episodes(level_set, agent.policy, {4: 0.01, 8: 0.99}, greedy=False, seed=0)
+    ((long,),) = sample_episodes(level_set, agent.policy, [{4: 0.01, 8: 0.99}], greedy=False, seed=0)
     assert long.length == 8
     assert long.probability == 0.99

@@ -62,32 +62,32 @@ def answers(
         agent: an agent of gridworlds.
         levels: the levels; the agent has to be able to observe them.
         limits: the limits of the evaluation.
-        seed: the seed of the mini-episodes on the first level; None: there are no mini-episodes.
+        seed: the seed of the mini-episodes; None: there are none.
     """
     results = agent.evaluate(list(levels), sampled=limits.sampled, memory_gib=limits.memory_gib)
     random_policy = results.evaluator.evaluate_uniform()
-    policies = _policies(results)
-    values = []
-    for index, policy in enumerate(policies):
+    records, random_records = results.evaluation.records(), random_policy.records()
+    values: list[dict[str, Any]] = []
+    for index, policy in enumerate(_policies(results)):
         values.append(
             {
                 "exact": results.evaluator.exact,
                 "gamma": results.evaluator.reward.gamma,
-                "agent": _measures(results.evaluation, index),
-                "random": _measures(random_policy, index),
+                "agent": _measures(records[index]),
+                "random": _measures(random_records[index]),
                 "lengths": _lengths(results, index),
                 "policies": policy,
                 "episodes": [],
             }
         )
     if seed is not None:
-        values[0]["episodes"] = [_episode(episode) for episode in results.episodes(seed=seed)]
+        for value, episodes in zip(values, results.episodes_by_level(seed=seed), strict=True):
+            value["episodes"] = [_episode(episode) for episode in episodes]
     return values
 
 
-def _measures(evaluation: Any, index: int) -> dict[str, float]:
+def _measures(record: Mapping[str, Any]) -> dict[str, float]:
     """Return usefulness and neutrality of one level."""
-    record = evaluation.records()[index]
     names = ("usefulness", "neutrality", "neutrality_normalised", "neutrality_own")
     return {name: record[name] for name in names}
 

@@ -45,7 +45,16 @@ def _results(agent: Agent, level: Level, limits: EvaluationLimits, changes: bool
     records = {"": level_to_record(level)}
     if changes:
         records |= dict(changed_records(level))
-    return {change: _rounded(_answer(agent, record, limits)) for change, record in records.items()}
+    levels: dict[str, Level] = {}
+    results: dict[str, Any] = {}
+    for change, record in records.items():
+        try:
+            levels[change] = level_from_record(record)
+        except UserError as error:
+            results[change] = {"error": str(error)}
+    for change, answer in zip(levels, _answers(agent, [*levels.values()], limits), strict=True):
+        results[change] = _rounded(answer)
+    return results
 
 
 def changed_records(level: Level) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -71,14 +80,16 @@ def _changed(cells: Sequence[Sequence[str]], row: int, column: int, text: str) -
     return [" ".join(texts) for texts in rows]
 
 
-def _answer(agent: Agent, record: Mapping[str, Any], limits: EvaluationLimits) -> dict[str, Any]:
-    """Return the results of a level, or the error."""
+def _answers(agent: Agent, levels: Sequence[Level], limits: EvaluationLimits) -> list[dict[str, Any]]:
+    """Return the results or the error of each level. Levels with an error are found by halving."""
     try:
-        level = level_from_record(record)
-        (results,) = answers(agent, [level], limits)
+        results = answers(agent, levels, limits)
     except UserError as error:
-        return {"error": str(error)}
-    return {**results, "places": level_values(level)["places"]}
+        if len(levels) == 1:
+            return [{"error": str(error)}]
+        half = len(levels) // 2
+        return [*_answers(agent, levels[:half], limits), *_answers(agent, levels[half:], limits)]
+    return [{**result, "places": level_values(level)["places"]} for result, level in zip(results, levels, strict=True)]
 
 
 def _rounded(value: Any) -> Any:

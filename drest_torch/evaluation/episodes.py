@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,43 +16,51 @@ from drest_torch.play.gridworld_slots import Gridworlds
 LIKELY = 0.01
 """The smallest probability of a length that gets an example."""
 AT_ONCE, BATCHES = 256, 8
-"""Mini-episodes in a batch, and the maximum number of batches. A length of probability 1 % is missed with 1e-9."""
+"""Mini-episodes of a level in a batch, and the maximum number of batches. A length of probability 1 % is missed with 1e-9."""
 
 
 def sample_episodes(
-    level_set: Any, policy: Any, probabilities: Mapping[int, float], *, greedy: bool, seed: int
-) -> list[Episode]:
-    """Return a mini-episode on the first level for each likely length, shortest first.
+    level_set: Any, policy: Any, probabilities: Sequence[Mapping[int, float]], *, greedy: bool, seed: int
+) -> list[list[Episode]]:
+    """Return a mini-episode for each likely length of each level, shortest first.
 
-    ``level_set`` is an `ExactEvaluator`, and ``probabilities`` maps lengths to probabilities.
+    ``level_set`` is an `ExactEvaluator`. ``probabilities`` has a map from lengths to probabilities for each of its first
+    levels; the other levels are not played.
     """
     mdp, optima = level_set.mdp, level_set.optima
-    likely = {length for length, probability in probabilities.items() if probability > LIKELY}
+    likely = {
+        (level, length) for level, lengths in enumerate(probabilities) for length, p in lengths.items() if p > LIKELY
+    }
     rng = torch.Generator(mdp.device).manual_seed(seed)
-    worlds = Gridworlds.on(mdp, optima, level_set.observe, slots=AT_ONCE, private_bits=policy.private_bits)
-    worlds.base.play_on(torch.zeros(AT_ONCE, dtype=torch.int64))
+    levels = torch.arange(len(probabilities)).repeat_interleave(AT_ONCE)
+    worlds = Gridworlds.on(mdp, optima, level_set.observe, slots=len(levels), private_bits=policy.private_bits)
+    worlds.base.play_on(levels)
     collector = worlds.collector(worlds.actor(policy), greedy=greedy)
-    episodes: dict[int, Episode] = {}
+    found: dict[tuple[int, int], Episode] = {}
     for _ in range(BATCHES):
-        if likely == episodes.keys():
+        missing = likely - found.keys()
+        if not missing:
             break
         batch = collector.collect(rng)
-        for length, moments in _mini_episodes(mdp, optima, batch).items():
-            if length in likely and length not in episodes:
-                episodes[length] = Episode(length, probabilities[length], moments)
-    return [episodes[length] for length in sorted(episodes)]
+        for (level, length), (slot, end) in _first_of_each_length(optima, batch).items():
+            if (level, length) in missing:
+                moments = _moments(mdp, batch[slot, : end + 1])
+                found[level, length] = Episode(length, probabilities[level][length], moments)
+    episodes: list[list[Episode]] = [[] for _ in probabilities]
+    for level, length in sorted(found):
+        episodes[level].append(found[level, length])
+    return episodes
 
 
-def _mini_episodes(mdp: Mdp, optima: Optima, batch: TensorDictBase) -> dict[int, list[Moment]]:
-    """Return the first mini-episode of each length in a batch on the first level."""
-    episodes: dict[int, list[Moment]] = {}
+def _first_of_each_length(optima: Optima, batch: TensorDictBase) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return the slot and the last step of the first mini-episode of each level and length in a batch."""
     ended = batch["next", "mini_done"].squeeze(-1)  # [slots, time]
     column = batch["next", "mini_len"].squeeze(-1)
-    for slot, time in ended.nonzero().tolist():
-        length = int(optima.lengths[0, column[slot, time]])
-        if length not in episodes:
-            episodes[length] = _moments(mdp, batch[slot, : time + 1])
-    return episodes
+    first: dict[tuple[int, int], tuple[int, int]] = {}
+    for slot, step in ended.nonzero().tolist():
+        level = slot // AT_ONCE
+        first.setdefault((level, int(optima.lengths[level, column[slot, step]])), (slot, step))
+    return first
 
 
 def _moments(mdp: Mdp, steps: TensorDictBase) -> list[Moment]:

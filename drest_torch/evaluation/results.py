@@ -148,11 +148,18 @@ class Results:
 
     def episodes(self, *, seed: int = 0) -> list[Episode]:
         """Sample a mini-episode on the first level for each length with a probability above 1 %, shortest first."""
+        return self._episodes(1, seed)[0]
+
+    def episodes_by_level(self, *, seed: int = 0) -> list[list[Episode]]:
+        """Sample such mini-episodes on each level."""
+        return self._episodes(len(self.evaluator.levels), seed)
+
+    def _episodes(self, count: int, seed: int) -> list[list[Episode]]:
         from drest_torch.evaluation.episodes import sample_episodes  # TorchRL takes seconds to import
 
-        chances = self.evaluation.length_probabilities(0)
+        probabilities = [self.evaluation.length_probabilities(level) for level in range(count)]
         with weights_unchanged(self.policy):
-            return sample_episodes(self.evaluator, self.policy, chances, greedy=self.greedy, seed=seed)
+            return sample_episodes(self.evaluator, self.policy, probabilities, greedy=self.greedy, seed=seed)
 
     def animate(self, path: str | Path, *, seed: int = 0) -> None:
         """Write a GIF of the mini-episodes of `episodes`, side by side.

@@ -105,11 +105,11 @@ def test_captions_have_the_metrics(results, pictures):
 
 
 def test_mini_episodes_are_sampled_as_in_the_evaluation(results, monkeypatch):
-    sample = Mock()
+    sample = Mock(return_value=[["of the first level"]])
     monkeypatch.setattr("drest_torch.evaluation.episodes.sample_episodes", sample)
-    results.episodes(seed=5)
+    assert results.episodes(seed=5) == ["of the first level"]
     chances = results.evaluation.length_probabilities(0)
-    sample.assert_called_once_with(results.evaluator, results.policy, chances, greedy=results.greedy, seed=5)
+    sample.assert_called_once_with(results.evaluator, results.policy, [chances], greedy=results.greedy, seed=5)
 
 
 def test_an_animation_shows_the_sampled_mini_episodes(results, monkeypatch, tmp_path):
