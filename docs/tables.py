@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -109,9 +109,15 @@ def _mean(values: pd.Series) -> str:
     return f"{values.mean():.3f}"
 
 
-def _cells(name: str, place: str, steps: str, ends: pd.DataFrame) -> Cells:
-    """Return the cells of some agents, whose numbers are means."""
-    return (name, place, steps, _mean(ends.usefulness), _mean(ends.neutrality), str(ends.seed.nunique()))
+def _median(values: pd.Series) -> str:
+    return f"{values.median():.3f} ({values.min():.3f} to {values.max():.3f})"
+
+
+def _cells(
+    name: str, place: str, steps: str, ends: pd.DataFrame, number: Callable[[pd.Series], str] = _median
+) -> Cells:
+    """Return the cells of some agents; ``number`` summarises usefulness and neutrality."""
+    return (name, place, steps, number(ends.usefulness), number(ends.neutrality), str(ends.seed.nunique()))
 
 
 def _in_gridworlds() -> Iterator[Cells]:
@@ -133,7 +139,7 @@ def _as_the_follow_up() -> Iterator[Cells]:
     if len(ends):
         name = "PPO, [as the follow-up](docs/results.md)"
         place = f"{ends.levels.max():.0f} of its validation levels"
-        yield _cells(name, place, f"{ends.effort.max() / 1e6:.0f} million", ends)
+        yield _cells(name, place, f"{ends.effort.max() / 1e6:.0f} million", ends, _mean)
         useful, neutral = FOLLOW_UP["PPO, DReST"]["file"]
         name = f"PPO, [published]({FOLLOW_UP_PAPER})"
         yield (name, "200 of its test levels", "100 million", f"{useful:.3f}", f"{neutral:.3f}", "5")

@@ -16,7 +16,7 @@ from drest_torch.play.gridworld_slots import Gridworlds
 LIKELY = 0.01
 """The smallest probability of a length that gets an example."""
 AT_ONCE, BATCHES = 256, 8
-"""Mini-episodes of a level in a batch, and the maximum number of batches. A length of probability 1 % is missed with 1e-9."""
+"""Mini-episodes of a level in a batch, and the most batches. A length of probability 1 % is missed with 1e-9."""
 
 
 def sample_episodes(
@@ -24,8 +24,8 @@ def sample_episodes(
 ) -> list[list[Episode]]:
     """Return a mini-episode for each likely length of each level, shortest first.
 
-    ``level_set`` is an `ExactEvaluator`. ``probabilities`` has a map from lengths to probabilities for each of its first
-    levels; the other levels are not played.
+    ``level_set`` is an `ExactEvaluator`. ``probabilities`` maps lengths to probabilities, for each of its first levels;
+    the other levels are not played.
     """
     mdp, optima = level_set.mdp, level_set.optima
     likely = {

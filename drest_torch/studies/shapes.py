@@ -1,4 +1,4 @@
-"""Shapes of curves that claims test: falling, rising, close to a prediction, crossing another curve."""
+"""Shapes of curves that claims test: falling, rising, close to a prediction."""
 
 from __future__ import annotations
 
@@ -21,9 +21,3 @@ def within(values: ArrayLike, prediction: ArrayLike, tolerance: float) -> bool:
     """Return whether all values are within the tolerance of their prediction; NaN is not."""
     distance = np.abs(np.asarray(values, float) - np.asarray(prediction, float))
     return bool(distance.size and (distance <= tolerance).all())
-
-
-def crosses(first: ArrayLike, second: ArrayLike) -> bool:
-    """Return whether the first curve [n] begins below the second and ends above it, or the reverse."""
-    difference = np.asarray(first, float) - np.asarray(second, float)
-    return bool(difference[0] * difference[-1] < 0)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from drest_torch.studies.shapes import crosses, falls, rises, within
+from drest_torch.studies.shapes import falls, rises, within
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,3 @@ def test_a_curve_with_a_missing_value_has_no_shape(values):
 @pytest.mark.parametrize(("values", "expected"), [([1.0, 1.05], True), ([1.0, 1.2], False), ([], False)])
 def test_values_lie_within_a_prediction(values, expected):
     assert within(values, 1, 0.1) == expected
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"), [([0, 1], [1, 0], True), ([1, 0], [0, 1], True), ([0, 1], [1, 2], False)]
-)
-def test_two_curves_cross(first, second, expected):
-    assert crosses(first, second) == expected

@@ -62,7 +62,7 @@ class Config(StudyConfig):
     networks: list[str] = value(["mlp", SYMMETRIC, "convolutional"])
     kinds: list[str] = value([FOLLOWUP_LIKE, "paper_like", "hard", "three_lengths"])
     """Sets of generated levels."""
-    long_seeds: int = limited(at_least=1, default=3)
+    long_seeds: int = limited(at_least=1, default=5)
     """Agents of each kind in `long`. Each takes ten minutes."""
     long: dict[str, str] = value({})
     """Arguments of `drest train` in `long`, by title (`generalization.yaml`)."""
