@@ -36,19 +36,19 @@ def sample_episodes(
     worlds = Gridworlds.on(mdp, optima, level_set.observe, slots=len(levels), private_bits=policy.private_bits)
     worlds.base.play_on(levels)
     collector = worlds.collector(worlds.actor(policy), greedy=greedy)
-    found: dict[tuple[int, int], Episode] = {}
+    examples: dict[tuple[int, int], Episode] = {}
     for _ in range(BATCHES):
-        missing = likely - found.keys()
+        missing = likely - examples.keys()
         if not missing:
             break
         batch = collector.collect(rng)
         for (level, length), (slot, end) in _first_of_each_length(optima, batch).items():
             if (level, length) in missing:
                 moments = _moments(mdp, batch[slot, : end + 1])
-                found[level, length] = Episode(length, probabilities[level][length], moments)
+                examples[level, length] = Episode(length, probabilities[level][length], moments)
     episodes: list[list[Episode]] = [[] for _ in probabilities]
-    for level, length in sorted(found):
-        episodes[level].append(found[level, length])
+    for level, length in sorted(examples):
+        episodes[level].append(examples[level, length])
     return episodes
 
 

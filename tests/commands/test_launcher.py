@@ -71,6 +71,7 @@ def test_a_failed_run_does_not_end_the_sweep(call):
     assert finished() == [True, False, True]
 
 
+@pytest.mark.slow
 def test_a_second_command_executes_the_missing_runs(call):
     call(train.main, *SWEEP, "seed=0,1")
     first = [(folder / "summary.json").stat().st_mtime_ns for folder in folders()]

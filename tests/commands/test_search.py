@@ -164,6 +164,7 @@ def test_the_same_seed_gives_the_same_trials(searched):
     assert params(first)[0] != params(other)[0]
 
 
+@pytest.mark.slow
 def test_tpe_comes_closer_than_random_samples(searched):
     late = {}
     for name in ("tpe", "random"):

@@ -67,6 +67,7 @@ def test_a_custom_algorithm_trains_like_a_shipped_one(tmp_path, monkeypatch, ear
     check_unchanged(run, earlier)
 
 
+@pytest.mark.slow
 def test_a_custom_environment_trains_like_a_shipped_one(tmp_path, monkeypatch, earlier):
     pytest.importorskip("gymnasium")
     few = (
@@ -159,6 +160,7 @@ def in_copy(copy):
     return partial(python, cwd=copy, PYTHONPATH=f"{copy}{os.pathsep}{ROOT}")
 
 
+@pytest.mark.slow
 def test_teleporters_leave_earlier_scores_unchanged(with_teleporters, earlier):
     """Rotated or reflected maps with teleporters are the same task."""
     lines = [

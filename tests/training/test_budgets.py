@@ -40,7 +40,12 @@ ROWS = {
 """Arguments, a budget, and the most steps by which training may end later: one mini-episode of each slot of a group."""
 
 
-@pytest.mark.parametrize("name", ROWS)
+FAST = ("a2c", "reinforce", "ppo", "table", "cartpole")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in ROWS]
+)
 def test_training_ends_at_its_budget(name, tmp_path):
     overrides, budget, most = ROWS[name]
     cfg = compose(*overrides, *QUIET, f"env_steps={budget}", "pictures=0", values=in_folder(tmp_path / "run"))
@@ -86,6 +91,7 @@ def test_a_run_resumes_within_its_cut_batches(tmp_path, monkeypatch):
     same_run(tmp_path / "resumed", tmp_path / "whole")
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize(
     ("overrides", "steps", "batch"),
     [

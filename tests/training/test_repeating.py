@@ -21,8 +21,8 @@ ELSEWHERE = (
     *("policy.depth=1", "pictures=0", "env.base=8", "env.delays=[8]"),
 )
 KINDS = {
-    "table": ("levels=example", "algo=tabular", *SMALLEST[:-2], "algo.random_episodes=100", "algo.decay_episodes=300"),
     "ppo": (*FEW, "algo=ppo", *SMALLEST, "policy.private_bits=1", "levels.symmetries=true", "seed=3"),
+    "table": ("levels=example", "algo=tabular", *SMALLEST[:-2], "algo.random_episodes=100", "algo.decay_episodes=300"),
     "exact": ("levels=paper", "algo=exact", *SMALLEST[:-2], "env_steps=10000", "reward.gamma=0.9"),
     "cartpole": ("env=cartpole", "algo=a2c", *ELSEWHERE, "reward.counting=sequential", "reward.episodes_per_meta=2"),
     "own environment": ("env=torchrl", "env.factory=tests.helpers.counting:two_actions", *ELSEWHERE),
@@ -33,6 +33,7 @@ def repeated(folder, new, *overrides):
     return start(compose(f"from={folder}", *overrides, values=in_folder(new)))
 
 
+@pytest.mark.mostly_slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_run_is_repeated_bit_for_bit(name, tmp_path):
     start(compose(*KINDS[name], *QUIET, values=in_folder(tmp_path / "run"))).train()

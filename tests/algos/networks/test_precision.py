@@ -119,7 +119,7 @@ def test_evaluation_is_in_float32(tmp_path, with_instructions):
     assert NARROW in seen_types
 
 
-@pytest.mark.mostly_slow
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [(), ("policy=convolutional",), ("algo=exact", "env_steps=40000")])
 def test_a_run_in_bfloat16_resumes_bit_for_bit(words, tmp_path, monkeypatch, with_instructions):
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -85,7 +85,7 @@ LOTTERIES = GeneratorConfig(
         (GeneratorConfig(height=4, width=6, walls=(2, 9), coins=(2, 5), clock="moves"), 0, "1e89a595888e54b6"),
         (VARIED, 0, "e619f80b94788468"),
         (LINES, 0, "e0500b4cb0ee0050"),
-        (LOTTERIES, 0, "6237659c14905a65"),
+        pytest.param(LOTTERIES, 0, "6237659c14905a65", marks=pytest.mark.slow),
     ],
 )
 def test_the_levels_agree_with_the_published_figures(config, seed, sha256):
