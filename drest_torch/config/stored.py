@@ -120,7 +120,8 @@ def _add_new_keys(loaded: Any, schema: Config) -> None:
         *groups, name = key.split(".")
         within, kind = loaded, schema
         for group in groups:
-            within, kind = within.setdefault(group, {}), getattr(kind, group)
+            within.setdefault(group, {})
+            within, kind = within[group], getattr(kind, group)
         if hasattr(kind, name):
             within.setdefault(name, value)
 
