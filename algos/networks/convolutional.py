@@ -48,33 +48,40 @@ REQUIRES = Requirements(
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build the network: ``size.depth`` layers of ``size.width`` channels."""
-    return MapNet(signature, size)
+    return MapNet(signature, size, MapEncoder(*map_symmetries(signature), size))
 
 
 def build_critic(signature: Signature, size: NetworkSize, policy: nn.Module) -> nn.Module:
     """Build a critic on the encoder of the policy's network, which it does not train."""
     assert isinstance(policy, MapNet)
-    return MapNet(signature, size, policy.read)
+    return MapNet(signature, size, policy.read, learns_to_read=False)
+
+
+def map_symmetries(signature: Signature) -> tuple[MapLayout, Symmetries]:
+    """Return the layout of the observations, and the symmetries of three by three cells."""
+    symmetries = signature.symmetries
+    assert symmetries is not None
+    assert symmetries.layout is not None
+    return symmetries.layout, symmetries
 
 
 class MapNet(nn.Module):
     """A network from observations [n, P, H, W] and further numbers [n, F] to outputs [n, O].
 
     The symmetries are those of three by three cells and contain the layout of the observations. Equal maps are encoded
-    once. The ``encoder`` of another network is used without being trained.
+    once. With ``learns_to_read=False`` the encoder of another network is used without being trained.
     """
 
-    def __init__(self, signature: Signature, size: NetworkSize, encoder: MapEncoder | None = None) -> None:
+    def __init__(
+        self, signature: Signature, size: NetworkSize, encoder: MapEncoder, *, learns_to_read: bool = True
+    ) -> None:
         super().__init__()
-        symmetries = signature.symmetries
-        assert symmetries is not None
-        layout = symmetries.layout
-        assert layout is not None
+        layout, symmetries = map_symmetries(signature)
         self.time_steps = layout.time_steps
         self.agent, self.time = layout.planes.index("agent"), layout.planes.index("time")
         self.map = [index for index, name in enumerate(layout.planes) if name not in NOT_OF_THE_MAP]
-        self.learns_to_read = encoder is None
-        self.read = encoder or MapEncoder(layout, symmetries, size)
+        self.learns_to_read = learns_to_read
+        self.read = encoder
         fixed = self.time_steps + 1 + signature.further
         channels = Symmetries(self.read.rotated(), symmetries.outputs)
         self.ask = SymmetricMLP(channels, fixed, *ASKING, size.new_activation(), last_gain=signature.last_gain)
@@ -134,7 +141,7 @@ class MapEncoder(CachedWeights):
         self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
         self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
-        self.layers = nn.ModuleList([_Layer(symmetries, self.units, activation) for _ in range(size.depth)])
+        self.layers = nn.ModuleList([ResidualLayer(symmetries, self.units, activation) for _ in range(size.depth)])
         self.map_cache: Any = None
         """The hashes of encoded maps in ascending order with their encodings, or () before; None: not cached."""
 
@@ -182,6 +189,11 @@ class MapEncoder(CachedWeights):
         return kernels, self.first_bias.repeat(len(self.cells))
 
     def forward(self, maps: Tensor) -> Tensor:
+        encoding, _ = self.surroundings(maps)
+        return (encoding * rms_factors(encoding)).flatten(2)
+
+    def surroundings(self, maps: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the output of the residual layers [M, width, H, W], and 1 for each free cell [M, 1, H, W]."""
         wall, coin, delay, *others = maps.unbind(1)
         free = 1 - wall
         coin = coin / coin.amax((-2, -1), keepdim=True).clamp_min(SMALL)
@@ -190,11 +202,11 @@ class MapEncoder(CachedWeights):
         encoding = conv2d(inputs, kernels, bias, padding=1)
         free = free.unsqueeze(1).to(encoding)
         for layer in self.layers:
-            encoding = encoding + layer(encoding * (_scale(encoding) * free))
-        return (encoding * _scale(encoding)).flatten(2)
+            encoding = encoding + layer(encoding * (rms_factors(encoding) * free))
+        return encoding, free
 
 
-class _Layer(CachedWeights):
+class ResidualLayer(CachedWeights):
     """A residual layer: the contribution of 3 × 3 cells to the encoding of the central one [M, C, H, W]."""
 
     between: Tensor
@@ -226,6 +238,6 @@ class _Layer(CachedWeights):
         return conv2d(self.activation(conv2d(encoding, kernels, bias, padding=1)), mixed)
 
 
-def _scale(encoding: Tensor) -> Tensor:
+def rms_factors(encoding: Tensor) -> Tensor:
     """Return the factors [M, 1, H, W] that normalise the mean square over the channels of each cell to 1."""
     return torch.rsqrt(encoding.square().mean(1, keepdim=True) + SMALL)

@@ -4,6 +4,7 @@ import pytest
 
 from drest_torch.agents.misfits import misfit
 from drest_torch.agents.specification import AgentSpec, Origin, check_alike
+from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec
 from drest_torch.envs.levels import find_levels, parse_level, world
 from drest_torch.errors import ConfigError
@@ -15,10 +16,13 @@ LOTTERY = parse_level("lottery a: 1/3 C4 +0 | 1/3 C0 +0 | 1/3 C1 +1\nshutdown: 3
 LARGE = parse_level("shutdown: 4\nA . C2 . . .\n. B2 . . . .", name="long")
 THREE = parse_level("shutdown: 2\nA C1 B2 . C2 B2 C3", name="three_lengths")
 PLANES = ("wall", "coin", "delay")
-OBSERVED = {"mlp": "centred", "symmetric": "centred_start", "recurrent": "grid", "convolutional": "grid_start"}
+OBSERVED = {
+    **{"mlp": "centred", "symmetric": "centred_start", "recurrent": "grid"},
+    **{"convolutional": "grid_start", "planning": "grid"},
+}
 """An observation of each network that can play several levels."""
 NETWORKS = [*OBSERVED]
-LIMITED = [name for name in NETWORKS if name != "convolutional"]
+LIMITED = [name for name in NETWORKS if not requirements(name).reads_maps]
 """Networks with an input for each cell of their largest map."""
 
 

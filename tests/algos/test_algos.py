@@ -257,7 +257,7 @@ def test_schedules_change_entropy_coefficients_with_rates():
             assert algorithm.scheduled() == pytest.approx({"optim/lr": rate, "optim/entropy_coeff": entropy})
 
 
-@pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
+@pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional", "planning"])
 @pytest.mark.parametrize("private_bits", [0, 2])
 def test_once_equals_the_network_at_every_step(network, private_bits):
     """Outputs and gradients agree in 64 bits, even for a minibatch with rows of an observation table."""

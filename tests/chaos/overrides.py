@@ -36,7 +36,7 @@ IN_GRIDWORLDS: Choices = {
 }
 GROUPS: Choices = {
     **{"algo": ("nope", "''"), "levels": ("lopsided", "own", "nope")},
-    "policy": ("mlp", "convolutional", "symmetric", "recurrent", "auto", "nope"),
+    "policy": ("mlp", "convolutional", "planning", "symmetric", "recurrent", "auto", "nope"),
     "reward": ("drest", "default", "unnormalised", "nope"),
     "objective": ("drest", "weighted", "constrained", "kl", "nope"),
     "logger": ("none", "csv", "nope"),

@@ -15,6 +15,7 @@ NETWORKS = {
     "mlp": ("policy=auto", "policy.network=mlp", "policy.observation=centred", "policy.width=128"),
     "symmetric": ("policy=symmetric", "policy.observation=centred", "policy.width=256"),
     "convolutional": ("policy=convolutional", "policy.width=128", "policy.depth=1"),
+    "planning": ("policy=planning", "policy.width=128"),
     "recurrent": ("policy=recurrent", "policy.width=64", "sampled=16", "levels.selection=0"),
 }
 SAMPLED, EXACT = ("ppo", "a2c", "reinforce"), ("exact", "generalist")

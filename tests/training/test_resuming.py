@@ -39,6 +39,7 @@ WORLDS = {
     "fresh levels": [*("algo=reinforce", *FEW, "levels.fresh=true"), *("policy=symmetric", "algo.muon_lr=0.02")],
     "E grows": ["algo=a2c", *FEW, "reward.episodes_at_start=8"],
     "convolutional": ["algo=ppo", *FEW, "policy=convolutional", "policy.depth=2", "policy.private_bits=1"],
+    "planning": ["algo=ppo", *FEW, "policy=planning", "policy.width=16"],
     "exact, convolutional": ["algo=exact", *FEW, "policy=convolutional", "policy.private_bits=1", "env_steps=40000"],
     "exact, fresh": [*("algo=exact", *FEW, "levels.fresh=true", "algo.levels_at_once=5"), "env_steps=40000"],
     "by regret": ["algo=ppo", *FEW, "levels.sampler=regret", "levels.regret.every=2", "levels.regret.pool=9"],

@@ -15,6 +15,7 @@ from tests.helpers.networks import group
 
 SQUARE = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . .\n. . . C3", name="square")
 SKEW = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2 . C3", name="skew")
+READ_MAPS = ["convolutional", "planning"]
 LUCKY = parse_level("shutdown: 3\n. C1 # .\nA . C2 .\n. B2@0.5 . C3", name="lucky")
 
 
@@ -29,7 +30,7 @@ def perturbed_networks(network, observe, *, private_bits=0, width=16, depth=2, c
     """Return a policy and a critic with weights far from the initial ones."""
     torch.manual_seed(0)
     shared = {"scale": observe.scale, "private_bits": private_bits}
-    if network == "convolutional":
+    if network in READ_MAPS:
         shared["symmetries"] = group(observe.planes)
     elif network == "symmetric":
         shared["symmetries"] = Symmetries(observe.rotated, rotated_actions())
@@ -45,7 +46,7 @@ def bits_of(rows, private_bits):
     return torch.randint(0, 2, (rows, private_bits), generator=torch.Generator().manual_seed(0)).float()
 
 
-@pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
+@pytest.mark.parametrize("network", ["mlp", "symmetric", *READ_MAPS])
 def test_an_untrained_network_is_nearly_uniform(network):
     observe, observations = observations_of(SQUARE)
     bits = bits_of(len(observations), 2)
@@ -55,7 +56,7 @@ def test_an_untrained_network_is_nearly_uniform(network):
     assert 0.01 < critic(observations, bits, context).std() < 10
 
 
-@pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
+@pytest.mark.parametrize("network", ["mlp", "symmetric", *READ_MAPS])
 def test_every_weight_of_a_network_has_a_gradient(network):
     observe, observations = observations_of(SQUARE)
     bits = bits_of(len(observations), 2)
@@ -96,6 +97,7 @@ def test_actions_turn_like_levels():
         ("symmetric", SQUARE, "grid", 3),
         ("convolutional", SKEW, "grid", 2),
         ("convolutional", LUCKY, "grid", 2),
+        ("planning", LUCKY, "grid", 1),
     ],
 )
 def test_turned_maps_give_turned_outputs(network, level, observation, depth, private_bits):

@@ -51,9 +51,14 @@ def test_a_processor_without_instructions_refuses_bfloat16(tmp_path, monkeypatch
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("network", ["mlp", "symmetric", "convolutional"])
-def test_a_network_in_bfloat16_is_near_float32(network):
-    """The outputs and the gradients of all weights agree up to the rounding of factors to 8 bits."""
+@pytest.mark.parametrize(
+    ("network", "tolerance"), [("mlp", 0.05), ("symmetric", 0.05), ("convolutional", 0.05), ("planning", 0.1)]
+)
+def test_a_network_in_bfloat16_is_near_float32(network, tolerance):
+    """The outputs and the gradients of all weights agree up to the rounding of factors to 8 bits.
+
+    Each layer adds to the rounding; the planning network has 12 of them on this map.
+    """
     observe, observations = observations_of(world("spacious"))
     bits = bits_of(len(observations), 1)
     policy, _ = perturbed_networks(network, observe, private_bits=1, width=64, changed=0.1)
@@ -72,7 +77,7 @@ def test_a_network_in_bfloat16_is_near_float32(network):
         assert all(weight.grad.dtype == torch.float32 for weight in policy.parameters())
     wide, narrow = outputs
     assert not torch.equal(wide, narrow)
-    assert (wide - narrow).abs().max() < 0.05 * wide.std()
+    assert (wide - narrow).abs().max() < tolerance * wide.std()
     for wide_gradient, narrow_gradient in zip(*gradients, strict=True):
         if wide_gradient.numel() == 1:  # a bias of all actions has no effect, and its gradient is rounding
             continue
@@ -89,7 +94,7 @@ def test_rows_are_padded_to_round_counts(count, rows):
     assert padded_rows(number, torch.float32) is number
 
 
-@pytest.mark.parametrize("network", ["symmetric", "convolutional"])
+@pytest.mark.parametrize("network", ["symmetric", "convolutional", "planning"])
 def test_weights_are_built_once_while_they_are_unchanged(network, monkeypatch):
     observe, observations = observations_of(world("spacious"))
     policy, _ = perturbed_networks(network, observe)

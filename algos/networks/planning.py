@@ -1,0 +1,98 @@
+"""A network that plans: one layer of 3 × 3 convolutions, iterated more often on larger maps.
+
+As in value iteration networks (Tamar et al. 2016), each iteration passes information from every cell to its neighbours
+with the same weights, so the number of iterations grows with the map, and the number of weights does not. The
+surroundings of each cell, encoded by the first layers, are an input of every iteration ("recall", Bansal et al. 2022),
+because many iterations would forget them. In all other respects this is the convolutional network, with its symmetries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d
+
+from drest_torch.algos.networks.base import MapLayout, NetworkSize, Signature, Symmetries, orthogonal, to_all_blocks
+from drest_torch.algos.networks.convolutional import (
+    REQUIRES,
+    MapEncoder,
+    MapNet,
+    ResidualLayer,
+    build_critic,
+    map_symmetries,
+    rms_factors,
+)
+from drest_torch.algos.networks.precision import widened
+
+__all__ = ["REQUIRES", "build", "build_critic"]
+
+FIRST_LAYERS = 2
+"""The residual layers before the iterations, each with its own weights."""
+
+
+def build(signature: Signature, size: NetworkSize) -> nn.Module:
+    """Build the network: ``size.width`` channels, and ``size.depth`` iterations for each cell of the map's side."""
+    return MapNet(signature, size, IteratedEncoder(*map_symmetries(signature), size))
+
+
+class IteratedEncoder(MapEncoder):
+    """An encoder of maps [M, P, H, W] whose last layer is iterated ``per_cell`` times for each cell of the map's side.
+
+    The side is the larger of the numbers of rows and columns between free cells, so walls around a map change nothing.
+    """
+
+    def __init__(self, layout: MapLayout, symmetries: Symmetries, size: NetworkSize) -> None:
+        super().__init__(layout, symmetries, replace(size, depth=FIRST_LAYERS))
+        self.per_cell = size.depth
+        self.iterated = IteratedLayer(symmetries, self.units, size.new_activation())
+
+    def forward(self, maps: Tensor) -> Tensor:
+        state, free = self.surroundings(maps)
+        counts, order = (self.per_cell * sides_of(free)).sort(descending=True, stable=True)
+        state, free = widened(state).index_select(0, order), free.index_select(0, order)
+        recalled = self.iterated.recall(state * rms_factors(state))
+        finished = []
+        for running in numbers_running(counts):
+            finished.append(state[running:])
+            state, free, recalled = state[:running], free[:running], recalled[:running]
+            state = state + self.iterated(state * (rms_factors(state) * free), recalled)
+        encoding = torch.cat([state, *reversed(finished)]).index_select(0, order.argsort())
+        return (encoding * rms_factors(encoding)).flatten(2)
+
+
+def sides_of(free: Tensor) -> Tensor:
+    """Return the larger number of rows or columns from the first to the last free cell of each map [M, 1, H, W]."""
+    sides = [_extent(free.amax(dim).flatten(1)) for dim in (-1, -2)]
+    return torch.maximum(*sides)
+
+
+def _extent(line: Tensor) -> Tensor:
+    """Return the number of places from the first to the last 1 of each row [M, N] of zeros and ones; 0 without any."""
+    ahead, behind = line.cummax(-1).values, line.flip(-1).cummax(-1).values.flip(-1)
+    return (ahead * behind).sum(-1).long()
+
+
+def numbers_running(counts: Tensor) -> list[int]:
+    """Return how many maps run each iteration; ``counts`` are the iterations of each map, in descending order."""
+    most = int(counts[:1].sum())
+    iterations = torch.arange(most, device=counts.device)
+    return (counts > iterations.unsqueeze(-1)).sum(-1).tolist()
+
+
+class IteratedLayer(ResidualLayer):
+    """A residual layer that also reads the encoding of the map before the first iteration."""
+
+    def __init__(self, symmetries: Symmetries, units: int, activation: nn.Module) -> None:
+        super().__init__(symmetries, units, activation)
+        self.recalling = nn.Parameter(orthogonal(units, len(symmetries.inputs) * units, 1.0))
+
+    def recall(self, encoding: Tensor) -> Tensor:
+        """Return the input of every iteration [M, C, H, W] for the encoding before the first one."""
+        return conv2d(encoding, to_all_blocks(self.recalling, self.between).unflatten(-1, (-1, 1, 1)))
+
+    def forward(self, encoding: Tensor, recalled: Tensor | None = None) -> Tensor:
+        kernels, bias, mixed = self.built()
+        around = conv2d(encoding, kernels, bias, padding=1)
+        return conv2d(self.activation(around if recalled is None else around + recalled), mixed)
