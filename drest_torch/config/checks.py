@@ -27,6 +27,7 @@ from drest_torch.config.schema import (
     objective_of,
     reward_of,
     shown_features,
+    variations_of,
 )
 from drest_torch.envs.levels import Level, features_of
 from drest_torch.envs.objects import FEATURES
@@ -155,8 +156,11 @@ def _gridworld_needs(cfg: Config) -> Iterator[Need]:
     width = math.ceil(policy.width / multiple) * multiple
     yield "policy.width", width, f", but {network} has a multiple of {multiple}"
     yield "policy.depth", max(policy.depth, least), f", but {network} has at least {least}"
-    for key in "by_chance", "outcomes", "symmetries", "fresh":
-        if policy.observation == "vector" and getattr(cfg.levels, key):
+    asked = [key for key in ("by_chance", "outcomes", "symmetries", "fresh") if getattr(cfg.levels, key)]
+    if variations_of(cfg).extents():
+        asked.append("vary")
+    for key in asked:
+        if policy.observation == "vector":
             yield "policy.observation", "grid", f" shows one level and no chances, and levels.{key} asks for more"
     if policy.observation == "vector":
         yield "levels.sampler", "uniform", ", but policy.observation=vector has a single level to sample"

@@ -28,6 +28,8 @@ TYPES = {
 """Types of values by the names of OmegaConf's nodes."""
 KEY = r"-|~[\w$]|(\+{0,2}[\w$][\w$./@:-]*)="
 """Start of an argument that can be valid for Hydra; the dash is of an option, which is not checked here."""
+VARIATIONS = "levels/vary"
+"""Group of options within another group."""
 LEVEL_FILES = (".txt", ".json", ".jsonl")
 MERGING = "Error merging override "
 """Prefix of Hydra's message about a value that does not fit."""
@@ -80,6 +82,9 @@ def _first_line(error: Exception) -> str:
 
 def _wrong_type(argument: str, cause: Any) -> str:
     """Return a sentence with the type that the value of an argument must have."""
+    key, _, _ = argument.partition("=")
+    if key == VARIATIONS.replace("/", "."):
+        return f"{argument}; expected {VARIATIONS}=NAME for an option, or {key}.NAME=VALUE for a value"
     expected = TYPES.get(type(cause.child_node).__name__)
     if expected is None:
         return f"{argument}: {_first_line(cause)}"
@@ -127,7 +132,7 @@ def _is_name(value: str) -> bool:
 def _wrong_option(path: str, options: list[str]) -> str:
     """Return a sentence with the options of a group, from Hydra's path of an unknown one (``levels/mine.txt``)."""
     group, _, name = path.partition("/")
-    if path.startswith("hydra/"):
+    if path.startswith(("hydra/", f"{VARIATIONS}/")):
         group, _, name = path.rpartition("/")
     if group == "levels" and Path(name).suffix in LEVEL_FILES:
         return f"levels={name}; a file of levels is levels.path={name}"

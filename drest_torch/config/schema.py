@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from omegaconf import MISSING
+from omegaconf import MISSING, OmegaConf
 
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.algos.networks.precision import AUTO, PRECISIONS
@@ -21,6 +21,7 @@ from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS, TIME_STEPS
 from drest_torch.envs.exact.solver import BEST_OF, VALUES
 from drest_torch.envs.generation.config import GeneratorConfig as Generator
+from drest_torch.envs.generation.variations import Variations
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
 from drest_torch.limits import limited, same_as
 from drest_torch.reward import COUNTINGS, Reward
@@ -145,6 +146,8 @@ class LevelsConfig:
     """Distribution of the training levels in an update: uniform, or regret (levels with a larger regret are sampled
     more often, which changes the distribution of training levels)."""
     regret: RegretConfig = field(default_factory=RegretConfig)
+    vary: Variations = field(default_factory=Variations)
+    """Random variations of training levels, new ones whenever they are played (docs/howto/few-levels.md)."""
     by_chance: bool = False
     """True to show the chance of each button, so that the agent can be evaluated on buttons that work by chance."""
     outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES, default=0)
@@ -357,6 +360,12 @@ def objective_of(cfg: Config) -> Objective:
     """Return the objective that training maximises."""
     objective: Objective = OBJECTIVES[cfg.objective.name].Objective(cfg.objective)
     return objective
+
+
+def variations_of(cfg: Config) -> Variations:
+    """Return the variations of training levels."""
+    values: Any = OmegaConf.to_container(OmegaConf.structured(cfg.levels.vary))
+    return Variations(**values)
 
 
 def copies_of(cfg: Config) -> int:

@@ -21,6 +21,7 @@ from drest_torch.config.command_lines import command_line
 from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.reading import read_config, settings
 from drest_torch.config.schema import ENV_CONFIGS, BaseEnvConfig, Config
+from drest_torch.envs.generation.variations import Variations
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.files import write_whole
 from drest_torch.registry import refuse_foreign, trust, without_working_directory
@@ -60,6 +61,7 @@ NEW: dict[str, Any] = {
     "levels.regret.every": 16,
     "levels.regret.uniform": 0.5,
     "levels.regret.top": 1.0,
+    **{f"levels.vary.{kind.name}": None for kind in fields(Variations)},
 }
 """Keys that are missing in stored runs, each with the value that these runs used, or with its default if they used
 none. Keys that a run's algorithm does not have are ignored."""

@@ -26,6 +26,7 @@ from drest_torch.envs.levels import (
     read_levels,
     world,
 )
+from drest_torch.envs.levels.lazy import keys_of
 from drest_torch.errors import ConfigError
 
 
@@ -45,6 +46,11 @@ class Levels:
         """Return the largest number of rows and of columns."""
         sizes = [largest_map(levels) for levels in (self.train, self.selection, *self.reported.values()) if levels]
         return max(height for height, _ in sizes), max(width for _, width in sizes)
+
+    def held_out(self) -> frozenset[str]:
+        """Return the canonical keys of the levels that are not for training."""
+        others = [levels for levels in self.evaluated().values() if levels is not self.train]
+        return frozenset(key for levels in others for key in keys_of(levels))
 
     def evaluated(self) -> dict[str, Sequence[Level]]:
         """Return the levels for evaluation during and after training, by split."""

@@ -17,7 +17,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from drest_torch.algos.networks.policy import private_settings
 from drest_torch.config.checks import batch_shape
-from drest_torch.config.schema import Config
+from drest_torch.config.schema import Config, variations_of
 from drest_torch.envs.dynamics.mdp import NUM_ACTIONS, Mdp
 from drest_torch.envs.dynamics.observations import Observation
 from drest_torch.envs.exact.earliest import StateCounts
@@ -167,7 +167,7 @@ def batch_memory(cfg: Config, mdp: Mdp, observe: Observation, environment: Envir
     slots, rounds, group = batch_shape(cfg)
     groups = slots // group
     on_levels = min(groups, mdp.num_levels)
-    if cfg.levels.fresh or cfg.levels.symmetries:
+    if cfg.levels.fresh or cfg.levels.symmetries or variations_of(cfg).extents():
         on_levels = groups
     states, rows_of_level = played_states(mdp, slots // on_levels, on_levels)
     inputs = [observe_states(observe, states[:ROWS_SHOWN])]

@@ -19,7 +19,7 @@ from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import MapView, PolicySpec
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.checks import batch_shape, check_levels
-from drest_torch.config.schema import Config, objective_of, reward_of, shown_features
+from drest_torch.config.schema import Config, objective_of, reward_of, shown_features, variations_of
 from drest_torch.envs.actions import NUM_ACTIONS
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
 from drest_torch.envs.dynamics.observations import Observation, make_observation
@@ -45,6 +45,7 @@ from drest_torch.tasks.base import AgentTask, count
 from drest_torch.tasks.exact_batch import ExactBatch, ExactBatches
 from drest_torch.tasks.regret import RegretSampler
 from drest_torch.tasks.sampling import FreshLevels, LevelSampler
+from drest_torch.tasks.varied_levels import VariedLevels
 from drest_torch.tracking.stages import stage
 
 SPLIT = "split.json"
@@ -112,9 +113,13 @@ class GridworldTask(AgentTask):
 
     def _uniform_sampler(self, rng: torch.Generator) -> LevelSampler:
         symmetries, split = self.cfg.levels.symmetries, self.levels.split
+        sampler = LevelSampler(self.levels.train, rng, symmetries=symmetries)
         if self.cfg.levels.fresh and split is not None:
-            return FreshLevels(split, rng, symmetries=symmetries)
-        return LevelSampler(self.levels.train, rng, symmetries=symmetries)
+            sampler = FreshLevels(split, rng, symmetries=symmetries)
+        variations = variations_of(self.cfg)
+        if variations.extents():
+            return VariedLevels(sampler, variations, without=self.levels.held_out())
+        return sampler
 
     def _levels_at_once(self) -> int:
         """Return the largest number of levels in one update."""
@@ -148,6 +153,13 @@ class GridworldTask(AgentTask):
         """Return the observation of the run's policy for a level set."""
         return make_observation(self.cfg.policy.observation, mdp, self.cfg.policy.time_steps)
 
+    def _as_played(self, levels: LevelSet) -> LevelSet:
+        """Return examples of what is played on these training levels; variations can be larger."""
+        examples = self.sampler.examples(levels.levels)
+        if examples is levels.levels:
+            return levels
+        return self._compile(examples, levels.mdp.features)
+
     # ------------------------------------------------------------------------------------ the algorithm's interface
 
     def _training_levels(self, levels: Sequence[Level] | LevelSet) -> LevelSet:
@@ -170,6 +182,8 @@ class GridworldTask(AgentTask):
         most_lengths = None
         if split is not None:
             most_lengths = split.config.lengths[1]
+        elif self.sampler.changes:
+            most_lengths = self._compile(self.levels.train, ()).optima(1.0).lengths.shape[1]
         first = self.trained
         if self.sampler.changes:
             first = first.first(1)
@@ -195,7 +209,7 @@ class GridworldTask(AgentTask):
         """Return batches of all training levels, or of the configured number of levels."""
         cfg = self.cfg
         settings = 1 << cfg.policy.private_bits
-        check_at_once(self.trained.first(1).mdp, cfg.algo.levels_at_once, cfg.memory_gib, settings)
+        check_at_once(self._as_played(self.trained.first(1)).mdp, cfg.algo.levels_at_once, cfg.memory_gib, settings)
         whole = self.trained if self.compiles_once else None
         self._is_exact = True
         return ExactBatches(self._unroll, self.sampler, levels_per_update=cfg.algo.levels_at_once, whole=whole)
@@ -229,7 +243,7 @@ class GridworldTask(AgentTask):
     def memory(self, algorithm: Any) -> RunMemory | None:
         if self.device.type != "cpu":
             return None
-        cfg, level_set = self.cfg, self.trained
+        cfg, level_set = self.cfg, self._as_played(self.trained)
         observe = self.observation(level_set.mdp)
         row = gridworld_memory.FLOAT * math.prod(observe.shape)
         parts = [gridworld_memory.weights_part(algorithm.policy, algorithm.critic)]
@@ -353,6 +367,8 @@ def map_size(cfg: Config, levels: Levels) -> tuple[int, int]:
         height = max(height, levels.split.config.height[1])
         width = max(width, levels.split.config.width[1])
     squares = requirements(cfg.policy.network).symmetries == "observation"
+    side = cfg.levels.vary.size or 1
+    height, width = max(height, side), max(width, side)
     if squares or cfg.levels.symmetries:  # a quarter turn swaps rows and columns
         side = max(height, width)
         return side, side

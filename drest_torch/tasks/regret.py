@@ -44,10 +44,10 @@ class RegretSampler(LevelSampler):
         """The number of updates so far."""
         self._before = _copied(source)
         """The state of the source before the pool was sampled."""
-        self._pool: list[Level] | None = None
+        self._pool: Sequence[Level] | None = None
         """The levels of the pool; None until it is sampled."""
 
-    def sample(self, count: int) -> list[Level]:
+    def sample(self, count: int) -> Sequence[Level]:
         if int(self.updates) % self.config.every == 0:
             self._renew()
         pool = self._restored()
@@ -104,7 +104,7 @@ class RegretSampler(LevelSampler):
         regret = regret_of(evaluation, self.config.measure)
         self.regret.copy_(regret)
 
-    def _restored(self) -> list[Level]:
+    def _restored(self) -> Sequence[Level]:
         """Return the pool; after a restored checkpoint, sample it again from the states before it was sampled."""
         if self._pool is None:
             now = _copied(self.source)
@@ -112,6 +112,9 @@ class RegretSampler(LevelSampler):
             self._pool = self.source.sample(len(self.regret))
             _write(now, self.source)
         return self._pool
+
+    def examples(self, levels: Sequence[Level]) -> Sequence[Level]:
+        return self.source.examples(levels)
 
     def lines(self) -> list[str]:
         config = self.config

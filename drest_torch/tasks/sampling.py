@@ -22,7 +22,7 @@ class LevelSampler:
         self.changes = symmetries
         """True if sampled levels can differ from those in ``levels``."""
 
-    def sample(self, count: int) -> list[Level]:
+    def sample(self, count: int) -> Sequence[Level]:
         """Sample ``count`` levels. A smaller set is repeated, so that all levels occur about equally often."""
         levels = self._next(count)
         if not self.symmetries:
@@ -40,6 +40,10 @@ class LevelSampler:
     def lines(self) -> list[str]:
         """Return lines that describe the sampler at the start of a run; the default sampler needs none."""
         return []
+
+    def examples(self, levels: Sequence[Level]) -> Sequence[Level]:
+        """Return examples of what is played on these training levels, for estimates of memory."""
+        return levels
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the state; writing to these tensors restores it."""

@@ -98,6 +98,11 @@ REFUSALS = [
     ),
     Refusal("gridworld", "levels.sampler=greedy", "levels.sampler=greedy; expected one of uniform, regret"),
     Refusal("gridworld", "levels.regret.top=0", "levels.regret.top=0"),
+    Refusal(
+        "gridworld",
+        "policy.observation=vector levels.vary.coins=2",
+        "levels.vary asks for more; use policy.observation=grid",
+    ),
     Refusal("gridworld", "device=abacus", "device=abacus"),
     Refusal("gridworld", "levels.name=atlantis", "atlantis.*royal_road"),
     Refusal("gridworld", "levels.path=none.jsonl", "none.jsonl: no such file"),
