@@ -156,10 +156,10 @@ def _gridworld_needs(cfg: Config) -> Iterator[Need]:
     width = math.ceil(policy.width / multiple) * multiple
     yield "policy.width", width, f", but {network} has a multiple of {multiple}"
     yield "policy.depth", max(policy.depth, least), f", but {network} has at least {least}"
-    asked = [key for key in ("by_chance", "outcomes", "symmetries", "fresh") if getattr(cfg.levels, key)]
-    if variations_of(cfg).extents():
-        asked.append("vary")
-    for key in asked:
+    larger = [key for key in ("by_chance", "outcomes", "symmetries", "fresh") if getattr(cfg.levels, key)]
+    if variations_of(cfg) is not None:
+        larger.append("vary")
+    for key in larger:
         if policy.observation == "vector":
             yield "policy.observation", "grid", f" shows one level and no chances, and levels.{key} asks for more"
     if policy.observation == "vector":

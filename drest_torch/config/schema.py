@@ -362,10 +362,14 @@ def objective_of(cfg: Config) -> Objective:
     return objective
 
 
-def variations_of(cfg: Config) -> Variations:
-    """Return the variations of training levels."""
+def variations_of(cfg: Config) -> Variations | None:
+    """Return the variations of training levels; None: they do not vary."""
     values: Any = OmegaConf.to_container(OmegaConf.structured(cfg.levels.vary))
-    return Variations(**values)
+    if all(extent is None for extent in values.values()):
+        return None
+    variations = Variations(**values)
+    variations.check()
+    return variations
 
 
 def copies_of(cfg: Config) -> int:

@@ -167,7 +167,7 @@ def batch_memory(cfg: Config, mdp: Mdp, observe: Observation, environment: Envir
     slots, rounds, group = batch_shape(cfg)
     groups = slots // group
     on_levels = min(groups, mdp.num_levels)
-    if cfg.levels.fresh or cfg.levels.symmetries or variations_of(cfg).extents():
+    if cfg.levels.fresh or cfg.levels.symmetries or variations_of(cfg) is not None:
         on_levels = groups
     states, rows_of_level = played_states(mdp, slots // on_levels, on_levels)
     inputs = [observe_states(observe, states[:ROWS_SHOWN])]

@@ -117,8 +117,8 @@ class GridworldTask(AgentTask):
         if self.cfg.levels.fresh and split is not None:
             sampler = FreshLevels(split, rng, symmetries=symmetries)
         variations = variations_of(self.cfg)
-        if variations.extents():
-            return VariedLevels(sampler, variations, without=self.levels.held_out())
+        if variations is not None:
+            sampler = VariedLevels(sampler, variations, without=self.levels.held_out())
         return sampler
 
     def _levels_at_once(self) -> int:
@@ -183,7 +183,8 @@ class GridworldTask(AgentTask):
         if split is not None:
             most_lengths = split.config.lengths[1]
         elif self.sampler.changes:
-            most_lengths = self._compile(self.levels.train, ()).optima(1.0).lengths.shape[1]
+            whole = self._compile(self.levels.train, ())
+            most_lengths = whole.optima(1.0).lengths.shape[1]
         first = self.trained
         if self.sampler.changes:
             first = first.first(1)

@@ -34,20 +34,29 @@ class VariedLevels(LevelSampler):
 
     def sample(self, count: int) -> Sequence[Level]:
         """Sample ``count`` variations, each of another level of `designs`."""
-        levels = self._vary(self.designs.sample(count), int(self.number))
+        designs = self.designs.sample(count)
+        levels = self._vary(designs, int(self.number))
         self.number += count
         return levels
 
     def examples(self, levels: Sequence[Level]) -> Sequence[Level]:
-        return self._vary(list(islice(cycle(levels), EXAMPLES)), 0)
+        repeated = islice(cycle(levels), EXAMPLES)
+        return self._vary(list(repeated), 0)
 
     def _vary(self, levels: Sequence[Level], first: int) -> Sequence[Level]:
-        seed = self.rng.initial_seed()
-        return vary_levels(levels, self.variations, seed=seed, first=first, without=self.without)
+        return vary_levels(
+            levels,
+            self.variations,
+            seed=self.rng.initial_seed(),
+            first=first,
+            without=self.without,
+        )
 
     def lines(self) -> list[str]:
-        extents = [f"{kind} {extent}" for kind, extent in self.variations.extents().items()]
-        return [*self.designs.lines(), f"varied by: {', '.join(extents)}"]
+        extents = self.variations.extents()
+        words = [f"{kind} {extent}" for kind, extent in extents.items()]
+        line = f"varied by: {', '.join(words)}"
+        return [*self.designs.lines(), line]
 
     def tensors(self) -> dict[str, Tensor]:
         return self.designs.tensors() | {"variation": self.number}

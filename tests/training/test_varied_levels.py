@@ -104,7 +104,7 @@ def test_variations_follow_the_seed_of_the_run(mine, tmp_path):
     assert played("first again", 3) != played("other", 4)
 
 
-def test_variations_are_of_fresh_and_rotated_levels(tmp_path):
+def test_rotated_fresh_levels_vary(tmp_path):
     words = (*FEW, "levels.fresh=true", "levels.symmetries=true", "levels.vary.scale=3")
     run = start(small(tmp_path / "run", *words, "algo=reinforce"))
     levels = run.task.sampler.sample(100)
@@ -149,7 +149,7 @@ def test_a_sampler_of_variations_resumes_from_its_tensors():
     assert list(again.sample(5)) == list(first.sample(5))
 
 
-def test_options_and_values_of_variations_are_composed():
+def test_values_change_an_option_of_variations():
     vary = compose(
         "levels=file", "levels.path=x.jsonl", "levels/vary=usual", "levels.vary.coins=5", "run_dir=x"
     ).levels.vary

@@ -87,7 +87,7 @@ def test_variations_are_valid_levels(name):
 
 def test_scaled_coins_leave_all_shares_exactly_equal():
     """C / m and U of a random policy."""
-    levels = [EXAMPLE, ROOM, *designs(10, lotteries=1)]
+    levels = [EXAMPLE, ROOM, *designs(20, lotteries=1)]
     scaled = varied(levels, Variations(scale=5))
     factors, shares = [], []
     for level in (levels, scaled):
@@ -229,24 +229,30 @@ def test_held_out_levels_are_never_returned():
     keys = {canonical_key(level) for level in everything}
     assert len(keys) == 4
     held_out = {canonical_key(everything[0])}
-    kept = varied([ROOM] * 100, Variations(values=[1, 2]), without=held_out)
-    assert {canonical_key(level) for level in kept} == keys - held_out
+    others = varied([ROOM] * 100, Variations(values=[1, 2]), without=held_out)
+    assert {canonical_key(level) for level in others} == keys - held_out
 
 
 def test_values_need_their_order():
     with pytest.raises(LevelError, match=r"levels.vary.values=\[9, 1\]; expected the lowest and the highest"):
-        Variations(values=[9, 1])
+        vary_levels([ROOM], Variations(values=[9, 1]), seed=0)
 
 
 # ------------------------------------------------------------------------------------------- the stream
 
 
-def test_a_variation_depends_on_seed_and_number_only():
-    """Neither on the other levels of the batch, nor on the number of threads."""
+def test_a_variation_is_a_function_of_its_number():
+    """The other levels of the batch do not matter, even if they are larger."""
+    levels = [EXAMPLE, ROOM, *designs(10, seed=4)]
+    for variations in (ALL, Variations(values=[1, 9], coins=2, start="state"), Variations(coins=2, delay=3)):
+        together = without_names(varied(levels, variations, seed=5, first=100))
+        alone = [varied([level], variations, seed=5, first=100 + index)[0] for index, level in enumerate(levels)]
+        assert without_names(alone) == together
+
+
+def test_variations_are_the_same_with_more_threads():
     levels = [EXAMPLE, ROOM, *designs(10, seed=4)]
     together = without_names(varied(levels, ALL, seed=5, first=100))
-    alone = [varied([level], replace(ALL), seed=5, first=100 + index)[0] for index, level in enumerate(levels)]
-    assert without_names(alone) == together
     torch.set_num_threads(2)
     assert without_names(varied(levels, ALL, seed=5, first=100)) == together
     torch.set_num_threads(1)
