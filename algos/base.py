@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import torch
 from omegaconf import MISSING
 from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
 
+from drest_torch.algos.averaging import averaged_model
 from drest_torch.algos.networks.base import requirements
 from drest_torch.limits import limited
 from drest_torch.reward import Reward, largest_reward
@@ -46,6 +48,12 @@ class NetworkConfig:
     """Weight of the entropy bonus at the start; it falls to 0, linearly over the run."""
     max_grad_norm: float = limited(above=0, finite=False, default=0.5)
     """Maximum norm of the gradient, which is clipped to it."""
+    weight_decay: float = limited(at_least=0, default=0.0)
+    """Decoupled weight decay, as in AdamW and Muon: a step multiplies weight matrices and kernels by 1 - learning rate
+    of their optimiser * weight_decay. Biases, norms and gains do not decay."""
+    average: float | None = limited(above=0, at_most=1, default=None)
+    """Decay of an exponential moving average of the policy's weights over optimiser steps, such as 0.99; 1: the mean of
+    all steps. The averaged policy is evaluated and saved, and training is the same. null: no average."""
 
 
 @dataclass
@@ -136,6 +144,10 @@ class Algorithm(ABC):
         "or a smaller algo.lr"
     )
     """The likely cause of metrics that are not finite, and the remedy."""
+    drops_units: ClassVar[bool] = False
+    """True if updates train sub-networks (`drest_torch.algos.networks.regularization.sub_network`)."""
+    average: AveragedModel | None = None
+    """The average of the policy's weights, if the algorithm has one."""
 
     def __init__(self, policy: Any, critic: Any, config: Any, rng: torch.Generator) -> None:
         self.policy, self.critic, self.config, self.rng = policy, critic, config, rng
@@ -183,6 +195,13 @@ class Algorithm(ABC):
         """
 
     @property
+    def evaluated_policy(self) -> Any:
+        """The policy that is evaluated and saved: with averaged weights, if the algorithm averages them."""
+        if self.average is None or self.average.n_averaged == 0:
+            return self.policy
+        return self.average.module
+
+    @property
     def whole_batch(self) -> float:
         """An estimate of the environment steps of an update that is not limited; 0: unknown."""
         return 0.0
@@ -225,9 +244,12 @@ class NetworkAlgorithm(Algorithm):
         self.weights = list(self.networks.parameters())
         matrices = [] if config.muon_lr is None else [weight for weight in self.weights if _is_wide(weight)]
         others = [weight for weight in self.weights if not any(weight is matrix for matrix in matrices)]
-        self.optimizers["adam"] = torch.optim.Adam(others, lr=config.lr, eps=ADAM_EPSILON, fused=True)
+        groups = decay_groups(others, config.weight_decay)
+        self.optimizers["adam"] = torch.optim.AdamW(groups, lr=config.lr, eps=ADAM_EPSILON, fused=True)
         if matrices:
-            self.optimizers["muon"] = torch.optim.Muon(matrices, lr=config.muon_lr, weight_decay=0.0)
+            self.optimizers["muon"] = torch.optim.Muon(matrices, lr=config.muon_lr, weight_decay=config.weight_decay)
+        if config.average is not None:
+            self.average = averaged_model(policy, config.average)
         self.set_progress(0.0)
 
     def set_progress(self, progress: float) -> None:
@@ -237,7 +259,8 @@ class NetworkAlgorithm(Algorithm):
         if "muon" in self.optimizers:
             rates["muon"] = falling(self.config.muon_lr, progress)
         for name, rate in rates.items():
-            self.optimizers[name].param_groups[0]["lr"] = rate
+            for group in self.optimizers[name].param_groups:
+                group["lr"] = rate
 
     def scheduled(self) -> dict[str, float]:
         return {"optim/lr": self.lr, "optim/entropy_coeff": self.entropy_coeff}
@@ -257,7 +280,27 @@ class NetworkAlgorithm(Algorithm):
         norm = nn.utils.clip_grad_norm_(self.weights, self.config.max_grad_norm)
         for optimizer in self.optimizers.values():
             optimizer.step()
+        if self.average is not None:
+            self.average.update_parameters(self.policy)
         return norm
+
+    def tensors(self) -> dict[str, Tensor]:
+        if self.average is None:
+            return {}
+        return {"averaged_steps": self.average.n_averaged}
+
+
+def decay_groups(weights: Sequence[Tensor], weight_decay: float) -> list[dict[str, Any]]:
+    """Return the parameter groups of AdamW: matrices and kernels decay, weights with one dimension do not.
+
+    Without decay there is one group, in the order of the weights in checkpoints.
+    """
+    if weight_decay == 0:
+        return [{"params": weights, "weight_decay": 0.0}]
+    matrices = [weight for weight in weights if weight.ndim > 1]
+    others = [weight for weight in weights if weight.ndim <= 1]
+    groups = {weight_decay: matrices, 0.0: others}
+    return [{"params": params, "weight_decay": decay} for decay, params in groups.items() if params]
 
 
 def model_needs(cfg: Any) -> Iterator[Need]:

@@ -26,6 +26,7 @@ from torch import Tensor
 from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source, model_needs
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
 from drest_torch.algos.networks.precision import computing, widened
+from drest_torch.algos.networks.regularization import sub_network
 from drest_torch.algos.objectives.base import PolicyOutcome
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
@@ -57,8 +58,11 @@ class Config(NetworkConfig):
 class Exact(NetworkAlgorithm):
     """Exact gradient ascent on levels that are unrolled into their reachable states.
 
-    A batch is a `drest_torch.tasks.exact_batch.ExactBatch`.
+    A batch is a `drest_torch.tasks.exact_batch.ExactBatch`. With dropout an update follows the exact gradient of one
+    sub-network, whose outcome the metrics describe.
     """
+
+    drops_units = True
 
     batches: Any
     """The source of training batches: `drest_torch.tasks.exact_batch.ExactBatches`."""
@@ -82,7 +86,9 @@ class Exact(NetworkAlgorithm):
         yield from model_needs(cfg)
 
     def update(self, reward: Reward) -> dict[str, Any]:
-        metrics = self.ascend(self.batches.sample(reward))
+        batch = self.batches.sample(reward)
+        with sub_network(self.policy, self.rng):
+            metrics = self.ascend(batch)
         self.effort = Effort(self.config.counted_steps, 0, self.forward_rows, self.backward_rows)
         return metrics
 

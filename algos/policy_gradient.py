@@ -11,6 +11,7 @@ from torch import Tensor
 
 from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, Share, Source
 from drest_torch.algos.networks.policy import weights_unchanged
+from drest_torch.algos.networks.regularization import sub_network
 from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 
@@ -41,7 +42,12 @@ class SampledAlgorithm(NetworkAlgorithm):
     steps of the whole batch or, if slots form groups, whole groups, which share states. They are used once, or for the
     configured ``epochs``. With ``max_kl`` an update ends at a minibatch with a larger divergence from the policy that
     played it.
+
+    With dropout an update trains one sub-network, on steps that the whole network has played. Probability ratios and
+    divergences compare the sub-network with itself before the update.
     """
+
+    drops_units = True
 
     def __init__(
         self,
@@ -130,14 +136,24 @@ class SampledAlgorithm(NetworkAlgorithm):
         if self.config.normalise_advantage:
             steps["advantage"] = normalised(steps["advantage"])
         history: list[dict[str, Tensor]] = []
-        for part in self.minibatches(steps):
-            metrics = self.step(part)
-            if metrics is None:
-                break
-            history.append(metrics)
+        with sub_network(self.policy, self.rng) as drops_units:
+            if drops_units:
+                steps[self.actor.log_prob_keys[0]] = self.log_prob(steps)
+            for part in self.minibatches(steps):
+                metrics = self.step(part)
+                if metrics is None:
+                    break
+                history.append(metrics)
         self.table.clear()
         means = {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
         return means | {"optim/steps": len(history)}
+
+    @torch.no_grad()
+    def log_prob(self, steps: TensorDictBase) -> Tensor:
+        """Return the log-probability of the action of each step [N]."""
+        with weights_unchanged(self.policy):
+            log_prob: Tensor = self.actor.get_dist(steps).log_prob(steps["action"])
+        return log_prob
 
     def step(self, part: TensorDictBase) -> dict[str, Tensor] | None:
         """Take one optimiser step on a minibatch; return None if ``max_kl`` is exceeded."""
@@ -228,10 +244,11 @@ class SampledAlgorithm(NetworkAlgorithm):
     # ------------------------------------------------------------------------------------ its state
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the state of the loss, such as an adaptive coefficient, without the weights of the networks."""
+        """Return the state of the average and of the loss, without the weights of the networks."""
         networks = {tensor.data_ptr() for tensor in self.networks.state_dict().values()}
         state = self.loss.state_dict()
-        return {f"loss.{name}": tensor for name, tensor in state.items() if tensor.data_ptr() not in networks}
+        losses = {f"loss.{name}": tensor for name, tensor in state.items() if tensor.data_ptr() not in networks}
+        return super().tensors() | losses
 
     def set_progress(self, progress: float) -> None:
         super().set_progress(progress)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from drest_torch.algos.networks import NETWORKS
+from drest_torch.algos.networks.regularization import NORMS, UnitDropout
 
 Shape = tuple[int, ...]
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
@@ -25,9 +26,22 @@ class NetworkSize:
     activation: str = "relu"
     network: str = "mlp"
     """A name in `drest_torch.algos.networks.NETWORKS`."""
+    norm: str | None = None
+    """A name in `drest_torch.algos.networks.regularization.NORMS`; None: hidden layers are not normalised."""
+    dropout: float = 0.0
+    """The share of hidden units that an update drops."""
 
     def new_activation(self) -> nn.Module:
         return ACTIVATIONS[self.activation]()
+
+    def after_linear(self, units: int, blocks: int = 1) -> list[nn.Module]:
+        """Return the rest of a hidden layer: a norm, the activation, and dropout, for ``blocks`` that share them."""
+        modules = [self.new_activation()]
+        if self.norm is not None:
+            modules.insert(0, NORMS[self.norm](units, blocks))
+        if self.dropout:
+            modules.append(UnitDropout(self.dropout, units, blocks))
+        return modules
 
 
 @dataclass(frozen=True)
@@ -171,10 +185,10 @@ def columns_of(weight: Tensor, index: Tensor) -> Tensor:
 
 
 def hidden(inputs: int, size: NetworkSize) -> list[nn.Module]:
-    """Return ``size.depth`` layers of ``size.width`` units, each with its activation."""
+    """Return ``size.depth`` layers of ``size.width`` units, each with its norm, activation and dropout."""
     layers: list[nn.Module] = []
     for _ in range(size.depth):
-        layers += [linear(inputs, size.width, 2**0.5), size.new_activation()]
+        layers += [linear(inputs, size.width, 2**0.5), *size.after_linear(size.width)]
         inputs = size.width
     return layers
 
@@ -236,9 +250,7 @@ class SymmetricMLP(CachedWeights):
     between: Tensor
     towards: Tensor
 
-    def __init__(
-        self, symmetries: Symmetries, further: int, width: int, depth: int, activation: nn.Module, *, last_gain: float
-    ) -> None:
+    def __init__(self, symmetries: Symmetries, further: int, size: NetworkSize, *, last_gain: float) -> None:
         super().__init__()
         order, permuted = symmetries.inputs.shape
         same = torch.arange(permuted, permuted + further).expand(order, -1).to(symmetries.inputs)
@@ -248,8 +260,8 @@ class SymmetricMLP(CachedWeights):
         # An output is the mean over the blocks of the elements that map the first output to it.
         towards = nn.functional.one_hot(outputs[:, 0], outputs.shape[1]).float().T
         self.register_buffer("towards", towards / towards.sum(-1, keepdim=True), persistent=False)
-        units = width // order
-        self.activation = activation
+        units, depth = size.width // order, size.depth
+        self.after = nn.ModuleList([nn.Sequential(*size.after_linear(units, order)) for _ in range(depth)])
         self.first = nn.Parameter(orthogonal(units, permuted + further, 2**0.5))
         # The weights from all blocks to the block of the identity; the others follow from them.
         self.hidden = nn.ParameterList(
@@ -270,8 +282,8 @@ class SymmetricMLP(CachedWeights):
 
     def forward(self, inputs: Tensor) -> Tensor:
         *hidden, last = self.built()
-        for weight, bias in hidden:
-            inputs = self.activation(nn.functional.linear(inputs, weight, bias))
+        for (weight, bias), after in zip(hidden, self.after, strict=True):
+            inputs = after(nn.functional.linear(inputs, weight, bias))
         return nn.functional.linear(inputs, *last)
 
 

@@ -11,6 +11,7 @@ the weights from block h to block g depend on g⁻¹h alone, with their kernels 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ from drest_torch.algos.networks.precision import padded_rows, precision_in_use
 
 NOT_OF_THE_MAP = ("agent", "time")
 """Planes that differ between the states of a map."""
-ASKING = 128, 2
+ASKING: dict[str, Any] = {"width": 128, "depth": 2}
 """Units and hidden layers of the MLP that reads the encoding at the agent's cell."""
 SMALL = 1e-5
 
@@ -84,7 +85,7 @@ class MapNet(nn.Module):
         self.read = encoder
         fixed = self.time_steps + 1 + signature.further
         channels = Symmetries(self.read.rotated(), symmetries.outputs)
-        self.ask = SymmetricMLP(channels, fixed, *ASKING, size.new_activation(), last_gain=signature.last_gain)
+        self.ask = SymmetricMLP(channels, fixed, replace(size, **ASKING), last_gain=signature.last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
         maps = torch.stack([observation[:, index] for index in self.map], dim=1)
@@ -124,7 +125,7 @@ class MapEncoder(CachedWeights):
 
     def __init__(self, layout: MapLayout, symmetries: Symmetries, size: NetworkSize) -> None:
         super().__init__()
-        order, activation = len(symmetries.inputs), size.new_activation()
+        order = len(symmetries.inputs)
         self.units = size.width // order
         self.register_buffer("between", symmetries.between(), persistent=False)
         self.register_buffer("cells", symmetries.inputs, persistent=False)
@@ -141,7 +142,7 @@ class MapEncoder(CachedWeights):
         self.register_buffer("patches", patches.to(symmetries.inputs.device), persistent=False)
         self.first = nn.Parameter(orthogonal(self.units, len(inputs) * 9, 1.0))
         self.first_bias = nn.Parameter(torch.zeros(self.units))
-        self.layers = nn.ModuleList([ResidualLayer(symmetries, self.units, activation) for _ in range(size.depth)])
+        self.layers = nn.ModuleList([ResidualLayer(symmetries, self.units, size) for _ in range(size.depth)])
         self.map_cache: Any = None
         """The hashes of encoded maps in ascending order with their encodings, or () before; None: not cached."""
 
@@ -212,10 +213,11 @@ class ResidualLayer(CachedWeights):
     between: Tensor
     cells: Tensor
 
-    def __init__(self, symmetries: Symmetries, units: int, activation: nn.Module) -> None:
+    def __init__(self, symmetries: Symmetries, units: int, size: NetworkSize) -> None:
         super().__init__()
         order = len(symmetries.inputs)
-        self.activation = activation
+        without_norm = replace(size, norm=None)
+        self.after = nn.Sequential(*without_norm.after_linear(units, order))
         self.register_buffer("between", symmetries.between(), persistent=False)
         self.register_buffer("cells", symmetries.inputs, persistent=False)
         self.gain = nn.Parameter(torch.ones(units))
@@ -235,7 +237,7 @@ class ResidualLayer(CachedWeights):
 
     def forward(self, encoding: Tensor) -> Tensor:
         kernels, bias, mixed = self.built()
-        return conv2d(self.activation(conv2d(encoding, kernels, bias, padding=1)), mixed)
+        return conv2d(self.after(conv2d(encoding, kernels, bias, padding=1)), mixed)
 
 
 def rms_factors(encoding: Tensor) -> Tensor:

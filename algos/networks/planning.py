@@ -46,7 +46,7 @@ class IteratedEncoder(MapEncoder):
     def __init__(self, layout: MapLayout, symmetries: Symmetries, size: NetworkSize) -> None:
         super().__init__(layout, symmetries, replace(size, depth=FIRST_LAYERS))
         self.per_cell = size.depth
-        self.iterated = IteratedLayer(symmetries, self.units, size.new_activation())
+        self.iterated = IteratedLayer(symmetries, self.units, size)
 
     def forward(self, maps: Tensor) -> Tensor:
         state, free = self.surroundings(maps)
@@ -84,8 +84,8 @@ def numbers_running(counts: Tensor) -> list[int]:
 class IteratedLayer(ResidualLayer):
     """A residual layer that also reads the encoding of the map before the first iteration."""
 
-    def __init__(self, symmetries: Symmetries, units: int, activation: nn.Module) -> None:
-        super().__init__(symmetries, units, activation)
+    def __init__(self, symmetries: Symmetries, units: int, size: NetworkSize) -> None:
+        super().__init__(symmetries, units, size)
         self.recalling = nn.Parameter(orthogonal(units, len(symmetries.inputs) * units, 1.0))
 
     def recall(self, encoding: Tensor) -> Tensor:
@@ -95,4 +95,4 @@ class IteratedLayer(ResidualLayer):
     def forward(self, encoding: Tensor, recalled: Tensor | None = None) -> Tensor:
         kernels, bias, mixed = self.built()
         around = conv2d(encoding, kernels, bias, padding=1)
-        return conv2d(self.activation(around if recalled is None else around + recalled), mixed)
+        return conv2d(self.after(around if recalled is None else around + recalled), mixed)

@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.algos.networks.regularization import NORMS
 from drest_torch.limits import limited, limits_of
 
 TABLE = "table"
@@ -19,6 +20,8 @@ MAX_PRIVATE_BITS = 10
 """The maximum number of private bits: exact evaluation enumerates all 2^n settings of n bits."""
 FORMER_KEYS = ("private_kind", "private_draws")
 """Keys of a policy that only earlier versions wrote."""
+NEW_KEYS = {"norm": None}
+"""Keys of a policy that earlier versions did not write, each with its value in these policies."""
 MOST_VALUES = 100_000
 """The largest length of a list or a mapping of a specification."""
 
@@ -70,6 +73,7 @@ class PolicySpec:
     width: int = limited(at_least=1, at_most=65_536)
     depth: int = limited(at_least=0, at_most=256)
     activation: str = limited(choices=ACTIVATIONS)
+    norm: str | None = limited(choices=NORMS, default=None)
     private_bits: int = limited(at_least=0, at_most=MAX_PRIVATE_BITS)
     shape: tuple[int, ...]
     """The shape of one observation."""
@@ -85,6 +89,8 @@ class PolicySpec:
     @classmethod
     def of(cls, record: Any) -> PolicySpec:
         """Return the specification of a JSON value; raise a `ValueError` for an invalid one."""
+        if isinstance(record, dict):
+            record = NEW_KEYS | record
         values = checked_values(cls, record, former=FORMER_KEYS)
         if values["private_bits"] and record.get("private_kind", "bits") != "bits":
             raise ValueError(f"private_kind is {record['private_kind']!r:.40}, not private bits")

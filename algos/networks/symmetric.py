@@ -20,6 +20,5 @@ REQUIRES = Requirements(
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
     """Build the network: ``size.depth`` hidden layers of ``size.width`` units."""
     assert signature.symmetries is not None
-    layers = size.width, size.depth, size.new_activation()
-    body = SymmetricMLP(signature.symmetries, signature.further, *layers, last_gain=signature.last_gain)
+    body = SymmetricMLP(signature.symmetries, signature.further, size, last_gain=signature.last_gain)
     return Flat(signature, body)

@@ -34,7 +34,12 @@ LOSS = "algorithm.loss."
 """Prefix of the tensors that hold the state of a loss."""
 PREFIXES_TODAY = {"learner.": "algorithm.", "updater.": "task.", "weights.": "policy.", "rng": "generator"}
 """Prefixes of tensor names in checkpoints of earlier versions, each with the prefix today."""
-OPTIMIZER_STATE = {torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"}, torch.optim.Muon: {"momentum_buffer"}}
+ADAM_STATE = {"step", "exp_avg", "exp_avg_sq"}
+OPTIMIZER_STATE = {
+    torch.optim.Adam: ADAM_STATE,
+    torch.optim.AdamW: ADAM_STATE,
+    torch.optim.Muon: {"momentum_buffer"},
+}
 """State that each optimiser keeps of a weight, by name."""
 LARGEST = 1 << 63
 """Exclusive upper bound of the counters of a run, which are 64-bit integers."""
@@ -153,6 +158,9 @@ class State:
     wall_seconds: float = 0.0
     processor_seconds: float = 0.0
     best_score: float = -math.inf
+    best_steps: int = 0
+    """The steps of the best checkpoint."""
+    evaluations_since_best: int = 0
     wandb_id: str | None = None
     forward_rows: int = 0
     """Rows on which exact gradients ran the network, including `backward_rows`."""
@@ -292,7 +300,7 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
     saved = {name: value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
     refuse_not_finite(saved, tensors, path)
     state: dict[int, dict[str, Tensor]] = {}
-    parameters = optimizer.param_groups[0]["params"]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for key, value in saved.items():
         index, name = key.removeprefix(f"{prefix}.").split(".")
         parameter = parameters[int(index)]
@@ -309,13 +317,23 @@ def load_optimizer(prefix: str, optimizer: torch.optim.Optimizer, tensors: Mappi
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
+def _networks(algorithm: Algorithm) -> dict[str, Any]:
+    """Return the networks of an algorithm by their prefix in checkpoints; agents are loaded from ``policy``."""
+    networks = {"policy": algorithm.policy}
+    if algorithm.average is not None:
+        networks = {"policy": algorithm.average.module, "trained": algorithm.policy}
+    if algorithm.critic is not None:
+        networks["critic"] = algorithm.critic
+    return networks
+
+
 def algorithm_tensors(algorithm: Algorithm) -> dict[str, Tensor]:
     """Return the state of an algorithm by name: networks, optimisers and further tensors."""
-    tensors = prefixed("policy", algorithm.policy.state_dict())
-    if algorithm.critic is not None:
-        critic_tensors = prefixed("critic", algorithm.critic.state_dict())
-        # Copies, because safetensors stores no shared tensors and a critic can share weights with the policy.
-        tensors |= {name: value.clone() for name, value in critic_tensors.items()}
+    tensors: dict[str, Tensor] = {}
+    for prefix, network in _networks(algorithm).items():
+        tensors |= prefixed(prefix, network.state_dict())
+    # Copies, because safetensors stores no shared tensors and a critic can share weights with the policy.
+    tensors |= {name: value.clone() for name, value in tensors.items() if name.startswith("critic.")}
     for name, optimizer in algorithm.optimizers.items():
         tensors |= optimizer_tensors(f"optimizer.{name}", optimizer)
     return tensors | prefixed("algorithm", algorithm.tensors())
@@ -323,9 +341,8 @@ def algorithm_tensors(algorithm: Algorithm) -> dict[str, Tensor]:
 
 def restore_algorithm(algorithm: Algorithm, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Load the state of an algorithm from the tensors of a checkpoint at this path."""
-    load_module("policy", algorithm.policy, tensors, path)
-    if algorithm.critic is not None:
-        load_module("critic", algorithm.critic, tensors, path)
+    for prefix, network in _networks(algorithm).items():
+        load_module(prefix, network, tensors, path)
     for name, optimizer in algorithm.optimizers.items():
         load_optimizer(f"optimizer.{name}", optimizer, tensors, path)
     state = prefixed("algorithm", algorithm.tensors())

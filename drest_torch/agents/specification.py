@@ -19,6 +19,7 @@ from drest_torch.algos.distributions import kind_of
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.networks.spec import TABLE, MapView, PolicySpec, RowView, checked_values
+from drest_torch.config.reading import typed
 from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config
 from drest_torch.envs.dynamics.observations import OBSERVATIONS
@@ -37,7 +38,7 @@ KEY = "agent"
 """Key of the specification in the metadata of a checkpoint."""
 FORMER_REWARD_KEYS = ("committed",)
 """Keys of a reward that earlier versions wrote; they affect neither usefulness nor neutrality."""
-SAME_KEYS = ("network", "observation", "time_steps", "width", "depth", "activation", "private_bits")
+SAME_KEYS = ("network", "observation", "time_steps", "width", "depth", "activation", "norm", "private_bits")
 """Keys of a policy that must agree for its weights to be reused."""
 
 
@@ -162,7 +163,9 @@ def check_alike(start_from: str, source: AgentSpec, spec: PolicySpec) -> None:
         raise ConfigError(f"start_from={start_from}, of {source.origin.place}; expected an agent of gridworlds")
     source_values = {**vars(source.policy), **vars(source_view)}
     values = {**vars(spec), **vars(view)}
-    differences = [f"policy.{key}={source_values[key]}" for key in SAME_KEYS if source_values[key] != values[key]]
+    differences = [
+        f"policy.{key}={typed(source_values[key])}" for key in SAME_KEYS if source_values[key] != values[key]
+    ]
     if differences:
         raise ConfigError(f"start_from={start_from} has a policy of another kind; add {' '.join(differences)}")
     _check_planes(start_from, source_view, view)

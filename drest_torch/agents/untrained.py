@@ -33,6 +33,7 @@ def policy_spec(
         width=policy.width,
         depth=policy.depth,
         activation=policy.activation,
+        norm=policy.norm,
         private_bits=policy.private_bits,
         shape=shape,
         scale=scale,
@@ -41,25 +42,31 @@ def policy_spec(
     )
 
 
-def build_policy(spec: PolicySpec) -> Policy | TablePolicy:
+def build_policy(spec: PolicySpec, dropout: float = 0.0) -> Policy | TablePolicy:
     """Build a policy with random weights from torch's global generator."""
     if spec.network == TABLE:
         assert isinstance(spec.sees, MapView)
         return TablePolicy(spec.sees.rows, spec.sees.columns, spec.shape[0] - 2, spec.outputs)
     offset = torch.tensor(spec.sees.offset) if spec.sees.offset else None
-    return Policy(spec.shape, spec.outputs, _size(spec), offset=offset, **_signature(spec))
+    size = replace(_size(spec), dropout=dropout)
+    return Policy(spec.shape, spec.outputs, size, offset=offset, **_signature(spec))
 
 
 def build_networks(
-    spec: PolicySpec, seed: int, *, critic_width: int | None = None, context: int | None = None
+    spec: PolicySpec,
+    seed: int,
+    *,
+    dropout: float = 0.0,
+    critic_width: int | None = None,
+    context: int | None = None,
 ) -> tuple[Any, Critic | None]:
     """Build a policy and, with a ``context``, a critic, with random weights from the seed.
 
-    The critic has ``context`` additional inputs that describe the meta-episode.
+    The critic has ``context`` additional inputs that describe the meta-episode. Updates drop units of the policy only.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        policy = build_policy(spec)
+        policy = build_policy(spec, dropout)
         if context is None:
             return policy, None
         size = replace(_size(spec), width=critic_width or spec.width)
@@ -68,7 +75,7 @@ def build_networks(
 
 
 def _size(spec: PolicySpec) -> NetworkSize:
-    return NetworkSize(spec.width, spec.depth, spec.activation, spec.network)
+    return NetworkSize(spec.width, spec.depth, spec.activation, spec.network, spec.norm)
 
 
 def _signature(spec: PolicySpec) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ import torch
 from omegaconf import ListConfig, OmegaConf
 
 from drest_torch.algos import ALGORITHMS
-from drest_torch.algos.base import Need, Share
+from drest_torch.algos.base import Algorithm, Need, Share
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.objectives import OBJECTIVES
@@ -105,7 +105,7 @@ def check_run(cfg: Config) -> None:
     objective = None
     if cfg.objective.name != "drest":
         objective = objective_of(cfg)
-    needs = chain(algorithm.needs(cfg, objective), task.needs(cfg))
+    needs = chain(algorithm.needs(cfg, objective), task.needs(cfg), _dropout_needs(cfg, algorithm))
     for key, needed, why in needs:  # each need assumes the earlier ones
         value = OmegaConf.select(cast(Any, cfg), key)
         if value != needed:
@@ -118,6 +118,12 @@ def check_run(cfg: Config) -> None:
             )
 
 
+def _dropout_needs(cfg: Config, algorithm: type[Algorithm]) -> Iterator[Need]:
+    """Yield the requirement of algorithms whose updates train the whole network."""
+    if not algorithm.drops_units:
+        yield "policy.dropout", 0.0, f", but the updates of algo={cfg.algo.name} drop no units"
+
+
 def _environment_needs(cfg: Config) -> Iterator[Need]:
     """Yield the requirements of a run in a third-party environment."""
     place, required = f"env={cfg.env.name}", requirements(cfg.policy.network)
@@ -127,6 +133,7 @@ def _environment_needs(cfg: Config) -> Iterator[Need]:
     yield "start_from", None, ", but only runs in gridworlds can begin with another agent"
     yield "reward.pays", "actual", f", but {place} has no coins on a map"
     yield "device", "cpu", f", which {place} does not offer"
+    yield "patience", None, f", but {place} has no selection levels"
     yield "objective.name", "drest", f" with {place}, which has the return of the reward alone"
     if cfg.env.workers:
         yield "env.workers", copies_of(cfg), f" with env.copies={copies_of(cfg)}, and each has a process of its own"
@@ -220,6 +227,11 @@ def _flat_levels(levels: Any) -> dict[str, Any]:
 
 def check_levels(cfg: Config, train: Sequence[Level], others: Mapping[str, Sequence[Level]]) -> None:
     """Raise for levels that do not fit the run or each other; ``others`` are the levels of further splits by name."""
+    if cfg.patience is not None and not others.get("selection"):
+        raise ConfigError(
+            f"patience={cfg.patience}, but the run has no selection levels; set test.selection_path, choose generated "
+            "levels, or leave it out"
+        )
     for name, levels in others.items():
         if not levels:
             continue

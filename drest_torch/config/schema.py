@@ -14,6 +14,7 @@ from omegaconf import MISSING, OmegaConf
 
 from drest_torch.algos.networks.base import ACTIVATIONS
 from drest_torch.algos.networks.precision import AUTO, PRECISIONS
+from drest_torch.algos.networks.regularization import NORMS
 from drest_torch.algos.networks.spec import MAX_PRIVATE_BITS
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.algos.objectives.base import Objective
@@ -244,6 +245,12 @@ class PolicyConfig:
     """Activation function: relu, tanh, silu or gelu."""
     network: str = "mlp"
     """Network: a module of `drest_torch.algos.networks`, or of the user."""
+    norm: str | None = limited(choices=NORMS, default=None)
+    """Normalisation of hidden layers before their activation: layer (LayerNorm) or rms (RMSNorm); null: none. The map
+    layers of a convolutional network always have RMS normalisation."""
+    dropout: float = limited(at_least=0, at_most=0.9, default=0.0)
+    """Share of the policy's hidden units that an update drops. Each update trains one sub-network; play and evaluation
+    use all units."""
     private_bits: int = limited(at_least=0, at_most=MAX_PRIVATE_BITS, default=0)
     """Private random bits of the policy, sampled at the start of each mini-episode and constant until its end.
     Evaluation averages over all settings of the bits."""
@@ -281,6 +288,8 @@ class Config:
     """Last batch: cut (to the rest of `env_steps`) or whole (training may then end up to one batch later)."""
     evaluations: int = limited(at_least=1, default=16)
     """Evaluations during training, evenly spaced; each saves a checkpoint."""
+    patience: int | None = limited(at_least=1, default=None)
+    """Evaluations without a better score on the selection levels after which training ends early; null: none."""
     evaluated_levels: int = limited(at_least=1, default=200)
     """Maximum number of training levels in these evaluations; test levels are evaluated once, at the end."""
     sampled: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)

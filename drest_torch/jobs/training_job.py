@@ -115,7 +115,7 @@ def trained(spec: dict[str, Any], folder: Path, before: Callable[[Run], None] = 
             "usefulness": np.array([level["usefulness"] for level in levels]),
             "neutrality": np.array([level["neutrality"] for level in levels]),
             "p_longest": np.array([_p_longest(level) for level in levels]),
-            **task.arrays(split, levels, run.algorithm.policy),
+            **task.arrays(split, levels, run.algorithm.evaluated_policy),
         }
         arrays |= {f"{split}/{name}": values for name, values in measures.items()}
     return run, Result(numbers, arrays)

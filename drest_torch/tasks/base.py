@@ -15,6 +15,7 @@ from drest_torch.agents.checkpoints import State
 from drest_torch.agents.specification import KEY, AgentSpec
 from drest_torch.agents.untrained import build_networks
 from drest_torch.algos.networks.precision import chosen_precision, dtype_of
+from drest_torch.algos.networks.regularization import check_layers
 from drest_torch.config.schema import Config
 from drest_torch.evaluation.memory_guard import MemoryGuard, RunMemory
 from drest_torch.files import write_json
@@ -126,7 +127,14 @@ class AgentTask(Task):
     def networks(self, *, critic_width: int | None = None, context: int | None = None) -> tuple[Any, Any]:
         """Return an untrained policy and, with a ``context``, a critic that sees this many additional numbers."""
         with MemoryGuard():
-            policy, critic = build_networks(self.spec.policy, self.cfg.seed, critic_width=critic_width, context=context)
+            policy, critic = build_networks(
+                self.spec.policy,
+                self.cfg.seed,
+                dropout=self.cfg.policy.dropout,
+                critic_width=critic_width,
+                context=context,
+            )
+        check_layers(policy, self.cfg.policy)
         policy = policy.to(self.device)
         if critic is not None:
             critic = critic.to(self.device)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drest_torch.errors import ConfigError
-from drest_torch.files import LOCK, lock_folder, remove_partial
+from drest_torch.files import LOCK, lock_folder, read_whole, remove_partial
 
 if TYPE_CHECKING:
     from drest_torch.config.schema import Config
@@ -29,6 +31,12 @@ def count_evaluations(path: Path) -> int:
     if not path.is_file():
         return 0
     return sum("eval/" in line for line in path.read_text("utf-8").splitlines())
+
+
+def hashes(folder: Path, splits: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the SHA-256 of the files with the values of every level, by name."""
+    names = [str(metrics["file"]) for metrics in splits.values() if "file" in metrics]
+    return {name: hashlib.sha256(read_whole(folder / name)).hexdigest() for name in names}
 
 
 def withdraw(folder: Path) -> None:

@@ -19,6 +19,7 @@ from drest_torch.evaluation.memory_guard import RunMemory, free_memory
 from drest_torch.hints import resume
 from drest_torch.tasks.base import Task, count
 from drest_torch.tracking.effort import Pace, updates_of
+from drest_torch.training.early_stopping import early_end
 
 FEW_UPDATES = 20
 """With fewer updates an agent hardly learns, and schedules fall in large steps."""
@@ -43,6 +44,8 @@ class RunPlan:
     """True to cut the last batch to the rest of the steps."""
     evaluations: int
     """The number of evaluations during training, each with a checkpoint."""
+    patience: int | None = None
+    """The evaluations without a better score on the selection levels after which training ends."""
     keep_last: int = 1
     """The number of checkpoints to keep."""
     progress: bool = True
@@ -75,6 +78,7 @@ def plan_of(cfg: Config) -> RunPlan:
         steps=cfg.env_steps,
         cuts=cfg.last_batch == "cut",
         evaluations=cfg.evaluations,
+        patience=cfg.patience,
         keep_last=cfg.keep_last,
         progress=cfg.progress,
         pictures=cfg.pictures > 0,
@@ -154,10 +158,13 @@ def _precision(algorithm: Algorithm) -> str:
 def run_summary(plan: RunPlan, counts: Mapping[str, Any], state: State, pace: Pace) -> dict[str, Any]:
     """Return the part of a run's summary that does not depend on its evaluation.
 
-    For exact gradients, which play nothing, ``training`` describes the updates.
+    For exact gradients, which play nothing, ``training`` describes the updates. ``ended_early`` gives the reason if the
+    run's patience was exhausted.
     """
     names = {"algo": plan.algo, "reward": plan.reward, "seed": plan.seed}
     summary = {**names, **counts, "wall_seconds": round(state.wall_seconds, 3)}
+    if early := early_end(plan.patience, plan.steps, state):
+        summary["ended_early"] = early
     levels = pace.levels_per_update
     if levels is None:
         return summary

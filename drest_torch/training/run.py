@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import math
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config, trust_modules_of, write_config
 from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.evaluation.memory_guard import free_memory
-from drest_torch.files import read_whole, unlock_folder, write_json
+from drest_torch.files import unlock_folder, write_json
 from drest_torch.outputs import refuse_links, refuse_taken
 from drest_torch.play.level_sets import level_files
 from drest_torch.reward import Reward
@@ -53,7 +52,8 @@ from drest_torch.tracking.progress import Progress
 from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
-from drest_torch.training.folder import CHECKPOINTS, count_evaluations, enter, lengthen, withdraw
+from drest_torch.training.early_stopping import early_end, is_best, refuse_longer
+from drest_torch.training.folder import CHECKPOINTS, count_evaluations, enter, hashes, lengthen, withdraw
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.overwriting import discard, may_overwrite, recover, set_aside, undo
 from drest_torch.training.plan import (
@@ -99,6 +99,12 @@ class Run:
         assert isinstance(self.task, GridworldTask)
         return self.task
 
+    @property
+    def is_out_of_patience(self) -> bool:
+        """True after so many evaluations without a better selection score that training ends."""
+        patience = self.plan.patience
+        return patience is not None and self.state.evaluations_since_best >= patience
+
     # ------------------------------------------------------------------------------------ the loop
 
     def train(self) -> dict[str, Any] | None:
@@ -129,13 +135,13 @@ class Run:
                 for warning in budget_notes(plan, self.algorithm):
                     progress.note(f"drest_torch: {warning}")
                 progress.stage("evaluating before training …")
-                metrics = self.task.watch(self.algorithm.policy)
+                metrics = self.task.watch(self.algorithm.evaluated_policy)
                 loggers.log(0, metrics)
                 self._tell(metrics)
                 progress.stage("training …")
             else:
                 progress.stage(f"training on after {pace.text(state.steps)} …")
-            while state.steps < plan.steps:
+            while state.steps < plan.steps and not self.is_out_of_patience:
                 metrics = self.update()
                 if state.updates == 1 and (note := few_updates(plan, self.algorithm, state.steps)):
                     progress.note(f"drest_torch: {note}")
@@ -143,7 +149,7 @@ class Run:
                 state.processor_seconds = time.process_time() - began_processor
                 metrics["time/wall_seconds"] = state.wall_seconds
                 if is_due := self._evaluation_is_due():
-                    metrics |= self.task.watch(self.algorithm.policy)
+                    metrics |= self.task.watch(self.algorithm.evaluated_policy)
                 # Log before saving: a resumed run then finds every line up to its checkpoint.
                 loggers.log(state.steps, metrics)
                 progress.update(state.steps, metrics)
@@ -151,12 +157,14 @@ class Run:
                     self._save_best(metrics)
                     self.save()
                 self._tell(metrics)
-                if interrupted() and state.steps < plan.steps:
+                if interrupted() and state.steps < plan.steps and not self.is_out_of_patience:
                     self.save()
                     loggers.interrupt()
                     command = plan.resume_command(self.folder)
                     progress.end(f"Stopped after {pace.text(state.steps)} and saved. Resume with: {command}")
                     return None
+            if early := early_end(plan.patience, plan.steps, state):
+                progress.note(f"drest_torch: ended early after {pace.text(state.steps)}: {early}")
             progress.stage("evaluating what was learned …")
             return self._report(loggers)
 
@@ -226,9 +234,9 @@ class Run:
 
     def _report(self, loggers: Loggers) -> dict[str, Any]:
         """Evaluate on all levels; write the summary, the values of every level and the pictures."""
-        splits, pictures = self.task.judge(self.algorithm.policy, self.folder)
+        splits, pictures = self.task.judge(self.algorithm.evaluated_policy, self.folder)
         summary = run_summary(self.plan, self.task.counts(self.state), self.state, self.pace)
-        summary |= {"splits": splits, "sha256": self._hashes(splits)}
+        summary |= {"splits": splits, "sha256": hashes(self.folder, splits)}
         if self.plan.pictures:
             from drest_torch.plots.curves import learning_curves  # imports matplotlib, which takes a while
 
@@ -242,11 +250,6 @@ class Run:
             final |= {f"{split}/{name}": value for name, value in metrics.items() if isinstance(value, float)}
         loggers.summary(final)
         return summary
-
-    def _hashes(self, splits: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        """Return the SHA-256 of the files with the values of every level, by name."""
-        names = [str(metrics["file"]) for metrics in splits.values() if "file" in metrics]
-        return {name: hashlib.sha256(read_whole(self.folder / name)).hexdigest() for name in names}
 
     @property
     def checkpoints(self) -> Path:
@@ -262,9 +265,7 @@ class Run:
         """Save a checkpoint if it is the best one so far on the selection levels, which are not reported."""
         if self.task.selection is None:
             return
-        score = selection_score(metrics, "selection")
-        if score > self.state.best_score:
-            self.state.best_score = score
+        if is_best(self.state, selection_score(metrics, "selection")):
             self._write(self.checkpoints / BEST)
 
     def _write(self, path: Path) -> None:
@@ -391,6 +392,7 @@ def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None 
     if run.algorithm.precision == torch.bfloat16 and not supports_bfloat16(run.device):
         print(f"drest_torch: {folder} learns in bfloat16, which is slow on this machine", file=sys.stderr)
     if is_longer:  # from here on the run is incomplete
+        refuse_longer(early_end(run.plan.patience, run.plan.steps, run.state), folder)
         (folder / "summary.json").unlink(missing_ok=True)
         write_config(cfg, folder)
     return run

@@ -53,10 +53,17 @@ def test_keys_of_earlier_versions_are_ignored():
     assert AgentSpec.of(json.loads(json.dumps(earlier)), "a.safetensors") == AGENT
 
 
+def test_policies_of_earlier_versions_have_no_norm():
+    record = json.loads(json.dumps(AGENT.record()))
+    del record["policy"]["norm"]
+    assert AgentSpec.of(record, "a.safetensors") == AGENT
+
+
 @pytest.mark.parametrize(
     ("place", "value"),
     [
         (("policy",), {}),
+        (("policy", "norm"), "batch"),
         (("policy", "width"), 0),
         (("policy", "width"), 1 << 40),
         (("policy", "width"), "8"),

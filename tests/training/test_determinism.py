@@ -32,6 +32,7 @@ MINIGRID = (
     "reward.group=16",
     "sampled=8",
 )
+REGULARIZED = ("policy.norm=layer", "policy.dropout=0.3", "algo.weight_decay=0.1", "algo.average=0.9")
 IN_TURN = ("reward.counting=sequential", "algo.credit=meta")
 
 RUNS = {
@@ -47,6 +48,8 @@ RUNS = {
     },
     "ppo, in turn": ("algo=ppo", *FEW, *IN_TURN),
     "exact, chance": ("algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]"),
+    "ppo, regularised": ("algo=ppo", *FEW, *NETWORKS["symmetric"], *REGULARIZED),
+    "exact, regularised": ("algo=exact", *FEW, *NETWORKS["convolutional"], *REGULARIZED),
     "tabular": ("algo=tabular", "levels=example"),
     "ppo, cartpole": ("algo=ppo", *CARTPOLE),
     "a2c, cartpole, recurrent": ("algo=a2c", *CARTPOLE, "policy=recurrent"),

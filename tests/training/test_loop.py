@@ -93,6 +93,48 @@ def test_the_best_checkpoint_has_the_largest_product(stopped_after, tmp_path, mo
     assert saved["evaluated"] == 5
 
 
+FALLING = [(1.0, 1.0), (0.5, 0.9), (0.9, 0.4), (0.6, 0.8), (0.3, 0.95), (0.8, 0.5), (1.0, 1.0)]
+"""As `SCORES`, with products 0.45, 0.36, 0.48, 0.285, 0.4 and 1 after training began."""
+
+
+@pytest.mark.parametrize("stopped_after", [None, 5, 6])
+def test_a_run_ends_when_its_patience_is_exhausted(stopped_after, tmp_path, monkeypatch, capsys):
+    run = start(configuration(tmp_path / "run", "evaluations=6", "patience=2", "progress=true"))
+    looped(run, monkeypatch, FALLING)
+    if stopped_after is not None:
+        interrupted = iter([False] * (stopped_after - 1) + [True] * 9)
+        monkeypatch.setattr("drest_torch.training.run.interruptible", lambda: Pressed(interrupted))
+        assert run.train() is None
+        monkeypatch.undo()
+        run = resume(tmp_path / "run")
+        looped(run, monkeypatch, FALLING[len(evaluated(tmp_path / "run")) :])
+    summary = run.train()
+    assert evaluated(tmp_path / "run") == [0, 260, 390, 520, 780, 910]
+    rates = [row["optim/lr"] for row in read_metrics(tmp_path / "run" / "metrics.jsonl")[1:]]
+    assert rates == pytest.approx([0.001 * (1 - 0.13 * step) for step in range(7)])  # as for the whole budget
+    assert best_step(tmp_path / "run") == 520
+    assert run.state.steps == summary["env_steps"] == 910
+    reason = "no better score on the selection levels in 2 evaluations (patience=2); the best weights, of step 520 "
+    assert summary["ended_early"].startswith(reason)
+    printed = " ".join(capsys.readouterr().err.split())
+    assert printed.count(f"ended early after 910 steps: {reason}") == 1
+    again = resume(tmp_path / "run")
+    updates = looped(again, monkeypatch)
+    again.train()
+    assert updates == []  # it stays ended
+    with pytest.raises(ConfigError, match=r"ended early: .*; more env_steps do not change that: train anew with a "):
+        resume(tmp_path / "run", env_steps=2000)
+    assert load_config(tmp_path / "run").env_steps == 1000
+
+
+def test_a_run_without_worse_scores_trains_to_its_end(tmp_path, monkeypatch):
+    run = start(configuration(tmp_path / "run", "evaluations=5", "patience=2"))
+    looped(run, monkeypatch, SCORES)
+    summary = run.train()
+    assert summary["env_steps"] == 1040
+    assert "ended_early" not in summary
+
+
 class Pressed:
     """A replacement of `interruptible` with predetermined interruptions."""
 

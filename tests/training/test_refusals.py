@@ -144,6 +144,17 @@ REFUSALS = [
         "algo=exact policy=recurrent",
         "^policy.network=recurrent remembers earlier steps, and algo=exact needs",
     ),
+    Refusal("gridworld", "algo.weight_decay=-1", "algo.weight_decay=-1.0; expected a number at least 0"),
+    Refusal("gridworld", "algo.average=0", "algo.average=0.*; expected a number"),
+    Refusal("gridworld", "policy.norm=batch", "policy.norm=batch; expected one of layer, rms"),
+    Refusal("gridworld", "policy.dropout=1", "policy.dropout=1.*; expected a number from 0 to 0.9"),
+    Refusal(
+        "gridworld", "policy.norm=rms policy.depth=0", "^policy.norm=rms, but policy.network=mlp with policy.depth=0"
+    ),
+    Refusal("gridworld", "policy.dropout=0.1 policy.depth=0", "^policy.dropout=0.1, but .* no hidden layer with it"),
+    Refusal("gridworld", "patience=3", "^patience=3, but the run has no selection levels; set test.selection_path"),
+    Refusal("table", "policy.dropout=0.1", "but the updates of algo=tabular drop no units; use policy.dropout=0"),
+    Refusal("cartpole", "patience=3", "^patience=3, but env=gymnasium has no selection levels; use patience=null$"),
     Refusal("table", "policy.observation=centred", "use policy.observation=vector"),
     Refusal("table", "reward.counting=averaged", "use reward.counting=sequential"),
     Refusal("table", "device=cuda", "use device=cpu"),

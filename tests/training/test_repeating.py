@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from drest_torch import Agent, train
 from drest_torch.config.compose import compose
@@ -97,6 +98,15 @@ def test_a_run_of_an_earlier_version_has_whole_batches(run, tmp_path):
     )
     assert compose(f"from={run}").last_batch == "cut"
     assert compose(f"from={tmp_path}").last_batch == "whole"
+
+
+def test_a_run_of_an_earlier_version_is_not_regularised(run, tmp_path):
+    values = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
+    for key in ("algo.weight_decay", "algo.average", "policy.norm", "policy.dropout", "patience"):
+        *group, name = key.split(".")
+        del (values[group[0]] if group else values)[name]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert load_config(tmp_path) == load_config(run)
 
 
 def test_differences_from_the_run_are_named(run, tmp_path, capsys):

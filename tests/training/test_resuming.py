@@ -25,6 +25,7 @@ CARTPOLE = ("env=cartpole", "env.base=8", "env.delays=[8]", *ELSEWHERE)
 TORCHRL = ("env=torchrl", *ELSEWHERE)
 FACTORY = "env.factory=tests.helpers.counting"
 RECURRENT = ("policy=recurrent", "policy.width=16", "policy.depth=1", "sampled=16", "levels.selection=0")
+REGULARIZED = ("algo.weight_decay=0.1", "algo.muon_lr=0.02", "algo.average=0.9", "policy.dropout=0.25", "patience=50")
 IN_TURN = ("reward.counting=sequential", "reward.episodes_per_meta=4")
 
 
@@ -45,6 +46,11 @@ WORLDS = {
     "by regret": ["algo=ppo", *FEW, "levels.sampler=regret", "levels.regret.every=2", "levels.regret.pool=9"],
     "recurrent": ["algo=ppo", *RECURRENT, "policy.private_bits=1"],
     "recurrent, in turn": ["algo=reinforce", *FEW, *RECURRENT, *IN_TURN],
+    "regularised": ["algo=ppo", *FEW, *REGULARIZED, "policy=symmetric", "policy.norm=layer"],
+    "exact, regularised": [
+        *("algo=exact", *FEW, *REGULARIZED, "policy=convolutional", "policy.norm=rms", "env_steps=40000"),
+    ],
+    "recurrent, regularised": ["algo=a2c", *FEW, *REGULARIZED, *RECURRENT[:-1], "policy.norm=layer"],
     "table": [
         *("algo=tabular", "algo.random_episodes=300", "algo.decay_episodes=800"),
         *("reward.episodes_per_meta=48", "pictures=0"),
@@ -123,6 +129,8 @@ NEXT = {
     "exact": ["algo=exact", *FRESH, "algo.levels_at_once=3", "objective=constrained", "env_steps=40000"],
     "exact, by regret": ["algo=exact", *FRESH, *BY_REGRET, "algo.levels_at_once=3", "env_steps=40000"],
     "ppo, by regret": ["algo=ppo", *FEW, *BY_REGRET],
+    "regularised": ["algo=ppo", *FEW, *REGULARIZED, "policy.norm=layer"],
+    "exact, regularised": ["algo=exact", *FRESH, *REGULARIZED, "policy.norm=rms", "env_steps=40000"],
     "table": ["algo=tabular", "algo.random_episodes=150", "algo.decay_episodes=800", "reward.episodes_per_meta=48"],
 }
 

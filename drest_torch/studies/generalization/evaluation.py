@@ -64,7 +64,7 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     for name, levels in sets.items():
         if not levels:
             continue
-        evaluation = run.gridworlds.evaluator(list(levels)).evaluate(run.algorithm.policy)
+        evaluation = run.gridworlds.evaluator(list(levels)).evaluate(run.algorithm.evaluated_policy)
         arrays |= {f"{name}/{measure}": values for measure, values in measured(evaluation).items()}
     return Result(result.numbers, arrays)
 

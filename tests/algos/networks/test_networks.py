@@ -26,16 +26,18 @@ def observations_of(level, observation="grid"):
     return observe, observe(states.spot, states.taken, states.time_left)
 
 
-def perturbed_networks(network, observe, *, private_bits=0, width=16, depth=2, context=1, changed=0.3, on_top=False):
-    """Return a policy and a critic with weights far from the initial ones."""
+def perturbed_networks(
+    network, observe, *, private_bits=0, width=16, depth=2, context=1, changed=0.3, on_top=False, **hidden
+):
+    """Return a policy and a critic with weights far from the initial ones; ``hidden`` is their norm and dropout."""
     torch.manual_seed(0)
     shared = {"scale": observe.scale, "private_bits": private_bits}
     if network in READ_MAPS:
         shared["symmetries"] = group(observe.planes)
     elif network == "symmetric":
         shared["symmetries"] = Symmetries(observe.rotated, rotated_actions())
-    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(width, depth, "silu", network), **shared)
-    size = NetworkSize(width, depth, "silu" if on_top else "tanh", network)
+    policy = Policy(observe.shape, NUM_ACTIONS, NetworkSize(width, depth, "silu", network, **hidden), **shared)
+    size = NetworkSize(width, depth, "silu" if on_top else "tanh", network, hidden.get("norm"))
     critic = Critic(observe.shape, size, context=context, policy=policy if on_top else None, **shared)
     for parameter in dict.fromkeys([*policy.parameters(), *critic.parameters()]):
         parameter.data += changed * torch.randn_like(parameter)

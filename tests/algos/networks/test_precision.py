@@ -52,16 +52,24 @@ def test_a_processor_without_instructions_refuses_bfloat16(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("network", "tolerance"), [("mlp", 0.05), ("symmetric", 0.05), ("convolutional", 0.05), ("planning", 0.1)]
+    ("network", "norm", "tolerance"),
+    [
+        ("mlp", None, 0.05),
+        ("symmetric", None, 0.05),
+        ("convolutional", None, 0.05),
+        ("planning", None, 0.1),
+        ("mlp", "layer", 0.05),
+        ("mlp", "rms", 0.05),
+    ],
 )
-def test_a_network_in_bfloat16_is_near_float32(network, tolerance):
+def test_a_network_in_bfloat16_is_near_float32(network, norm, tolerance):
     """The outputs and the gradients of all weights agree up to the rounding of factors to 8 bits.
 
     Each layer adds to the rounding; the planning network has 12 of them on this map.
     """
     observe, observations = observations_of(world("spacious"))
     bits = bits_of(len(observations), 1)
-    policy, _ = perturbed_networks(network, observe, private_bits=1, width=64, changed=0.1)
+    policy, _ = perturbed_networks(network, observe, private_bits=1, width=64, changed=0.1, norm=norm)
     view = StateView(lambda number: observations[number])
     view.are_rounded = policy.rounds_inputs
     gradients, outputs = [], []
