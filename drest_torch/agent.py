@@ -14,6 +14,7 @@ from torch import Tensor
 from drest_torch.agents.acting import ActingState
 from drest_torch.agents.checkpoints import agent_folder, checkpoint_path, load_checkpoint
 from drest_torch.agents.in_gridworlds import GridworldAgent
+from drest_torch.agents.mean_agent import MeanAgent
 from drest_torch.agents.saving import files_of, save_agent
 from drest_torch.agents.specification import agent_config, load_policy, spec_in
 from drest_torch.algos.distributions import OneOf
@@ -139,6 +140,24 @@ class Agent:
             >>> agent = Agent.load("runs/my-run", checkpoint="best")  # doctest: +SKIP
         """
         return cls(agent_folder(path_or_name), checkpoint=checkpoint, device=device)
+
+    @classmethod
+    def mean(cls, runs: Sequence[str | Path], *, checkpoint: str = "last", device: str = "cpu") -> MeanAgent:
+        """Load several agents of gridworlds, and return their mean policy.
+
+        In each state an action has the mean of its probabilities. ``algo=distil`` trains one network to the mean
+        policy.
+
+        Args:
+            runs: the folders of runs, or names of pretrained agents; networks and observations may differ.
+            checkpoint: as for `load`, like ``device``.
+
+        Example:
+            >>> mean = Agent.mean(["generalist", "generalist-bit"])
+            >>> round(mean.evaluate("example").usefulness, 2)
+            0.82
+        """
+        return MeanAgent([cls.load(run, checkpoint=checkpoint, device=device) for run in runs])
 
     @classmethod
     def train(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from drest_torch.commands.cli import command
 from drest_torch.errors import ConfigError, printable
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from drest_torch.agent import Agent
+    from drest_torch.agents.mean_agent import MeanAgent
     from drest_torch.config.schema import EvaluateConfig, LevelsConfig
     from drest_torch.envs.levels import Level
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @command("evaluate")
 def main(cfg: EvaluateConfig) -> None:
     """Evaluate a run on the chosen levels, and print and write the results."""
-    from drest_torch.agent import SHIPPED, Agent
+    from drest_torch.agents.mean_agent import MeanAgent
     from drest_torch.algos.networks.spec import MapView
     from drest_torch.config.checks import check_limits
     from drest_torch.outputs import check_outputs
@@ -35,20 +36,21 @@ def main(cfg: EvaluateConfig) -> None:
     check_outputs(*_outputs(cfg), reads=[cfg.levels.path])
     if cfg.out is not None and cfg.suite is None:
         check_outputs(Path(cfg.out), ending=".json")
-    agent = Agent.load(SHIPPED if cfg.run is None else cfg.run, checkpoint=cfg.checkpoint, device=cfg.device)
+    agent: Any = _loaded(cfg)
     if outputs := _outputs(cfg):
         check_outputs(*outputs, reads=agent.files)
     if not isinstance(agent.spec.policy.sees, MapView):
         return _evaluate_environment(cfg, agent)
     if cfg.suite is not None:
+        if isinstance(agent, MeanAgent):
+            raise ConfigError(f"suite={cfg.suite} is a report on one agent, but run has several; choose one of them")
         return _write_page(cfg, agent)
     levels = levels_to_evaluate(agent, cfg.levels)
     stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
     # On its own levels, a run is evaluated as during training.
     sampled = agent.spec.origin.sampled if cfg.sampled is None and cfg.levels.name == "own" else cfg.sampled
     results = agent.evaluate(levels, greedy=cfg.greedy, sampled=sampled, memory_gib=cfg.memory_gib)
-    agent_name = "the agent that comes with drest_torch" if cfg.run is None else str(agent.folder)
-    print(_agent_line(agent, agent_name, f"on {agent.spec.origin.place} levels"))
+    print(_agent_lines(agent, cfg))
     name = cfg.levels.path or ("its own test levels" if cfg.levels.name == "own" else cfg.levels.name)
     print_table({name: results.numbers()}, agent.reward.gamma)
     if cfg.out is not None:
@@ -60,6 +62,20 @@ def main(cfg: EvaluateConfig) -> None:
     if cfg.animation is not None:
         results.animate(cfg.animation)
         print(printable(f"Mini-episodes on the level {levels[0].name}, one for each length, are in {cfg.animation}"))
+
+
+def _loaded(cfg: EvaluateConfig) -> Agent | MeanAgent:
+    """Return the agent of a run, the mean of several, or the agent that ships."""
+    from omegaconf import ListConfig
+
+    from drest_torch.agent import SHIPPED, Agent
+
+    where: dict[str, str] = {"checkpoint": cfg.checkpoint, "device": cfg.device}
+    if isinstance(cfg.run, ListConfig):
+        return Agent.mean([str(run) for run in cfg.run], **where)
+    if cfg.run is None:
+        return Agent.load(SHIPPED, **where)
+    return Agent.load(str(cfg.run), **where)
 
 
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
@@ -93,7 +109,7 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     print(printable(f"The page is in {in_json} and {in_words}"))
 
 
-def levels_to_evaluate(agent: Agent, config: LevelsConfig) -> Sequence[Level]:
+def levels_to_evaluate(agent: Agent | MeanAgent, config: LevelsConfig) -> Sequence[Level]:
     """Return the levels of a configuration. ``levels=own`` are the test levels of the agent's run."""
     from drest_torch.play import level_sets
 
@@ -160,6 +176,19 @@ def _pictures_line(files: Sequence[Path], levels: int, cfg: EvaluateConfig) -> s
     if count == cfg.most_pictures:
         return f"{sentence}; most_pictures={levels} renders all"
     return f"{sentence}; to render the next level takes more than memory_gib"
+
+
+def _agent_lines(agent: Agent | MeanAgent, cfg: EvaluateConfig) -> str:
+    """Return a line for the evaluated agent, or a line for each agent of a mean policy."""
+    from drest_torch.agents.mean_agent import MeanAgent
+
+    if isinstance(agent, MeanAgent):
+        lines = [_agent_lines(member, cfg) for member in agent.agents]
+        return "\n".join((f"The mean policy of {len(lines)} agents", *lines))
+    name = str(agent.folder)
+    if cfg.run is None:
+        name = "the agent that comes with drest_torch"
+    return _agent_line(agent, name, f"on {agent.spec.origin.place} levels")
 
 
 def _agent_line(agent: Agent, name: str, where: str) -> str:

@@ -156,11 +156,17 @@ def load_policy(spec: PolicySpec, tensors: Mapping[str, Tensor], path: Path) -> 
     return policy
 
 
+def map_view(spec: AgentSpec, name: str) -> MapView:
+    """Return the observation of an agent of gridworlds; raise an error that begins with ``name`` for other agents."""
+    if not isinstance(spec.policy.sees, MapView):
+        raise ConfigError(f"{name}, of {spec.origin.place}; expected an agent of gridworlds")
+    return spec.policy.sees
+
+
 def check_alike(start_from: str, source: AgentSpec, spec: PolicySpec) -> None:
     """Raise if the agent to start from has a policy of another kind."""
-    source_view, view = source.policy.sees, spec.sees
-    if not isinstance(source_view, MapView) or not isinstance(view, MapView):
-        raise ConfigError(f"start_from={start_from}, of {source.origin.place}; expected an agent of gridworlds")
+    source_view, view = map_view(source, f"start_from={start_from}"), spec.sees
+    assert isinstance(view, MapView)
     source_values = {**vars(source.policy), **vars(source_view)}
     values = {**vars(spec), **vars(view)}
     differences = [

@@ -318,8 +318,9 @@ class Config:
 class EvaluateConfig:
     """The configuration of an evaluation."""
 
-    run: str | None = None
-    """Folder of the run; null: the pretrained agent (docs/reference/agent.md)."""
+    run: Any = limited(kind="folder, or [folder,folder]", default=None)
+    """Folder of the run, or a list of folders for the mean policy of several runs; null: the pretrained agent
+    (docs/reference/agent.md)."""
     levels: LevelsConfig = field(default_factory=LevelsConfig)
     checkpoint: str = "last"
     """Checkpoint of the run: last, best (on the selection levels), or a file."""

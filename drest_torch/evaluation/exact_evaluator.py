@@ -328,8 +328,7 @@ class ExactEvaluator:
         self, policy: Policy, reachable: Reachable, private_bits: Tensor | None, *, greedy: bool = False
     ) -> Tensor:
         """Return the action probabilities [N, 4] in reachable states under one setting of the private bits."""
-        if memory_of(policy):
-            raise ConfigError("a recurrent policy cannot be evaluated exactly; use sampled=256")
+        refuse_memory(policy, "a recurrent policy cannot be evaluated exactly; use sampled=256")
         states, index = reachable.distinct(see_time=self.observe.see_time)
 
         def act(batch: Tensor) -> Tensor:
@@ -353,6 +352,12 @@ class ExactEvaluator:
         if count == 0:
             return [None]
         return list(private_settings(count).to(self.mdp.device))
+
+
+def refuse_memory(policy: Any, sentence: str) -> None:
+    """Raise an error with this sentence for a recurrent policy."""
+    if memory_of(policy):
+        raise ConfigError(sentence)
 
 
 def _widened(table: Tensor, columns: int) -> Tensor:

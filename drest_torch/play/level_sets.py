@@ -125,7 +125,12 @@ def digest(levels: Levels) -> str:
 
 def digest_of_tests(levels: Levels) -> str:
     """Return a digest of the test levels, without their names."""
-    records = [level_to_record(level) | {"name": ""} for level in levels.reported.get("test", [])]
+    return digest_of_levels(levels.reported.get("test", []))
+
+
+def digest_of_levels(levels: Sequence[Level]) -> str:
+    """Return a digest of levels, without their names."""
+    records = [level_to_record(level) | {"name": ""} for level in levels]
     return hashlib.sha256(json.dumps(records).encode()).hexdigest()[:16]
 
 
