@@ -104,6 +104,9 @@ class Source(Protocol):
     def world(self) -> Any:
         """Return a single world as a table, and m of each of its lengths (`drest_torch.play.world_table`)."""
 
+    def teachers(self, names: Sequence[str], checkpoint: str) -> Any:
+        """Return trained agents whose mean policy is known in exact batches (`drest_torch.tasks.teachers`)."""
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -135,6 +138,8 @@ class Algorithm(ABC):
     """The precision of matrix products in training."""
     levels_per_update: int | None = None
     """The number of levels in an exact gradient; None: updates use environment steps."""
+    agents: ClassVar[tuple[str, ...]] = ()
+    """Keys of its configuration that list agents, whose files a run reads."""
     steps_are: ClassVar[str] = "steps"
     """The unit of `Effort.steps`, in words."""
     finite: ClassVar[tuple[str, ...]] = ("loss/objective", "loss/critic", "optim/grad_norm", "policy/entropy")

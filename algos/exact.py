@@ -40,19 +40,25 @@ on all states and on reached states: 0.10 s and 0.11 s with 8,000 states, 0.30 s
 
 
 @dataclass
-class Config(NetworkConfig):
-    """The settings of exact training."""
+class BatchConfig(NetworkConfig):
+    """The settings of every algorithm that learns from levels with all of their states."""
 
     levels_at_once: int = limited(at_least=1, default=64)
     """Largest number of levels in one update."""
-    min_visit_probability: float = limited(at_least=0, default=0.0)
-    """Play is assumed to be uniform from states that are reached with at most this probability; larger is faster. In
-    batches of at most 16,384 states, networks that read maps run on all states."""
     ignored_gradient_share: float = limited(at_least=0, default=1e-05)
     """Share of the squared gradient that may be ignored, in states with little influence; larger is faster."""
     counted_steps: int = limited(at_least=1, default=4096)
     """Nominal `env_steps` of one update, which pace schedules and evaluations. These are not environment steps, as
     nothing is played. The cost of training is reported as updates x levels, with the rows on which the network ran."""
+
+
+@dataclass
+class Config(BatchConfig):
+    """The settings of exact training."""
+
+    min_visit_probability: float = limited(at_least=0, default=0.0)
+    """Play is assumed to be uniform from states that are reached with at most this probability; larger is faster. In
+    batches of at most 16,384 states, networks that read maps run on all states."""
 
 
 class Exact(NetworkAlgorithm):
@@ -93,10 +99,28 @@ class Exact(NetworkAlgorithm):
         return metrics
 
     def ascend(self, batch: Any) -> dict[str, Any]:
-        """Take one step of gradient ascent on the objective of a batch of levels."""
+        """Take one step of gradient descent on the loss of a batch of levels."""
         self.forward_rows = 0
-        visited, logits = self._explore(batch)
-        log_probs = logits.requires_grad_().log_softmax(-1)
+        visited, logits = self.explore(batch)
+        loss, metrics = self.loss(batch, visited, logits.requires_grad_())
+        (gradient,) = torch.autograd.grad(loss, logits)
+        states = significant_rows(gradient, self.config.ignored_gradient_share)
+        self.forward_rows += len(states)
+        self.backward_rows = len(states)
+        setting, state = visited[states] // batch.states, visited[states] % batch.states
+        significant = self.logits(batch.observe(state), self.all_private_bits[setting])
+        norm = self.descend((significant * gradient[states]).sum())
+        total = len(self.all_private_bits) * batch.states
+        return {
+            **metrics,
+            "optim/grad_norm": norm,
+            "optim/states_visited": gradient.new_tensor(len(visited) / total),
+            "optim/states_learned_from": gradient.new_tensor(len(states) / total),
+        }
+
+    def loss(self, batch: Any, visited: Tensor, logits: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        """Return the loss of a batch and its metrics, from the logits [V, A] in the states of `explore` [V]."""
+        log_probs = logits.log_softmax(-1)
         probabilities = log_probs.exp()
         uniform = probabilities.new_full(
             (len(self.all_private_bits) * batch.states, logits.shape[-1]), 1 / logits.shape[-1]
@@ -106,21 +130,12 @@ class Exact(NetworkAlgorithm):
         visits = torch.cat([batch.visits(table) for table in everywhere.detach()])[visited]
         entropy = (visits * -(probabilities * log_probs).sum(-1)).sum() / visits.sum()
         objective = self.objective(batch, everywhere).mean()
-        (gradient,) = torch.autograd.grad(-objective - self.entropy_coeff * entropy, logits)
-        states = significant_rows(gradient, self.config.ignored_gradient_share)
-        self.forward_rows += len(states)
-        self.backward_rows = len(states)
-        setting, state = visited[states] // batch.states, visited[states] % batch.states
-        significant = self.logits(batch.observe(state), self.all_private_bits[setting])
-        norm = self.descend((significant * gradient[states]).sum())
-        return {
+        metrics = {
             "loss/objective": objective.detach(),
             **batch.objective.metrics(),
             "policy/entropy": entropy.detach(),
-            "optim/grad_norm": norm,
-            "optim/states_visited": gradient.new_tensor(len(visited) / len(uniform)),
-            "optim/states_learned_from": gradient.new_tensor(len(states) / len(uniform)),
         }
+        return -objective - self.entropy_coeff * entropy, metrics
 
     def logits(self, observation: Tensor, private_bits: Tensor) -> Tensor:
         """Return the logits of the policy, computed in its precision, as float32."""
@@ -129,7 +144,7 @@ class Exact(NetworkAlgorithm):
         return widened(logits)
 
     @torch.no_grad()
-    def _explore(self, batch: Any) -> tuple[Tensor, Tensor]:
+    def explore(self, batch: Any) -> tuple[Tensor, Tensor]:
         """Return the states that the policy reaches [V] and its logits there [V, A].
 
         The states are indices into the N states under the first setting of the private bits, then the N states under
@@ -138,13 +153,18 @@ class Exact(NetworkAlgorithm):
         count = len(self.all_private_bits)
         rarely = self.config.min_visit_probability
         if self.policy.reads_maps and (rarely == 0 or batch.states <= FEW_STATES):
-            logits = batch.everywhere(self._under_all_settings).unflatten(-1, (count, -1))  # [N, Z, A]
-            logits = logits.movedim(1, 0).flatten(0, 1)  # [Z · N, A]
-            return torch.arange(len(logits), device=logits.device), logits
+            return self.everywhere(batch)
         with weights_unchanged(self.policy):
             parts = [batch.explore(partial(self._logits, setting=index), rarely) for index in range(count)]
         visited = [index * batch.states + states for index, (states, _) in enumerate(parts)]
         return torch.cat(visited), torch.cat([logits for _, logits in parts])
+
+    @torch.no_grad()
+    def everywhere(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return all states as `explore` does [Z · N], and the logits of the policy there [Z · N, A]."""
+        logits = batch.everywhere(self._under_all_settings).unflatten(-1, (len(self.all_private_bits), -1))  # [N, Z, A]
+        logits = logits.movedim(1, 0).flatten(0, 1)  # [Z · N, A]
+        return torch.arange(len(logits), device=logits.device), logits
 
     def _logits(self, observation: Tensor, setting: int) -> Tensor:
         private_bits = self.all_private_bits[setting]

@@ -368,6 +368,13 @@ def agent_folder(path_or_name: str | Path) -> Path:
     return folder
 
 
+def absolute_agent(path_or_name: str) -> str:
+    """Return the absolute path of an agent's folder, or the name of a pretrained agent."""
+    if not Path(path_or_name).exists() and (PRETRAINED / path_or_name).is_dir():
+        return path_or_name
+    return str(Path(path_or_name).resolve())
+
+
 def pretrained_names() -> list[str]:
     """Return the names of the pretrained agents."""
     return sorted(path.name for path in PRETRAINED.iterdir() if path.is_dir())

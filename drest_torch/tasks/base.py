@@ -153,6 +153,10 @@ class AgentTask(Task):
         """Return a single world as a table, and m of each of its lengths (`drest_torch.play.world_table`)."""
         raise NotImplementedError(f"{type(self).__name__} has no model")
 
+    def teachers(self, names: Sequence[str], checkpoint: str) -> Any:
+        """Return trained agents whose mean policy is known in exact batches (`drest_torch.tasks.teachers`)."""
+        raise NotImplementedError(f"{type(self).__name__} has no model")
+
     # ------------------------------------------------------------------------------------ evaluation
 
     def watch(self, policy: Any) -> dict[str, float]:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from drest_torch.algos.objectives import drest
 from drest_torch.algos.objectives.base import Objective
-from drest_torch.envs.dynamics.observations import TIME_STEPS, make_observation
+from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
 from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.soft import reference_policy
@@ -55,11 +55,14 @@ class ExactBatch:
         self.best_return, self.num_lengths = optima.best_return, optima.num_lengths
         self._reachable = Reachable(coins.paid(mdp))
         self._see = make_observation(observation, mdp, time_steps)
+        self.mdp = mdp
+        """The levels with the actual values of their coins, which policies observe."""
         self.states = len(self._reachable)
         """The number N of reachable states."""
         self.visits = self._reachable.visits
         """action probabilities [N, A] → the probability of reaching each state in a mini-episode [N]"""
-        self._level = mdp.level_of(self._reachable.states.spot)
+        self.level = mdp.level_of(self._reachable.states.spot)
+        """[N] the level of each reachable state."""
         self._logarithms: dict[str, Tensor] = {}
 
     def observe(self, index: Tensor) -> Tensor:
@@ -70,9 +73,9 @@ class ExactBatch:
         """Return the states [V] that a policy reaches with more than this probability, and its logits [V, A]."""
         return self._reachable.explore(lambda states: policy(observe_states(self._see, states)), min_visit_probability)
 
-    def everywhere(self, policy: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return the logits of a policy in all states [N, A]."""
-        return query_policy(policy, self._see, self._reachable.states, STATES_AT_ONCE)
+    def everywhere(self, policy: Callable[[Tensor], Tensor], observe: Observation | None = None) -> Tensor:
+        """Return the logits [N, A] of a policy in all states; None: it has the observation of training."""
+        return query_policy(policy, observe or self._see, self._reachable.states, STATES_AT_ONCE)
 
     def outcome(self, probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Return P(L = l), and P(L = l) · E[C | L = l], each [B, K]."""
@@ -92,7 +95,7 @@ class ExactBatch:
         visits = torch.stack([self.visits(table) for table in probabilities])
         expected = probabilities * self._logarithms[reference].to(probabilities)
         local = (torch.xlogy(probabilities, probabilities) - expected).sum(-1)
-        return visits.new_zeros(len(self.by_luck)).index_add(0, self._level, (visits * local).mean(0))
+        return visits.new_zeros(len(self.by_luck)).index_add(0, self.level, (visits * local).mean(0))
 
 
 class ExactBatches:

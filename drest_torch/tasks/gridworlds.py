@@ -45,6 +45,7 @@ from drest_torch.tasks.base import AgentTask, count
 from drest_torch.tasks.exact_batch import ExactBatch, ExactBatches
 from drest_torch.tasks.regret import RegretSampler
 from drest_torch.tasks.sampling import FreshLevels, LevelSampler
+from drest_torch.tasks.teachers import SET_OF_TEACHERS, Teachers
 from drest_torch.tasks.varied_levels import VariedLevels
 from drest_torch.tracking.stages import stage
 
@@ -72,7 +73,7 @@ class GridworldTask(AgentTask):
         stage(f"loading the levels of {cfg.levels.path or cfg.levels.name} …", enabled=cfg.progress)
         self.levels = level_sets.load(cfg)
         check_levels(cfg, self.levels.train, self.levels.evaluated())
-        self._digest = level_sets.digest(self.levels)
+        self._origin = {level_sets.SET_OF_LEVELS: level_sets.digest(self.levels)}
         self.map_size = map_size(cfg, self.levels)
         self.objective: Objective | None = None
         """The objective that replaces the return of the reward, if any."""
@@ -234,6 +235,11 @@ class GridworldTask(AgentTask):
 
         return tabulate(mdp, optima), optima.best_return[0].tolist()
 
+    def teachers(self, names: Sequence[str], checkpoint: str) -> Teachers:
+        teachers = Teachers(names, checkpoint, self.levels.train, self.device)
+        self._origin[SET_OF_TEACHERS] = teachers.digest
+        return teachers
+
     def tensors(self) -> dict[str, Tensor]:
         tensors = self.sampler.tensors()
         if self.objective is not None:
@@ -313,7 +319,7 @@ class GridworldTask(AgentTask):
         load_module("policy", policy, tensors, path)
 
     def origin(self) -> dict[str, str]:
-        return super().origin() | {level_sets.SET_OF_LEVELS: self._digest}
+        return super().origin() | self._origin
 
     def saved_with(self) -> dict[str, str]:
         return super().saved_with() | {level_sets.TEST_LEVELS: level_sets.digest_of_tests(self.levels)}

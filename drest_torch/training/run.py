@@ -18,8 +18,8 @@ from torch import Tensor
 from drest_torch import hints
 from drest_torch.agents.checkpoints import (
     BEST,
-    PRETRAINED,
     State,
+    absolute_agent,
     agent_folder,
     algorithm_tensors,
     check_origin,
@@ -360,13 +360,15 @@ def start(cfg: Config) -> Run:
     reads = [str(path) for _, _, path in level_files(cfg)]
     if cfg.start_from is not None:
         reads.append(cfg.start_from)
+    reads += _agents_with_absolute_paths(cfg)
     overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, hints.resume, reads=reads)
     cfg.overwrite = False
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for group, key, path in level_files(cfg):
         setattr(getattr(cfg, group), key, str(path.resolve()))
-    if cfg.start_from is not None and (source := agent_folder(cfg.start_from)).parent != PRETRAINED:
-        cfg.start_from = str(source.resolve())
+    if cfg.start_from is not None:
+        agent_folder(cfg.start_from)
+        cfg.start_from = absolute_agent(cfg.start_from)
     trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))
     device = device_of(cfg.device)
     cfg.device = str(device)  # device and precision stay the same on any machine that resumes the run
@@ -375,6 +377,16 @@ def start(cfg: Config) -> Run:
     run = run_of(cfg, folder)
     run.begin(lambda: write_config(cfg, folder), overwrites=overwrites)
     return run
+
+
+def _agents_with_absolute_paths(cfg: Config) -> list[str]:
+    """Make the paths of the agents that the algorithm reads absolute, and return them."""
+    agents: list[str] = []
+    for key in ALGORITHMS[cfg.algo.name].Algorithm.agents:
+        names = [absolute_agent(str(name)) for name in getattr(cfg.algo, key)]
+        setattr(cfg.algo, key, names)
+        agents += names
+    return agents
 
 
 def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None = None) -> Run:

@@ -57,6 +57,8 @@ def test_an_option_is_valid_for_a_run(group, name):
     further = []
     if group == "objective":
         further = ["algo=generalist"]
+    if name == "distil":
+        further = ["algo.teachers=[generalist]"]
     check_run(compose(f"{group}={name}", *further, "run_dir=x"))
 
 
@@ -265,6 +267,10 @@ def test_every_number_has_limits():
     assert all(get_origin(kind) is not list for kind, limits in EVERY_LIMIT.values() if limits)
 
 
+ALGORITHM_WITH = {"algo.epsilon": "tabular", "algo.decay_episodes": "tabular", "algo.checkpoint": "distil"}
+"""Algorithms with keys that PPO does not have."""
+
+
 @pytest.mark.parametrize(
     "argument",
     [
@@ -275,7 +281,7 @@ def test_every_number_has_limits():
 )
 def test_an_invalid_value_is_refused_with_its_key(argument):
     key = argument.partition("=")[0]
-    algo = "tabular" if key in ("algo.epsilon", "algo.decay_episodes") else "ppo"
+    algo = ALGORITHM_WITH.get(key, "ppo")
     env = "cartpole" if key.startswith("env.") else "gridworld"
     with pytest.raises(ConfigError, match=rf"^{key}=.*(expected|use {key}=10$)"):
         check_run(compose(f"algo={algo}", f"env={env}", argument, "run_dir=x"))

@@ -72,5 +72,6 @@ def train(folder: Path, *overrides: str) -> Path:
 
 
 def arguments(folder, *overrides):
-    batch = [] if "algo=exact" in overrides else ["algo.episodes=128"]
+    plays = {"algo=exact", "algo=distil"}.isdisjoint(overrides)
+    batch = ["algo.episodes=128"] if plays else []
     return [f"run_dir={folder}", *WORLD, *batch, *overrides]

@@ -19,6 +19,7 @@ NETWORKS = {
     "recurrent": ("policy=recurrent", "policy.width=64", "sampled=16", "levels.selection=0"),
 }
 SAMPLED, EXACT = ("ppo", "a2c", "reinforce"), ("exact", "generalist")
+WITHOUT_EPISODES = (*EXACT, "distil")
 OBJECTIVES = {
     "exact": ("supports", "kl", "neutrality_plus", "rarity", "constrained", "weighted"),
     "ppo": ("kl", "rarity", "constrained", "weighted"),
@@ -50,6 +51,8 @@ RUNS = {
     "exact, chance": ("algo=exact", *FEW, "levels.generator.chance=[0.5,1.0]"),
     "ppo, regularised": ("algo=ppo", *FEW, *NETWORKS["symmetric"], *REGULARIZED),
     "exact, regularised": ("algo=exact", *FEW, *NETWORKS["convolutional"], *REGULARIZED),
+    "distil, mlp": ("algo=distil", *FEW, "algo.teachers=[generalist]"),
+    "ppo, by regret": ("algo=ppo", *FEW, "levels.sampler=regret"),
     "tabular": ("algo=tabular", "levels=example"),
     "ppo, cartpole": ("algo=ppo", *CARTPOLE),
     "a2c, cartpole, recurrent": ("algo=a2c", *CARTPOLE, "policy=recurrent"),
@@ -60,7 +63,9 @@ FAST = (*(f"ppo, {name}" for name in NETWORKS), "exact, mlp")
 
 def words(name, episodes):
     """Return the arguments of a run; algorithms that sample on levels have this many mini-episodes in a batch."""
-    in_batches = not name.startswith(EXACT) and not any(word.startswith("algo.episodes=") for word in RUNS[name])
+    in_batches = not name.startswith(WITHOUT_EPISODES) and not any(
+        word.startswith("algo.episodes=") for word in RUNS[name]
+    )
     return (*RUNS[name], f"algo.episodes={episodes}") if in_batches else RUNS[name]
 
 

@@ -131,6 +131,7 @@ NEXT = {
     "ppo, by regret": ["algo=ppo", *FEW, *BY_REGRET],
     "regularised": ["algo=ppo", *FEW, *REGULARIZED, "policy.norm=layer"],
     "exact, regularised": ["algo=exact", *FRESH, *REGULARIZED, "policy.norm=rms", "env_steps=40000"],
+    "distil": ["algo=distil", *FRESH, "algo.teachers=[generalist]", "algo.levels_at_once=3", "env_steps=40000"],
     "table": ["algo=tabular", "algo.random_episodes=150", "algo.decay_episodes=800", "reward.episodes_per_meta=48"],
 }
 

@@ -114,7 +114,7 @@ def test_a_network_that_reads_maps_explores_likely_states_only(monkeypatch):
     _, _, algorithm, batch = setup([FROM_AFAR, world("royal_road")], private_bits=1, reads_maps=True)
     algorithm.config.min_visit_probability = 0.05
     monkeypatch.setattr("drest_torch.algos.exact.FEW_STATES", 0)
-    visited, logits = algorithm._explore(batch)
+    visited, logits = algorithm.explore(batch)
     everywhere = batch.everywhere(algorithm._under_all_settings).unflatten(-1, (2, -1))  # [N, Z, A]
     everywhere = everywhere.movedim(1, 0).flatten(0, 1)
     assert 0 < len(visited) < len(everywhere)
