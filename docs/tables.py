@@ -20,7 +20,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import WORLDS, world
 from drest_torch.metrics import neutrality
-from drest_torch.report.tables import in_markdown
+from drest_torch.report.tables import in_markdown, median_range
 from drest_torch.studies.generalization.pages import FOLLOW_UP
 from drest_torch.studies.study_rows import read_rows
 from drest_torch.theory import best_choice, largest_neutral, margin, rule_of_thumb
@@ -109,12 +109,8 @@ def _mean(values: pd.Series) -> str:
     return f"{values.mean():.3f}"
 
 
-def _median(values: pd.Series) -> str:
-    return f"{values.median():.3f} ({values.min():.3f} to {values.max():.3f})"
-
-
 def _cells(
-    name: str, place: str, steps: str, ends: pd.DataFrame, number: Callable[[pd.Series], str] = _median
+    name: str, place: str, steps: str, ends: pd.DataFrame, number: Callable[[pd.Series], str] = median_range
 ) -> Cells:
     """Return the cells of some agents; ``number`` summarises usefulness and neutrality."""
     return (name, place, steps, number(ends.usefulness), number(ends.neutrality), str(ends.seed.nunique()))
