@@ -74,6 +74,16 @@ def in_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def difference_text(difference: float, low: float, high: float) -> str:
+    """Return ``+0.013 (-0.002 to +0.028)``: a difference and its interval."""
+    return f"{difference:+.3f} ({low:+.3f} to {high:+.3f})"
+
+
+def p_text(p: float) -> str:
+    """Return a p value as the text of a cell."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def median_range(numbers: Iterable[float], digits: int = 3) -> str:
     """Return ``0.998 (0.991 to 0.999)``: the median, the lowest and the highest number, without NaN."""
     return _with_range(numbers, np.median, digits)

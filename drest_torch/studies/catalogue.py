@@ -36,7 +36,7 @@ TAKES = {
         "neural": "a quarter of an hour",
         "misgeneralization": "ten minutes",
         "lotteries": "ten minutes",
-        "environments": "two hours",
+        **dict.fromkeys(("environments", "few_levels"), "two hours"),
         "language": "half an hour",
         "paper": "an hour or two",
         "all": "half a day",

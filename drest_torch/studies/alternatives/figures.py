@@ -18,7 +18,7 @@ from drest_torch.report.figures import (
     curves_of,
     dot_figure,
 )
-from drest_torch.report.tables import MISSING, mean_range, table_of
+from drest_torch.report.tables import MISSING, difference_text, mean_range, table_of
 from drest_torch.statistics.intervals import Interval
 from drest_torch.studies.alternatives.measured import ALWAYS, SHORT
 
@@ -156,7 +156,7 @@ def _difference(differences: pd.DataFrame, label: str) -> str:
     row = differences.loc[label]
     if np.isnan(row.low):
         return f"{row.apart:+.3f}"
-    return f"{row.apart:+.3f} ({row.low:+.3f} to {row.high:+.3f})"
+    return difference_text(row.apart, row.low, row.high)
 
 
 def _p_value(differences: pd.DataFrame, label: str) -> str:

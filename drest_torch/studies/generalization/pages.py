@@ -10,7 +10,7 @@ import pandas as pd
 
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import CONFIDENCE, RANGE, Curve, curve_figure, curves_of, dot_figure, dots_of
-from drest_torch.report.tables import MISSING, PAPER, mean_range, num, table_of
+from drest_torch.report.tables import MISSING, PAPER, difference_text, mean_range, num, p_text, table_of
 from drest_torch.studies import shared
 from drest_torch.studies.generalization.evaluation import FILE, MEASURES, RANDOM, TRAINING, UNSEEN, WORLDS
 from drest_torch.studies.generalization.runs import FOLLOWUP_LIKE, PPO, SYMMETRIC
@@ -270,7 +270,7 @@ def difference_table(rows: pd.DataFrame) -> Table:
         f"{ALGORITHMS[agent]}, {network} network"
         for agent, network in zip(differences.agent, differences.network, strict=True)
     ]
-    texts = [f"{y:+.3f} ({low:+.3f} to {high:+.3f})" for y, low, high in differences[["y", "low", "high"]].to_numpy()]
+    texts = [difference_text(y, low, high) for y, low, high in differences[["y", "low", "high"]].to_numpy()]
     long = pd.DataFrame(
         {
             "name": names,
@@ -285,11 +285,6 @@ def difference_table(rows: pd.DataFrame) -> Table:
         columns[label], columns[f"p, {measure}"] = of_measure.text, of_measure.p
     note = "Means with 95 % bootstrap intervals over seeds and levels. p is corrected for all comparisons (Holm)."
     return table_of(pd.DataFrame(columns), "Unseen levels, less PPO with the symmetric network", first="", note=note)
-
-
-def p_text(p: float) -> str:
-    """Return a p value as the text of a cell."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def property_table(rows: pd.DataFrame) -> Table:
