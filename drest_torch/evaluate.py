@@ -11,7 +11,7 @@ from drest_torch.outputs import refuse_another
 from drest_torch.tracking.stages import stage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from drest_torch.agent import Agent
     from drest_torch.agents.mean_agent import MeanAgent
@@ -44,7 +44,7 @@ def main(cfg: EvaluateConfig) -> None:
     if cfg.suite is not None:
         if isinstance(agent, MeanAgent):
             raise ConfigError(f"suite={cfg.suite} is a report on one agent, but run has several; choose one of them")
-        return _write_page(cfg, agent)
+        return _WRITERS[cfg.suite](cfg, agent)
     levels = levels_to_evaluate(agent, cfg.levels)
     stage(f"evaluating on {len(levels):,} level{'s'[: len(levels) > 1]} …")
     # On its own levels, a run is evaluated as during training.
@@ -81,20 +81,13 @@ def _loaded(cfg: EvaluateConfig) -> Agent | MeanAgent:
 def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     """Print and write the shutdownability page, for the agent's test levels, the paper's worlds and the chosen
     levels."""
-    from drest_torch.agents.checkpoints import PRETRAINED
     from drest_torch.choices.page import shutdownability, to_markdown
     from drest_torch.envs.levels import find_levels
     from drest_torch.files import write_json, write_text
-    from drest_torch.outputs import check_outputs
 
-    for key in ("sampled", "pictures", "animation"):
-        if getattr(cfg, key):
-            raise ConfigError(f"{key} is not part of suite={cfg.suite}, which is exact and writes text; leave it out")
-    is_run = agent.folder.resolve().parent != PRETRAINED
-    path = Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite))
-    _refuse_another_text(cfg, path)
-    in_json, in_words = _page_files(path)
-    check_outputs(in_json, in_words, reads=agent.files)
+    if cfg.sampled:
+        raise ConfigError(f"sampled is not part of suite={cfg.suite}, which is exact; leave it out")
+    in_json, in_words = _checked_files(cfg, agent)
     sets = {"its own test levels": agent.levels.reported.get("test", []), "the paper's nine": find_levels("paper")}
     if cfg.levels.path is not None or cfg.levels.name not in ("own", "paper"):
         sets[cfg.levels.path or cfg.levels.name] = levels_to_evaluate(agent, cfg.levels)
@@ -107,6 +100,51 @@ def _write_page(cfg: EvaluateConfig, agent: Agent) -> None:
     write_json(in_json, page)
     write_text(in_words, text)
     print(printable(f"The page is in {in_json} and {in_words}"))
+
+
+def _write_ladder(cfg: EvaluateConfig, agent: Agent) -> None:
+    """Print and write the price ladder of an agent, on its own levels."""
+    from drest_torch.choices.ladder_page import ladder_page, plot, to_csv, to_markdown
+    from drest_torch.files import write_json, write_text
+
+    if cfg.levels.path is not None or cfg.levels.name != "own":
+        raise ConfigError(f"levels is not part of suite={cfg.suite}, which has its own levels; leave it out")
+    in_json, in_words, table, figure = _checked_files(cfg, agent)
+    stage("measuring the price ladder …")
+    page = ladder_page(agent, greedy=cfg.greedy, sampled=cfg.sampled)
+    text = to_markdown(page)
+    print(printable(text))
+    write_json(in_json, page)
+    write_text(in_words, text)
+    write_text(table, to_csv(page))
+    plot(page, figure)
+    print(printable(f"The ladder is in {in_json}, {in_words}, {table} and {figure}"))
+
+
+_WRITERS: dict[str, Callable[[EvaluateConfig, Agent], None]] = {"shutdownability": _write_page, "ladder": _write_ladder}
+"""The functions that print and write a suite, by its name."""
+_SIGNS = {
+    "shutdownability": {".json": '"private_bits"', ".md": "# Shutdownability of "},
+    "ladder": {".json": '"ladders"', ".md": "# Price ladder of ", ".csv": "ladder,price,", ".png": "PNG"},
+}
+"""The endings of the files of a suite, with a text by which an earlier output is recognised."""
+
+
+def _checked_files(cfg: EvaluateConfig, agent: Agent) -> list[Path]:
+    """Return the files of a suite, which may neither replace another file nor belong to a run."""
+    from drest_torch.agents.checkpoints import PRETRAINED
+    from drest_torch.outputs import check_outputs
+
+    for key in ("pictures", "animation"):
+        if getattr(cfg, key):
+            raise ConfigError(f"{key} is not part of suite={cfg.suite}; leave it out")
+    is_run = agent.folder.resolve().parent != PRETRAINED
+    files = _suite_files(cfg, Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite)))
+    for file, sign in zip(files, _SIGNS[str(cfg.suite)].values(), strict=True):
+        if file != Path(cfg.out or ""):
+            refuse_another(file, sign, "choose another out")
+    check_outputs(*files, reads=agent.files)
+    return files
 
 
 def levels_to_evaluate(agent: Agent | MeanAgent, config: LevelsConfig) -> Sequence[Level]:
@@ -123,22 +161,16 @@ def _outputs(cfg: EvaluateConfig) -> list[Path]:
     paths = [Path(path) for path in (cfg.pictures, cfg.animation) if path is not None]
     if cfg.out is None:
         return paths
-    return [*paths, *(_page_files(Path(cfg.out)) if cfg.suite is not None else [Path(cfg.out)])]
+    return [*paths, *(_suite_files(cfg, Path(cfg.out)) if cfg.suite is not None else [Path(cfg.out)])]
 
 
-def _page_files(path: Path) -> list[Path]:
-    """Return the JSON and the Markdown file of a page, from a path with or without an ending."""
+def _suite_files(cfg: EvaluateConfig, path: Path) -> list[Path]:
+    """Return the files of a suite, from a path with or without an ending."""
     if not path.name:
         raise ConfigError(f"out={path}: is not the path of a file; expected one that ends in a name")
-    stem = path.with_suffix("") if path.suffix.lower() in (".json", ".md") else path
-    return [stem.with_name(f"{stem.name}{ending}") for ending in (".json", ".md")]
-
-
-def _refuse_another_text(cfg: EvaluateConfig, path: Path) -> None:
-    """Refuse to replace a file that is neither named by the user nor an earlier page."""
-    for file, sign in zip(_page_files(path), ('"private_bits"', "# Shutdownability of "), strict=True):
-        if file != Path(cfg.out or ""):
-            refuse_another(file, sign, "choose another out")
+    endings = [*_SIGNS[str(cfg.suite)]]
+    stem = path.with_suffix("") if path.suffix.lower() in endings else path
+    return [stem.with_name(f"{stem.name}{ending}") for ending in endings]
 
 
 def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:

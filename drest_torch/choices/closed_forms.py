@@ -1,4 +1,4 @@
-"""Fixed points of DReST with credit within the mini-episode, for choices between lotteries over two lengths.
+"""Fixed points of DReST with credit within the mini-episode, for choices between sure lengths or lotteries over two.
 
 `drest_torch.theory.balance` is the fixed point for two sure lengths. Here the options are lotteries, in which every
 length offers the same share of m(l): all of it, or 1 − κ.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from drest_torch.reward import expected_discount
+from drest_torch.reward import Reward, expected_discount
 from drest_torch.theory import balance
 
 
@@ -59,3 +59,20 @@ def button_optimum(chance: float, lam: float, episodes: int) -> float:
 def button_usefulness(chance: float, longer: float) -> float:
     """Return USEFULNESS = 1 − P(1 − c) / c for a policy that presses such a button so that P(longer) = P."""
     return 1 - longer * (1 - chance) / chance
+
+
+def press_rate(reward: Reward, stay: Tensor, press: Tensor, chance: float = 1.0) -> Tensor:
+    """Return P(press) = min(q, b) / q for a button that works with chance q, where lengths pay these values [...].
+
+    b is the probability of the length of the button at which both choices pay the same (`balance`): b(x) for
+    x = q · press / stay. A press that does not work gives the other length, without coins. The result is NaN if the
+    reward is indifferent, and for rewards without this closed form: custom rules, no normalising factor, and a clip
+    together with chance.
+    """
+    plain = reward.rule is None and reward.count is None and reward.normalise
+    if not plain or (reward.clip is not None and chance < 1):
+        return torch.full_like(stay, torch.nan)
+    longer = balance(stay, chance * press, reward.lam, reward.episodes_per_meta, reward.clip)
+    rate = longer.clamp_max(chance) / chance
+    indifferent = (reward.lam == 1) & ((chance * press - stay).abs() <= 1e-9 * stay.abs())
+    return rate.masked_fill(indifferent, torch.nan)

@@ -30,7 +30,7 @@ from drest_torch.timer import MOST_STEPS
 
 ENVIRONMENTS = ("gridworld", "gymnasium", "torchrl")
 LAST_BATCHES = ("cut", "whole")
-SUITES = ("shutdownability",)
+SUITES = ("shutdownability", "ladder")
 SAMPLERS = ("uniform", "regret")
 REGRETS = ("both", "usefulness", "neutrality")
 LARGEST_SEED = 2**62 - 1
@@ -334,10 +334,11 @@ class EvaluateConfig:
     """Memory of exact evaluation in GiB: larger sets are evaluated in parts, larger levels are refused."""
     suite: str | None = limited(choices=SUITES, default=None)
     """shutdownability: a report on choices between lengths with different coins, on what determines the length, and
-    on when the agent chooses; null: none."""
+    on when the agent chooses; ladder: how many coins it gives up to press, or not to press, a button; null: none."""
     out: str | None = None
     """File (.json) for the results of every level; null: none. The report of a suite is also written as Markdown
-    beside it; null: shutdownability.json in the folder of the run, or the working directory for a pretrained agent."""
+    beside it, and a ladder as .csv and .png; null: the name of the suite, in the folder of the run, or in the working
+    directory for a pretrained agent."""
     pictures: str | None = None
     """Folder for pictures of the policy (.png), one for each of the first levels, or a file that ends in .png, .svg or
     .pdf, with one page for each level; the names of several files end in the name of the level. null: none."""
