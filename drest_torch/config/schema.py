@@ -148,7 +148,7 @@ class LevelsConfig:
     more often, which changes the distribution of training levels)."""
     regret: RegretConfig = field(default_factory=RegretConfig)
     vary: Variations = field(default_factory=Variations)
-    """Random variations of training levels, new ones whenever they are played (docs/howto/few-levels.md)."""
+    """Random variations of training levels, new ones whenever they are played (docs/howto/varying.md)."""
     by_chance: bool = False
     """True to show the chance of each button, so that the agent can be evaluated on buttons that work by chance."""
     outcomes: int = limited(at_least=0, at_most=MAX_OUTCOMES, default=0)

@@ -147,7 +147,7 @@ FOLLOWED = (
 )
 PYTHON_ONLY = (
     *("../README", "tutorials/environment", "environments/gridworld"),
-    *("explanation/theorem", "reference/agent", "reference/generated-levels"),
+    *("explanation/theorem", "reference/agent", "reference/generated-levels", "howto/varying"),
 )
 """Pages whose commands are not run here."""
 

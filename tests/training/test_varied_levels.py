@@ -135,6 +135,26 @@ def test_estimated_memory_is_that_of_variations(mine, tmp_path):
     assert sizes[1] > 64 * sizes[0]
 
 
+ALIKE = {
+    "convolutional": ("policy=convolutional", "policy.depth=1"),
+    "centred": ("policy=symmetric", "policy.observation=centred_start"),
+}
+
+
+@pytest.mark.parametrize("name", [*ALIKE, "grid"])
+def test_networks_of_shares_see_scaled_coins_alike(mine, tmp_path, name):
+    """Only an MLP on grid observations sees their values."""
+    run = run_on(mine, tmp_path / "run", "algo=exact", *ALIKE.get(name, ("policy=mlp", "policy.observation=grid")))
+    levels = run.task.trained.levels
+    scaled = [
+        replace(level, objects=tuple(replace(thing, value=3 * thing.value) for thing in level.coins) + level.buttons)
+        for level in levels
+    ]
+    logits = [run.task._unroll(level_set).everywhere(run.algorithm.policy) for level_set in (levels, scaled)]
+    differ = (logits[0] - logits[1]).abs().max() > 1e-5
+    assert differ == (name == "grid")
+
+
 def test_a_sampler_of_variations_resumes_from_its_tensors():
     levels = [parse_level("shutdown: 3\nA C1 B2 .\n. C2 . .", name=name) for name in "abc"]
 
