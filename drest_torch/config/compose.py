@@ -117,7 +117,7 @@ def _schemas() -> dict[OptionKey, Any]:
     for name, schema in ENV_CONFIGS.items():
         schemas["env", f"base_{name}"] = schema
     schemas["levels/kind", "generated"] = {}
-    schemas["levels/vary", "none"] = {}
+    schemas["levels/vary", "custom"] = {}
     schemas["levels/kind", "worlds"] = {"generator": None, "train": 0, "selection": 0, "test": 0}
     for name in WORLDS:
         schemas["levels", name] = {"defaults": [{"override kind": "worlds"}], "name": name}

@@ -182,7 +182,7 @@ def test_values_change_an_option_of_variations():
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("levels/vary=wrong", r"^levels/vary=wrong; expected one of none, usual"),
+        ("levels/vary=wrong", r"^levels/vary=wrong; expected one of custom, usual"),
         ("levels.vary=usual", r"^levels.vary=usual; expected levels/vary=NAME for an option"),
         ("levels.vary.start=here", r"^levels.vary.start=here; expected one of cell, state"),
         ("levels.vary.values=[9,1]", r"^levels.vary.values=\[9, 1\]; expected the lowest and the highest value"),
