@@ -18,7 +18,7 @@ from drest_torch.errors import CheckpointError, UserError
 from drest_torch.evaluation.tidy import level_rows
 from drest_torch.files import read_metrics, read_whole
 from drest_torch.outputs import refuse_links
-from drest_torch.tracking.effort import effort, is_exact, rows
+from drest_torch.tracking.effort import WITHOUT_STEPS, effort, is_exact, rows
 
 RUNS_OF_SWEEP = "runs.txt"
 """A file in the folder of a sweep, with the relative path of each run's folder, one a line."""
@@ -65,10 +65,10 @@ class RunRecord:
     def training(self) -> str | None:
         """The effort of exact gradients so far, in words; None for a run that samples, whose effort is its number of
         steps."""
-        if self.config["algo.name"] != "exact":
-            return None
         if self.summary is not None and is_exact(self.summary):
             return f"{effort(self.summary)}; {rows(self.summary)}"
+        if self.config["algo.name"] not in WITHOUT_STEPS:
+            return None
         return f"{self.steps // self.steps_per_update:,} updates"
 
     @property

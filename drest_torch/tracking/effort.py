@@ -40,6 +40,8 @@ def updates_of(levels: int) -> str:
     return f"updates of {levels:,} levels"
 
 
+WITHOUT_STEPS = ("exact", "distil")
+"""Algorithms that take no environment steps."""
 NUMBERS = ("updates", "levels_per_update", "forward_rows", "backward_rows")
 """Further numbers in the summary of a run with exact gradients: its effort."""
 

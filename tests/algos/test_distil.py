@@ -2,12 +2,14 @@
 
 import math
 import shutil
+import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from drest_torch import Agent
+from drest_torch.agents.checkpoints import checkpoint_path, load_checkpoint, save_checkpoint
 from drest_torch.algos import distil
 from drest_torch.algos.distil import divergences, state_weights
 from drest_torch.config.compose import compose
@@ -15,7 +17,7 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import LevelSet
 from drest_torch.envs.levels import parse_level
-from drest_torch.errors import CheckpointError
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.reward import Reward
 from drest_torch.tasks.exact_batch import ExactBatch
@@ -201,8 +203,19 @@ def test_another_teacher_at_the_same_place_is_refused(teacher, tmp_path):
         resume(tmp_path / "run")
 
 
+def test_no_module_of_a_teacher_is_imported(teacher, tmp_path):
+    shutil.copytree(teacher, tmp_path / "stranger")
+    path = checkpoint_path(tmp_path / "stranger", "last")
+    tensors, values = load_checkpoint(path)
+    values["agent"]["policy"]["network"] = "antigravity"
+    save_checkpoint(path, tensors, values)
+    with pytest.raises(CheckpointError, match=r"^algo.teachers: .*antigravity, a module outside drest_torch"):
+        Teachers([str(tmp_path / "stranger")], "last", [TINY], torch.device("cpu"))
+    assert "antigravity" not in sys.modules
+
+
 def test_teachers_are_not_overwritten(teacher):
     words = [f"algo.teachers=[{teacher}]", "policy.private_bits=1", "overwrite=true"]
-    with pytest.raises(Exception, match="teacher"):
+    with pytest.raises(ConfigError, match=r"^overwrite=true would delete what the run reads .*teacher"):
         student(teacher, *words)
     assert (teacher / "summary.json").is_file()

@@ -339,6 +339,14 @@ def test_exact_gradients_have_updates_instead_of_steps(call):
     assert "run 3: c (not finished: 60%): 12 updates" in out
 
 
+def test_distillation_has_updates_instead_of_steps(call):
+    write_run(Path("a"), algo="distil", summary=EFFORT, algo__counted_steps=100)
+    write_run(Path("b"), algo="distil", finished=False, algo__counted_steps=100)
+    out = call("a", "b")[1]
+    assert "run 1: a: 20 updates of 64 levels; network rows: 12.3 M forward, 9,000 backward" in out
+    assert "run 2: b (not finished: 60%): 12 updates" in out
+
+
 @pytest.mark.usefixtures("sampled_with_exact_runs")
 @pytest.mark.parametrize(
     ("names", "index", "axis", "steps"),
