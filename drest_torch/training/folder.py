@@ -1,4 +1,4 @@
-"""The folder of a run: its lock, its checkpoints and its length."""
+"""The folder of a run: its lock, its checkpoints and its length, and the files that the run reads."""
 
 from __future__ import annotations
 
@@ -24,6 +24,30 @@ def enter(folder: Path) -> None:
         folder, lambda: ConfigError(f"{folder}: another process trains in it; wait for it, or choose another run_dir")
     )
     remove_partial(folder)
+
+
+def absolute_inputs(cfg: Config) -> list[str]:
+    """Make the paths of the level files and agents that a run reads absolute, and return them.
+
+    The run may be resumed or evaluated from another working directory.
+    """
+    from drest_torch.agents.checkpoints import absolute_agent, agent_folder  # imports torch, which commands import late
+    from drest_torch.algos import ALGORITHMS
+    from drest_torch.play.level_sets import level_files
+
+    inputs: list[str] = []
+    for group, key, path in level_files(cfg):
+        inputs.append(str(path.resolve()))
+        setattr(getattr(cfg, group), key, inputs[-1])
+    if cfg.start_from is not None:
+        agent_folder(cfg.start_from)  # raises if there is none
+        cfg.start_from = absolute_agent(cfg.start_from)
+        inputs.append(cfg.start_from)
+    for key in ALGORITHMS[cfg.algo.name].Algorithm.agents:
+        names = [absolute_agent(str(name)) for name in getattr(cfg.algo, key)]
+        setattr(cfg.algo, key, names)
+        inputs += names
+    return inputs
 
 
 def count_evaluations(path: Path) -> int:

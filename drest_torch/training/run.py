@@ -19,8 +19,6 @@ from drest_torch import hints
 from drest_torch.agents.checkpoints import (
     BEST,
     State,
-    absolute_agent,
-    agent_folder,
     algorithm_tensors,
     check_origin,
     explain_misfit,
@@ -43,7 +41,6 @@ from drest_torch.errors import CheckpointError, ConfigError, UserError
 from drest_torch.evaluation.memory_guard import free_memory
 from drest_torch.files import unlock_folder, write_json
 from drest_torch.outputs import refuse_links, refuse_taken
-from drest_torch.play.level_sets import level_files
 from drest_torch.reward import Reward
 from drest_torch.tasks import TASKS
 from drest_torch.tasks.base import Task
@@ -53,7 +50,15 @@ from drest_torch.tracking.provenance import append_provenance, provenance
 from drest_torch.tracking.sinks import Loggers, RunInfo
 from drest_torch.tracking.stages import stage
 from drest_torch.training.early_stopping import early_end, is_best, refuse_longer
-from drest_torch.training.folder import CHECKPOINTS, count_evaluations, enter, hashes, lengthen, withdraw
+from drest_torch.training.folder import (
+    CHECKPOINTS,
+    absolute_inputs,
+    count_evaluations,
+    enter,
+    hashes,
+    lengthen,
+    withdraw,
+)
 from drest_torch.training.interruption import interruptible
 from drest_torch.training.overwriting import discard, may_overwrite, recover, set_aside, undo
 from drest_torch.training.plan import (
@@ -357,18 +362,8 @@ def start(cfg: Config) -> Run:
     check_run(cfg)
     check_unread(cfg)
     folder = Path(cfg.run_dir)
-    reads = [str(path) for _, _, path in level_files(cfg)]
-    if cfg.start_from is not None:
-        reads.append(cfg.start_from)
-    reads += _agents_with_absolute_paths(cfg)
-    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, hints.resume, reads=reads)
+    overwrites = may_overwrite(cfg.run_dir, cfg.overwrite, hints.resume, reads=absolute_inputs(cfg))
     cfg.overwrite = False
-    # Absolute paths: the run may be resumed or evaluated from another working directory.
-    for group, key, path in level_files(cfg):
-        setattr(getattr(cfg, group), key, str(path.resolve()))
-    if cfg.start_from is not None:
-        agent_folder(cfg.start_from)
-        cfg.start_from = absolute_agent(cfg.start_from)
     trust_modules_of(OmegaConf.to_container(OmegaConf.structured(cfg)))
     device = device_of(cfg.device)
     cfg.device = str(device)  # device and precision stay the same on any machine that resumes the run
@@ -377,16 +372,6 @@ def start(cfg: Config) -> Run:
     run = run_of(cfg, folder)
     run.begin(lambda: write_config(cfg, folder), overwrites=overwrites)
     return run
-
-
-def _agents_with_absolute_paths(cfg: Config) -> list[str]:
-    """Make the paths of the agents that the algorithm reads absolute, and return them."""
-    agents: list[str] = []
-    for key in ALGORITHMS[cfg.algo.name].Algorithm.agents:
-        names = [absolute_agent(str(name)) for name in getattr(cfg.algo, key)]
-        setattr(cfg.algo, key, names)
-        agents += names
-    return agents
 
 
 def resume(folder: Path, *, env_steps: int | None = None, progress: bool | None = None) -> Run:
