@@ -194,6 +194,7 @@ class Exact(NetworkAlgorithm):
             self.config.credit,
             partial(batch.by_lottery, probabilities),
             partial(batch.divergence, probabilities),
+            partial(batch.attainable_change, probabilities),
         )
         return batch.objective.value(outcome)
 

@@ -24,6 +24,10 @@ class ObjectiveConfig:
     """The module in algos/objectives/, or one of your own (docs/howto/extend.md)."""
 
 
+def _without_steps(goals: str) -> Tensor:
+    raise NotImplementedError("this outcome has no steps, so the change in attainable values is unknown")
+
+
 @dataclass(frozen=True)
 class PolicyOutcome:
     """The outcome of a policy in B levels with at most K lengths."""
@@ -47,6 +51,9 @@ class PolicyOutcome:
     bits [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]"""
     divergence: Callable[[str], Tensor]
     """A function from a reference (`kl.REFERENCES`) to the divergence of the policy's trajectories from it [B]"""
+    attainable_change: Callable[[str], Tensor] = _without_steps
+    """A function from auxiliary goals (`attainable_utility.GOALS`) to the mean, over mini-episodes, of the sum over
+    ticks of the change in their attainable values [B]"""
 
     @property
     def coins_given_length(self) -> Tensor:
@@ -58,6 +65,14 @@ class PolicyOutcome:
     def share(self) -> Tensor:
         """P(L = l) · E[C | L = l] / m(l) [B, K]."""
         return share_of_best(self.coins, self.best_return.to(self.coins.dtype))
+
+    @property
+    def paid(self) -> Tensor:
+        """P(L = l) times the mean pay given L = l, before any discount [B, K]: coins ÷ m(l), or coins if the reward
+        does not divide by m."""
+        if self.reward.divide_by_best:
+            return self.share
+        return self.coins
 
     @property
     def usefulness(self) -> Tensor:

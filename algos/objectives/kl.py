@@ -36,8 +36,7 @@ class Objective(base.Objective):
     """Coins ÷ m, or coins, minus β times a divergence."""
 
     def value(self, outcome: base.PolicyOutcome) -> Tensor:
-        coins = outcome.share if outcome.reward.divide_by_best else outcome.coins
-        return coins.sum(-1) - self.config.beta * outcome.divergence(self.config.reference)
+        return outcome.paid.sum(-1) - self.config.beta * outcome.divergence(self.config.reference)
 
     def can_be_sampled(self) -> bool:
         """Return True if the reference needs no model of the level."""

@@ -132,6 +132,7 @@ def _environment_needs(cfg: Config) -> Iterator[Need]:
         yield "policy.network", "mlp", " reads the maps of gridworlds"
     yield "start_from", None, ", but only runs in gridworlds can begin with another agent"
     yield "reward.pays", "actual", f", but {place} has no coins on a map"
+    yield "reward.ends", "actual", f", but {place} has no map that says what the longest length is"
     yield "device", "cpu", f", which {place} does not offer"
     yield "patience", None, f", but {place} has no selection levels"
     yield "objective.name", "drest", f" with {place}, which has the return of the reward alone"

@@ -20,7 +20,7 @@ from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import LoggerConfig
 from drest_torch.envs.dynamics.observations import OBSERVATIONS, TIME_STEPS
-from drest_torch.envs.exact.solver import BEST_OF, VALUES
+from drest_torch.envs.exact.solver import BEST_OF, ENDS, VALUES
 from drest_torch.envs.generation.config import GeneratorConfig as Generator
 from drest_torch.envs.generation.variations import Variations
 from drest_torch.envs.objects.lottery import MAX_OUTCOMES, lottery_features
@@ -53,6 +53,9 @@ class RewardConfig:
     Observations and evaluation use the actual values."""
     best_of: str = limited(choices=BEST_OF, default="paid")
     """Coin values that define m, the largest return of a length: those that are paid, or the actual ones."""
+    ends: str = limited(choices=ENDS, default="actual")
+    """Ends of mini-episodes in training: actual (shutdown), or longest (the longest length of the level, whatever is
+    pressed: utility indifference). Observations show the actual clock, and evaluation uses the actual level."""
     lam: float = same_as(Reward, "lam")
     gamma: float = same_as(Reward, "gamma")
     episodes_per_meta: int = same_as(Reward, "episodes_per_meta")

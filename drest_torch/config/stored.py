@@ -61,6 +61,7 @@ NEW: dict[str, Any] = {
     "policy.norm": None,
     "policy.dropout": 0.0,
     "levels.sampler": "uniform",
+    "reward.ends": "actual",
     "levels.regret.measure": "both",
     "levels.regret.pool": 256,
     "levels.regret.every": 16,

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from drest_torch.algos.objectives import drest
 from drest_torch.algos.objectives.base import Objective
-from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation
+from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation, on_actual_clock
+from drest_torch.envs.exact import attainable
 from drest_torch.envs.exact.passing import ByLottery
 from drest_torch.envs.exact.propagator import Arrivals, Reachable, mixture
 from drest_torch.envs.exact.soft import reference_policy
@@ -53,8 +54,9 @@ class ExactBatch:
         """[B] True for levels with luck"""
         optima = coins.optima(levels, reward.gamma)
         self.best_return, self.num_lengths = optima.best_return, optima.num_lengths
-        self._reachable = Reachable(coins.paid(mdp))
-        self._see = make_observation(observation, mdp, time_steps)
+        played = coins.paid(mdp)
+        self._reachable = Reachable(played)
+        self._see = on_actual_clock(make_observation(observation, mdp, time_steps), mdp, played)
         self.mdp = mdp
         """The levels with the actual values of their coins, which policies observe."""
         self.states = len(self._reachable)
@@ -64,6 +66,7 @@ class ExactBatch:
         self.level = mdp.level_of(self._reachable.states.spot)
         """[N] the level of each reachable state."""
         self._logarithms: dict[str, Tensor] = {}
+        self._changes: dict[str, Tensor] = {}
 
     def observe(self, index: Tensor) -> Tensor:
         """Return the observations [n, *shape] of the states with these indices [n]."""
@@ -95,7 +98,19 @@ class ExactBatch:
         visits = torch.stack([self.visits(table) for table in probabilities])
         expected = probabilities * self._logarithms[reference].to(probabilities)
         local = (torch.xlogy(probabilities, probabilities) - expected).sum(-1)
-        return visits.new_zeros(len(self.by_luck)).index_add(0, self.level, (visits * local).mean(0))
+        return self._sum_over_ticks(visits * local)
+
+    def attainable_change(self, probabilities: Tensor, goals: str) -> Tensor:
+        """Return the mean sum over ticks of the change in attainable values [B], averaged over private bits."""
+        if goals not in self._changes:
+            self._changes[goals] = attainable.changes(self._reachable, goals)
+        change = self._changes[goals].to(probabilities)
+        steps = torch.stack([self._reachable.steps(table) for table in probabilities])
+        return self._sum_over_ticks((steps * change).sum(-1))
+
+    def _sum_over_ticks(self, local: Tensor) -> Tensor:
+        """Return the sum over the states of each level [B] of a quantity [Z, N], averaged over private bits."""
+        return local.new_zeros(len(self.by_luck)).index_add(0, self.level, local.mean(0))
 
 
 class ExactBatches:

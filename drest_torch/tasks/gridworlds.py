@@ -22,7 +22,7 @@ from drest_torch.config.checks import batch_shape, check_levels
 from drest_torch.config.schema import Config, objective_of, reward_of, shown_features, variations_of
 from drest_torch.envs.actions import NUM_ACTIONS
 from drest_torch.envs.dynamics.mdp import Mdp, compile_levels
-from drest_torch.envs.dynamics.observations import Observation, make_observation
+from drest_torch.envs.dynamics.observations import Observation, make_observation, on_actual_clock
 from drest_torch.envs.exact.solver import LevelSet, PaidCoins
 from drest_torch.envs.generation import splits
 from drest_torch.envs.levels import Level, features_of
@@ -79,7 +79,7 @@ class GridworldTask(AgentTask):
         """The objective that replaces the return of the reward, if any."""
         if cfg.objective.name != "drest":
             self.objective = objective_of(cfg)
-        self.coins = PaidCoins(cfg.reward.pays, cfg.reward.best_of)
+        self.coins = PaidCoins(cfg.reward.pays, cfg.reward.best_of, cfg.reward.ends)
         self.sampler = self._level_sampler(rng)
         self.compiles_once = not self.sampler.changes and self._levels_at_once() >= len(self.levels.train)
         """True if training levels are compiled once rather than for each batch."""
@@ -173,7 +173,8 @@ class GridworldTask(AgentTask):
         """Return compiled training levels with their paid coins, their solution and their observation."""
         level_set = self._training_levels(levels)
         optima = self.coins.optima(level_set, self.reward.gamma)
-        return self.coins.paid(level_set.mdp), optima, self.observation(level_set.mdp)
+        played = self.coins.paid(level_set.mdp)
+        return played, optima, on_actual_clock(self.observation(level_set.mdp), level_set.mdp, played)
 
     def environment(self, *, with_critic: bool) -> Gridworlds:
         """Return an environment of training levels; a critic sees the counts of sequential mini-episodes."""

@@ -182,6 +182,11 @@ class Mdp:
         layers = {**self.layers, "coin": value}
         return replace(self, layers=layers, outcomes=outcomes_of(layers, self.features))
 
+    def ending_at(self, time: Tensor) -> Mdp:
+        """Return the set in which shutdown comes at this time [B], whatever is pressed; its maps stay the same."""
+        outcomes = self.outcomes._replace(delay=torch.zeros_like(self.outcomes.delay))
+        return replace(self, shutdown=time.to(self.shutdown), outcomes=outcomes)
+
     def level_of(self, spot: Tensor) -> Tensor:
         """Return the index of the level of each spot."""
         return torch.div(spot, self.num_cells, rounding_mode="floor")

@@ -221,9 +221,7 @@ class CentredObservation:
         planes = [plane.take(cells) * is_present if fades else plane.take(cells) for fades, plane in self._planes]
         times = [time_left]
         if self._granted is not None:
-            bits = (taken.unsqueeze(-1) >> torch.arange(self._granted.shape[1] - 1, device=taken.device)) & 1
-            granted = self._granted[level]
-            times.append(granted[:, 0] + (granted[:, 1:] * bits).sum(-1) - time_left)
+            times.append(_length(self._granted, level, taken) - time_left)
         steps = [part for time in times for part in self._as_steps(time.unsqueeze(-1))]
         return torch.cat((self._wall.take(cells), *planes, *steps), dim=-1)
 
@@ -242,6 +240,46 @@ def _granted(mdp: Mdp) -> Tensor:
     bits = torch.arange(mdp.num_objects, device=mdp.device)
     has = ((mdp.object_bit.reshape(mdp.num_levels, -1, 1) >> bits) & 1) * mdp.delay.reshape(mdp.num_levels, -1, 1)
     return torch.cat((mdp.shutdown.unsqueeze(-1), has.sum(1)), -1)
+
+
+def _length(granted: Tensor, level: Tensor, taken: Tensor) -> Tensor:
+    """Return the trajectory-length [n] if no further object is taken, from the table of `_granted`."""
+    bits = torch.arange(granted.shape[1] - 1, device=taken.device)
+    is_taken = (taken.unsqueeze(-1) >> bits) & 1
+    of_level = granted[level]
+    added = of_level[:, 1:] * is_taken
+    return of_level[:, 0] + added.sum(-1)
+
+
+class ActualClock:
+    """An observation in levels that end at another time in training (`Mdp.ending_at`), with the time of the map.
+
+    The clock of the map runs on below 0 after the shutdown that does not come.
+    """
+
+    def __init__(self, observe: Observation, actual: Mdp, played: Mdp) -> None:
+        self._observe = observe
+        self._mdp = actual
+        self._end = played.shutdown
+        self.shape = observe.shape
+        self.see_time = observe.see_time
+        self.scale = observe.scale
+        self.planes = observe.planes
+        self.rotated = observe.rotated
+        self._granted = _granted(actual)
+
+    def __call__(self, spot: Tensor, taken: Tensor, time_left: Tensor) -> Tensor:
+        level = self._mdp.level_of(spot)
+        elapsed = self._end[level] - time_left
+        length = _length(self._granted, level, taken)
+        return self._observe(spot, taken, length - elapsed)
+
+
+def on_actual_clock(observe: Observation, actual: Mdp, played: Mdp) -> Observation:
+    """Return the observation in the levels that training plays, given that of the actual levels."""
+    if played.shutdown.equal(actual.shutdown) and played.outcomes.delay.equal(actual.outcomes.delay):
+        return observe
+    return ActualClock(observe, actual, played)
 
 
 def _window(height: int, width: int) -> Tensor:

@@ -153,6 +153,10 @@ class Reachable:
         """Return the probability [N] of reaching each of ``states``, for action probabilities [N, 4]."""
         return torch.cat([arrived for _, arrived, *_ in self.flow(probabilities)])
 
+    def steps(self, probabilities: Tensor) -> Tensor:
+        """Return the probability [N, 4] of leaving each of ``states`` by each action, for action probabilities."""
+        return torch.cat([flow.along for flow in self.flow(probabilities)])
+
     @torch.no_grad()
     def explore(self, policy: Callable[[States], Tensor], rarely: float = 0.0) -> tuple[Tensor, Tensor]:
         """Return the states that a policy reaches with a probability above ``rarely``, and its logits there.

@@ -36,6 +36,9 @@ VALUES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """Payments for coins as functions of their values; a value of 0 means no coin."""
 BEST_OF = ("paid", ACTUAL)
+LONGEST = "longest"
+ENDS = (ACTUAL, LONGEST)
+"""The ends of mini-episodes in training: shutdown as on the map, or the longest length of the level."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,20 @@ def optimal_route(mdp: Mdp, index: int, length: int, gamma: float = 1.0) -> list
     return [divmod(spot - index * mdp.num_cells, mdp.width) for spot in reversed(route)]
 
 
+def with_longest_end(mdp: Mdp) -> Mdp:
+    """Return the level set in which shutdown comes at the longest length of each level, whatever is pressed.
+
+    A button is pressed as before, and its press takes a tick.
+    """
+    if mdp.any_luck:
+        raise ConfigError(
+            "reward.ends=longest on levels with luck, where an agent cannot know when shutdown would come; "
+            "use levels without lotteries and with buttons that always work"
+        )
+    longest = solve(mdp, allow_barren=True).lengths.amax(-1)
+    return mdp.ending_at(longest)
+
+
 # ------------------------------------------------------------------ level sets, solved once
 
 
@@ -225,15 +242,35 @@ class LevelSet:
 class PaidCoins:
     """The payments for coins in training, and the values that define m(l): keys of `configs/reward`.
 
-    Payments that differ from the actual values are a misspecified preliminary reward. Agents see the actual values, and
-    are evaluated by them.
+    Payments that differ from the actual values are a misspecified preliminary reward. With ``ends="longest"`` training
+    pays as if shutdown came at the longest length whatever is pressed. Agents see the actual levels, and are evaluated
+    in them.
     """
 
     pays: str = ACTUAL
     best_of: str = "paid"
+    ends: str = ACTUAL
 
     def paid(self, mdp: Mdp) -> Mdp:
-        """Return the level set with the paid values of coins."""
+        """Return the level set with the paid values of coins, and with the ends that training pays for."""
+        return self._ended(self._valued(mdp))
+
+    def optima(self, levels: LevelSet, gamma: float = 1.0) -> Optima:
+        """Return the lengths of a level set, and the m(l) that training divides by (`solve`)."""
+        mdp = levels.mdp
+        if self.best_of != ACTUAL:
+            mdp = self._valued(mdp)
+        mdp = self._ended(mdp)
+        if mdp is levels.mdp:
+            return levels.optima(gamma)
+        return solve(mdp, gamma)
+
+    def _ended(self, mdp: Mdp) -> Mdp:
+        if self.ends == ACTUAL:
+            return mdp
+        return with_longest_end(mdp)
+
+    def _valued(self, mdp: Mdp) -> Mdp:
         if self.pays == ACTUAL:
             return mdp
         if mdp.has_lotteries:
@@ -242,9 +279,3 @@ class PaidCoins:
                 f"use reward.pays={ACTUAL}"
             )
         return mdp.with_coins(VALUES[self.pays](mdp.coin))
-
-    def optima(self, levels: LevelSet, gamma: float = 1.0) -> Optima:
-        """Return the lengths of a level set, and the m(l) that training divides by (`solve`)."""
-        if self.pays == ACTUAL or self.best_of == ACTUAL:
-            return levels.optima(gamma)
-        return solve(self.paid(levels.mdp), gamma)

@@ -49,7 +49,9 @@ def test_within_a_command_its_search_path_applies(within, tmp_path):
     values = []
     within("evaluate", ["--config-dir", "mine"], lambda cfg: values.append(compose("reward=gentle").reward.lam))
     assert values == [0.99]
-    with pytest.raises(ConfigError, match=r"^reward=gentle; expected one of default, default_over_m, drest, unnorm"):
+    with pytest.raises(
+        ConfigError, match=r"^reward=gentle; expected one of default, default_over_m, drest, indifference, unn"
+    ):
         compose("reward=gentle")
 
 

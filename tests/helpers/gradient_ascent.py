@@ -21,32 +21,40 @@ from drest_torch.tasks.exact_batch import ExactBatch
 
 
 def ascend(
-    levels: Sequence[Level], objective: Objective, *, steps: int = 800, lr: float = 0.1, divisor: Tensor | None = None
+    levels: Sequence[Level],
+    objective: Objective,
+    *,
+    steps: int = 800,
+    lr: float = 0.1,
+    divisor: Tensor | None = None,
+    reward: Reward = Reward(),  # noqa: B008 (frozen)
 ) -> PolicyOutcome:
     """Return the outcome of maximising an objective with Adam, from the uniform policy.
 
     ``divisor`` [B, K] replaces m(l).
     """
-    batch, logits = _beginning(levels)
+    batch, logits = _beginning(levels, reward)
     adam = torch.optim.Adam([logits], lr=lr, betas=(0.9, 0.9), eps=1e-30)
     for step in range(steps):
         adam.param_groups[0]["lr"] = lr * min(1.0, 2 * (1 - step / steps) + 0.01)
         adam.zero_grad()
-        (-objective.value(_outcome(batch, logits, divisor)).sum()).backward()
+        (-objective.value(outcome_of(batch, logits, divisor)).sum()).backward()
         adam.step()
     with torch.no_grad():
-        return _outcome(batch, logits, divisor)
+        return outcome_of(batch, logits, divisor)
 
 
-def _beginning(levels: Sequence[Level]) -> tuple[ExactBatch, Tensor]:
+def _beginning(levels: Sequence[Level], reward: Reward = Reward()) -> tuple[ExactBatch, Tensor]:  # noqa: B008 (frozen)
     """Return a batch of levels, and the logits of the uniform policy in all of its states."""
-    batch = ExactBatch(LevelSet(compile_levels(levels)), "grid", Reward())
+    batch = ExactBatch(LevelSet(compile_levels(levels)), "grid", reward)
     return batch, torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
 
 
-def _outcome(batch: ExactBatch, logits: Tensor, divisor: Tensor | None = None) -> PolicyOutcome:
+def outcome_of(batch: ExactBatch, logits: Tensor, divisor: Tensor | None = None) -> PolicyOutcome:
+    """Return the outcome of the table with these logits [1, N, 4]."""
     tables = logits.softmax(-1)
-    lazy = partial(batch.by_lottery, tables), partial(batch.divergence, tables)
+    methods = (batch.by_lottery, batch.divergence, batch.attainable_change)
+    lazy = [partial(method, tables) for method in methods]
     best = batch.best_return if divisor is None else divisor
     return PolicyOutcome(*batch.outcome(tables), best, batch.num_lengths, batch.by_luck, batch.reward, "mini", *lazy)
 
@@ -60,7 +68,7 @@ def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> Polic
     """
     batch, logits = _beginning([level])
     for step in range(steps):
-        outcome = _outcome(batch, logits)
+        outcome = outcome_of(batch, logits)
         violation = at_least - neutrality(outcome.probability).sum()
         (gain,) = torch.autograd.grad(outcome.coins.sum(), logits, retain_graph=True)
         (worse,) = torch.autograd.grad(violation, logits)
@@ -72,7 +80,7 @@ def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> Polic
             delta = 1e-2 * (1 - step / steps) ** 2
             logits += step_within(g, b, *products, violation.detach(), delta)
     with torch.no_grad():
-        return _outcome(batch, logits)
+        return outcome_of(batch, logits)
 
 
 def step_within(g: Tensor, b: Tensor, q: Tensor, r: Tensor, s: Tensor, c: Tensor, delta: float) -> Tensor:

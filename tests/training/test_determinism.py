@@ -21,8 +21,11 @@ NETWORKS = {
 SAMPLED, EXACT = ("ppo", "a2c", "reinforce"), ("exact", "generalist")
 WITHOUT_EPISODES = (*EXACT, "distil")
 OBJECTIVES = {
-    "exact": ("supports", "kl", "neutrality_plus", "rarity", "constrained", "weighted"),
-    "ppo": ("kl", "rarity", "constrained", "weighted"),
+    "exact": (
+        *("supports", "kl", "neutrality_plus", "rarity", "constrained", "weighted"),
+        *("shutdown_seeking", "lexicographic", "attainable_utility"),
+    ),
+    "ppo": ("kl", "rarity", "constrained", "weighted", "shutdown_seeking", "lexicographic"),
 }
 CARTPOLE = ("env=cartpole", "env.copies=64", "algo.episodes=128", "sampled=16")
 MINIGRID = (

@@ -12,7 +12,7 @@ from drest_torch.algos.tabular import rules_for
 from drest_torch.config.compose import compose
 from drest_torch.config.schema import reward_of
 from drest_torch.envs.dynamics.mdp import compile_levels
-from drest_torch.envs.exact.solver import LevelSet, PaidCoins
+from drest_torch.envs.exact.solver import LevelSet, PaidCoins, solve, with_longest_end
 from drest_torch.envs.levels import parse_level
 from drest_torch.errors import UserError
 from drest_torch.play.third_party import acting_environment, evaluation_environment, training_environment
@@ -116,6 +116,29 @@ def test_training_uses_the_paid_coins_of_the_reward(algo, pays, best_of, tmp_pat
     base = run.algorithm.environment.base
     assert torch.equal(base.optima.best_return, expected)
     assert torch.equal(base.mdp.coin, PaidCoins(pays).paid(levels.mdp).coin)
+
+
+@pytest.mark.parametrize("algo", ["reinforce", "exact"])
+def test_training_pays_for_the_configured_ends(algo, tmp_path):
+    """Training has the longest length alone, evaluation the lengths of the level."""
+    chosen = ("reward=indifference", "levels=royal_road")
+    run = (
+        exact(tmp_path / "run", *chosen)
+        if algo == "exact"
+        else start(small(tmp_path / "run", "algo=reinforce", *chosen))
+    )
+    levels = run.gridworlds.reported["train"]
+    expected = solve(with_longest_end(levels.mdp))
+    assert expected.lengths.tolist() == [[6]]
+    assert run.task.evaluator(levels).optima.lengths.tolist() == [[5, 6]]
+    metrics = run.update()
+    if algo == "exact":
+        assert torch.equal(run.algorithm.batches.whole.best_return, expected.best_return)
+        assert 0 < metrics["loss/objective"] < 1
+        return
+    base = run.algorithm.environment.base
+    assert base.optima.lengths.tolist() == [[6]]
+    assert base.mdp.shutdown.tolist() == [6]
 
 
 LUCKY = parse_level("shutdown: 2\nC3 B2@0.5 A B2 C1", name="lucky")

@@ -137,6 +137,9 @@ REFUSALS = [
     ),
     Refusal("gridworld", "objective=weighted objective.product=true", "needs the exact outcome of levels"),
     Refusal("gridworld", "objective=supports", "needs the exact outcome of levels"),
+    Refusal("gridworld", "objective=attainable_utility", "needs the exact outcome of levels"),
+    Refusal("gridworld", "levels.path=luck.jsonl reward=indifference", "ends=longest on levels with luck, where an"),
+    Refusal("gridworld", "reward.ends=never", "reward.ends=never; expected actual or longest"),
     Refusal("gridworld", "objective=weighted reward.counting=sequential", "use reward.counting=averaged"),
     Refusal("exact", "algo=exact memory_gib=1e-6 sampled=16", "exact gradients cannot be sampled.*algo.levels_at_once"),
     Refusal(
@@ -186,6 +189,7 @@ REFUSALS = [
     ),
     Refusal("cartpole", "env=gymnasium env.id=null", "env=gymnasium without env.id"),
     Refusal("cartpole", "env.observed=[pixels]", "env.observed with 'pixels', but CartPole-v1 shows observation"),
+    Refusal("cartpole", "reward.ends=longest", "has no map that says what the longest length is; use reward.ends=act"),
     Refusal("cartpole", "algo=tabular", "algo=tabular knows the model"),
     Refusal("cartpole", "policy=convolutional", "reads the maps of gridworlds; use policy.network=mlp"),
     Refusal("cartpole", "algo.episodes=80 env.copies=32", "env.copies=32 does not divide algo.episodes=80"),
