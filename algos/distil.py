@@ -73,6 +73,7 @@ class Distil(exact.Exact):
             )
         algo = f"algo={cfg.algo.name}"
         yield "objective.name", "drest", f", but {algo} learns from its teachers alone"
+        yield "reward.ends", "actual", f", but the teachers of {algo} know the actual levels alone"
         yield "algo.credit", "mini", f", but {algo} gets no reward to credit"
 
     def explore(self, batch: Any) -> tuple[Tensor, Tensor]:
