@@ -139,7 +139,7 @@ REFUSALS = [
     Refusal("gridworld", "objective=supports", "needs the exact outcome of levels"),
     Refusal("gridworld", "objective=attainable_utility", "needs the exact outcome of levels"),
     Refusal("gridworld", "levels.path=luck.jsonl reward=indifference", "ends=longest on levels with luck, where an"),
-    Refusal("gridworld", "reward.ends=never", "reward.ends=never; expected actual or longest"),
+    Refusal("gridworld", "reward.ends=never", "reward.ends=never; expected one of actual, longest"),
     Refusal("gridworld", "objective=weighted reward.counting=sequential", "use reward.counting=averaged"),
     Refusal("exact", "algo=exact memory_gib=1e-6 sampled=16", "exact gradients cannot be sampled.*algo.levels_at_once"),
     Refusal(
