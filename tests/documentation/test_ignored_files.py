@@ -90,7 +90,8 @@ def test_files_of_the_notebook_are_ignored():
 
 
 def test_files_without_a_name_in_the_command_are_ignored():
-    assert not_ignored([*BY_DEFAULT, CURVES, "shutdownability.json", "shutdownability.md"]) == []
+    suites = ["shutdownability.json", "shutdownability.md", "ladder.json", "ladder.md", "ladder.csv", "ladder.png"]
+    assert not_ignored([*BY_DEFAULT, CURVES, *suites]) == []
 
 
 def test_files_of_the_examples_in_help_are_ignored():
