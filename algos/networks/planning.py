@@ -33,12 +33,12 @@ FIRST_LAYERS = 2
 
 
 def build(signature: Signature, size: NetworkSize) -> nn.Module:
-    """Build the network: ``size.width`` channels, and ``size.depth`` iterations for each cell of the map's side."""
+    """Build the network: ``size.width`` channels, and at least ``size.depth`` iterations for each cell of the side."""
     return MapNet(signature, size, IteratedEncoder(*map_symmetries(signature), size))
 
 
 class IteratedEncoder(MapEncoder):
-    """An encoder of maps [M, P, H, W] whose last layer is iterated ``per_cell`` times for each cell of the map's side.
+    """An encoder of maps [M, P, H, W] whose last layer is iterated in proportion to the side of the map.
 
     The side is the larger of the numbers of rows and columns between free cells, so walls around a map change nothing.
     """
@@ -50,7 +50,7 @@ class IteratedEncoder(MapEncoder):
 
     def forward(self, maps: Tensor) -> Tensor:
         state, free = self.surroundings(maps)
-        counts, order = (self.per_cell * sides_of(free)).sort(descending=True, stable=True)
+        counts, order = self.iterations(free).sort(descending=True, stable=True)
         state, free = widened(state).index_select(0, order), free.index_select(0, order)
         recalled = self.iterated.recall(state * rms_factors(state))
         finished = []
@@ -60,6 +60,17 @@ class IteratedEncoder(MapEncoder):
             state = state + self.iterated(state * (rms_factors(state) * free), recalled)
         encoding = torch.cat([state, *reversed(finished)]).index_select(0, order.argsort())
         return (encoding * rms_factors(encoding)).flatten(2)
+
+    def iterations(self, free: Tensor) -> Tensor:
+        """Return the number of iterations of each map [M], for its free cells [M, 1, H, W].
+
+        It is between one and two times ``per_cell`` times the side. The number of free cells decides where in this
+        range, so a network learns to act after different numbers of iterations, and does not depend on one of them.
+        Rotated maps, and the states of a level, have the same number.
+        """
+        least = self.per_cell * sides_of(free)
+        free_cells = (free > 0).flatten(1).sum(-1)
+        return least + free_cells % (least + 1)
 
 
 def sides_of(free: Tensor) -> Tensor:

@@ -242,8 +242,8 @@ class PolicyConfig:
     width: int = limited(at_least=1, at_most=65_536, default=256)
     """Units of each hidden layer; channels of a convolutional or planning network."""
     depth: int = limited(at_least=0, at_most=256, default=3)
-    """Hidden layers; in a convolutional network, layers of 3 × 3 convolutions; in a planning network, iterations for
-    each row or column of the map."""
+    """Hidden layers; in a convolutional network, layers of 3 × 3 convolutions; in a planning network, the least
+    number of iterations for each row or column of the map."""
     activation: str = limited(choices=ACTIVATIONS, default="silu")
     """Activation function: relu, tanh, silu or gelu."""
     network: str = "mlp"

