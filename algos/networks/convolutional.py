@@ -225,7 +225,7 @@ class ResidualLayer(CachedWeights):
         self.bias = nn.Parameter(torch.zeros(units))
         self.mixed = nn.Parameter(orthogonal(units, order * units, 0.5))
 
-    def build(self) -> tuple[Tensor, Tensor, Tensor]:
+    def build(self) -> tuple[Tensor, ...]:
         """Return the kernels and biases of the 3 × 3 convolution, and the kernels of the 1 × 1 convolution."""
         order, units = len(self.between), len(self.gain)
         # From block h to block g: the weights of g⁻¹h, rotated and reflected by g.

@@ -51,13 +51,17 @@ class IteratedEncoder(MapEncoder):
     def forward(self, maps: Tensor) -> Tensor:
         state, free = self.surroundings(maps)
         counts, order = self.iterations(free).sort(descending=True, stable=True)
-        state, free = widened(state).index_select(0, order), free.index_select(0, order)
-        recalled = self.iterated.recall(state * rms_factors(state))
+        state = widened(state).index_select(0, order)
+        free = free.index_select(0, order)
+        weights = self.iterated.built()
+        recalled = conv2d(state * rms_factors(state), weights[-1])
         finished = []
         for running in numbers_running(counts):
             finished.append(state[running:])
-            state, free, recalled = state[:running], free[:running], recalled[:running]
-            state = state + self.iterated(state * (rms_factors(state) * free), recalled)
+            state = state[:running]
+            recalled = recalled[:running]
+            inputs = state * (rms_factors(state) * free[:running])
+            state = state + self.iterated.iterate(inputs, recalled, weights)
         encoding = torch.cat([state, *reversed(finished)]).index_select(0, order.argsort())
         return (encoding * rms_factors(encoding)).flatten(2)
 
@@ -81,7 +85,8 @@ def sides_of(free: Tensor) -> Tensor:
 
 def _extent(line: Tensor) -> Tensor:
     """Return the number of places from the first to the last 1 of each row [M, N] of zeros and ones; 0 without any."""
-    ahead, behind = line.cummax(-1).values, line.flip(-1).cummax(-1).values.flip(-1)
+    ahead = line.cummax(-1).values
+    behind = line.flip(-1).cummax(-1).values.flip(-1)
     return (ahead * behind).sum(-1).long()
 
 
@@ -99,11 +104,12 @@ class IteratedLayer(ResidualLayer):
         super().__init__(symmetries, units, size)
         self.recalling = nn.Parameter(orthogonal(units, len(symmetries.inputs) * units, 1.0))
 
-    def recall(self, encoding: Tensor) -> Tensor:
-        """Return the input of every iteration [M, C, H, W] for the encoding before the first one."""
-        return conv2d(encoding, to_all_blocks(self.recalling, self.between).unflatten(-1, (-1, 1, 1)))
+    def build(self) -> tuple[Tensor, ...]:
+        """Return the weights of `ResidualLayer`, and the kernels with which an iteration reads the first encoding."""
+        return *super().build(), to_all_blocks(self.recalling, self.between).unflatten(-1, (-1, 1, 1))
 
-    def forward(self, encoding: Tensor, recalled: Tensor | None = None) -> Tensor:
-        kernels, bias, mixed = self.built()
+    def iterate(self, encoding: Tensor, recalled: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
+        """Return the contribution of an iteration to the encoding [M, C, H, W], with built weights."""
+        kernels, bias, mixed, _ = weights
         around = conv2d(encoding, kernels, bias, padding=1)
-        return conv2d(self.after(around if recalled is None else around + recalled), mixed)
+        return conv2d(self.after(around + recalled), mixed)
