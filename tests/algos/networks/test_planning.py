@@ -43,7 +43,7 @@ def test_maps_with_fewer_iterations_stop_earlier(counts, running):
 def test_iterations_grow_with_the_map(level, depth, expected):
     observations, policy = planner(level, depth)
     iterations = []
-    policy.net.read.iterated.activation.register_forward_hook(lambda *_: iterations.append(1))
+    policy.net.read.iterated.after.register_forward_hook(lambda *_: iterations.append(1))
     policy(observations)
     assert len(iterations) == expected
 
