@@ -1,9 +1,11 @@
 """Neutrality first, and coins only within it: the limit h → 1 of the largest E[C] subject to N ≥ h log2 k.
 
 The value is N ÷ log2 k plus the mean over mini-episodes of coins ÷ m, with P(L = l) in the second term held constant.
-Coins then change what a mini-episode of a length collects, but never the probability of the length. Without luck, and
-for policies that are free in every state, the fixed point of training is the lexicographic optimum for every weight of
-coins; elsewhere it is approached as the weight falls.
+Coins are then compared within a length only, so no length becomes likelier because it has more of them.
+
+Without luck, and for policies that are free in every state, the lexicographic optimum is a fixed point of training for
+every weight of coins; elsewhere it is approached as the weight falls. With a large weight training can stay at one
+length, because an agent that tries another one collects less of its present length at first.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class Config(base.ObjectiveConfig):
     """The settings of the lexicographic order."""
 
     weight: float = limited(above=0, default=1.0)
-    """Weight of coins, which matter only within a length."""
+    """Weight of coins, which matter only within a length. A large weight can hold training at one length."""
 
 
 class Objective(base.Objective):
