@@ -48,7 +48,9 @@ class Config(StudyConfig):
 
 QUICK = {
     "seeds": 2,
-    "methods": {"LayerNorm": None, "dropout": None, "averaged weights": None, "levels by regret": None},
+    "methods": dict.fromkeys(
+        ("RMSNorm", "averaged weights", "dropout", "dropout, averaged weights", "levels by regret"), None
+    ),
     "levels": 16,
     "test": 10,
     "overrides": ["env_steps=3000", "policy.width=8", "policy.depth=2", "evaluations=1", "levels.selection=5"],
