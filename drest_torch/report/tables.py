@@ -81,7 +81,9 @@ def difference_text(difference: float, low: float, high: float) -> str:
 
 def p_text(p: float) -> str:
     """Return a p value as the text of a cell."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    if p < 0.001:
+        return "< 0.001"
+    return f"{p:.3f}"
 
 
 def median_range(numbers: Iterable[float], digits: int = 3) -> str:

@@ -39,6 +39,8 @@ LIMITS = {
     "docs/explanation/metrics.md": (6, "the paper's γ, and an example in closed form"),
     "docs/explanation/theorem.md": (9, "a proof by numbers; tests/test_theory.py checks its closed forms"),
     "docs/howto/environments.md": (1, "a default value"),
+    "docs/explanation/shutdownability.md": (4, "thresholds by definition, and the curve b at q = 1/2 in closed form"),
+    "docs/howto/few-levels.md": (6, "ranges of values to try"),
     "docs/reference/agent.md": (85, "tests/test_agent.py compares it with the agents"),
     "docs/reference/generated-levels.md": (245, "tests/config/test_presets.py compares it with the levels"),
     "docs/tutorials/language.md": (1, "a default value"),
