@@ -13,8 +13,9 @@ from drest_torch.config.schema import Config
 from drest_torch.config.stored import load_config
 from drest_torch.errors import CheckpointError, ConfigError
 
-OPTION = "repeated"
-"""Name of the option with a run's values in each group, and in the group ``from`` for keys without a group."""
+OPTION = "_repeated"
+"""Name of the option with a run's values in each group, and in the group ``from`` for keys without a group. No list of
+options has a name that begins with an underscore."""
 WITH_SCHEMA = ("algo", "objective", "env")
 """Groups whose dataclass depends on the option."""
 ANEW = ("run_dir", "resume", "overwrite")

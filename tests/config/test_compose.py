@@ -79,8 +79,8 @@ SYNONYMS = {
 }
 """Names of other libraries, and names without a similar key."""
 OPTIONS = {
-    "algo=dqn": "algo=dqn; expected one of a2c, exact, generalist, ppo, reinforce, tabular",
-    "algo=./x": "algo=./x; expected one of a2c, exact, generalist, ppo, reinforce, tabular",
+    "algo=dqn": "algo=dqn; expected one of a2c, distil, exact, generalist, ppo, reinforce, tabular",
+    "algo=./x": "algo=./x; expected one of a2c, distil, exact, generalist, ppo, reinforce, tabular",
     "levels=mine/a.txt": "levels=mine/a.txt; a file of levels is levels.path=mine/a.txt",
     "policy=mpl": r"policy=mpl; expected one of auto, conv.*, symmetric \(did you mean mlp\?\)",
 }

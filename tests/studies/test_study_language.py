@@ -71,7 +71,7 @@ def test_numbers_of_a_model_without_rows_are_refused():
     ("changed", "values", "refuted"),
     [
         ({}, {}, []),
-        ({measured.DREST: (0.94, 0.985, 0.45, 0.54)}, {}, ["Between sure times"]),
+        ({measured.DREST: (0.89, 0.985, 0.45, 0.54)}, {}, ["Between sure times"]),
         ({}, {"indifferent": 0.99}, ["It is neutral"]),
         ({measured.DEFAULT: (0.2, 1.0, 0.2, 0.8)}, {}, ["With the default reward"]),
         ({measured.DEFAULT: (0.01, 1.0, 0.5, 0.8)}, {}, ["Trained on sure times"]),
