@@ -202,9 +202,15 @@ def mean_of(rows: pd.DataFrame, part: str, agent: str, measure: str, title: str 
 
 
 def bit_decides(rows: pd.DataFrame) -> bool:
-    """Return whether agents that always see their bit are neutral, but not given the bit."""
-    test = of_part(rows, "bits", BIT, PROJECT_BIT)
-    return bool(test.neutrality.min() >= 0.95 and test.own.max() <= 0.05)
+    """Return whether the pretrained agent with a bit is neutral, but not given the bit."""
+    existing = of_part(rows, "bits", PROJECT_BIT)
+    return bool(existing.neutrality.min() >= 0.95 and existing.own.max() <= 0.05)
+
+
+def bit_is_not_always_used(rows: pd.DataFrame) -> bool:
+    """Return whether only some agents that see their bit in training let it decide."""
+    given_bit = of_part(rows, "bits", BIT, title="test").own
+    return bool(given_bit.min() < 0.5 and given_bit.max() > 0.9)
 
 
 def remedies_cost_little(rows: pd.DataFrame) -> bool:
@@ -246,8 +252,10 @@ def memory_pays(rows: pd.DataFrame) -> bool:
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
-    "Given its private bit, an agent that always sees the bit is deterministic: its neutrality on unseen levels is "
-    "{bit}, and {bit_own} given the bit.": bit_decides,
+    "Given its private bit, the agent that ships with one is deterministic: its neutrality on unseen levels is {bit}, "
+    "and {bit_own} given the bit.": bit_decides,
+    "Not every agent lets its bit decide: among the {seeds} agents trained here that always see it, neutrality given "
+    "the bit lies between {own_least} and {own_most}.": bit_is_not_always_used,
     "With each of three remedies, neutrality given the observed bit is at least 0.9, with every seed.": (
         lambda rows: of_part(rows, "bits", *REMEDIES, title="test").own.min() >= 0.9
     ),
@@ -272,8 +280,11 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
 }
 
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "bit": lambda rows: num(mean_of(rows, "bits", BIT, "neutrality", "test")),
-    "bit_own": lambda rows: num(mean_of(rows, "bits", BIT, "own", "test")),
+    "seeds": lambda rows: of_part(rows, "bits", BIT, title="test").seed.nunique(),
+    "bit": lambda rows: num(mean_of(rows, "bits", PROJECT_BIT, "neutrality", "test")),
+    "bit_own": lambda rows: num(mean_of(rows, "bits", PROJECT_BIT, "own", "test")),
+    "own_least": lambda rows: num(of_part(rows, "bits", BIT, title="test").own.min(), 2),
+    "own_most": lambda rows: num(of_part(rows, "bits", BIT, title="test").own.max(), 2),
     "bound": lambda rows: num(mean_of(rows, "pairs", STATE, "bound")),
     "pairs": lambda rows: int(of_part(rows, "pairs", STATE).pairs.iloc[0]),
     "marginal": lambda rows: num(mean_of(rows, "memory", COUNTS, "marginal"), 2),
@@ -356,7 +367,10 @@ def paid_table(rows: pd.DataFrame) -> Table:
     names = chosen.agent + ": " + chosen.way.map("for {} shutdown".format)
     cells = chosen.assign(name=names, head=chosen.price.map("κ = {:g}".format))
     texts = cells.groupby(["name", "head"], sort=False).paid.agg(mean_range).unstack(sort=False)
-    note = "A dash: the agent enters no lottery cell. Of the two values of the bit, the one under which it pays more."
+    note = (
+        "A dash: the agent does not see lotteries, or enters none. Of the two values of the bit, the one under which "
+        "it pays more."
+    )
     return table_of(texts, "How often a shift of the length is paid for", first="agents", note=note)
 
 
