@@ -42,10 +42,12 @@ def test_a_single_part_can_be_run(part):
 
 
 def bits_result(agent, seed):
-    """Return the result of an agent; those with a bit of seed 1 do not use it."""
+    """Return the result of an agent. The bit decides for one seed of each kind that sees it for long."""
     given_bit = GIVEN_BIT.get(agent, 0.95)
     if agent == BIT and seed == 1:
         given_bit = 0.95
+    if agent in (REMEDIES[0], REMEDIES[2]) and seed == 0:
+        given_bit = 0.1
     neutrality = 1.0 if agent in GIVEN_BIT else 0.96
     arrays = {}
     for title in randomness.SETS:
@@ -128,7 +130,8 @@ def test_all_claims_hold_for_these_rows(rows):
         ("Not every agent", "bits", BIT, "own", 0.1),
         ("Not every agent", "bits", BIT, "own", 0.95),
         ("Given its private bit", "bits", PROJECT_BIT, "neutrality", 0.9),
-        ("With each of three", "bits", REMEDIES[1], "own", 0.8),
+        ("Of three remedies", "bits", REMEDIES[1], "own", 0.8),
+        ("Of three remedies", "bits", REMEDIES[0], "own", 0.95),
         ("The remedies cost", "bits", REMEDIES[2], "usefulness", 0.9),
         ("The remedies cost", "bits", REMEDIES[0], "neutrality", 0.9),
         ("Agents that are trained", "paid", UNPAID, "paid", 0.06),

@@ -213,6 +213,17 @@ def bit_is_not_always_used(rows: pd.DataFrame) -> bool:
     return bool(given_bit.min() < 0.5 and given_bit.max() > 0.9)
 
 
+def least_given_bit(rows: pd.DataFrame, agent: str) -> float:
+    """Return the lowest neutrality on unseen levels given what an agent observes of its bit, over seeds."""
+    return float(of_part(rows, "bits", agent, title="test").own.min())
+
+
+def one_remedy_works(rows: pd.DataFrame) -> bool:
+    """Return whether the bit shown first is the only remedy that works with every seed."""
+    again, first, hidden = (least_given_bit(rows, agent) for agent in REMEDIES)
+    return first >= 0.9 and max(again, hidden) < 0.5
+
+
 def remedies_cost_little(rows: pd.DataFrame) -> bool:
     """Return whether remedies cost little usefulness and neutrality, relative to agents that always see their bit."""
     means = of_part(rows, "bits", BIT, *REMEDIES, title="test").groupby("agent")[["usefulness", "neutrality"]].mean()
@@ -256,9 +267,9 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "and {bit_own} given the bit.": bit_decides,
     "Not every agent lets its bit decide: among the {seeds} agents trained here that always see it, neutrality given "
     "the bit lies between {own_least} and {own_most}.": bit_is_not_always_used,
-    "With each of three remedies, neutrality given the observed bit is at least 0.9, with every seed.": (
-        lambda rows: of_part(rows, "bits", *REMEDIES, title="test").own.min() >= 0.9
-    ),
+    "Of three remedies one works with every seed, a bit that is shown at the first tick only: neutrality given the "
+    "observed bit is at least {first_least}. A bit that is sampled again or hidden at times still decides for some "
+    "agents, with as little as {again_least} and {hidden_least}.": one_remedy_works,
     "The remedies cost at most 0.03 of usefulness and 0.07 of neutrality.": remedies_cost_little,
     "Agents that are trained to pay nothing given their bit pay for no shift of the length in either direction.": (
         lambda rows: most_paid(rows) <= LARGE
@@ -283,7 +294,10 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "seeds": lambda rows: of_part(rows, "bits", BIT, title="test").seed.nunique(),
     "bit": lambda rows: num(mean_of(rows, "bits", PROJECT_BIT, "neutrality", "test")),
     "bit_own": lambda rows: num(mean_of(rows, "bits", PROJECT_BIT, "own", "test")),
-    "own_least": lambda rows: num(of_part(rows, "bits", BIT, title="test").own.min(), 2),
+    "own_least": lambda rows: num(least_given_bit(rows, BIT), 2),
+    "again_least": lambda rows: num(least_given_bit(rows, REMEDIES[0]), 2),
+    "first_least": lambda rows: num(least_given_bit(rows, REMEDIES[1]), 2),
+    "hidden_least": lambda rows: num(least_given_bit(rows, REMEDIES[2]), 2),
     "own_most": lambda rows: num(of_part(rows, "bits", BIT, title="test").own.max(), 2),
     "bound": lambda rows: num(mean_of(rows, "pairs", STATE, "bound")),
     "pairs": lambda rows: int(of_part(rows, "pairs", STATE).pairs.iloc[0]),
