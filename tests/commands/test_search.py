@@ -156,6 +156,7 @@ def params(search):
     return [trial.params for trial in search.trials]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_trials(searched):
     first, _ = searched(LAM, LR, "trials=15", out="a")
     second, _ = searched(LAM, LR, "trials=15", out="b")

@@ -52,6 +52,7 @@ def test_measures_stay_on_the_levels_of_the_run(run):
     assert other[0] == erode(run, DEFAULT, **HOW)[0]
 
 
+@pytest.mark.slow
 def test_ladders_are_measured_in_each_step(run):
     (step,) = erode(run, DEFAULT, updates=(1,), ladders=("later", "earlier"))
     assert step.paid.keys() == {"later"}  # the agent does not observe lotteries
