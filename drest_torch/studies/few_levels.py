@@ -8,7 +8,6 @@ from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from drest_torch.jobs.job import Job, Result
@@ -17,9 +16,8 @@ from drest_torch.limits import limited
 from drest_torch.report.blocks import Plot, Table
 from drest_torch.report.figures import RANGE, dot_figure, dots_of
 from drest_torch.report.tables import MISSING, difference_text, mean_range, p_text, table_of
-from drest_torch.statistics.bootstrap import holm, paired_difference
 from drest_torch.studies.engine import StudyConfig, value
-from drest_torch.studies.shared import of_part
+from drest_torch.studies.shared import differences_on_test_levels, of_part
 
 AS_THEY_ARE = "as they are"
 """The method with which all others are compared: no further arguments."""
@@ -103,28 +101,15 @@ def _differences(done: Mapping[Key, Result]) -> list[dict[str, Any]]:
     by_method: dict[tuple[str, str], dict[int, Result]] = {}
     for key, result in done.items():
         by_method.setdefault((key.agent, key.method), {})[key.seed] = result
-    differences: list[dict[str, Any]] = []
-    for (agent, method), by_seed in by_method.items():
-        reference = by_method.get((agent, AS_THEY_ARE), {})
-        seeds = sorted(by_seed.keys() & reference.keys())
-        if method == AS_THEY_ARE or len(seeds) < 2:
-            continue
-        for measure in MEASURES:
-            values, reference_values = (_on_unseen(results, seeds, measure) for results in (by_seed, reference))
-            difference = paired_difference(values, reference_values)
-            numbers = {"y": difference.estimate, "low": difference.low, "high": difference.high, "p": difference.p}
-            rounded = {name: round(number, 5) for name, number in numbers.items()}
-            row = {"part": "difference", "agent": agent, "method": method, "measure": measure, **rounded}
-            differences.append(row)
-    if not differences:
-        return []
-    corrected = holm([row["p"] for row in differences])
-    return [row | {"p": round(p, 5)} for row, p in zip(differences, corrected, strict=True)]
-
-
-def _on_unseen(results: Mapping[int, Result], seeds: list[int], measure: str) -> np.ndarray:
-    """Return a measure on unseen levels [seeds, levels]."""
-    return np.stack([results[seed].arrays[f"test/{measure}"] for seed in seeds])
+    compared = {
+        (agent, method): (by_seed, by_method.get((agent, AS_THEY_ARE), {}))
+        for (agent, method), by_seed in by_method.items()
+        if method != AS_THEY_ARE
+    }
+    return [
+        {"part": "difference", "agent": agent, "method": method, **numbers}
+        for (agent, method), numbers in differences_on_test_levels(compared, MEASURES)
+    ]
 
 
 def unseen(rows: pd.DataFrame, **where: Any) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,12 @@ from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import world
 from drest_torch.errors import ConfigError
-from drest_torch.jobs.job import Job
+from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.tabular_job import TabularTraining, agents_job
 from drest_torch.jobs.training_job import merge_arguments, training_jobs
 from drest_torch.metrics import neutrality, usefulness
-from drest_torch.studies.engine import StudyConfig, value
+from drest_torch.statistics.bootstrap import holm, paired_difference
+from drest_torch.studies.engine import Key, StudyConfig, value
 
 REWARDS = {"default": "default", "drest": "DReST"}
 AS_REPORTED, MOVES, STEPS = "moves / steps", "moves / moves", "steps / steps"
@@ -132,3 +133,36 @@ def of_part(rows: pd.DataFrame, part: str, **where: Any) -> pd.DataFrame:
     for column, expected in where.items():
         chosen = chosen[chosen[column] == expected]
     return chosen
+
+
+def differences_on_test_levels(
+    compared: Mapping[Key, tuple[Mapping[int, Result], Mapping[int, Result]]], measures: Iterable[str]
+) -> list[tuple[Key, dict[str, Any]]]:
+    """Return the differences of runs from reference runs on the same test levels, for each measure.
+
+    Args:
+        compared: by any key, the results of runs by seed, and those of the reference. Fewer than two common seeds
+            give no difference.
+        measures: the measures.
+
+    Returns:
+        The key, and ``measure``, ``y`` with its interval ``low`` to ``high`` over seeds and levels, and ``p`` after
+        Holm's correction for all of them.
+    """
+    differences: list[tuple[Key, dict[str, Any]]] = []
+    for key, both in compared.items():
+        seeds = sorted(both[0].keys() & both[1].keys())
+        if len(seeds) < 2:
+            continue
+        for measure in measures:
+            values, reference = (
+                np.stack([results[seed].arrays[f"test/{measure}"] for seed in seeds]) for results in both
+            )
+            difference = paired_difference(values, reference)
+            numbers = {"y": difference.estimate, "low": difference.low, "high": difference.high, "p": difference.p}
+            differences.append((key, {"measure": measure, **numbers}))
+    if differences:
+        corrected = holm([numbers["p"] for _, numbers in differences])
+        for (_, numbers), p in zip(differences, corrected, strict=True):
+            numbers["p"] = round(p, 5)
+    return differences

@@ -13,11 +13,11 @@ from drest_torch.envs.exact.earliest import button_distance, properties
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import run_config
 from drest_torch.play.level_sets import load
-from drest_torch.statistics.bootstrap import holm, paired_difference
 from drest_torch.statistics.intervals import t_interval
 from drest_torch.studies.engine import Done
 from drest_torch.studies.generalization.evaluation import FILE, MEASURES, RANDOM, TRAINING, UNSEEN, WORLDS
 from drest_torch.studies.generalization.runs import FOLLOWUP_LIKE, PPO, SHORT, SYMMETRIC, Config, Key
+from drest_torch.studies.shared import differences_on_test_levels
 from drest_torch.tracking.effort import is_exact
 
 SPLITS = {TRAINING: "train", UNSEEN: "test"}
@@ -101,24 +101,11 @@ def _differences(cfg: Config, done: Done) -> list[dict[str, Any]]:
         if key.part == SHORT and (key.kind, key.levels) == (FOLLOWUP_LIKE, cfg.number):
             by_agent.setdefault((key.agent, key.network), {})[key.seed] = result
     reference = by_agent.pop((PPO, SYMMETRIC), {})
-    differences: list[dict[str, Any]] = []
-    for (agent, network), by_seed in by_agent.items():
-        seeds = sorted(by_seed.keys() & reference.keys())
-        if len(seeds) < 2:
-            continue
-        for measure in MEASURES:
-            values, reference_values = (
-                np.stack([results[seed].arrays[f"test/{measure}"] for seed in seeds])
-                for results in (by_seed, reference)
-            )
-            difference = paired_difference(values, reference_values)
-            numbers = {"y": difference.estimate, "low": difference.low, "high": difference.high, "p": difference.p}
-            row = {"part": "difference", "agent": agent, "network": network, "measure": measure, **numbers}
-            differences.append(row)
-    if not differences:
-        return []
-    corrected = holm([row["p"] for row in differences])
-    return [row | {"p": round(p, 5)} for row, p in zip(differences, corrected, strict=True)]
+    compared = {agent: (by_seed, reference) for agent, by_seed in by_agent.items()}
+    return [
+        {"part": "difference", "agent": agent, "network": network, **numbers}
+        for (agent, network), numbers in differences_on_test_levels(compared, MEASURES)
+    ]
 
 
 def _levels(key: Key, result: Result) -> pd.DataFrame:
