@@ -14,8 +14,9 @@ from drest_torch.choices import measures
 from drest_torch.choices.menus import Menus
 from drest_torch.counting import same_length_in_group
 from drest_torch.errors import ConfigError
+from drest_torch.language.offers import LARGEST_SCORE
 from drest_torch.language.prompt_files import as_prompt
-from drest_torch.language.prompts import LARGEST_SCORE, Prompt
+from drest_torch.language.prompts import Prompt
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
 
