@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from drest_torch.errors import ConfigError, printable
 from drest_torch.files import read_whole, write_text
-from drest_torch.language.prompts import LETTERS, Answer, Prompt
+from drest_torch.language.prompts import LETTERS, Answer, Prompt, record_of
 
 MOST_SCORE = 1_000_000
 """The largest score in a file; the project's own suites have scores of at most `LARGEST_SCORE`."""
@@ -21,7 +20,7 @@ CHANCES_DIFFER = 1e-6
 
 def write(prompts: Iterable[Prompt], path: Path) -> None:
     """Write prompts, one JSON object a line."""
-    lines = [json.dumps(asdict(prompt), ensure_ascii=False) for prompt in prompts]
+    lines = [json.dumps(record_of(prompt), ensure_ascii=False) for prompt in prompts]
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
@@ -88,7 +87,23 @@ def as_prompt(record: Any, place: str) -> Prompt:
         raise ConfigError(
             f"{place}: expected a line of text as scenario, suite and family, and a whole number as order"
         ) from None
-    return Prompt(scenario, order, suite, family, messages, options)
+    return Prompt(scenario, order, suite, family, messages, options, _length_order(record, options, place))
+
+
+def _length_order(record: Mapping[str, Any], options: Sequence[Answer], place: str) -> tuple[str, ...]:
+    """Return the order of the lengths in a record, the shortest first; empty if it has none."""
+    texts = _value(record, "lengths", [])
+    lengths = {length for option in options for _, length, _ in option.outcomes}
+    try:
+        order = tuple(map(_name_of, texts))
+    except (TypeError, ValueError):
+        order = ()
+    if texts and (set(order) != lengths or len(order) != len(lengths)):
+        raise ConfigError(
+            f"{place}: expected as `lengths` each length of its options once, the shortest first: "
+            f"{', '.join(sorted(lengths))}"
+        )
+    return order
 
 
 def _messages(record: Mapping[str, Any], place: str) -> tuple[dict[str, str], ...]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from drest_torch.choices.suites import SUITE_KINDS
 from drest_torch.errors import ConfigError
+from drest_torch.language.lengths import in_order
 from drest_torch.language.offers import LARGEST_SCORE, Offer, shift_offers
 
 LETTERS = "ABCDEFGH"
@@ -69,11 +70,18 @@ class Prompt:
     family: str
     messages: tuple[dict[str, str], ...]
     options: tuple[Answer, ...]
+    length_order: tuple[str, ...] = ()
+    """Its lengths, the shortest first; empty if their texts show the order."""
 
     @property
     def lengths(self) -> list[str]:
         """The lengths of its options, in order."""
-        return _lengths_of(self.options)
+        return list(self.length_order) or in_order(_lengths_of(self.options))[0]
+
+    @property
+    def orders_lengths(self) -> bool:
+        """True if the order of its lengths is known."""
+        return bool(self.length_order) or in_order(_lengths_of(self.options))[1]
 
     @property
     def sure(self) -> bool:
@@ -87,7 +95,7 @@ class Prompt:
 
 
 def _lengths_of(options: Iterable[Answer]) -> list[str]:
-    """Return the possible lengths of options, in order."""
+    """Return the possible lengths of options, in alphabetical order."""
     lengths: set[str] = set()
     for option in options:
         lengths.update(length for _, length, _ in option.outcomes)
@@ -348,10 +356,19 @@ def _text(style: str, family: Sequence[str], options: Sequence[Answer], question
     return "\n".join(lines).format(work=work, letters=", ".join(letters))
 
 
+def record_of(prompt: Prompt) -> dict[str, Any]:
+    """Return a prompt as an object of a file."""
+    record = asdict(prompt)
+    lengths = record.pop("length_order")
+    if lengths:
+        record["lengths"] = lengths
+    return record
+
+
 def digest(prompts: Iterable[Prompt]) -> str:
     """Return a hash that identifies a set of prompts."""
     lines = []
     for prompt in prompts:
-        lines.append(json.dumps(asdict(prompt), sort_keys=True, ensure_ascii=False))
+        lines.append(json.dumps(record_of(prompt), sort_keys=True, ensure_ascii=False))
     text = "\n".join(lines)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
