@@ -18,6 +18,7 @@ from drest_torch.language import prompts as data
 from drest_torch.language.model import READS, SMALL
 from drest_torch.language.objective import INVALID, REWARDS
 from drest_torch.limits import limited
+from drest_torch.reward import Reward
 
 MOST_SCENARIOS = 1_000_000
 
@@ -81,6 +82,13 @@ class LanguageConfig:
     overwrite: bool = False
     """True to replace the run in ``run_dir``, if there is one; its other files are kept."""
     progress: bool = True
+
+
+def reward_of(cfg: LanguageConfig) -> Reward:
+    """Return the reward, with answers counted in random order; the default reward is the score itself."""
+    if cfg.reward == "default":
+        return Reward(1.0, 1.0, cfg.episodes_per_meta, "averaged", divide_by_best=False)
+    return Reward(cfg.lam, 1.0, cfg.episodes_per_meta, "averaged")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from drest_torch.errors import ConfigError, blaming
 from drest_torch.files import write_whole
 from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
-from drest_torch.language.config import LanguageConfig
+from drest_torch.language.config import LanguageConfig, reward_of
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import SMALL, LanguageModel, digest, load
 from drest_torch.outputs import MODEL
@@ -67,10 +67,8 @@ class PromptTask(Task):
 
     @property
     def reward(self) -> Reward:
-        """The reward, with answers counted in random order; the default reward is the score itself."""
-        if self.cfg.reward == "default":
-            return Reward(1.0, 1.0, self.cfg.episodes_per_meta, "averaged", divide_by_best=False)
-        return Reward(self.cfg.lam, 1.0, self.cfg.episodes_per_meta, "averaged")
+        """The reward of the run."""
+        return reward_of(self.cfg)
 
     # ------------------------------------------------------------------------------------ evaluation
 

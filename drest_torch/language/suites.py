@@ -1,0 +1,34 @@
+"""The suites of prompts by name: those of `drest_torch.language.prompts`, the price ladders and the controls."""
+
+from __future__ import annotations
+
+from drest_torch.errors import ConfigError
+from drest_torch.language import controls, ladder
+from drest_torch.language import prompts as data
+
+GROUPS = {"all": data.MEASURED, "ladder": ladder.SUITES, "controls": controls.SUITES}
+"""Names of several suites."""
+SUITES = (*data.SUITES, *ladder.SUITES, *controls.SUITES)
+
+
+def suites_of(names: str) -> list[str]:
+    """Return the suites that are named, separated by commas; `GROUPS` are replaced by their suites."""
+    suites: list[str] = []
+    for name in names.split(","):
+        suites += GROUPS.get(name, (name,))
+    if unknown := [suite for suite in suites if suite not in SUITES]:
+        raise ConfigError(f"suite={unknown[0]}; expected some of {', '.join((*GROUPS, *SUITES))}")
+    return suites
+
+
+def generate(
+    suite: str, number: int, seed: int = 0, *, held_out: bool = False, brief: bool = False
+) -> list[data.Prompt]:
+    """Generate ``number`` scenarios of any suite in two orders each; a ladder has them on each of its rungs."""
+    if suite in ladder.SUITES:
+        name = suite.removeprefix(ladder.PREFIX)
+        return ladder.ladder_prompts(name, number, seed, held_out=held_out, brief=brief)
+    if suite in controls.SUITES:
+        name = suite.removeprefix(controls.PREFIX)
+        return controls.control_prompts(name, number, seed, held_out=held_out, brief=brief)
+    return data.generate(suite, number, seed, held_out=held_out, brief=brief)
