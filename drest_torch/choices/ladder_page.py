@@ -67,8 +67,18 @@ def to_csv(page: Mapping[str, Any]) -> str:
     return text.getvalue()
 
 
-def plot(page: Mapping[str, Any], path: Path) -> None:
-    """Plot P(press | p) of each ladder: the mean and the range over levels, and the predicted curve."""
+def plot(
+    page: Mapping[str, Any], path: Path, *, choice: str = "press", unit: str = "coins", items: str = "levels"
+) -> None:
+    """Plot P(press | p) of each ladder: the mean and the range over levels, and the predicted curve.
+
+    Args:
+        page: the page.
+        path: the file of the figure.
+        choice: the name of pressing.
+        unit: the name of coins.
+        items: the name of levels.
+    """
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.ticker import PercentFormatter
@@ -93,10 +103,10 @@ def plot(page: Mapping[str, Any], path: Path) -> None:
         ax.set_ylim(-0.03, 1.03)
     for ax in axes.flat[len(ladders) :]:
         ax.set_visible(False)
-    figure.supxlabel("price p, a share of the coins", fontsize=9, color=GREY)
-    figure.supylabel("P(press)", fontsize=9, color=GREY)
+    figure.supxlabel(f"price p, a share of the {unit}", fontsize=9, color=GREY)
+    figure.supylabel(f"P({choice})", fontsize=9, color=GREY)
     names = [page["agent"], "fixed point of its reward", "neutral agent"]
-    legend_below(figure, lines, names, "range over levels")
+    legend_below(figure, lines, names, f"range over {items}")
     write_figure(figure, path)
 
 

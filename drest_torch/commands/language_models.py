@@ -23,6 +23,7 @@ Train language models to choose with DReST, and measure what they choose.
   drest language train model=FOLDER reward=default method=rloo
   drest language train resume=runs/small
   drest language evaluate model=runs/small suite=all out=FILE.json picture=FILE.png
+  drest language evaluate model=runs/small suite=ladder scenarios=20 out=FILE.json picture=FILE.png
   drest language tasks suite=post out=FILE.jsonl
 
 imports=MODULE,… names modules of your own that a stored run uses.
@@ -36,7 +37,7 @@ class EvaluationConfig:
     model: str = "small"
     """Folder of a run, or a model as in training."""
     suite: str = "post"
-    """Suites separated by commas, or all."""
+    """Suites separated by commas; all, ladder or controls for several."""
     tasks: str | None = None
     """File of prompts (.jsonl), instead of suites."""
     scenarios: int = limited(at_least=1, at_most=1_000_000, default=200)
@@ -96,30 +97,28 @@ def _train(words: list[str]) -> None:
 
 
 def _prompts(cfg: EvaluationConfig, *, brief: bool) -> list[Any]:
-    from drest_torch.language import prompt_files
-    from drest_torch.language import prompts as data
+    from drest_torch.language import prompt_files, prompt_suites
 
     if cfg.tasks is not None:
         return prompt_files.read(Path(cfg.tasks))
-    suites = cfg.suite.split(",")
-    if cfg.suite == "all":
-        suites = list(data.MEASURED)
     prompts = []
-    for suite in suites:
-        prompts += data.generate(suite, cfg.scenarios, cfg.seed, held_out=cfg.held_out, brief=brief)
+    for suite in prompt_suites.suites_of(cfg.suite):
+        prompts += prompt_suites.generate(suite, cfg.scenarios, cfg.seed, held_out=cfg.held_out, brief=brief)
     return prompts
 
 
 def _evaluate(words: list[str]) -> None:
-    from drest_torch.language.config import stored
+    from drest_torch.language.config import LanguageConfig, stored
     from drest_torch.language.evaluation import evaluate, table
     from drest_torch.language.model import SMALL, SMOLLM2, load
+    from drest_torch.language.prompt_suites import are_ladders
     from drest_torch.language.training import trained
 
     cfg = key_values(words, EvaluationConfig)
     check_limits(cfg)
     device = device_of(cfg.device)
     _check_picture(cfg.picture)
+    as_curves = cfg.tasks is None and are_ladders(cfg.suite)
     folder = Path(cfg.model)
     is_run = (folder / "config.yaml").is_file()
     base = stored(folder).model if is_run else cfg.model
@@ -132,6 +131,10 @@ def _evaluate(words: list[str]) -> None:
         check_outputs(Path(cfg.picture), reads=reads)
     model = trained(folder, cfg.reads) if is_run else load(cfg.model, cfg.reads or "letters")
     model.model.to(device)
+    if as_curves:
+        training = stored(folder) if is_run else LanguageConfig()
+        _evaluate_ladders(model, training, cfg)
+        return
     prompts = _prompts(cfg, brief=model.brief)
     rows = evaluate(model, prompts, samples=cfg.samples, seed=cfg.seed)
     print(printable(table(rows)))
@@ -140,6 +143,31 @@ def _evaluate(words: list[str]) -> None:
         print(printable(f"The numbers are in {cfg.out}"))
     if cfg.picture is not None:
         _plot(rows, folder.name, Path(cfg.picture))
+        print(printable(f"Their picture is {cfg.picture}"))
+
+
+def _evaluate_ladders(model: Any, training: Any, cfg: EvaluationConfig) -> None:
+    """Print the price ladders of a model, and write their numbers and their figure."""
+    from drest_torch.choices.ladder_page import plot
+    from drest_torch.language.prompt_ladder import ladder_page, to_markdown
+    from drest_torch.language.prompt_suites import suites_of
+
+    page = ladder_page(
+        model,
+        Path(cfg.model).name,
+        training,
+        suites_of(cfg.suite),
+        scenarios=cfg.scenarios,
+        seed=cfg.seed,
+        held_out=cfg.held_out,
+        samples=cfg.samples,
+    )
+    print(printable(to_markdown(page)))
+    if cfg.out is not None:
+        write_json(Path(cfg.out), page)
+        print(printable(f"The numbers are in {cfg.out}"))
+    if cfg.picture is not None:
+        plot(page, Path(cfg.picture), choice="ask", unit="score", items="scenarios")
         print(printable(f"Their picture is {cfg.picture}"))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from drest_torch.errors import ConfigError
-from drest_torch.language import controls, ladder
+from drest_torch.language import controls, prompt_ladder
 from drest_torch.language import prompts as data
 
-GROUPS = {"all": data.MEASURED, "ladder": ladder.SUITES, "controls": controls.SUITES}
+GROUPS = {"all": data.MEASURED, "ladder": prompt_ladder.SUITES, "controls": controls.SUITES}
 """Names of several suites."""
-SUITES = (*data.SUITES, *ladder.SUITES, *controls.SUITES)
+SUITES = (*data.SUITES, *prompt_ladder.SUITES, *controls.SUITES)
 
 
 def suites_of(names: str) -> list[str]:
@@ -17,17 +17,22 @@ def suites_of(names: str) -> list[str]:
     for name in names.split(","):
         suites += GROUPS.get(name, (name,))
     if unknown := [suite for suite in suites if suite not in SUITES]:
-        raise ConfigError(f"suite={unknown[0]}; expected some of {', '.join((*GROUPS, *SUITES))}")
+        raise ConfigError(f"suite={unknown[0]}; expected one of {', '.join((*SUITES, *GROUPS))}")
     return suites
+
+
+def are_ladders(names: str) -> bool:
+    """Return whether all named suites are price ladders, which are evaluated as curves."""
+    return set(suites_of(names)) <= set(prompt_ladder.SUITES)
 
 
 def generate(
     suite: str, number: int, seed: int = 0, *, held_out: bool = False, brief: bool = False
 ) -> list[data.Prompt]:
     """Generate ``number`` scenarios of any suite in two orders each; a ladder has them on each of its rungs."""
-    if suite in ladder.SUITES:
-        name = suite.removeprefix(ladder.PREFIX)
-        return ladder.ladder_prompts(name, number, seed, held_out=held_out, brief=brief)
+    if suite in prompt_ladder.SUITES:
+        name = suite.removeprefix(prompt_ladder.PREFIX)
+        return prompt_ladder.ladder_prompts(name, number, seed, held_out=held_out, brief=brief)
     if suite in controls.SUITES:
         name = suite.removeprefix(controls.PREFIX)
         return controls.control_prompts(name, number, seed, held_out=held_out, brief=brief)
