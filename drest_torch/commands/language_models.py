@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drest_torch.commands.cli import import_named, key_values, one_sentence, streams
+from drest_torch.commands.help import keys_of_class
 from drest_torch.config.checks import check_limits, device_of
 from drest_torch.config.schema import LARGEST_SEED, MOST_SAMPLED
 from drest_torch.errors import ConfigError, UserError, printable
@@ -26,6 +27,8 @@ Train language models to choose with DReST, and measure what they choose.
   drest language evaluate model=runs/small suite=ladder scenarios=20 out=FILE.json picture=FILE.png
   drest language tasks suite=post out=FILE.jsonl
 
+drest language train --help lists the keys of training, evaluate --help those of evaluation.
+
 imports=MODULE,… names modules of your own that a stored run uses.
 See docs/tutorials/language.md."""
 
@@ -41,26 +44,34 @@ class EvaluationConfig:
     tasks: str | None = None
     """File of prompts (.jsonl), instead of suites."""
     scenarios: int = limited(at_least=1, at_most=1_000_000, default=200)
+    """The number of scenarios of each suite, each in two orders of its options."""
     held_out: bool = True
     """True to use held-out families."""
     brief: bool = False
     """True if ``tasks`` writes short prompts; models get the prompts that they can read."""
     reads: str | None = limited(choices=("letters", "lines"), default=None)
+    """The definition of an option's probability: that of its letter, or of its line; null: as in training."""
     samples: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
-    """Sampled answers per prompt; null: exact probabilities."""
+    """Sampled answers to a prompt; null: exact probabilities."""
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=1)
+    """The seed of the scenarios and of sampled answers."""
     device: str = "cpu"
+    """cpu, or cuda."""
     out: str | None = None
     """File (.json) for the numbers."""
     picture: str | None = None
     """File (.png, .svg or .pdf) for a figure of the numbers with intervals."""
+    references: bool = True
+    """True to add reference policies: first option, random, best score and neutral expert."""
+    before: str | None = None
+    """The model before training, a run or a model: adds the rates that uniform flattening predicts from it."""
 
 
 def main() -> None:
     """Run the command that the first argument names."""
     what, *words = sys.argv[1:] or ["--help"]
     if {"-h", "--help"} & {what, *words}:
-        print(HELP)
+        print(_help(what))
         return
     actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks}
     with streams(), one_sentence():
@@ -69,6 +80,17 @@ def main() -> None:
             raise UserError(f"drest language {what}; expected train, evaluate or tasks")
         import_named()
         actions[what](sys.argv[2:])
+
+
+def _help(what: str) -> str:
+    """Return the help of the commands, or of one command with its keys."""
+    from drest_torch.language.config import LanguageConfig
+
+    kinds = {"train": LanguageConfig, "evaluate": EvaluationConfig, "tasks": EvaluationConfig}
+    if what not in kinds:
+        return HELP
+    lines = [HELP, "", "Keys, set with KEY=VALUE, and their values by default:", keys_of_class(kinds[what])]
+    return "\n".join(lines)
 
 
 def _train(words: list[str]) -> None:
@@ -109,40 +131,44 @@ def _prompts(cfg: EvaluationConfig, *, brief: bool) -> list[Any]:
 
 def _evaluate(words: list[str]) -> None:
     from drest_torch.language.config import LanguageConfig, stored
-    from drest_torch.language.evaluation import evaluate, table
-    from drest_torch.language.model import SMALL, SMOLLM2, load
+    from drest_torch.language.evaluation import as_objects, evaluate, notes, reference_rows, table, with_flattening
     from drest_torch.language.prompt_suites import are_ladders
-    from drest_torch.language.training import trained
 
     cfg = key_values(words, EvaluationConfig)
     check_limits(cfg)
     device = device_of(cfg.device)
     _check_picture(cfg.picture)
     as_curves = cfg.tasks is None and are_ladders(cfg.suite)
-    folder = Path(cfg.model)
-    is_run = (folder / "config.yaml").is_file()
-    base = stored(folder).model if is_run else cfg.model
-    reads = [cfg.tasks]
-    if base not in (SMALL, SMOLLM2):
-        reads.append(base)
+    reads = [cfg.tasks, _file_of(cfg.model)]
+    if cfg.before is not None:
+        reads.append(_file_of(cfg.before))
     if cfg.out is not None:
         check_outputs(Path(cfg.out), reads=reads, ending=".json")
     if cfg.picture is not None:
         check_outputs(Path(cfg.picture), reads=reads)
-    model = trained(folder, cfg.reads) if is_run else load(cfg.model, cfg.reads or "letters")
+    model = _model(cfg.model, cfg.reads)
     model.model.to(device)
     if as_curves:
-        training = stored(folder) if is_run else LanguageConfig()
+        training = stored(Path(cfg.model)) if _is_run(cfg.model) else LanguageConfig()
         _evaluate_ladders(model, training, cfg)
         return
     prompts = _prompts(cfg, brief=model.brief)
     rows = evaluate(model, prompts, samples=cfg.samples, seed=cfg.seed)
-    print(printable(table(rows)))
+    if cfg.before is not None:
+        earlier = _model(cfg.before, cfg.reads)
+        earlier.model.to(device)
+        rows = with_flattening(rows, evaluate(earlier, prompts))
+    references = []
+    if cfg.references:
+        references = reference_rows(prompts)
+    print(printable(table([*rows, *references])))
+    for note in notes(rows):
+        print(printable(note))
     if cfg.out is not None:
-        write_json(Path(cfg.out), [asdict(row) for row in rows])
+        write_json(Path(cfg.out), as_objects([*rows, *references]))
         print(printable(f"The numbers are in {cfg.out}"))
     if cfg.picture is not None:
-        _plot(rows, folder.name, Path(cfg.picture))
+        _plot(rows, Path(cfg.model).name, Path(cfg.picture))
         print(printable(f"Their picture is {cfg.picture}"))
 
 
@@ -169,6 +195,32 @@ def _evaluate_ladders(model: Any, training: Any, cfg: EvaluationConfig) -> None:
     if cfg.picture is not None:
         plot(page, Path(cfg.picture), choice="ask", unit="score", items="scenarios")
         print(printable(f"Their picture is {cfg.picture}"))
+
+
+def _is_run(model: str) -> bool:
+    """Return whether the name of a model is the folder of a run."""
+    return (Path(model) / "config.yaml").is_file()
+
+
+def _file_of(model: str) -> str | None:
+    """Return the name of a model, or of the model that a run began with, if it may be a file."""
+    from drest_torch.language.config import stored
+    from drest_torch.language.model import SMALL, SMOLLM2
+
+    base = stored(Path(model)).model if _is_run(model) else model
+    if base in (SMALL, SMOLLM2):
+        return None
+    return base
+
+
+def _model(name: str, reads: str | None) -> Any:
+    """Return a model, or the trained model of a run."""
+    from drest_torch.language.model import load
+    from drest_torch.language.training import trained
+
+    if _is_run(name):
+        return trained(Path(name), reads)
+    return load(name, reads or "letters")
 
 
 def _check_picture(picture: str | None) -> None:

@@ -45,6 +45,7 @@ class LanguageConfig:
     reads: str = limited(choices=READS, default="letters")
     """The definition of an option's probability: that of its letter, or of its line."""
     lam: float = limited(above=0, at_most=1, default=0.9)
+    """λ, the discount of DReST."""
     episodes_per_meta: int = limited(at_least=2, at_most=4096, default=32)
     """E, the answers to a prompt."""
     invalid: float = limited(at_least=-1e6, at_most=1e6, default=INVALID)
@@ -52,6 +53,7 @@ class LanguageConfig:
     entropy: float = limited(at_least=0, default=0.0)
     """Weight of the entropy of the choice among all options."""
     updates: int = limited(at_least=1, default=1000)
+    """Updates of the training with the reward, after the warm-up."""
     warm_up: int = limited(at_least=0, default=1000)
     """Updates of the warm-up, in which the model learns to name the option with the highest score at a given time."""
     reading: str = limited(choices=data.READING, default="reading")
@@ -72,16 +74,21 @@ class LanguageConfig:
     device: str = "cpu"
     """cpu, or cuda, with which runs of the same seed may differ in rounding."""
     evaluations: int = limited(at_least=1, default=8)
+    """The number of evaluations during training, each with a checkpoint."""
     selection: int = limited(at_least=2, at_most=MOST_SCENARIOS, default=200)
     """Held-out scenarios, from the families of training, on which the model is evaluated."""
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=0)
+    """The seed of the initial weights, the prompts and the sampled answers."""
     threads: int | None = limited(at_least=1, at_most=1024, default=None)
+    """Threads of torch; null: as torch chooses."""
     logger: str = NO_SINK
     """none, wandb, csv, tensorboard, or a module of your own with a ``Logger``."""
     run_dir: str = "runs/language"
+    """The folder of the run."""
     overwrite: bool = False
     """True to replace the run in ``run_dir``, if there is one; its other files are kept."""
     progress: bool = True
+    """True to print progress."""
 
 
 def reward_of(cfg: LanguageConfig) -> Reward:

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.choices import measures
-from drest_torch.choices.menus import Menus
 from drest_torch.errors import ConfigError
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
-from drest_torch.metrics import neutrality_normalised
+from drest_torch.language.references import REFERENCES, reference_policy
+from drest_torch.language.scenario_measures import measure, uniform_flattening
 from drest_torch.report.tables import MISSING, in_markdown
 from drest_torch.statistics.intervals import Interval, t_interval
 
 BATCH = 16
+MAIN = "main"
+"""The suite that determines the factor of uniform flattening."""
+ACTION, FLATTENED = "takes the action", "action if flattened"
+INDIFFERENT = "U if indifferent"
+UNKNOWN = Interval(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Means of a suite, with their 95 % intervals over scenarios."""
+    """Means of a policy in a suite, with their 95 % intervals over scenarios."""
 
     suite: str
+    policy: str
+    """model, or the name of a reference policy."""
     scenarios: int
     numbers: dict[str, Interval]
+    """The means by measure. The ends of an interval are NaN if they are not known."""
+    defined: dict[str, int] = field(default_factory=dict)
+    """The number of scenarios with each measure; the others are left out of its mean."""
+    unknown: float = 0.0
+    """The share of the tokens of its prompts that the model does not know."""
 
 
 @torch.no_grad()
@@ -59,7 +72,25 @@ def evaluate(
     model: LanguageModel, prompts: Sequence[Prompt], *, samples: int | None = None, seed: int = 0
 ) -> list[Row]:
     """Evaluate a model on prompts, and return a row for each suite."""
-    probability = probabilities(model, prompts, samples, seed)
+    rows = []
+    for row in rows_of(prompts, probabilities(model, prompts, samples, seed), samples=samples):
+        suite_prompts = [prompt for prompt in prompts if prompt.suite == row.suite]
+        rows.append(replace(row, unknown=model.unknown_share(suite_prompts)))
+    return rows
+
+
+def reference_rows(prompts: Sequence[Prompt]) -> list[Row]:
+    """Return a row for each suite and each reference policy, exactly."""
+    rows = []
+    for name in REFERENCES:
+        rows += rows_of(prompts, reference_policy(name, prompts), policy=name)
+    return rows
+
+
+def rows_of(
+    prompts: Sequence[Prompt], probability: Tensor, *, policy: str = "model", samples: int | None = None
+) -> list[Row]:
+    """Return a row for each suite, for the probabilities [B, O] of options or their shares of samples."""
     indices: dict[str, list[int]] = {}
     for index, prompt in enumerate(prompts):
         indices.setdefault(prompt.suite, []).append(index)
@@ -67,85 +98,126 @@ def evaluate(
     for suite, chosen in indices.items():
         suite_prompts = [prompts[index] for index in chosen]
         options = max(len(prompt.options) for prompt in suite_prompts)
-        rows.append(_row(suite, suite_prompts, probability[chosen, :options]))
+        values = measure(suite_prompts, probability[chosen, :options], samples)
+        numbers, defined = {}, {}
+        for name, by_scenario in values.items():
+            means = by_scenario[~by_scenario.isnan()].tolist()
+            numbers[name] = interval_of(means)
+            defined[name] = len(means)
+        if "N" in numbers:
+            usefulness = _usefulness_if_indifferent(suite_prompts, numbers["N"].estimate)
+            numbers[INDIFFERENT] = Interval(usefulness, math.nan, math.nan)
+        rows.append(Row(suite, policy, len(values["valid"]), numbers, defined))
     return rows
 
 
-def _row(suite: str, prompts: Sequence[Prompt], probability: Tensor) -> Row:
-    """Return the row of a suite, for the probabilities [B, O] of the options."""
-    values = measure(prompts, probability)
-    numbers = {name: t_interval(by_scenario.tolist()) for name, by_scenario in values.items()}
-    if "N" in numbers:
-        neutrality = numbers["N within an order"].estimate
-        usefulness = measures.usefulness_if_indifferent(as_menus(prompts), neutrality)
-        numbers["U if indifferent"] = Interval(usefulness, usefulness, usefulness)
-    return Row(suite, len(values["valid"]), numbers)
+def interval_of(values: Sequence[float]) -> Interval:
+    """Return the mean with its 95 % interval, whose ends are NaN for a single value."""
+    interval = t_interval(values)
+    if len(values) == 1:
+        return Interval(interval.estimate, math.nan, math.nan)
+    return interval
 
 
-def measure(prompts: Sequence[Prompt], probability: Tensor) -> dict[str, Tensor]:
-    """Return the measures of each scenario, for the probabilities [B, O] of the options."""
-    menus = as_menus(prompts)
-    valid = probability.sum(-1)
-    given_valid = probability / valid.clamp_min(1e-12).unsqueeze(-1)
-    mean = _mean_over_orders(prompts)  # [scenarios, B]
-    values = {"valid": mean @ valid}
-    if all(prompt.sure for prompt in prompts):
-        values |= _of_lengths(menus, given_valid, mean)
-    takes = pad_sequence(list(map(_takes, prompts)), batch_first=True)  # [B, O]
-    if takes.any():
-        taken = (given_valid * takes).sum(-1)
-        values["takes the action"] = mean @ taken
-    return values
+def _usefulness_if_indifferent(prompts: Sequence[Prompt], neutrality: float) -> float:
+    """Return the usefulness of a softmax of scores with this neutrality, in prompts with sure options."""
+    sure = [prompt for prompt in prompts if prompt.sure]
+    return measures.usefulness_if_indifferent(as_menus(sure), min(neutrality, 1.0))
 
 
-def _of_lengths(menus: Menus, policy: Tensor, mean: Tensor) -> dict[str, Tensor]:
-    """Return usefulness and neutrality of each scenario, for a policy [B, O]."""
-    k = menus.num_lengths
-    k_of_scenario = (mean @ k.double()).round().long()
-    probability, _ = measures.lengths(menus, policy)  # P(L = l) [B, K]
-    within_an_order = neutrality_normalised(probability, k)
-    usefulness = measures.usefulness(menus, policy)
-    last = k.unsqueeze(-1) - 1
-    longest = probability.gather(1, last).squeeze(-1)
-    return {
-        "N": neutrality_normalised(mean @ probability, k_of_scenario),
-        "N within an order": mean @ within_an_order,
-        "U": mean @ usefulness,
-        "P(longest)": mean @ longest,
-    }
+def with_flattening(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
+    """Return rows with the rate of each action that uniform flattening predicts from rows before training."""
+    rate_before = _rates(before)
+    main_before = rate_before.get(MAIN)
+    main_after = _rates(rows).get(MAIN)
+    if main_before is None or main_after is None:
+        raise ConfigError(f"a prediction of uniform flattening needs the suite {MAIN}; add it to the suites")
+    predicted = []
+    for row in rows:
+        numbers = dict(row.numbers)
+        if ACTION in numbers and row.suite in rate_before:
+            rate = uniform_flattening(rate_before[row.suite], main_before, main_after)
+            numbers[FLATTENED] = Interval(rate, math.nan, math.nan)
+        predicted.append(replace(row, numbers=numbers))
+    return predicted
 
 
-def _mean_over_orders(prompts: Sequence[Prompt]) -> Tensor:
-    """Return the matrix [scenarios, B] that averages over the prompts of each scenario."""
-    row_of_scenario: dict[str, int] = {}
-    rows = []
-    for prompt in prompts:
-        next_row = len(row_of_scenario)
-        row = row_of_scenario.setdefault(prompt.scenario, next_row)
-        rows.append(row)
-    member = one_hot(torch.tensor(rows)).double()  # [B, scenarios]
-    return (member / member.sum(0)).T
+def _rates(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the rate of the action by suite."""
+    rates = {}
+    for row in rows:
+        if ACTION in row.numbers:
+            rates[row.suite] = row.numbers[ACTION].estimate
+    return rates
 
 
-def _takes(prompt: Prompt) -> Tensor:
-    """Return [O] 1 for options that take the action of their suite, and 0 for the others."""
-    takes = [option.takes for option in prompt.options]
-    return torch.tensor(takes, dtype=torch.float32)
+def as_objects(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return rows as objects for JSON, in which unknown ends of intervals are null."""
+    objects = []
+    for row in rows:
+        record = asdict(row)
+        for interval in record["numbers"].values():
+            for end, value in interval.items():
+                if math.isnan(value):
+                    interval[end] = None
+        objects.append(record)
+    return objects
+
+
+# ------------------------------------------------------------------------------------------- tables
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the rows as a Markdown table."""
+    """Return the rows as Markdown: a table for all suites with the same measures, the rows of a suite together."""
+    rows_of_suite: dict[str, list[Row]] = {}
+    for row in rows:
+        rows_of_suite.setdefault(row.suite, []).append(row)
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for suite_rows in rows_of_suite.values():
+        measured = tuple(suite_rows[0].numbers)
+        groups.setdefault(measured, []).extend(suite_rows)
+    return "\n\n".join(map(_table, groups.values()))
+
+
+def _table(rows: Sequence[Row]) -> str:
     names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row.numbers))
     lines = []
     for row in rows:
-        cells = [_cell(row, name) for name in names]
-        lines.append([row.suite, str(row.scenarios), *cells])
-    return in_markdown(["suite", "scenarios", *names], lines)
+        cells = [row.suite, row.policy, str(row.scenarios)]
+        for name in names:
+            cells.append(_cell(row, name))
+        lines.append(cells)
+    return in_markdown(["suite", "policy", "scenarios", *names], lines)
 
 
 def _cell(row: Row, name: str) -> str:
-    if name not in row.numbers:
+    interval = row.numbers.get(name, UNKNOWN)
+    if math.isnan(interval.estimate):
         return MISSING
-    return row.numbers[name].within(0, 1).text()
+    if math.isnan(interval.low):
+        estimate = min(max(interval.estimate, 0), 1)
+        return f"{estimate:.3f}"
+    return interval.within(0, 1).text()
+
+
+def notes(rows: Sequence[Row]) -> list[str]:
+    """Return sentences about unknown tokens, and about scenarios that are left out of means."""
+    sentences = []
+    for row in rows:
+        if row.unknown > 0:
+            sentences.append(
+                f"Warning: the model does not know {row.unknown:.0%} of the tokens of {row.suite}, so that it chooses "
+                "without reading them; its numbers say little."
+            )
+        for name in ("N", "U", ACTION):
+            defined = row.defined.get(name, 0)
+            if 0 < defined < row.scenarios:
+                sentences.append(
+                    f"{row.suite}: {name} is the mean of {defined} of {row.scenarios} scenarios; in the others no "
+                    "answer names an option, or too few do."
+                )
+        if row.defined.keys() == {"valid"}:
+            sentences.append(f"{row.suite}: no answer names an option in any scenario, so that nothing else is known.")
+    return sentences

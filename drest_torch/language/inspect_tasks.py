@@ -6,6 +6,7 @@ choice, and the rate of the action of the suite.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -15,18 +16,16 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 from inspect_ai.scorer import Score, Scorer, mean, score_reducer, scorer, stderr
 from inspect_ai.solver import generate
-from torch import Tensor
 
-from drest_torch.choices import measures
 from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
-from drest_torch.language.evaluation import measure
-from drest_torch.language.objective import answer, as_menus
-from drest_torch.statistics.counts import entropy
+from drest_torch.language.objective import answer
+from drest_torch.language.scenario_measures import measure
 
 ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 NUMBERS = {"valid": "valid", "N": "N", "U": "U", "takes": "takes the action"}
-"""Names in Inspect, and in `drest_torch.language.evaluation`; a measure that a suite lacks is 0."""
+"""Names in Inspect, and in `drest_torch.language.scenario_measures`; a measure that a sample lacks is NaN, which
+Inspect leaves out of means."""
 
 
 @scorer(metrics={name: [mean(), stderr()] for name in NUMBERS})
@@ -55,21 +54,11 @@ def reduced() -> Any:
         chosen = torch.tensor([int(score.as_float()) for score in scores])
         options = torch.arange(len(prompt.options))
         counts = (chosen.unsqueeze(-1) == options).double().sum(0, keepdim=True)  # [1, O]
-        values = measure([prompt], counts / len(scores))
+        values = measure([prompt], counts / len(scores), samples=len(scores))
         numbers = {name: float(value) for name, value in values.items()}
-        if "N" in numbers and len(scores) > 1:
-            numbers["N"] = _corrected(prompt, counts)
-        return Score(value={name: numbers.get(key, 0.0) for name, key in NUMBERS.items()})
+        return Score(value={name: numbers.get(key, math.nan) for name, key in NUMBERS.items()})
 
     return reduce
-
-
-def _corrected(prompt: data.Prompt, counts: Tensor) -> float:
-    """Return the normalised neutrality of counts [1, O] of options, corrected for the bias of few answers."""
-    menus = as_menus([prompt])
-    of_lengths, *_ = measures.lengths(menus, counts)
-    most_bits = menus.num_lengths.double().log2().clamp_min(1)
-    return float((entropy(of_lengths) / most_bits).clamp_max(1))
 
 
 def _sample(prompt: data.Prompt) -> Sample:

@@ -74,6 +74,14 @@ class LanguageModel:
             text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
             return str(text)
 
+    def unknown_share(self, prompts: Sequence[Prompt]) -> float:
+        """Return the share of the tokens of prompts that stand for unknown words."""
+        if self.unknown is None:
+            return 0.0
+        heads = self._encode([self.text(prompt) for prompt in prompts], head=True)
+        unknown = sum(head.count(self.unknown) for head in heads)
+        return unknown / max(1, sum(map(len, heads)))
+
     def log_probabilities(self, prompts: Sequence[Prompt]) -> Tensor:
         """Return the log-probabilities [B, O] of the options, padded with −inf."""
         texts = [self.text(prompt) for prompt in prompts]

@@ -84,7 +84,7 @@ class PromptTask(Task):
 
     def scores(self, policy: LanguageModel) -> dict[str, Any]:
         (row,) = evaluate(policy, self.selection_prompts)
-        return {words: row.numbers[name].estimate for name, words in NAMES.items()}
+        return {words: row.numbers[name].estimate for name, words in NAMES.items() if name in row.numbers}
 
     def _keep_model(self, folder: Path) -> None:
         """Write the model, with LoRA's weights merged, as a folder of transformers; each file is written atomically."""

@@ -148,10 +148,12 @@ class Progress(LiveLines):
         pace = self.pace
         state = f"{pace.count(self.done):,} / {pace.text(self.total)}"
         if rate := self.rate / pace.steps_per_update:
-            per_second = f"{rate:,.1f} updates/s"
+            speed = f"{rate:,.1f} updates/s"
             if pace.levels_per_update is None and pace.noun == "steps":
-                per_second = f"{rate:,.0f} steps/s"
-            state += f"   {per_second}   {self.time_left()} left"
+                speed = f"{rate:,.0f} steps/s"
+            elif rate < 1:
+                speed = f"{60 * rate:,.1f} updates/min"
+            state += f"   {speed}   {self.time_left()} left"
         metrics: dict[str, list[str]] = {"usefulness": [], "neutrality": [], "training": []}
         for name, value in self._metrics.items():
             if match := _EVALUATION.fullmatch(name):

@@ -5,7 +5,7 @@ import itertools
 import json
 import math
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +28,7 @@ from drest_torch.language.objective import (
     group_pay,
     sampled_gain,
 )
+from drest_torch.language.references import REFERENCES
 from drest_torch.language.training import resume, run_of, trained
 from drest_torch.reward import Reward
 from drest_torch.training.plan import introduction
@@ -332,7 +333,8 @@ def numbers(chances, *prompts, **options):
     def log_probabilities(batch):
         return torch.tensor([chances(prompt) for prompt in batch]).log()
 
-    (row,) = evaluate(SimpleNamespace(log_probabilities=log_probabilities), prompts, **options)
+    model = SimpleNamespace(log_probabilities=log_probabilities, unknown_share=lambda prompts: 0.0)
+    (row,) = evaluate(model, prompts, **options)
     return {name: value.estimate for name, value in row.numbers.items()}
 
 
@@ -355,8 +357,9 @@ def test_the_random_model_is_neutral_with_mean_usefulness():
 def test_always_the_first_option_is_neutral_over_both_orders():
     """The first option has another length in the other order."""
     first = numbers(lambda prompt: [0.8, 0.0, 0.0, 0.0], *BOTH_ORDERS)
-    assert first["N"] == pytest.approx(1)
-    assert first["N within an order"] == pytest.approx(0)
+    assert first["N over both orders"] == pytest.approx(1)
+    assert first["N"] == pytest.approx(0)
+    assert first["position bias"] == pytest.approx(1)
     assert first["valid"] == pytest.approx(0.8)
 
 
@@ -583,8 +586,30 @@ def test_a_mistake_gets_one_sentence(words, sentence, call, monkeypatch):
 def test_an_evaluation_is_written_to_a_file(call, tmp_path):
     assert not call(command.main, "evaluate", "suite=post,main", "scenarios=3", "out=a.json").code
     rows = json.loads((tmp_path / "a.json").read_text())
-    assert [row["suite"] for row in rows] == ["post", "main"]
+    assert [row["suite"] for row in rows if row["policy"] == "model"] == ["post", "main"]
+    assert {row["policy"] for row in rows} == {"model", *REFERENCES}
     assert rows[0]["numbers"]["N"].keys() == {"estimate", "low", "high"}
+
+
+@transformers
+def test_an_evaluation_without_references_has_the_model_alone(call, tmp_path):
+    done = call(command.main, "evaluate", "scenarios=2", "references=false", "out=a.json")
+    assert "neutral expert" not in done.out
+    assert {row["policy"] for row in json.loads((tmp_path / "a.json").read_text())} == {"model"}
+
+
+@transformers
+def test_an_evaluation_predicts_uniform_flattening(call):
+    done = call(command.main, "evaluate", "suite=main,dominance", "scenarios=2", "references=false", "before=small")
+    assert "action if flattened" in done.out
+
+
+@pytest.mark.parametrize("what", ["train", "evaluate", "tasks"])
+def test_the_help_of_a_command_lists_its_keys(what, call):
+    text = call(command.main, what, "--help").out
+    keys = LanguageConfig if what == "train" else command.EvaluationConfig
+    for entry in fields(keys):
+        assert f"\n  {entry.name}=" in text, entry.name
 
 
 @transformers
@@ -657,7 +682,8 @@ def test_inspect_reduces_the_answers_of_a_model(tmp_path):
         return model_output(max(options, key=lambda option: option.score).label)
 
     scores = inspect_scores(tmp_path, "post", 4, best_of_each_length)
-    assert scores == pytest.approx({"valid": 0.5, "N": 1, "U": 1, "takes": 0})
+    corrected = 1 + 1 / (2 * 2 * math.log(2))  # two lengths from two answers, after Miller
+    assert scores == pytest.approx({"valid": 0.5, "N": corrected, "U": 1, "takes": math.nan}, nan_ok=True)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ METRICS = {
     "takes": "takes the action",
     "seconds": "seconds",
 }
-"""Columns of the rows, and their names in an evaluation."""
+"""Columns of the rows, and their names in the results of runs."""
 LETTERS, LINES = "letters", "whole lines"
 
 

@@ -7,9 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from drest_torch.choices.suites import SUITE_KINDS
 from drest_torch.jobs.job import Result
+from drest_torch.studies.language.measured import METRICS
 
 PRETRAINED = "pretrained"
+SUITES_OF_STUDY = ("post", *SUITE_KINDS, "low_gain")
+OLDER_NAMES = {"N over both orders": "N", "N": "N within an order"}
+"""Names of measures in the results of finished studies, by those of an evaluation."""
 AGAIN = 2
 """The seed of the scenarios; seed 1 was published with half the updates of pretraining."""
 
@@ -55,9 +60,11 @@ def measured(
     from drest_torch.language.evaluation import evaluate
 
     generate = partial(prompts.generate, number=scenarios, seed=seed, held_out=True, brief=model.brief)
-    rows = evaluate(model, [prompt for suite in suites or prompts.MEASURED for prompt in generate(suite)])
+    rows = evaluate(model, [prompt for suite in suites or SUITES_OF_STUDY for prompt in generate(suite)])
     numbers = {}
     for row in rows:
-        for metric, interval in row.numbers.items():
-            numbers[f"{name}/{row.suite}/{metric}"] = interval.estimate
+        for measure, interval in row.numbers.items():
+            metric = OLDER_NAMES.get(measure, measure)
+            if metric in METRICS.values():
+                numbers[f"{name}/{row.suite}/{metric}"] = interval.estimate
     return numbers
