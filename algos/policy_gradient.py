@@ -118,10 +118,12 @@ class SampledAlgorithm(NetworkAlgorithm):
         self.environment.renew_levels()
         if self._limit is not None:
             self.environment.limit(*self._limit)
-        with weights_unchanged(self.policy, self.critic):
-            batch = self.collector.collect(self.rng)  # [slots, time]: a meta-episode of each slot
-            steps = self.with_advantages(batch)  # [N]: the steps of complete mini-episodes
-        return self.metrics_of(batch, steps) | self.learn(steps) | self.environment.metrics()
+        with sub_network(self.policy, self.rng):
+            with weights_unchanged(self.policy, self.critic):
+                batch = self.collector.collect(self.rng)  # [slots, time]: a meta-episode of each slot
+                steps = self.with_advantages(batch)  # [N]: the steps of complete mini-episodes
+            learned = self.learn(steps)
+        return self.metrics_of(batch, steps) | learned | self.environment.metrics()
 
     def limit(self, steps: int, steps_per_turn: float) -> None:
         self._limit = steps, steps_per_turn
@@ -136,24 +138,14 @@ class SampledAlgorithm(NetworkAlgorithm):
         if self.config.normalise_advantage:
             steps["advantage"] = normalised(steps["advantage"])
         history: list[dict[str, Tensor]] = []
-        with sub_network(self.policy, self.rng) as drops_units:
-            if drops_units:
-                steps[self.actor.log_prob_keys[0]] = self.log_prob(steps)
-            for part in self.minibatches(steps):
-                metrics = self.step(part)
-                if metrics is None:
-                    break
-                history.append(metrics)
+        for part in self.minibatches(steps):
+            metrics = self.step(part)
+            if metrics is None:
+                break
+            history.append(metrics)
         self.table.clear()
         means = {name: torch.stack([step[name] for step in history]).mean(0) for name in history[0]}
         return means | {"optim/steps": len(history)}
-
-    @torch.no_grad()
-    def log_prob(self, steps: TensorDictBase) -> Tensor:
-        """Return the log-probability of the action of each step [N]."""
-        with weights_unchanged(self.policy):
-            log_prob: Tensor = self.actor.get_dist(steps).log_prob(steps["action"])
-        return log_prob
 
     def step(self, part: TensorDictBase) -> dict[str, Tensor] | None:
         """Take one optimiser step on a minibatch; return None if ``max_kl`` is exceeded."""

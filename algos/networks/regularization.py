@@ -5,7 +5,8 @@ blocks share gains, biases and dropped units, and statistics are of all blocks, 
 
 Dropout trains a sub-network in each update: within `sub_network` every layer has one mask, the same for all rows.
 Which rows a batch has, how often a state occurs in it, and how it is divided into parts therefore make no difference,
-and exact gradients are those of the sub-network. Elsewhere, in play and in evaluation, all units are used.
+and exact gradients are those of the sub-network. A sampled batch is played with the sub-network that is trained on it.
+Elsewhere, as in evaluation, all units are used.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class UnitDropout(nn.Module):
 
 
 @contextmanager
-def sub_network(network: nn.Module, rng: torch.Generator) -> Iterator[bool]:
-    """Drop the units of a network within the context, sampled from ``rng``; yield False if it has no dropout.
+def sub_network(network: nn.Module, rng: torch.Generator) -> Iterator[None]:
+    """Drop units of a network within the context, sampled from ``rng``.
 
     Outputs and encodings that are cached before the context belong to the whole network.
     """
@@ -86,7 +87,7 @@ def sub_network(network: nn.Module, rng: torch.Generator) -> Iterator[bool]:
     for layer in layers:
         layer.sample(rng)
     try:
-        yield bool(layers)
+        yield
     finally:
         for layer in layers:
             layer.mask = None

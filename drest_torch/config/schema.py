@@ -252,8 +252,8 @@ class PolicyConfig:
     """Normalisation of hidden layers before their activation: layer (LayerNorm) or rms (RMSNorm); null: none. The map
     layers of a convolutional network always have RMS normalisation."""
     dropout: float = limited(at_least=0, at_most=0.9, default=0.0)
-    """Share of the policy's hidden units that an update drops. Each update trains one sub-network; play and evaluation
-    use all units."""
+    """Share of the policy's hidden units that an update drops. Each update trains one sub-network, which also plays
+    its batch; evaluation uses all units."""
     private_bits: int = limited(at_least=0, at_most=MAX_PRIVATE_BITS, default=0)
     """Private random bits of the policy, sampled at the start of each mini-episode and constant until its end.
     Evaluation averages over all settings of the bits."""
