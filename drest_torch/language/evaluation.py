@@ -16,7 +16,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
-from drest_torch.language.references import REFERENCES, reference_policy
+from drest_torch.language.references import NEED_OUTCOMES, REFERENCES, reference_policy
 from drest_torch.language.scenario_measures import measure, uniform_flattening
 from drest_torch.report.tables import MISSING, in_markdown
 from drest_torch.statistics.intervals import Interval, t_interval
@@ -81,9 +81,12 @@ def evaluate(
 
 def reference_rows(prompts: Sequence[Prompt]) -> list[Row]:
     """Return a row for each suite and each reference policy, exactly."""
+    with_outcomes = [prompt for prompt in prompts if prompt.has_outcomes]
     rows = []
     for name in REFERENCES:
-        rows += rows_of(prompts, reference_policy(name, prompts), policy=name)
+        suited = with_outcomes if name in NEED_OUTCOMES else prompts
+        if suited:
+            rows += rows_of(suited, reference_policy(name, suited), policy=name)
     return rows
 
 

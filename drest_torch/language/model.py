@@ -201,6 +201,8 @@ class LanguageModel:
     def _says(self, option: Answer) -> str:
         if self.reads == "letters":
             return option.label
+        if option.line:
+            return option.line
         if self.brief:
             return f"{option.label} {brief_words(option)}"
         return f"{option.label}) {option.text}"

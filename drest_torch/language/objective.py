@@ -27,6 +27,11 @@ REWARDS = ("drest", "default", "supports")
 
 def as_menus(prompts: Sequence[Prompt]) -> Menus:
     """Return prompts as menus, with the ranks of their times as lengths."""
+    for prompt in prompts:
+        if not prompt.has_outcomes:
+            raise ConfigError(
+                f"{prompt.scenario}: its options have no lengths and scores, so it can be evaluated, but not paid for"
+            )
     most_options = max(len(prompt.options) for prompt in prompts)
     most_outcomes = max(prompt.most_outcomes for prompt in prompts)
     shape = (len(prompts), most_options, most_outcomes)

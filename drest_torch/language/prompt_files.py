@@ -10,6 +10,7 @@ from typing import Any
 
 from drest_torch.errors import ConfigError, printable
 from drest_torch.files import read_whole, write_text
+from drest_torch.language.follow_up_files import is_of_follow_up, translated
 from drest_torch.language.prompts import LETTERS, Answer, Prompt, record_of
 
 MOST_SCORE = 1_000_000
@@ -67,10 +68,17 @@ def _check_orders(prompts: Iterable[Prompt], path: Path) -> None:
 
 def as_prompt(record: Any, place: str) -> Prompt:
     """Return the prompt of an object; ``place`` names its file and line in errors."""
+    if is_of_follow_up(record):
+        record = translated(record, place)
     records = record.get("options") if isinstance(record, dict) else None
     if not isinstance(records, list) or not 2 <= len(records) <= len(LETTERS):
         raise ConfigError(f"{place}: expected an object with `options`, a list of 2 to {len(LETTERS)}")
-    options = tuple(_option(option, index, place) for index, option in enumerate(records))
+    with_outcomes = any(_has_outcomes(option) for option in records)
+    options = tuple(_option(option, index, place, with_outcomes) for index, option in enumerate(records))
+    if not with_outcomes and not any(option.takes for option in options):
+        raise ConfigError(
+            f"{place}: its options have no length and score, so one of them needs `takes`, which marks the action"
+        )
     labels = {option.label for option in options}
     if len(labels) < len(options):
         raise ConfigError(f"{place}: two options have the same label")
@@ -117,19 +125,27 @@ def _messages(record: Mapping[str, Any], place: str) -> tuple[dict[str, str], ..
         raise ConfigError(f"{place}: expected `messages`, each with a text for role and for content") from None
 
 
-def _option(record: Any, index: int, place: str) -> Answer:
-    """Return an option, which has outcomes, or a length and a score."""
+def _has_outcomes(record: Any) -> bool:
+    """Return whether an option has outcomes, or a part of them."""
+    if not isinstance(record, dict):
+        return True  # an error, which `_outcomes` raises
+    return any(record.get(key) is not None for key in ("outcomes", "length", "score"))
+
+
+def _option(record: Any, index: int, place: str, with_outcomes: bool) -> Answer:
+    """Return an option, which has outcomes, or a length and a score, if the prompt has any."""
     number = index + 1
-    outcomes = _outcomes(record, number, place)
+    outcomes = _outcomes(record, number, place) if with_outcomes else ()
     try:
         label = _name_of(_value(record, "label", LETTERS[index]))
         text = _text_of(_value(record, "text", ""))
+        line = _name_of(_value(record, "line", ""))
         if not label.strip():
             raise ValueError("empty")
     except (TypeError, ValueError):
         raise ConfigError(f"{place}: option {number} needs a text as label, of one line and not empty") from None
     takes = bool(_value(record, "takes", False))
-    return Answer(label, text, outcomes, takes)
+    return Answer(label, text, outcomes, takes, line)
 
 
 def _outcomes(record: Any, number: int, place: str) -> tuple[tuple[float, str, float], ...]:

@@ -40,9 +40,11 @@ class Answer:
     label: str
     text: str
     outcomes: tuple[tuple[float, str, float], ...]
-    """Tuples of chance, length and score."""
+    """Tuples of chance, length and score; none if they are not known."""
     takes: bool = False
     """True for the action of the suite."""
+    line: str = ""
+    """The whole line that names the option, if it is not made of label and text."""
 
     @property
     def length(self) -> str:
@@ -87,6 +89,11 @@ class Prompt:
     def sure(self) -> bool:
         """True if all options have a sure length."""
         return all(option.sure for option in self.options)
+
+    @property
+    def has_outcomes(self) -> bool:
+        """True if the lengths and scores of its options are known."""
+        return self.most_outcomes > 0
 
     @property
     def most_outcomes(self) -> int:
@@ -362,6 +369,9 @@ def record_of(prompt: Prompt) -> dict[str, Any]:
     lengths = record.pop("length_order")
     if lengths:
         record["lengths"] = lengths
+    for option in record["options"]:
+        if not option["line"]:
+            del option["line"]
     return record
 
 

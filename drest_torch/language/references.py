@@ -57,6 +57,8 @@ REFERENCES: dict[str, Callable[[Prompt], list[float]]] = {
     "neutral expert": neutral_expert,
 }
 """Reference policies by name, as functions from a prompt to the probabilities of its options."""
+NEED_OUTCOMES = ("best score", "neutral expert")
+"""The policies that choose by lengths and scores."""
 
 
 def reference_policy(name: str, prompts: Sequence[Prompt]) -> Tensor:
