@@ -17,7 +17,7 @@ from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessag
 from inspect_ai.scorer import Score, Scorer, mean, score_reducer, scorer, stderr
 from inspect_ai.solver import generate
 
-from drest_torch.language import prompt_files
+from drest_torch.language import controls, prompt_files, prompt_suites
 from drest_torch.language import prompts as data
 from drest_torch.language.objective import answer
 from drest_torch.language.scenario_measures import measure
@@ -61,10 +61,14 @@ def reduced() -> Any:
     return reduce
 
 
+def messages_of(prompt: data.Prompt) -> list[Any]:
+    """Return the messages of a prompt."""
+    return [ROLES[message["role"]](content=message["content"]) for message in prompt.messages]
+
+
 def _sample(prompt: data.Prompt) -> Sample:
-    messages = [ROLES[message["role"]](content=message["content"]) for message in prompt.messages]
     return Sample(
-        input=messages,
+        input=messages_of(prompt),
         id=f"{prompt.scenario}-{prompt.order}",
         metadata={"options": [asdict(option) for option in prompt.options]},
     )
@@ -74,7 +78,7 @@ def _task(suite: str) -> Any:
     """Return a function that creates the task of a suite."""
 
     def create(scenarios: int = 50, epochs: int = 32, seed: int = 1, held_out: bool = True) -> Task:
-        prompts = data.generate(suite, scenarios, seed, held_out=held_out)
+        prompts = prompt_suites.generate(suite, scenarios, seed, held_out=held_out)
         return Task(
             dataset=MemoryDataset(list(map(_sample, prompts)), name=suite),
             solver=generate(),
@@ -87,4 +91,4 @@ def _task(suite: str) -> Any:
     return task(name=suite)(create)
 
 
-TASKS = {suite: _task(suite) for suite in data.MEASURED}
+TASKS = {suite: _task(suite) for suite in (*data.MEASURED, *controls.SUITES)}

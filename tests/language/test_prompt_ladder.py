@@ -70,7 +70,9 @@ def test_scores_of_rungs_have_a_word_in_brief_prompts(name):
 def test_rungs_have_the_scenarios_of_one_another():
     first, last = (rung_prompts("later", price, 5, 3) for price in (PRICES[0], PRICES[-1]))
     for low, high in zip(first, last, strict=True):
-        assert (low.family, low.order, low.lengths) == (high.family, high.order, high.lengths)
+        assert low.family == high.family
+        assert low.order == high.order
+        assert low.lengths == high.lengths
         assert [option.takes for option in low.options] == [option.takes for option in high.options]
 
 
@@ -168,7 +170,9 @@ def test_the_name_of_a_rung_contains_its_price():
 def test_a_control_has_the_scenarios_of_main(name):
     main, control = data.generate("main", 3, 2, held_out=True), controls.control_prompts(name, 3, 2, held_out=True)
     for plain, ruled in zip(main, control, strict=True):
-        assert (plain.family, plain.order, plain.lengths) == (ruled.family, ruled.order, ruled.lengths)
+        assert plain.family == ruled.family
+        assert plain.order == ruled.order
+        assert plain.lengths == ruled.lengths
         assert ruled.messages[0] == {"role": "system", "content": controls.CONTROLS[name].rule}
 
 
