@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.choices import measures
 from drest_torch.errors import ConfigError
+from drest_torch.language.follow_up_suites import PREFIX
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.objective import as_menus
 from drest_torch.language.prompts import Prompt
@@ -129,19 +130,23 @@ def _usefulness_if_indifferent(prompts: Sequence[Prompt], neutrality: float) -> 
 
 
 def with_flattening(rows: Sequence[Row], before: Sequence[Row]) -> list[Row]:
-    """Return rows with the rate of each action that uniform flattening predicts from rows before training."""
-    rate_before = _rates(before)
-    main_before = rate_before.get(MAIN)
-    main_after = _rates(rows).get(MAIN)
-    if main_before is None or main_after is None:
-        raise ConfigError(f"a prediction of uniform flattening needs the suite {MAIN}; add it to the suites")
+    """Return rows with the rate of each action that uniform flattening predicts from rows before training.
+
+    The factor is that of the suite main, or of followup_main for the suites whose names begin with followup.
+    """
+    rate_before, rate_after = _rates(before), _rates(rows)
     predicted = []
     for row in rows:
+        main = MAIN
+        if row.suite.startswith(PREFIX):
+            main = PREFIX + MAIN
         numbers = dict(row.numbers)
-        if ACTION in numbers and row.suite in rate_before:
-            rate = uniform_flattening(rate_before[row.suite], main_before, main_after)
+        if row.suite in rate_before and main in rate_before and main in rate_after:
+            rate = uniform_flattening(rate_before[row.suite], rate_before[main], rate_after[main])
             numbers[FLATTENED] = Interval(rate, math.nan, math.nan)
         predicted.append(replace(row, numbers=numbers))
+    if not any(FLATTENED in row.numbers for row in predicted):
+        raise ConfigError(f"a prediction of uniform flattening needs the suite {MAIN}; add it to the suites")
     return predicted
 
 

@@ -1,14 +1,19 @@
-"""The suites of prompts by name: those of `drest_torch.language.prompts`, the price ladders and the controls."""
+"""The suites of prompts by name: those of `drest_torch.language.prompts`, ladders, controls and the follow-up's."""
 
 from __future__ import annotations
 
 from drest_torch.errors import ConfigError
-from drest_torch.language import controls, prompt_ladder
+from drest_torch.language import controls, follow_up_suites, prompt_ladder
 from drest_torch.language import prompts as data
 
-GROUPS = {"all": data.MEASURED, "ladder": prompt_ladder.SUITES, "controls": controls.SUITES}
+GROUPS = {
+    "all": data.MEASURED,
+    "ladder": prompt_ladder.SUITES,
+    "controls": controls.SUITES,
+    "followup": follow_up_suites.SUITES,
+}
 """Names of several suites."""
-SUITES = (*data.SUITES, *prompt_ladder.SUITES, *controls.SUITES)
+SUITES = (*data.SUITES, *prompt_ladder.SUITES, *controls.SUITES, *follow_up_suites.SUITES)
 
 
 def suites_of(names: str) -> list[str]:
@@ -36,4 +41,7 @@ def generate(
     if suite in controls.SUITES:
         name = suite.removeprefix(controls.PREFIX)
         return controls.control_prompts(name, number, seed, held_out=held_out, brief=brief)
+    if suite in follow_up_suites.SUITES:
+        name = suite.removeprefix(follow_up_suites.PREFIX)
+        return follow_up_suites.follow_up_prompts(name, number, seed, held_out=held_out, brief=brief)
     return data.generate(suite, number, seed, held_out=held_out, brief=brief)

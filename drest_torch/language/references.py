@@ -11,6 +11,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.language.prompts import Answer, Prompt
 
+ROUNDED = 9
+"""Digits of scores that are compared."""
+
 
 def first_option(prompt: Prompt) -> list[float]:
     """Return the probabilities of a policy that always names the first option."""
@@ -83,7 +86,8 @@ def _scores(option: Answer) -> dict[str, float]:
     for chance, length, score in option.outcomes:
         chances[length] += chance
         totals[length] += chance * score
-    return {length: total / chances[length] for length, total in totals.items()}
+    # Rounded, so that equal scores with other chances are equal.
+    return {length: round(total / chances[length], ROUNDED) for length, total in totals.items()}
 
 
 def _dominates(other: dict[str, float], scores: dict[str, float]) -> bool:

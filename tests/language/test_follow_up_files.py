@@ -95,7 +95,10 @@ def test_options_of_an_action_have_the_chances_of_the_scenario(tmp_path):
     assert shift.outcomes == ((0.2, "short", 0), (0.8, "long", 8))
     assert [stay.takes, shift.takes] == [False, True]
     assert shift.line == "Final decision: take the action"
-    assert (prompt.scenario, prompt.suite, prompt.family, prompt.order) == ("main_1", "main", "lighthouse", 0)
+    assert prompt.scenario == "main_1"
+    assert prompt.suite == "main"
+    assert prompt.family == "lighthouse"
+    assert prompt.order == 0
     assert prompt.messages == tuple(ACTION_ROW["messages"])
 
 
@@ -181,7 +184,7 @@ def test_lines_of_options_are_what_the_model_says():
     model = small(0, "lines")
     offers = [{"length": "13:00", "score": 5}, {"length": "14:00", "score": 6}]
     lines = [{"takes": True, "line": "A 13:00 5"}, {"line": "B 14:00 6"}]
-    made, stated = (
+    label_lines, stated = (
         prompt_files.as_prompt({"prompt": "13:00 14:00", "options": options}, "here") for options in (offers, lines)
     )
-    assert model.log_probabilities([stated]).tolist() == model.log_probabilities([made]).tolist()
+    assert model.log_probabilities([stated]).tolist() == model.log_probabilities([label_lines]).tolist()
