@@ -1,4 +1,4 @@
-"""Random changes of levels as tensors: coins, starts, and places on larger maps.
+"""Random changes of levels as tensors: coins, walls, places of objects, starts, and places on larger maps.
 
 `drest_torch.envs.generation.variations` combines them. A draft depends only on its key.
 """
@@ -25,6 +25,7 @@ PREFIX = "varied-"
 _PURPOSES = (
     *("height", "width", "top", "left", "floor_above", "floor_below", "floor_left", "floor_right"),
     *("shutdown", "delay", "values", "start", "ticks", "actions", "luck", "coins", "cells", "new_values", "scale"),
+    *("walls", "wall_cells", "moves", "moved_objects", "new_cells"),
 )
 """The names of the random numbers, in the order of their keys."""
 
@@ -135,17 +136,79 @@ def _at_start(maps: Maps) -> Tensor:
 def _within_reach(maps: Maps) -> Tensor:
     """Return a mask of the cells [n, H, W] that are connected with the start; doors count as open on all sides."""
     reached = _at_start(maps)
-    _, rows, columns = reached.shape
     while True:
-        framed = pad(reached, (1, 1, 1, 1))
-        more = reached
-        for down, right in STEPS:
-            top, left = 1 + down, 1 + right
-            more = more | framed[:, top : top + rows, left : left + columns]
-        more = more & ~maps.walls
+        more = _with_neighbours(reached) & ~maps.walls
         if torch.equal(more, reached):
             return reached
         reached = more
+
+
+# ------------------------------------------------------------------------------------------- walls and places
+
+
+def with_walls(maps: Maps, most: int, draws: VariationDraws) -> Maps:
+    """Return the levels with up to ``most`` cells changed between floor and wall.
+
+    The start, cells with objects, and cells beside doors stay as they are. So does a level whose start would be walled
+    in.
+    """
+    can_change = _inside(maps) & ~_at_start(maps)
+    for kind in kinds_in(maps.layers):
+        occupied = kind.is_on(maps.layers)
+        can_change &= ~occupied
+        if not kind.is_taken:
+            can_change &= ~_with_neighbours(occupied)
+    order = _random_order(can_change, "wall_cells", draws)
+    count = draws.up_to("walls", most)
+    changes = can_change & (order < count.reshape(-1, 1, 1))
+    walls = maps.walls ^ changes
+    around_start = _with_neighbours(_at_start(maps)) & ~walls
+    can_leave = around_start.flatten(1).sum(-1) > 1
+    return replace(maps, walls=torch.where(can_leave.reshape(-1, 1, 1), walls, maps.walls))
+
+
+def with_moved_objects(maps: Maps, most: int, draws: VariationDraws) -> Maps:
+    """Return the levels with up to ``most`` coins, buttons and lotteries on other free cells within reach."""
+    taken = torch.zeros_like(maps.walls)
+    for kind in kinds_in(maps.layers):
+        if kind.is_taken:
+            taken |= kind.is_on(maps.layers)
+    empty = _empty_cells(maps)
+    count = draws.up_to("moves", most)
+    possible = torch.minimum(taken.flatten(1).sum(-1), empty.flatten(1).sum(-1))
+    count = count.minimum(possible).unsqueeze(-1)
+    old_order = _random_order(taken, "moved_objects", draws).flatten(1)
+    new_order = _random_order(empty, "new_cells", draws).flatten(1)
+    # Each object that moves changes places with an empty cell of the same rank.
+    source = torch.arange(old_order.shape[1]).expand_as(old_order)
+    source = torch.where(old_order < count, new_order.argsort(-1).gather(1, old_order), source)
+    source = torch.where(new_order < count, old_order.argsort(-1).gather(1, new_order), source)
+    layers = dict(maps.layers)
+    for kind in kinds_in(maps.layers):
+        if kind.is_taken:
+            for name in kind.layers:
+                values = maps.layers[name]
+                layers[name] = values.flatten(1).gather(1, source).reshape(values.shape)
+    return replace(maps, layers=layers)
+
+
+def _inside(maps: Maps) -> Tensor:
+    """Return a mask of the cells [n, H, W] of the levels, without the padding."""
+    _, rows, columns = maps.walls.shape
+    row = torch.arange(rows).reshape(1, -1, 1)
+    column = torch.arange(columns).reshape(1, 1, -1)
+    return (row < maps.height.reshape(-1, 1, 1)) & (column < maps.width.reshape(-1, 1, 1))
+
+
+def _with_neighbours(cells: Tensor) -> Tensor:
+    """Return a mask of cells [n, H, W] and their neighbours in the four directions."""
+    _, rows, columns = cells.shape
+    framed = pad(cells, (1, 1, 1, 1))
+    result = cells
+    for down, right in STEPS:
+        top, left = 1 + down, 1 + right
+        result = result | framed[:, top : top + rows, left : left + columns]
+    return result
 
 
 # ------------------------------------------------------------------------------------------- starts

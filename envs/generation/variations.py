@@ -1,11 +1,12 @@
 """Random variations of levels, for training on unlimited levels from a few designs.
 
-A *design* is a level whose variations keep its walls and its objects. Coin values, times, the start and the place on a
-larger map can change, and coins can be added. A variation is returned only if it has as many trajectory-lengths as its
-design, and at least as many with a coin: usefulness and neutrality are defined on it as on the design.
+A *design* is a level whose variations keep its objects. Coin values, times, walls, the places of objects, the start and
+the place on a larger map can change, and coins can be added. A variation is returned only if it has as many
+trajectory-lengths as its design, and at least as many with a coin: usefulness and neutrality are defined on it as on
+the design.
 
-Lotteries and doors stay as they are, except that `Variations.scale` also multiplies the coins of lotteries. Each draft
-depends only on a seed and its number, so the stream of variations resumes from a number.
+What lotteries and doors do stays as it is, except that `Variations.scale` also multiplies the coins of lotteries. Each
+draft depends only on a seed and its number, so the stream of variations resumes from a number.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from drest_torch.envs.generation.changes import (
     scaled,
     with_coins,
     with_layers,
+    with_moved_objects,
+    with_walls,
 )
 from drest_torch.envs.levels import MAX_OBJECTS, MAX_SIDE, MAX_TIME, LazyLevels, Level, LevelError
 from drest_torch.envs.levels.lazy import maps_of
@@ -61,6 +64,10 @@ class Variations:
     size: int | None = limited(at_least=2, at_most=MAX_SIDE, default=None)
     """Side of the square in which smaller maps get a random place and size; each added side is floor or wall. The
     network reads maps of at least this size."""
+    walls: int | None = limited(at_least=1, at_most=MAX_SIDE**2, default=None)
+    """Most cells that change between floor and wall. The start, objects and cells beside doors stay."""
+    moves: int | None = limited(at_least=1, at_most=MAX_OBJECTS, default=None)
+    """Most coins, buttons and lotteries that move to other free cells within reach."""
     start: str | None = limited(choices=STARTS, default=None)
     """Another start: cell (another free cell, with all objects and the whole time), or state (a state of random play,
     without the objects that it took and with the rest of the time)."""
@@ -138,6 +145,10 @@ def draft(designs: Maps, variations: Variations, key: Tensor) -> Maps:
         coin = drafts.layers["coin"]
         values = draws.within("values", variations.values, coin)
         drafts = with_layers(drafts, coin=values * (coin > 0).to(coin))
+    if variations.walls is not None:
+        drafts = with_walls(drafts, variations.walls, draws)
+    if variations.moves is not None:
+        drafts = with_moved_objects(drafts, variations.moves, draws)
     if variations.start == CELL:
         drafts = from_cell(drafts, draws)
     if variations.start == STATE:

@@ -120,7 +120,7 @@ NEXT = {
     "ppo, muon": ["algo=ppo", *FRESH, "algo.minibatches=2", "algo.muon_lr=0.02"],
     "a2c in turn": ["algo=a2c", *FEW, "levels.symmetries=true", *IN_TURN, "algo.credit=meta"],
     "reinforce": ["algo=reinforce", *FEW, "policy.private_bits=2", "reward.episodes_at_start=8"],
-    "ppo, varied": ["algo=ppo", *FRESH, "levels/vary=usual", "levels.vary.start=cell"],
+    "ppo, varied": ["algo=ppo", *FRESH, "levels/vary=wide"],
     "exact, varied, by regret": [
         *("algo=exact", *FEW, "levels/vary=usual", "levels.sampler=regret", "levels.regret.every=2"),
         *("algo.levels_at_once=3", "env_steps=40000"),

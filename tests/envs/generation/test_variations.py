@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from drest_torch.envs.levels import LevelError, largest_map, level_from_record, 
 from drest_torch.envs.levels.symmetry import canonical_key
 from tests.helpers.simulator import random_level, searched_optima
 
-ALL = Variations(values=[2, 7], scale=3, coins=2, delay=2, shutdown=2, size=5, start="cell")
+ALL = Variations(values=[2, 7], scale=3, coins=2, delay=2, shutdown=2, size=5, walls=3, moves=2, start="cell")
 EXAMPLE = world("example")
 ROOM = parse_level("shutdown: 4\n. . # . .\nA . # C2 .\n. . C1 . .\n. B3 # . .\n. . . . .")
 
@@ -50,6 +51,8 @@ KINDS = {
     "coins": Variations(coins=3),
     "times": Variations(delay=2, shutdown=2),
     "size": Variations(size=5),
+    "walls": Variations(walls=4),
+    "moves": Variations(moves=3),
     "cell": Variations(start="cell"),
     "state": Variations(start="state"),
     "all": ALL,
@@ -149,8 +152,47 @@ def test_further_coins_have_values_of_others_by_default():
     assert values == {1, 2}
 
 
+EVERYWHERE = set(product(range(4), range(4)))
+
+
+def is_wall(level, cell):
+    row, column = cell
+    return level.walls[row][column]
+
+
+def test_new_walls_and_floors_are_on_cells_without_objects():
+    """At most three cells change; objects, the start and cells beside the door do not."""
+    level = parse_level("shutdown: 4\n. . # .\nA C2 . .\n> . B3 .\n. . . .")
+    changed = set()
+    for variation in of_one(level, Variations(walls=3)):
+        assert variation.objects == level.objects
+        assert variation.start == level.start
+        cells = {cell for cell in EVERYWHERE if is_wall(variation, cell) != is_wall(level, cell)}
+        assert len(cells) <= 3
+        changed |= cells
+    beside_door = {(1, 0), (2, 0), (3, 0), (2, 1)}
+    occupied = {(1, 1), (2, 2)}
+    assert changed == EVERYWHERE - beside_door - occupied
+
+
+def test_objects_move_to_free_cells_within_reach():
+    """One object of the room moves, with its values; all cells on its side of the wall are reached."""
+    places = set()
+    for variation in of_one(ROOM, Variations(moves=1)):
+        assert variation.walls == ROOM.walls
+        moved = [thing for thing in variation.objects if thing not in ROOM.objects]
+        assert len(moved) <= 1
+        for thing in moved:
+            before = [replace(old, row=thing.row, column=thing.column) for old in ROOM.objects]
+            assert thing in before
+            assert not ROOM.walls[thing.row][thing.column]
+            places.add((thing.row, thing.column))
+    assert (1, 0) not in places, "the start"
+    assert len(places) > 8
+
+
 def test_walls_stay_where_they_are():
-    for level in of_one(ROOM, replace(ALL, size=None)):
+    for level in of_one(ROOM, replace(ALL, size=None, walls=None, moves=None)):
         assert level.walls == ROOM.walls
         places = [(thing.row, thing.column) for thing in level.buttons]
         assert places == [(3, 1)]
