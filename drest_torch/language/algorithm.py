@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -68,20 +69,26 @@ class AnswerGradient(Algorithm):
 
     def describe(self, network: str) -> str:
         number = sum(weight.numel() for weight in self.weights.values())
-        lora = "" if self.config.lora is None else f" with LoRA of rank {self.config.lora}"
-        return f"{network}{lora}, {number:,} parameters are trained"
+        if self.config.lora is not None:
+            network = f"{network} with LoRA of rank {self.config.lora}"
+        return f"{network}, {number:,} parameters are trained"
 
     def update(self, reward: Reward) -> dict[str, Any]:
         config = self.config
-        reads = self.done < config.warm_up
-        source = self.reading if reads else self.prompts
+        source = self.prompts
+        gain_of: Callable[[Sequence[Prompt]], tuple[Tensor, Tensor]] = partial(self.gain, reward=reward)
+        if self.done < config.warm_up:
+            source = self.reading
+            gain_of = self.right_answers
         chosen = torch.randint(len(source), (config.prompts,), generator=self.rng).tolist()
         self.policy.model.zero_grad()
         pay = torch.zeros((), dtype=torch.float64)
         for first in range(0, len(chosen), config.at_once):
-            prompts = [source[index] for index in chosen[first : first + config.at_once]]
-            gain, paid = self.right_answers(prompts) if reads else self.gain(prompts, reward)
-            (-gain / len(chosen)).backward()
+            indices = chosen[first : first + config.at_once]
+            prompts = [source[index] for index in indices]
+            gain, paid = gain_of(prompts)
+            loss = -gain / len(chosen)
+            loss.backward()
             pay += paid.detach().double() / len(chosen)
         norm = clip_grad_norm_(self.weights.values(), 1.0)
         for optimizer in self.optimizers.values():
@@ -100,13 +107,21 @@ class AnswerGradient(Algorithm):
 
     def gain(self, prompts: Sequence[Prompt], reward: Reward) -> tuple[Tensor, Tensor]:
         """Return the objective and the expected pay, each summed over prompts."""
-        config, menus = self.config, as_menus(prompts)
+        config = self.config
+        menus = as_menus(prompts)
         log_probability = self.policy.log_probabilities(prompts)  # [B, O]
         probability = log_probability.exp()
-        kind, credit, invalid = config.reward, config.credit, config.invalid
-        pay = expected_pay(probability, menus, reward, kind, credit=credit, invalid=invalid).sum()
+        pays = expected_pay(
+            probability,
+            menus,
+            reward,
+            config.reward,
+            credit=config.credit,
+            invalid=config.invalid,
+        )
+        pay = pays.sum()
         gain = pay
         if config.method == "rloo":
-            gain = sampled_gain(log_probability, menus, reward, self.rng, invalid)
+            gain = sampled_gain(log_probability, menus, reward, self.rng, config.invalid)
         entropy = -torch.special.xlogy(probability, probability).sum()
         return gain + config.entropy * entropy, pay

@@ -16,11 +16,15 @@ from torch.nn.utils.rnn import pad_sequence
 
 from drest_torch.agents.checkpoints import checksum
 from drest_torch.errors import ConfigError, blaming
+from drest_torch.language import sharing
 from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Answer, Prompt, brief_words, families
+from drest_torch.language.token_trees import PassPlan, cost, pass_plan
 from drest_torch.outputs import MODEL
 
 READS = ("letters", "lines")
 SMALL, SMOLLM2 = "small", "smollm2"
+WORTH_SHARING = 0.9
+"""Equal beginnings of texts are shared if at most this share of the cost is left."""
 HUB_NAME = r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?"
 
 
@@ -37,6 +41,7 @@ class LanguageModel:
         self.tokenizer = tokenizer
         self.reads = reads
         self.bfloat16 = False
+        self._shares: bool | None = None
         self.vocabulary = int(model.get_input_embeddings().num_embeddings)
         """The number of tokens with weights."""
         self.most_tokens = getattr(model.config, "max_position_embeddings", None) or math.inf
@@ -89,11 +94,40 @@ class LanguageModel:
         tails = self._tails(prompts)
         for prompt, text, head, options in zip(prompts, texts, heads, tails, strict=True):
             self._check(prompt, text, head, options)
-        if all(len(tail) == 1 for options in tails for tail in options):
+        plan = self._plan(prompts, heads, tails)
+        if plan is not None:
+            with blaming("the model"):
+                rows = sharing.log_probabilities(self.model, plan, bfloat16=self.bfloat16)
+        elif _have_one_token(tails):
             rows = self._by_one_token(heads, tails)
         else:
             rows = self._by_whole_tails(heads, tails)
         return pad_sequence(rows, batch_first=True, padding_value=-torch.inf).cpu()
+
+    def _plan(self, prompts: Sequence[Prompt], heads: list[list[int]], tails: list[list[list[int]]]) -> PassPlan | None:
+        """Return the plan of a pass that computes equal beginnings of texts once; None if it is not worth it."""
+        if self.brief and _have_one_token(tails):
+            return None
+        hidden = self.model.config.hidden_size
+        lengths = [len(head) for head in heads]
+        if not _have_one_token(tails):
+            lengths = []
+            for head, options in zip(heads, tails, strict=True):
+                lengths += [len(head) + len(tail) - 1 for tail in options]
+        longest = max(lengths)
+        separate = cost(len(lengths), longest, longest, hidden)
+        groups = [prompt.scenario for prompt in prompts]
+        plan = pass_plan(heads, tails, groups, hidden)
+        if plan.cost > WORTH_SHARING * separate or not self.shares:
+            return None
+        return plan
+
+    @property
+    def shares(self) -> bool:
+        """True if the model gives the same log-probabilities where equal beginnings of texts are computed once."""
+        if self._shares is None:
+            self._shares = sharing.is_supported(self.model)
+        return self._shares
 
     def _tails(self, prompts: Sequence[Prompt]) -> list[list[list[int]]]:
         """Return the tokens of each option of each prompt; equal texts are encoded once."""
@@ -212,6 +246,11 @@ class LanguageModel:
         with blaming("the tokenizer of the model"):
             tokens: list[list[int]] = self.tokenizer(texts, add_special_tokens=special)["input_ids"]
             return tokens
+
+
+def _have_one_token(tails: list[list[list[int]]]) -> bool:
+    """Return whether all options of all prompts have a single token."""
+    return all(len(tail) == 1 for options in tails for tail in options)
 
 
 def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
