@@ -39,7 +39,7 @@ class LanguageConfig:
     """drest: the share of the best score of the length, discounted; default: the score ÷ 10; supports: DReST between
     sets of lengths, and Neutrality+ between options with the same lengths."""
     method: str = limited(choices=("exact", "rloo"), default="exact")
-    """exact: the gradient of the expected pay; rloo: a gradient estimate from E sampled answers, for sure options."""
+    """exact: the gradient of the expected pay; rloo: a gradient estimate from E sampled answers."""
     credit: str = limited(choices=("mini", "meta", "rloo"), default="mini")
     """The credit assignment of exact gradients, see `objective.expected_pay`."""
     reads: str = limited(choices=READS, default="letters")
@@ -113,8 +113,8 @@ def check(cfg: LanguageConfig) -> None:
         SINKS.check(cfg.logger)
     if cfg.method == "rloo" and cfg.reward == "supports":
         raise ConfigError(
-            "reward=supports with method=rloo, which supports only options of certain lengths, so it would pay as "
-            "reward=drest does; use reward=drest, or method=exact"
+            "reward=supports with method=rloo, which pays each answer by its lengths, not by its set of lengths; use "
+            "reward=drest, or method=exact"
         )
 
 

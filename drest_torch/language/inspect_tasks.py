@@ -19,8 +19,8 @@ from inspect_ai.solver import generate
 
 from drest_torch.language import controls, prompt_files, prompt_suites
 from drest_torch.language import prompts as data
-from drest_torch.language.objective import answer
 from drest_torch.language.scenario_measures import measure
+from drest_torch.language.text_answers import read_answer
 
 ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
 NUMBERS = {"valid": "valid", "N": "N", "U": "U", "takes": "takes the action"}
@@ -36,10 +36,9 @@ def choice() -> Scorer:
         options = state.metadata["options"]
         completion = state.output.completion
         labels = [option["label"] for option in options]
-        named = answer(completion or "", labels)
-        if named is None:
-            named = -1
-        return Score(value=named, answer=completion, metadata={"options": options})
+        named = read_answer(completion, labels)
+        index = -1 if named.option is None else named.option
+        return Score(value=index, answer=completion, metadata={"options": options, "rule": named.rule})
 
     return score
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from drest_torch.choices import measures
 from drest_torch.choices.menus import Menus
 from drest_torch.counting import same_length_in_group
 from drest_torch.errors import ConfigError
 from drest_torch.language.offers import LARGEST_SCORE
-from drest_torch.language.prompt_files import as_prompt
 from drest_torch.language.prompts import Prompt
 from drest_torch.metrics import share_of_best
 from drest_torch.reward import Reward
@@ -80,7 +80,11 @@ def expected_pay(
 
 
 def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INVALID) -> Tensor:
-    """Return the pay [B, E] of sampled answers to B prompts with sure options; −1 names no option."""
+    """Return the pay [B, E] of sampled answers to B prompts; −1 names no option.
+
+    The outcomes of lotteries are independent, and each answer is paid the expectation over all of them. The mean over
+    sampled answers is therefore `expected_pay`.
+    """
     most, group = menus.lengths.shape[1], reward.episodes_per_meta
     is_valid = chosen >= 0
     option = chosen.clamp_min(0)
@@ -88,15 +92,51 @@ def group_pay(chosen: Tensor, menus: Menus, reward: Reward, invalid: float = INV
         worth = share_of_best(menus.gain, menus.best.unsqueeze(1))
     else:
         worth = menus.gain / LARGEST_SCORE
+    discounts = reward.group_discounts(most, group)  # by k and the number of others of the same length
+    if (menus.probability > 0).sum(-1).max() > 1:
+        pay_of_option = _lottery_pay(chosen, menus, worth, discounts)  # [B, O]
+        return torch.where(is_valid, pay_of_option.gather(1, option), invalid)
     worth_of_option = worth.sum(-1).float()  # [B, O]
     length_of_option = menus.probability.argmax(-1)
     length = length_of_option.gather(1, option)  # [B, E]
     alike = same_length_in_group(torch.where(is_valid, length, -1), most)
     others = (alike - 1).clamp_min(0)
-    discounts = reward.group_discounts(most, group)  # by k and the number of others of the same length
     discount = discounts[menus.num_lengths.unsqueeze(-1), others]
     preliminary = worth_of_option.gather(1, option)
     return torch.where(is_valid, discount * preliminary, invalid)
+
+
+def _lottery_pay(chosen: Tensor, menus: Menus, worth: Tensor, discounts: Tensor) -> Tensor:
+    """Return the expected pay [B, O] of an answer that names an option, given the group's other answers.
+
+    It is Σ_l worth(o, l) · E[d(n)], with n the number of others of length l. ``worth`` [B, O, K] contains the chances.
+    """
+    others = _others_of_length(chosen, menus.probability)  # [B, O, K, E]
+    discounts_of_prompt = discounts[menus.num_lengths].double()  # [B, E]
+    discount = torch.einsum("boke,be->bok", others, discounts_of_prompt)
+    return (worth * discount).sum(-1).float()
+
+
+def _others_of_length(chosen: Tensor, chances: Tensor) -> Tensor:
+    """Return the distribution [B, O, K, E] of the number of a group's other answers that have each length.
+
+    The other answers are those besides the first one that names the option. For options that no answer names, the
+    result has no meaning.
+    """
+    prompts, options, lengths = chances.shape
+    answers = chosen.shape[1]
+    names = chosen.unsqueeze(-1) == torch.arange(options)  # [B, E, O]
+    is_first = names & (names.cumsum(1) == 1)
+    chance_of_answer = names.double() @ chances.double()  # [B, E, K]
+    number = torch.zeros(prompts, options, lengths, answers, dtype=torch.float64)
+    number[..., 0] = 1
+    for answer in range(answers):
+        counts = ~is_first[:, answer]  # [B, O]
+        chance = counts.unsqueeze(-1) * chance_of_answer[:, answer].unsqueeze(1)  # [B, O, K]
+        chance = chance.unsqueeze(-1)
+        larger = pad(number[..., :-1], (1, 0))
+        number = (1 - chance) * number + chance * larger
+    return number
 
 
 def sampled_gain(
@@ -122,62 +162,8 @@ def sampled_gain(
     return gains.mean(1).sum()
 
 
-class DReSTGroupReward:
-    """The DReST reward as a function for TRL's ``reward_funcs``; a prompt's generations are a meta-episode.
-
-    The data set needs a column ``options``: for each prompt, a list of objects with label, length and score. An answer
-    names an option by its label, alone or at the start of its last line. Works with `RLOOTrainer` and `GRPOTrainer`.
-    """
-
-    __name__ = "drest"
-
-    def __init__(self, num_generations: int, lam: float = 0.9, *, invalid: float = INVALID) -> None:
-        if num_generations < 2:
-            raise ConfigError(f"num_generations={num_generations}; expected at least 2 answers of each prompt")
-        self.reward = Reward(lam, episodes_per_meta=num_generations, counting="averaged")
-        self.invalid = invalid
-
-    def __call__(
-        self, prompts: Sequence[Any], completions: Sequence[Any], options: Sequence[Any], **others: Any
-    ) -> list[float]:
-        """Return the pay of each answer."""
-        group = self.reward.episodes_per_meta
-        if len(completions) % group:
-            raise ConfigError(
-                f"{len(completions)} answers are not whole groups of {group}; set num_generations={group} in the "
-                "trainer, and a multiple of it as the batch (per_device_train_batch_size × gradient_accumulation_steps)"
-            )
-        for first in range(0, len(prompts), group):
-            if any(prompt != prompts[first] for prompt in prompts[first : first + group]):
-                raise ConfigError(
-                    f"a group of {group} answers has different prompts; set num_generations={group} in the trainer"
-                )
-        group_prompts = []
-        for group_options in options[::group]:
-            record = {"options": group_options, "prompt": ""}
-            group_prompts.append(as_prompt(record, "options"))
-        chosen = []
-        for index, completion in enumerate(completions):
-            labels = [option.label for option in group_prompts[index // group].options]
-            option = answer(completion, labels)
-            chosen.append(-1 if option is None else option)
-        by_prompt = torch.tensor(chosen).reshape(-1, group)
-        pay = group_pay(by_prompt, as_menus(group_prompts), self.reward, self.invalid)
-        return pay.flatten().tolist()
-
-
-def answer(completion: Any, labels: Sequence[str]) -> int | None:
-    """Return the index of the option that an answer, a text or a list of messages, names; None if it names none."""
-    text = completion
-    if not isinstance(completion, str):
-        text = str(completion[-1]["content"])
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
-        return None
-    named = []
-    for index, label in enumerate(labels):
-        if re.match(rf"\W*{re.escape(label)}(?!\w)", lines[-1]):
-            named.append(index)
-    if len(named) != 1:
-        return None
-    return named[0]
+def __getattr__(name: str) -> Any:
+    """Return `DReSTGroupReward`, which was in this module before it had one of its own."""
+    if name != "DReSTGroupReward":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("drest_torch.language.group_reward").DReSTGroupReward

@@ -12,7 +12,7 @@ from typing import Any
 from drest_torch.agents.checkpoints import State
 from drest_torch.agents.specification import KEY
 from drest_torch.config.checks import device_of
-from drest_torch.errors import ConfigError, blaming
+from drest_torch.errors import blaming
 from drest_torch.files import write_whole
 from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
@@ -61,8 +61,6 @@ class PromptTask(Task):
             number = -(-cfg.scenarios // len(suites))
             for suite in suites:
                 prompts += data.generate(suite, number, cfg.seed, brief=self.model.brief)
-        if cfg.method == "rloo" and not all(prompt.sure for prompt in prompts):
-            raise ConfigError("method=rloo with options of several lengths; expected method=exact")
         return prompts
 
     @property

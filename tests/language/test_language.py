@@ -18,11 +18,10 @@ from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import LanguageConfig
 from drest_torch.language.evaluation import evaluate
+from drest_torch.language.group_reward import DReSTGroupReward
 from drest_torch.language.model import load, small
 from drest_torch.language.objective import (
     INVALID,
-    DReSTGroupReward,
-    answer,
     as_menus,
     expected_pay,
     group_pay,
@@ -123,44 +122,6 @@ def test_the_mean_of_sampled_gradients_is_the_exact_gradient():
     assert agrees("rloo")
     assert not agrees("mini")
     assert not agrees("meta")
-
-
-# ------------------------------------------------------------------------------------------- TRL
-
-
-GROUP_REWARD = DReSTGroupReward(2, 0.5)
-EARLY_OR_LATE = [{"label": "A", "length": "17:00", "score": 4}, {"label": "B", "length": "19:00", "score": 8}]
-
-
-def test_the_reward_of_a_trainer_pays_each_group():
-    completions = ["A", "thinking …\nA) an outline", [{"role": "assistant", "content": "B"}], "Both"]
-    paid = GROUP_REWARD(["p", "p", "q", "q"], completions, options=[EARLY_OR_LATE] * 4)
-    same = (0.5**0 + 0.5 ** (1 - 1 / 2)) / 2
-    other = (0.5**0 + 0.5 ** (0 - 1 / 2)) / 2
-    assert paid == pytest.approx([same, same, other, INVALID])
-
-
-def test_the_reward_of_a_trainer_refuses_an_incomplete_group():
-    with pytest.raises(ConfigError, match="3 answers are not whole groups of 2; set num_generations=2"):
-        GROUP_REWARD(["p"] * 3, ["A"] * 3, options=[EARLY_OR_LATE] * 3)
-
-
-def test_the_reward_of_a_trainer_refuses_a_group_of_two_prompts():
-    with pytest.raises(ConfigError, match="has different prompts"):
-        GROUP_REWARD(["p", "q"], ["A"] * 2, options=[EARLY_OR_LATE] * 2)
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [("A", 0), (" b)", None), ("**B**", 1), ("I think\nB.", 1), ("Bravo", None), ("", None), ("A\nor so", None)],
-)
-def test_the_last_line_of_an_answer_names_an_option(text, place):
-    assert answer(text, ["A", "B"]) == place
-
-
-def test_an_ambiguous_answer_is_invalid():
-    assert answer("A 1", ["A", "A 1"]) is None
-    assert answer("A", ["A", "A 1"]) == 0
 
 
 # ------------------------------------------------------------------------------------------- prompts

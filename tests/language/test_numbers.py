@@ -13,7 +13,7 @@ from drest_torch.language import prompt_files, prompts
 from drest_torch.language.config import stored
 from drest_torch.language.evaluation import BATCH, evaluate, probabilities, table
 from drest_torch.language.model import LanguageModel, load, small
-from drest_torch.language.objective import DReSTGroupReward, as_menus, expected_pay, group_pay, sampled_gain
+from drest_torch.language.objective import as_menus, expected_pay, group_pay, sampled_gain
 from drest_torch.language.scenario_measures import measure
 from drest_torch.language.training import resume, trained
 from drest_torch.reward import Reward
@@ -144,21 +144,6 @@ def test_a_sampled_gain_weighs_answers_by_their_advantage():
     assert gain.item() == pytest.approx(expected.item(), rel=1e-5)
     slopes = [torch.autograd.grad(value, rows, retain_graph=True)[0] for value in (gain, expected)]
     torch.testing.assert_close(*slopes, rtol=1e-4, atol=1e-6)
-
-
-def test_the_reward_of_a_trainer_pays_prompts_of_different_k():
-    two = [{"label": "A", "length": "17:00", "score": 4}, {"label": "B", "length": "19:00", "score": 8}]
-    three = [{"label": "C", "length": "1", "score": 5}, {"label": "A", "length": "2", "score": 10}, two[1]]
-    reward = DReSTGroupReward(2, 0.3, invalid=WRONG)
-    completions = ["C", "B", [{"role": "user", "content": "B"}, {"role": "assistant", "content": "A"}], "what?"]
-    paid = reward(["p", "p", "q", "q"], completions, options=[two, two, three, three], more=1)
-    alone = [(1 + 0.3 ** (0 - 1 / k)) / 2 for k in (2, 3)]
-    assert paid == pytest.approx([WRONG, alone[0], alone[1], WRONG])
-    assert all(type(pay) is float for pay in paid)
-
-
-def test_the_reward_of_a_trainer_has_the_default_lambda():
-    assert DReSTGroupReward(4).reward == Reward(0.9, episodes_per_meta=4, counting="averaged")
 
 
 def test_menus_contain_the_outcomes_of_options():
