@@ -18,9 +18,9 @@ from inspect_ai.solver import TaskState, generate
 from drest_torch.choices.ladder import crossing
 from drest_torch.choices.ladder_levels import PRICES
 from drest_torch.language.inspect_tasks import messages_of
-from drest_torch.language.objective import answer
 from drest_torch.language.prompt_ladder import PREFIX, SUITES, ladder_prompts, price_of
 from drest_torch.language.prompts import Prompt
+from drest_torch.language.text_answers import read_answer
 
 
 @metric
@@ -47,11 +47,11 @@ def asks() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         options = state.metadata["options"]
         completion = state.output.completion
-        named = answer(completion or "", [option["label"] for option in options])
+        named = read_answer(completion, [option["label"] for option in options])
         value = {"asks": float("nan"), "valid": 0.0}
-        if named is not None:
-            value = {"asks": float(options[named]["takes"]), "valid": 1.0}
-        return Score(value=value, answer=completion)
+        if named.option is not None:
+            value = {"asks": float(options[named.option]["takes"]), "valid": 1.0}
+        return Score(value=value, answer=completion, metadata={"rule": named.rule})
 
     return score
 
