@@ -129,7 +129,7 @@ def measure(policy: ExactPolicy, levels: Sequence[Level]) -> LevelMeasures:
     return LevelMeasures(
         np.array([level.name for level in levels]),
         level_set.optima.num_lengths.numpy(),
-        usefulness(lengths.probability, lengths.coins, level_set.optima.best_return).numpy(),
+        usefulness(lengths.probability, lengths.coins, level_set.level_set.optima(1.0).best_return).numpy(),
         neutrality(lengths.probability).numpy(),
         given_bits.numpy(),
         given_both.numpy(),

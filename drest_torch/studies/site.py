@@ -20,8 +20,8 @@ from drest_torch.studies.study_page import study_page
 from drest_torch.studies.study_rows import Record, read_rows
 
 READING_ORDER = (
-    *("example", "ratio", "lambda_meta", "theorem", "neural", "generalization", "few_levels", "alternatives", "gap"),
-    *("robustness", "randomness", "lotteries", "misgeneralization", "environments", "language", "smollm2"),
+    *("example", "ratio", "lambda_meta", "theorem", "neural", "generalization", "few_levels", "alternatives", "bench"),
+    *("gap", "robustness", "randomness", "lotteries", "misgeneralization", "environments", "language", "smollm2"),
 )
 """The studies in the order in which a newcomer would read them."""
 INCLUDED = ("neural", "environments")

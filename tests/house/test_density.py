@@ -17,6 +17,7 @@ LIMITS = {
     "drest_torch/statistics": (10.7, 2.7),
     "drest_torch/studies": (7.5, 1.4),
     "drest_torch/studies/alternatives": (7.5, 0.5),
+    "drest_torch/studies/bench": (7.8, 0.8),
     "drest_torch/studies/example": (7.4, 1.3),
     "drest_torch/studies/generalization": (8.3, 1.1),
     "drest_torch/studies/lotteries": (7.5, 0.2),

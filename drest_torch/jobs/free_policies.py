@@ -1,0 +1,149 @@
+"""Policies that are free in every state, trained by exact gradients: the choices that an objective leads to.
+
+No network limits these policies, and they are trained on the levels on which they are measured. So their choices are
+those of the objective alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from drest_torch.algos.objectives import OBJECTIVES
+from drest_torch.algos.objectives.base import PolicyOutcome
+from drest_torch.choices.adversarial import ExactPolicy
+from drest_torch.choices.ladder import Ladder, price_ladder
+from drest_torch.choices.ladder_levels import LADDERS
+from drest_torch.envs.actions import NUM_ACTIONS
+from drest_torch.envs.exact.indifference import indifferent_policy
+from drest_torch.envs.exact.propagator import Reachable
+from drest_torch.envs.exact.solver import ACTUAL, LONGEST, PaidCoins
+from drest_torch.envs.levels import world
+from drest_torch.errors import UserError
+from drest_torch.evaluation.exact_evaluator import ExactEvaluator
+from drest_torch.jobs.job import Job, Result
+from drest_torch.jobs.questions import means, measures
+from drest_torch.reward import Reward
+from drest_torch.tasks.exact_batch import ExactBatch
+
+RUNNER = f"{__name__}:train"
+LEARNING_RATE = 0.1
+
+
+def free_policy(objective: Mapping[str, Any], reward: Reward, coins: PaidCoins, updates: int) -> ExactPolicy:
+    """Return a policy that is trained on the levels on which it is evaluated.
+
+    Training begins with the random policy. For ``coins.ends="longest"``, utility indifference, the policy is the
+    optimum in closed form (`drest_torch.envs.exact.indifference`).
+    """
+
+    def tables(level_set: ExactEvaluator, reachable: Reachable) -> list[Tensor]:
+        if coins.ends == LONGEST:
+            paid = replace(coins, ends=ACTUAL).paid(level_set.mdp)
+            return [indifferent_policy(Reachable(paid))]
+        batch = ExactBatch(level_set.level_set, "grid", reward, coins=coins)
+        return [ascended(batch, objective, updates)]
+
+    return ExactPolicy(1, lambda levels: ExactEvaluator(levels, "grid", reward=reward), tables)
+
+
+@torch.enable_grad()
+def ascended(batch: ExactBatch, values: Mapping[str, Any], updates: int) -> Tensor:
+    """Return action probabilities [N, 4] that maximise an objective with these values."""
+    module = OBJECTIVES[values["name"]]
+    objective = module.Objective(OmegaConf.merge(OmegaConf.structured(module.Config), dict(values)))
+    logits = torch.zeros(1, batch.states, NUM_ACTIONS, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.Adam([logits], lr=LEARNING_RATE, betas=(0.9, 0.9), eps=1e-30)
+    for update in range(updates):
+        remaining = 1 - update / updates
+        optimiser.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, 2 * remaining + 0.01)
+        optimiser.zero_grad()
+        (-objective.value(outcome_of(batch, logits.softmax(-1))).sum()).backward()
+        optimiser.step()
+    return logits.detach().softmax(-1)[0]
+
+
+def outcome_of(batch: ExactBatch, tables: Tensor) -> PolicyOutcome:
+    """Return the outcome of a table of action probabilities [1, N, 4]."""
+    probability, coins = batch.outcome(tables)
+    return PolicyOutcome(
+        probability,
+        coins,
+        batch.best_return,
+        batch.num_lengths,
+        batch.by_luck,
+        batch.reward,
+        "mini",
+        partial(batch.by_lottery, tables),
+        partial(batch.divergence, tables),
+        partial(batch.attainable_change, tables),
+    )
+
+
+# -------------------------------------------------------------------------------------------- jobs
+
+
+def free_job(label: str, config: Mapping[str, Any], options: Mapping[str, Any]) -> Job:
+    """Return the job of an objective and a reward: those of the stored configuration of a training run.
+
+    ``options``: ``maps``, the maps of a price ladder; ``worlds``, worlds of the paper; ``pays``, names of payments for
+    coins (`reward.pays`); and ``updates``.
+    """
+    return Job(label, RUNNER, {"objective": config["objective"], "reward": config["reward"], "options": dict(options)})
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Execute a `free_job`.
+
+    numbers: ``ladders``, the numbers of each price ladder; ``worlds``, the means over worlds by payment. A part that
+    does not fit the objective is ``{"void": reason}``.
+    """
+    options, values = spec["options"], spec["reward"]
+    reward = Reward(**_named(Reward, values))
+    coins = PaidCoins(**_named(PaidCoins, values))
+
+    def policy(pays: str) -> ExactPolicy:
+        return free_policy(spec["objective"], reward, replace(coins, pays=pays), options["updates"])
+
+    worlds = [world(name) for name in options["worlds"]]
+    in_worlds = {}
+    for pays in options["pays"]:
+        in_worlds[pays] = _or_void(lambda pays=pays: means(measures(policy(pays), worlds)))
+    return Result({"ladders": ladders(policy(coins.pays), options["maps"]), "worlds": in_worlds})
+
+
+def _named(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are fields of a dataclass."""
+    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
+
+
+def ladders(policy: ExactPolicy, maps: int) -> dict[str, dict[str, Any]]:
+    """Return the summary of every price ladder."""
+    return {name: _or_void(partial(_ladder, policy, name, maps)) for name in LADDERS}
+
+
+def _ladder(policy: ExactPolicy, name: str, maps: int) -> dict[str, Any]:
+    ladder = price_ladder(policy, [name], levels=maps)[name]
+    return {**summary(ladder), "press": ladder.curve.tolist(), "prices": list(ladder.prices)}
+
+
+def summary(ladder: Ladder) -> dict[str, Any]:
+    """Return the summary of a price ladder without its rungs."""
+    numbers = ladder.numbers()
+    return {name: numbers[name] for name in ("verdict", "threshold", "paid")}
+
+
+def _or_void(measure: Any) -> dict[str, Any]:
+    """Return the numbers of a function, or the reason why it does not fit."""
+    try:
+        numbers: dict[str, Any] = measure()
+    except UserError as error:
+        return {"void": str(error)}
+    return numbers
