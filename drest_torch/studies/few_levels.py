@@ -47,7 +47,8 @@ class Config(StudyConfig):
 QUICK = {
     "seeds": 2,
     "methods": dict.fromkeys(
-        ("RMSNorm", "averaged weights", "dropout", "dropout, averaged weights", "levels by regret"), None
+        ("RMSNorm", "averaged weights", "dropout", "dropout, averaged weights", "levels by regret", "varied designs"),
+        None,
     ),
     "levels": 16,
     "test": 10,
