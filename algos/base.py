@@ -234,6 +234,9 @@ class NetworkAlgorithm(Algorithm):
     of the last layers. Muon orthogonalises the update of a matrix, so all directions are learned at the same pace.
     """
 
+    anchor: tuple[Any, float] | None = None
+    """A fixed policy, and the weight of the penalty on the divergence from it (`stay_close`)."""
+
     def __init__(
         self,
         policy: Any,
@@ -289,10 +292,23 @@ class NetworkAlgorithm(Algorithm):
             self.average.update_parameters(self.policy)
         return norm
 
+    def stay_close(self, policy: Any, weight: float) -> None:
+        """Add a penalty to the loss of updates: ``weight`` times the mean divergence of actions from a fixed policy.
+
+        The divergence is that of `divergence`, in nats, averaged over the steps of mini-episodes.
+        """
+        self.anchor = policy, weight
+
     def tensors(self) -> dict[str, Tensor]:
         if self.average is None:
             return {}
         return {"averaged_steps": self.average.n_averaged}
+
+
+def divergence(logits: Tensor, reference: Tensor) -> Tensor:
+    """Return the Kullback-Leibler divergence [n] of actions with some logits [n, A] from actions with others."""
+    log_probs = logits.log_softmax(-1)
+    return (log_probs.exp() * (log_probs - reference.log_softmax(-1))).sum(-1)
 
 
 def decay_groups(weights: Sequence[Tensor], weight_decay: float) -> list[dict[str, Any]]:

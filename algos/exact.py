@@ -23,7 +23,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, NetworkConfig, Source, model_needs
+from drest_torch.algos.base import (
+    Effort,
+    Need,
+    NetworkAlgorithm,
+    NetworkConfig,
+    Source,
+    divergence,
+    model_needs,
+)
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
 from drest_torch.algos.networks.precision import computing, widened
 from drest_torch.algos.networks.regularization import sub_network
@@ -135,7 +143,21 @@ class Exact(NetworkAlgorithm):
             **batch.objective.metrics(),
             "policy/entropy": entropy.detach(),
         }
-        return -objective - self.entropy_coeff * entropy, metrics
+        loss = -objective - self.entropy_coeff * entropy
+        if self.anchor is not None:
+            reference, weight = self.anchor
+            apart = divergence(logits, self.logits_of(reference, batch, visited))
+            loss = loss + weight * (visits * apart).sum() / visits.sum()
+        return loss, metrics
+
+    @torch.no_grad()
+    def logits_of(self, policy: Any, batch: Any, visited: Tensor) -> Tensor:
+        """Return the logits [V, A] of another policy in the states of `explore` [V]."""
+        parts = []
+        for states in visited.split(STATES_AT_ONCE):
+            private_bits = self.all_private_bits[states // batch.states]
+            parts.append(policy(batch.observe(states % batch.states), private_bits).float())
+        return torch.cat(parts)
 
     def logits(self, observation: Tensor, private_bits: Tensor) -> Tensor:
         """Return the logits of the policy, computed in its precision, as float32."""

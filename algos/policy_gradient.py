@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, Share, Source
+from drest_torch.algos.base import Effort, Need, NetworkAlgorithm, Share, Source, divergence
 from drest_torch.algos.networks.policy import weights_unchanged
 from drest_torch.algos.networks.regularization import sub_network
 from drest_torch.errors import ConfigError
@@ -154,7 +154,20 @@ class SampledAlgorithm(NetworkAlgorithm):
         if self.max_kl is not None and float(losses["kl_approx"].detach()) > self.max_kl:
             return None
         total = sum(value for name, value in losses.items() if name.startswith("loss_"))
+        if self.anchor is not None:
+            total = total + self.penalty(part)
         return _metrics_of(losses) | {"optim/grad_norm": self.descend(total)}
+
+    def stay_close(self, policy: Any, weight: float) -> None:
+        super().stay_close(policy, weight)
+        self.reference = self.environment.actor(policy, self.table, precision=self.precision)
+
+    def penalty(self, part: TensorDictBase) -> Tensor:
+        """Return the penalty on the divergence from the fixed policy of `stay_close`, for the steps of a minibatch."""
+        assert self.anchor is not None
+        with torch.no_grad():
+            reference = self.reference.get_dist(part).outputs
+        return self.anchor[1] * divergence(self.actor.get_dist(part).outputs, reference).mean()
 
     @torch.no_grad()
     def with_advantages(self, batch: TensorDictBase) -> TensorDictBase:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from drest_torch.commands.cli import command
 from drest_torch.errors import ConfigError, printable
-from drest_torch.outputs import refuse_another
+from drest_torch.outputs import check_page, files_of_page
 from drest_torch.tracking.stages import stage
 
 if TYPE_CHECKING:
@@ -133,18 +133,13 @@ _SIGNS = {
 def _checked_files(cfg: EvaluateConfig, agent: Agent) -> list[Path]:
     """Return the files of a suite, which may neither replace another file nor belong to a run."""
     from drest_torch.agents.checkpoints import PRETRAINED
-    from drest_torch.outputs import check_outputs
 
     for key in ("pictures", "animation"):
         if getattr(cfg, key):
             raise ConfigError(f"{key} is not part of suite={cfg.suite}; leave it out")
     is_run = agent.folder.resolve().parent != PRETRAINED
-    files = _suite_files(cfg, Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite)))
-    for file, sign in zip(files, _SIGNS[str(cfg.suite)].values(), strict=True):
-        if file != Path(cfg.out or ""):
-            refuse_another(file, sign, "choose another out")
-    check_outputs(*files, reads=agent.files)
-    return files
+    path = Path(cfg.out or (agent.folder if is_run else Path()) / str(cfg.suite))
+    return check_page(path, _SIGNS[str(cfg.suite)], reads=agent.files, named=cfg.out)
 
 
 def levels_to_evaluate(agent: Agent | MeanAgent, config: LevelsConfig) -> Sequence[Level]:
@@ -161,16 +156,9 @@ def _outputs(cfg: EvaluateConfig) -> list[Path]:
     paths = [Path(path) for path in (cfg.pictures, cfg.animation) if path is not None]
     if cfg.out is None:
         return paths
-    return [*paths, *(_suite_files(cfg, Path(cfg.out)) if cfg.suite is not None else [Path(cfg.out)])]
-
-
-def _suite_files(cfg: EvaluateConfig, path: Path) -> list[Path]:
-    """Return the files of a suite, from a path with or without an ending."""
-    if not path.name:
-        raise ConfigError(f"out={path}: is not the path of a file; expected one that ends in a name")
-    endings = [*_SIGNS[str(cfg.suite)]]
-    stem = path.with_suffix("") if path.suffix.lower() in endings else path
-    return [stem.with_name(f"{stem.name}{ending}") for ending in endings]
+    if cfg.suite is None:
+        return [*paths, Path(cfg.out)]
+    return [*paths, *files_of_page(Path(cfg.out), _SIGNS[str(cfg.suite)])]
 
 
 def _evaluate_environment(cfg: EvaluateConfig, agent: Agent) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -87,6 +87,34 @@ def refuse_another(path: Path, sign: str, remedy: str) -> None:
     """Refuse to replace a file without the sign of an earlier output, if the user has not named it."""
     if path.is_file() and sign.encode() not in read_whole(path):
         raise FileError(f"{path}: is not an earlier output of this command, which would replace it; {remedy}")
+
+
+def files_of_page(path: Path, endings: Iterable[str]) -> list[Path]:
+    """Return the files of a page, from a path with or without one of its endings."""
+    endings = [*endings]
+    if not path.name:
+        raise ConfigError(f"out={path}: is not the path of a file; expected one that ends in a name")
+    stem = path
+    if path.suffix.lower() in endings:
+        stem = path.with_suffix("")
+    return [stem.with_name(f"{stem.name}{ending}") for ending in endings]
+
+
+def check_page(path: Path, signs: Mapping[str, str], *, reads: Iterable[Path], named: str | None) -> list[Path]:
+    """Return the files of a page, which may neither replace another file nor belong to a run.
+
+    Args:
+        path: the path of the page.
+        signs: the endings of its files, each with a text by which an earlier output is recognised.
+        reads: the files that the command reads.
+        named: the file that the user has named, which may be replaced.
+    """
+    files = files_of_page(path, signs)
+    for file, sign in zip(files, signs.values(), strict=True):
+        if file != Path(named or ""):
+            refuse_another(file, sign, "choose another out")
+    check_outputs(*files, reads=reads)
+    return files
 
 
 def refuse_links(folder: Path, names: Iterable[str] = RUN_OUTPUTS) -> None:

@@ -100,6 +100,8 @@ class EpisodeBatch:
     """[M] the sum of the log-probabilities of the actions"""
     steps: Tensor
     """[M] the number of actions"""
+    returns: Tensor | None = None
+    """[M] what the run's reward pays"""
 
     def surprise(self) -> Tensor:
         """Return −log2 P [M] for the length of each mini-episode, with P estimated from the others of its group.

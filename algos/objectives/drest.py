@@ -15,6 +15,11 @@ class Objective(base.Objective):
     def value(self, outcome: base.PolicyOutcome) -> Tensor:
         """Return the expected return [B]; with mini-episode credit its gradient takes the discounts as constants."""
         reward = outcome.reward
-        preliminary = reward.preliminary(outcome.coins, outcome.best_return.to(outcome.coins.dtype))
+        coins = self.coins(outcome)
+        preliminary = reward.preliminary(coins, outcome.best_return.to(coins.dtype))
         expected = reward.expected_return(outcome.probability, preliminary, outcome.num_lengths, credit=outcome.credit)
         return expected / reward.episodes_per_meta
+
+    def coins(self, outcome: base.PolicyOutcome) -> Tensor:
+        """Return P(L = l) · E[C | L = l] [B, K], as they are paid."""
+        return outcome.coins

@@ -18,6 +18,8 @@ OPTION = "_repeated"
 options has a name that begins with an underscore."""
 WITH_SCHEMA = ("algo", "objective", "env")
 """Groups whose dataclass depends on the option."""
+METRICS = "metrics.jsonl"
+"""The file that a run has and a saved agent lacks."""
 ANEW = ("run_dir", "resume", "overwrite")
 """Keys that a repetition does not take from the run."""
 TITLES = {"gridworld": ("levels", "name"), "gymnasium": ("env", "id"), "torchrl": ("env", "factory")}
@@ -38,10 +40,13 @@ def repeated_run(arguments: Iterable[str]) -> Path | None:
 
 
 def stored_run(folder: Path) -> Config:
-    """Return the configuration of a run that is to be repeated; refuse a folder without one."""
+    """Return the configuration of a run that is to be repeated; refuse a folder without one.
+
+    Saved agents have no metrics, and store the keys that describe the agent; the others have their defaults.
+    """
     if not folder.is_dir():
         raise CheckpointError(f"from={folder}: no such folder; expected the folder of a run")
-    return load_config(folder)
+    return load_config(folder, whole=(folder / METRICS).is_file())
 
 
 def repeat(arguments: Iterable[str]) -> tuple[list[str], dict[tuple[str | None, str], Any]]:

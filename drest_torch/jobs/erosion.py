@@ -2,12 +2,13 @@
 
 A trained agent gets further updates with another reward or on other levels. After n updates its usefulness, its
 neutrality and its price ladder are measured on the same levels as before, beside a test of behaviour: mini-episodes are
-sampled, and their lengths are tested for an even choice. A remedy is to make some updates with the agent's own reward.
+sampled, and their lengths are tested for an even choice. Remedies are in `drest_torch.training.remedies`; closed forms for
+a menu are in `drest_torch.choices.erosion_theory`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from drest_torch.agents.checkpoints import agent_folder
 from drest_torch.algos.networks.policy import weights_unchanged
 from drest_torch.choices.adversarial import ExactPolicy
 from drest_torch.choices.ladder import price_ladder
+from drest_torch.choices.ladder_levels import DESIGNS
 from drest_torch.config.checks import check_run
 from drest_torch.config.compose import compose
 from drest_torch.config.reading import quoted
@@ -27,8 +29,8 @@ from drest_torch.envs.levels import find_levels
 from drest_torch.errors import ConfigError
 from drest_torch.evaluation.exact_evaluator import ExactEvaluator
 from drest_torch.jobs.job import Job, Result
-from drest_torch.reward import Reward
 from drest_torch.statistics.even_choice import EvenChoiceTest
+from drest_torch.training.remedies import Remedy, share_networks
 from drest_torch.training.run import Run, run_of
 
 UPDATES = (0, 10, 30, 100, 300, 1000)
@@ -37,11 +39,20 @@ EPISODES = 100
 """The sampled mini-episodes of a test of behaviour."""
 CONSTANT = ("algo.entropy=0",)
 """Arguments of the further training: without an entropy bonus, which would keep choices even."""
+DEFAULT = ("reward=default", "objective=drest")
 CONDITIONS: dict[str, tuple[str, ...]] = {
-    "default": ("reward=default", "objective=drest"),
-    "nearly default": ("reward.lam=0.99",),
+    "default": DEFAULT,
+    "other_levels": (*DEFAULT, "levels=paper_like"),
+    "nearly_default": ("reward.lam=0.99",),
+    "doubled": ("objective=unequal",),
+    "slightly_unequal": ("objective=unequal", "objective.factor=1.1"),
 }
-"""Changes of the reward by name: the default reward, and DReST with λ = 0.99. Add ``levels=…`` for other levels."""
+"""Arguments of the further training by condition: the default reward, on the same and on other levels; DReST with λ = 0.99;
+and DReST where coins of the longest length count twice, or 1.1 times."""
+REWARD_GROUPS = ("reward", "objective")
+"""Groups of the configuration that define what is paid."""
+AnyRemedy = Remedy | Mapping[str, Any] | int | None
+"""A remedy, its fields, the number ``mix`` of one, or None."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +85,10 @@ def erode(
     changes: Sequence[str] = CONDITIONS["default"],
     *,
     updates: Sequence[int] = UPDATES,
-    remedy: int | None = None,
+    remedy: AnyRemedy = None,
     levels: AnyLevels | None = None,
     ladders: Sequence[str] = ("later", "later_reversed"),
+    designs: int = DESIGNS,
     episodes: int = EPISODES,
     seed: int = 0,
 ) -> list[ErosionStep]:
@@ -89,10 +101,12 @@ def erode(
         changes: changes of the run's configuration, as arguments of ``drest train``: another reward (`CONDITIONS`),
             other levels such as ``levels=paper``, another learning rate.
         updates: the numbers of further updates after which the agent is measured, ascending; 0 is the trained agent.
-        remedy: one in so many updates has the agent's own reward: 10 for a tenth; None: no remedy.
+        remedy: a `Remedy`, or its fields, such as ``{"penalty": 1.0}``; 10 stands for a tenth of the updates with the
+            agent's own reward; None: no remedy.
         levels: the levels of the measures, as in `Agent.evaluate`; None: the test levels of the run, or without them
             its training levels. All need the same number of lengths.
         ladders: the price ladders to measure; those that do not fit the agent are left out.
+        designs: the number of maps of each ladder.
         episodes: the number of mini-episodes of the test of behaviour.
         seed: the seed of training and of the test.
 
@@ -101,19 +115,40 @@ def erode(
     """
     if not updates or sorted(set(updates)) != list(updates) or updates[0] < 0:
         raise ConfigError(f"updates={[*updates]}; expected ascending numbers, such as 0, 10, 30")
-    if remedy is not None and remedy < 1:
-        raise ConfigError(f"remedy={remedy}; expected at least 1, such as 10 for a tenth of the updates")
+    chosen = remedy_of(remedy)
     agent = Agent.load(run)
     evaluator = agent.evaluator(_measured_levels(agent, levels))
     test = even_choice_test(evaluator, episodes)
-    further = further_run(run, changes, seed)
+    further, own = further_run(run, changes, seed), None
+    if chosen.mix is not None:
+        own = further_run(run, [word for word in changes if not _is_paid(word)], seed)
     steps = []
     try:
-        for done in _trained(further, agent.reward, updates, remedy):
-            steps.append(measured(agent, further.algorithm.policy, evaluator, test, done, ladders, seed))
+        if own is not None:
+            share_networks(own.algorithm, further.algorithm)
+            chosen.apply(own.algorithm)
+        chosen.apply(further.algorithm)
+        for done in _trained(further, own, updates, chosen):
+            steps.append(measured(agent, further.algorithm.policy, evaluator, test, done, ladders, designs, seed))
     finally:
-        further.task.close()
+        for training in filter(None, (further, own)):
+            training.task.close()
     return steps
+
+
+def remedy_of(remedy: AnyRemedy) -> Remedy:
+    """Return the remedy that an argument of `erode` describes."""
+    if remedy is None or isinstance(remedy, int):
+        return Remedy(mix=remedy)
+    if isinstance(remedy, Remedy):
+        return remedy
+    values = {**remedy, "freeze": tuple(remedy.get("freeze", ()))}
+    return Remedy(**values)
+
+
+def _is_paid(word: str) -> bool:
+    """Return whether an argument of training changes what is paid."""
+    return word.lstrip("+~").partition("=")[0].partition(".")[0] in REWARD_GROUPS
 
 
 def further_run(run: str | Path, changes: Sequence[str], seed: int) -> Run:
@@ -124,6 +159,7 @@ def further_run(run: str | Path, changes: Sequence[str], seed: int) -> Run:
     check_run(cfg)
     further = run_of(cfg, folder)
     further.task.begin(further.algorithm.policy)
+    further.algorithm.set_progress(0.0)
     return further
 
 
@@ -144,18 +180,20 @@ def even_choice_test(evaluator: ExactEvaluator, episodes: int = EPISODES) -> Eve
     return EvenChoiceTest(number[0], episodes)
 
 
-def _trained(further: Run, remedy_reward: Reward, updates: Sequence[int], remedy: int | None) -> Iterator[int]:
-    """Train, and yield each number of updates after which the agent is measured."""
-    algorithm, done = further.algorithm, 0
-    algorithm.set_progress(0.0)
+def _trained(further: Run, own: Run | None, updates: Sequence[int], remedy: Remedy) -> Iterator[int]:
+    """Train, and yield each number of updates after which the agent is measured.
+
+    Updates with the agent's own reward are made by the run ``own``, which has the same networks and optimisers.
+    """
+    policy, done = further.algorithm.policy, 0
     for target in updates:
         while done < target:
             done += 1
-            reward = further.reward
-            if remedy is not None and done % remedy == 0:
-                reward = remedy_reward
-            algorithm.update(reward.at(1.0))
-        with weights_unchanged(algorithm.policy):
+            training = further
+            if own is not None and remedy.has_own_reward(done):
+                training = own
+            training.algorithm.update(training.reward.at(1.0))
+        with weights_unchanged(policy):
             yield done
 
 
@@ -167,6 +205,7 @@ def measured(
     test: EvenChoiceTest,
     updates: int,
     ladders: Sequence[str] = (),
+    designs: int = DESIGNS,
     seed: int = 0,
 ) -> ErosionStep:
     """Measure a policy with the observations of an agent."""
@@ -179,7 +218,7 @@ def measured(
         lambda levels: agent.evaluator(list(levels)),
         lambda level_set, reachable: list(level_set.tables(policy, reachable)),
     )
-    prices = price_ladder(exact, ladders, left_out={})
+    prices = price_ladder(exact, ladders, levels=designs, left_out={})
     return ErosionStep(
         updates=updates,
         usefulness=evaluation.usefulness.mean().item(),

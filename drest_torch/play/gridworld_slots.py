@@ -125,6 +125,7 @@ class ObjectiveReward(DReSTReward):
             num_lengths=episodes.num_lengths.T.flatten(),
             log_prob=episodes.total(log_prob).T.flatten(),
             steps=episodes.total(torch.ones_like(log_prob)).T.flatten(),
+            returns=super().paid(episodes, batch).T.flatten(),
         )
         paid = self.objective.pay(played).reshape(rounds, slots).T
         return torch.where(episodes.length >= 0, paid, 0)

@@ -89,7 +89,7 @@ def test_behaviour_can_show_erosion_later_than_the_exact_measure():
     ("how", "sentence"),
     [
         ({"updates": (10, 0)}, r"updates=\[10, 0\]; expected ascending numbers"),
-        ({"remedy": 0}, "remedy=0; expected at least 1"),
+        ({"remedy": 0}, "mix=0; expected a number at least 1"),
     ],
 )
 def test_wrong_arguments_get_one_sentence(run, how, sentence):

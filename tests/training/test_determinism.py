@@ -23,9 +23,9 @@ WITHOUT_EPISODES = (*EXACT, "distil")
 OBJECTIVES = {
     "exact": (
         *("supports", "kl", "neutrality_plus", "rarity", "constrained", "weighted"),
-        *("shutdown_seeking", "lexicographic", "attainable_utility"),
+        *("shutdown_seeking", "lexicographic", "attainable_utility", "unequal"),
     ),
-    "ppo": ("kl", "rarity", "constrained", "weighted", "shutdown_seeking", "lexicographic"),
+    "ppo": ("kl", "rarity", "constrained", "weighted", "shutdown_seeking", "lexicographic", "unequal"),
 }
 CARTPOLE = ("env=cartpole", "env.copies=64", "algo.episodes=128", "sampled=16")
 MINIGRID = (

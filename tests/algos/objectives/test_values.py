@@ -80,6 +80,10 @@ VALUES = {
         {"name": "weighted", "product": True},
         lambda level: useful(level) * bits(level) / math.log2(K[level]),
     ),
+    "unequal": (
+        {"name": "unequal", "factor": 3.0},
+        lambda level: drest(level, lambda level, length: share(level, length) * (3 if length == K[level] - 1 else 1)),
+    ),
     "rarity": ({"name": "rarity", "weight": 0.7, "group": 4}, rare),
     "kl": ({"name": "kl", "beta": 0.3}, lambda level: useful(level) - 0.3 * DIVERGENCE[level]),
     "entropy": (
@@ -186,10 +190,11 @@ COLUMN, ALIKE = [0, 0, 1, 0, 2, 0, 0, 2], [2, 2, 0, 2, 1, 1, 1, 1]
 others in the group with this length."""
 COINS, SHARE = [1.0, 2.0, 3.0, 0.5, 2.5, 1.5, 0.0, 4.0], [0.5, 1.0, 0.6, 0.25, 0.9, 0.3, 0.0, 0.8]
 OF = [2] * 4 + [3] * 4
+RETURNS = [0.4, 0.8, 0.7, 0.2, 1.1, 0.3, 0.0, 0.9]
 STEPS, LOG_PROB = [3, 3, 5, 3, 7, 2, 2, 7], [-2.0, -3.0, -4.0, -1.0, -6.0, -1.5, -2.5, -7.0]
 PLAYED = base.EpisodeBatch(
     torch.tensor(COINS), torch.tensor(SHARE), torch.tensor(COLUMN), torch.tensor(ALIKE), 3, torch.tensor(OF),
-    torch.tensor(LOG_PROB), torch.tensor(STEPS),
+    torch.tensor(LOG_PROB), torch.tensor(STEPS), torch.tensor(RETURNS),
 )  # fmt: skip
 
 
@@ -219,6 +224,10 @@ PAID = {
         lambda i: SHARE[i] - 0.3 * (LOG_PROB[i] + STEPS[i] * math.log(4)),
     ),
     "entropy": ({"name": "kl", "beta": 0.3, "reference": "entropy"}, lambda i: SHARE[i] - 0.3 * LOG_PROB[i]),
+    "unequal": (
+        {"name": "unequal", "factor": 3.0, "length": "shortest"},
+        lambda i: RETURNS[i] * (3 if COLUMN[i] == 0 else 1),
+    ),
 }
 
 
