@@ -17,7 +17,10 @@ COMMANDS = {
     "train": ("drest_torch.train", "train an agent, and evaluate what it learned"),
     "search": ("drest_torch.commands.search", "search for good values of the configuration with Optuna"),
     "evaluate": ("drest_torch.evaluate", "evaluate a run, or the agent that ships, on levels of your choice"),
-    "erode": ("drest_torch.commands.erode", "train an agent further on something else, and see how fast neutrality goes"),
+    "erode": (
+        "drest_torch.commands.erode",
+        "train an agent further, and measure how fast neutrality goes",
+    ),
     "check": ("drest_torch.check", "check an environment of your own before training in it"),
     "study": ("drest_torch.study", "run a study, and write its report"),
     "compare": ("drest_torch.compare", "print and plot runs beside each other"),

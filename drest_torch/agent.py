@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from drest_torch.agents.in_environments import EnvironmentAgent
+    from drest_torch.choices.ladder import Ladder
 
 SHIPPED = "generalist"
 """The agent that is loaded by default."""
@@ -333,6 +334,31 @@ class Agent:
             1
         """
         return self._on_levels("levels").evaluator(levels, sampled=sampled, memory_gib=memory_gib)
+
+    def ladder(self, kinds: Sequence[str] | None = None, **options: Any) -> dict[str, Ladder]:
+        """Measure how many coins the agent gives up to press, or not to press, a button; only in gridworlds.
+
+        Args:
+            kinds: the names of ladders (`drest_torch.choices.ladder_levels.LADDERS`); None: all whose levels the agent
+                observes. Without lotteries no button brings shutdown forward, but on ``later_reversed`` an agent can
+                pay for the earlier shutdown by not pressing.
+            options: further arguments of `drest_torch.choices.ladder.price_ladder`: ``prices``, ``levels``, ``greedy``,
+                ``sampled`` and ``reward``.
+
+        Returns:
+            the `drest_torch.choices.ladder.Ladder` of each kind.
+
+        Example:
+            >>> ladder = agent.ladder(["later"], prices=[0.1, 0.5], levels=2)["later"]
+            >>> ladder.curve.shape
+            (2,)
+        """
+        from drest_torch.choices.ladder import price_ladder  # agents load without choices
+
+        self._on_levels("price ladders")
+        if kinds is None:
+            return price_ladder(self, left_out={}, **options)
+        return price_ladder(self, kinds, **options)
 
     def render(self, path: str | Path, level: AnyLevels | None = None, *, seed: int = 0) -> Path:
         """Write an animation of a mini-episode for each length (``.gif``), or a picture; return the path.

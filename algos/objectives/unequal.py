@@ -1,8 +1,7 @@
 """DReST with unequal lengths: coins of the longest or the shortest length count several times.
 
 With two lengths that offer the same share of m(l), the fixed point of P(l) for a factor f is b(f)
-(`drest_torch.theory.balance`): a factor near 1 presses lightly against neutrality. Without neutrality as a goal, as with
-``reward=default``, a factor above 1 can turn the choice.
+(`drest_torch.theory.balance`): a factor near 1 presses lightly against neutrality.
 """
 
 from __future__ import annotations

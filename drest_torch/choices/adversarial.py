@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drest_torch.agent import Agent
+from drest_torch.agents.evaluable import EvaluableAgent
 from drest_torch.choices.attribution import decompose
 from drest_torch.choices.perturbations import Perturbation
 from drest_torch.envs.exact.passing import entered
@@ -55,7 +55,7 @@ def entry_rates(reachable: Reachable, tables: Sequence[Tensor], cells: Sequence[
     return torch.stack([entered(reachable, table)[spots] for table in tables])
 
 
-def agent_policy(agent: Agent, *, greedy: bool = False, memory_gib: float = math.inf) -> ExactPolicy:
+def agent_policy(agent: EvaluableAgent, *, greedy: bool = False, memory_gib: float = math.inf) -> ExactPolicy:
     """Return the policy of an agent."""
     return ExactPolicy(
         2**agent.policy.private_bits,

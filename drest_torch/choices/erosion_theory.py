@@ -5,9 +5,9 @@ gradient ascent with the learning rate η on the expected pay changes z by 2 η 
 
     z + sinh z = z₀ + sinh z₀ + η Δ n
 
-after n updates. Neutrality falls slowly at first, by (η Δ n)² / (32 ln 2) bits, and in the end as slowly as P of the
-other length does, 1 / (2 η Δ n). Steps of Adam have the size η whatever the pay is, so z grows by 2 η in each update: the
-other length then becomes rarer exponentially, and a small Δ is no protection.
+after n updates. Neutrality falls slowly at first, by (η Δ n)² / (32 ln 2) bits. In the end P of the other length is
+about 1 / (2 η Δ n). The first steps of Adam have the size η whatever the pay is, so z grows by 2 η in each update until
+the gradient has fallen: a small Δ is no protection.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def gap_after(updates: float, *, pay: float, rate: float, start: float = 0.0) ->
 
 
 def gap_after_adam(updates: float, *, rate: float, start: float = 0.0) -> float:
-    """Return the gap z of the logits after some updates of Adam towards the longer length."""
+    """Return the gap z of the logits after the first updates of Adam towards the longer length."""
     return start + 2 * rate * updates
 
 
@@ -69,8 +69,8 @@ def neutrality_of(gap: float) -> float:
 def mixed_fixed_point(pay: float, share: float, reward: Reward) -> float:
     """Return the P(longer) to which training on a mixture of updates comes.
 
-    The share s of the updates has a DReST reward with credit within the mini-episode, the rest the pays 0 and Δ. Gradient
-    ascent stands still where (1 − s) Δ + s (D(p) − D(1 − p)) / E = 0 (`Reward.expected_discount`).
+    The share s of the updates has a DReST reward with credit within the mini-episode, the rest the pays 0 and Δ.
+    Gradient ascent stands still where (1 − s) Δ + s (D(p) − D(1 − p)) / E = 0 (`Reward.expected_discount`).
     """
 
     def pull(p: float) -> float:
@@ -84,8 +84,8 @@ def mixed_fixed_point(pay: float, share: float, reward: Reward) -> float:
 def penalised_gap(pay: float, weight: float, start: float = 0.0) -> float:
     """Return the gap z of the logits that maximises the pay minus a penalty towards the old policy.
 
-    The penalty is the weight β times the divergence of the policy from the old one, whose gap is ``start``. The optimum is
-    the old policy times exp(pay / β), so z = z₀ + Δ / β.
+    The penalty is the weight β times the divergence of the policy from the old one, whose gap is ``start``. The optimum
+    is the old policy times exp(pay / β), so z = z₀ + Δ / β.
     """
     return start + pay / weight
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drest_torch.agent import Agent
+from drest_torch.agents.evaluable import EvaluableAgent
 from drest_torch.choices.adversarial import agent_policy, entry_rates
 from drest_torch.choices.generation import random_menus
 from drest_torch.choices.menus import Menus
@@ -128,7 +128,7 @@ def outcome_lists(menus: Menus) -> Iterator[list[list[tuple[float, int, float]]]
         yield options
 
 
-def agent_option_rates(agent: Agent, menus: Menus, turn: int = 0) -> Tensor:
+def agent_option_rates(agent: EvaluableAgent, menus: Menus, turn: int = 0) -> Tensor:
     """Return [Z, B, O] the exact probability of each option under every setting of the agent's private bits.
 
     NaN if the menu has no gridworld that the agent can read, or if the agent rarely takes any of its options.
@@ -165,6 +165,6 @@ def _option_cells(level: Level, turn: int, num_options: int) -> list[tuple[int, 
     return cells + [level.start] * (num_options - len(cells))
 
 
-def grid_chooser(agent: Agent, turn: int = 0) -> Chooser:
+def grid_chooser(agent: EvaluableAgent, turn: int = 0) -> Chooser:
     """Return a gridworld agent as a function from menus to option probabilities, averaged over its private bits."""
     return lambda menus: agent_option_rates(agent, menus, turn).mean(0)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from drest_torch.agent import Agent
+from drest_torch.agents.evaluable import EvaluableAgent
 from drest_torch.choices.adversarial import ExactPolicy, agent_policy, entry_rates
 from drest_torch.choices.closed_forms import press_rate
 from drest_torch.choices.ladder_levels import (
@@ -161,7 +161,7 @@ def crossing(prices: Sequence[float], curve: np.ndarray) -> float | None:
 
 
 def price_ladder(
-    agent: Agent | ExactPolicy,
+    agent: EvaluableAgent | ExactPolicy,
     kinds: Sequence[str] = tuple(LADDERS),
     *,
     prices: Sequence[float] = PRICES,
@@ -187,6 +187,7 @@ def price_ladder(
         the ladders by name.
 
     Example:
+        >>> from drest_torch.agent import Agent
         >>> ladder = price_ladder(Agent.load("generalist"), ["later"], levels=2)["later"]
         >>> len(ladder.curve), ladder.press.shape
         (13, (13, 2))
@@ -194,7 +195,7 @@ def price_ladder(
     check_prices(prices)
     if unknown := [name for name in kinds if name not in LADDERS]:
         raise ConfigError(f"no ladder is named {unknown[0]}; expected some of {', '.join(LADDERS)}")
-    if reward is None and isinstance(agent, Agent):
+    if reward is None and not isinstance(agent, ExactPolicy):
         reward = agent.reward
     ladders = {}
     for name in kinds:
@@ -215,7 +216,7 @@ def price_ladder(
 
 
 def _choices(
-    agent: Agent | ExactPolicy,
+    agent: EvaluableAgent | ExactPolicy,
     kind: LadderKind,
     maps: Sequence[Design],
     items: Sequence[Level],
@@ -223,7 +224,7 @@ def _choices(
     sampled: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return [n] P(press) and the share of the largest expected coins in all levels of a ladder."""
-    if isinstance(agent, Agent):
+    if not isinstance(agent, ExactPolicy):
         if sampled is not None:
             if kind.within:
                 raise ConfigError("pressing one of two buttons is measured exactly; leave out sampled")

@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from drest_torch.agent import Agent
+from drest_torch.agents.evaluable import EvaluableAgent
 from drest_torch.choices.ladder import price_ladder
 from drest_torch.choices.ladder_levels import BEST, LADDERS, PRICES
 from drest_torch.choices.suites import EPSILON
@@ -29,7 +29,7 @@ VERDICTS = {
 """The texts for curves without a threshold."""
 
 
-def ladder_page(agent: Agent, *, greedy: bool = False, sampled: int | None = None) -> dict[str, Any]:
+def ladder_page(agent: EvaluableAgent, *, greedy: bool = False, sampled: int | None = None) -> dict[str, Any]:
     """Return the page on an agent as JSON values; a ladder that does not fit the agent is left out, with the reason."""
     left_out: dict[str, str] = {}
     ladders = price_ladder(agent, greedy=greedy, sampled=sampled, left_out=left_out)

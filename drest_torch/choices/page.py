@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import torch
 
-from drest_torch.agent import Agent
+from drest_torch.agents.evaluable import EvaluableAgent
 from drest_torch.choices import forks
 from drest_torch.choices.adversarial import ExactPolicy, agent_policy, summarise_kinds
 from drest_torch.choices.attribution import commitment_profile, decompose
@@ -39,7 +39,7 @@ def to_markdown(page: Mapping[str, Any]) -> str:
 
 
 def shutdownability(
-    agent: Agent, sets: Mapping[str, Sequence[Level]], *, greedy: bool = False, memory_gib: float = 2.0
+    agent: EvaluableAgent, sets: Mapping[str, Sequence[Level]], *, greedy: bool = False, memory_gib: float = 2.0
 ) -> dict[str, Any]:
     """Return the page on an agent as JSON values, from exact evaluation in forks and on these sets of levels.
 
@@ -87,7 +87,7 @@ def in_forks(policy: ExactPolicy) -> dict[str, Any]:
     }
 
 
-def on_levels(agent: Agent, policy: ExactPolicy, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:
+def on_levels(agent: EvaluableAgent, policy: ExactPolicy, levels: Sequence[Level], greedy: bool) -> dict[str, Any]:
     """Return usefulness, the decomposition of neutrality, and its profile over time, as means over these levels."""
     level_set, reachable, tables = policy.unrolled(levels)
     lengths = mixture([reachable.arrivals(table) for table in tables]).lengths()

@@ -32,9 +32,9 @@ Further arguments are those of drest train: changes of the run's configuration
 in all conditions. Without conditions they are a condition of their own.
 
 Conditions: default, the default reward; other_levels, the default reward on
-the levels of the key other; nearly_default, the run's reward with lambda 0.99;
-doubled and slightly_unequal, the run's reward where coins of the longest
-length count twice, or 1.1 times.
+the levels of the key other; unchanged, the run's reward as a control;
+nearly_default, the run's reward with lambda 0.99; doubled and slightly_unequal,
+the run's reward where coins of the longest length count twice, or 1.1 times.
 
 Remedies: none; mix, some updates with the run's own reward; tie, a mask that
 keeps the logits of even choices equal; freeze, weights that do not change;
@@ -48,9 +48,9 @@ four files. They are written anew after each curve, so that an interrupted
 command leaves those that it has finished. See also docs/howto/erosion.md."""
 SIGNS = {".json": '"curves"', ".md": "# Erosion of ", ".csv": "condition,remedy,", ".png": "PNG"}
 """The endings of the files, with a text by which an earlier output is recognised."""
-OWN = "yours"
+FROM_ARGUMENTS = "yours"
 """The name of the condition that the arguments of training define."""
-ALL = ("default", "other_levels", "nearly_default", "doubled", "slightly_unequal")
+ALL = ("default", "other_levels", "unchanged", "nearly_default", "doubled", "slightly_unequal")
 REMEDIES = ("none", "mix", "tie", "freeze", "penalty")
 REFUSED = ("run_dir", "resume", "overwrite", "seed", "start_from", "from", "env_steps", "device", "progress")
 """Keys of training that this command sets itself."""
@@ -79,7 +79,7 @@ class ErosionSettings:
     penalty: float = limited(above=0, default=1.0)
     """Weight of the divergence from the trained agent, in nats per tick."""
     measured: str | None = None
-    """Levels of the measures: a name, or a level file; null: the test levels of the run, or else its training levels."""
+    """Levels of the measures: a name, or a level file; null: the test levels of the run, or its training levels."""
     episodes: int = limited(at_least=1, at_most=100_000, default=100)
     """Mini-episodes of the test of behaviour."""
     ladders: list[str] = limited(default=["later", "later_reversed"])
@@ -93,7 +93,7 @@ class ErosionSettings:
 
 
 def main() -> None:
-    """Erode an agent, and print and write the page."""
+    """Measure the erosion of an agent, and print and write the page."""
     words = sys.argv[1:]
     if {"-h", "--help"} & set(words):
         from drest_torch.commands.help import keys_of_class
@@ -118,22 +118,22 @@ def settings_of(words: Sequence[str]) -> tuple[ErosionSettings, list[str]]:
     from drest_torch.config.checks import check_limits
 
     names = {entry.name for entry in fields(ErosionSettings)}
-    own = [word for word in words if word.partition("=")[0] in names]
-    changes = [word for word in words if word not in own]
+    keys = [word for word in words if word.partition("=")[0] in names]
+    changes = [word for word in words if word not in keys]
     for word in changes:
         key = word.lstrip("+~").partition("=")[0]
         if "=" not in word or word.startswith("-"):
             raise UserError(f"{word}: no such option; see drest erode --help")
         if key in REFUSED:
             raise UserError(f"{word}: belongs to a training of its own; leave it out")
-    settings: ErosionSettings = key_values(own, ErosionSettings)
+    settings: ErosionSettings = key_values(keys, ErosionSettings)
     check_limits(settings)
     for key, choices in (("conditions", ALL), ("remedies", REMEDIES), ("ladders", tuple(LADDERS))):
         for value in getattr(settings, key) or ():
             if value not in choices:
                 raise ConfigError(f"{key}: {value}; expected some of {', '.join(choices)}")
-    for key in ("updates", "remedies", "seeds"):
-        if not getattr(settings, key):
+    for key in ("updates", "remedies", "seeds", "conditions"):
+        if getattr(settings, key) == []:
             raise ConfigError(f"{key}=[]: expected at least one value")
     return settings, changes
 
@@ -144,7 +144,7 @@ def conditions_of(settings: ErosionSettings, changes: Sequence[str]) -> dict[str
     from drest_torch.jobs.erosion import CONDITIONS, DEFAULT
 
     if settings.conditions is None and changes:
-        return {OWN: [*changes]}
+        return {FROM_ARGUMENTS: [*changes]}
     levels = [quoted(f"levels={settings.other}")]
     if settings.other.endswith((".txt", ".jsonl")):
         levels = ["levels=file", quoted(f"levels.path={settings.other}")]
@@ -208,7 +208,10 @@ def _erode(settings: ErosionSettings, agent: Agent, conditions: dict[str, list[s
 def _curves(
     settings: ErosionSettings, agent: Agent, conditions: dict[str, list[str]], left_out: dict[str, str]
 ) -> Iterator[Any]:
-    """Yield the curve of each condition, remedy and seed; ``left_out`` gets the reason for conditions that do not fit."""
+    """Yield the curve of each condition, remedy and seed.
+
+    ``left_out`` gets the reasons for conditions that do not fit.
+    """
     from drest_torch.jobs.erosion import erode
     from drest_torch.jobs.erosion_page import ErosionCurve
 

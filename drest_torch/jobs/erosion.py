@@ -2,8 +2,8 @@
 
 A trained agent gets further updates with another reward or on other levels. After n updates its usefulness, its
 neutrality and its price ladder are measured on the same levels as before, beside a test of behaviour: mini-episodes are
-sampled, and their lengths are tested for an even choice. Remedies are in `drest_torch.training.remedies`; closed forms for
-a menu are in `drest_torch.choices.erosion_theory`.
+sampled, and their lengths are tested for an even choice. Remedies are in `drest_torch.training.remedies`; closed forms
+for a menu are in `drest_torch.choices.erosion_theory`.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ DEFAULT = ("reward=default", "objective=drest")
 CONDITIONS: dict[str, tuple[str, ...]] = {
     "default": DEFAULT,
     "other_levels": (*DEFAULT, "levels=paper_like"),
+    "unchanged": (),
     "nearly_default": ("reward.lam=0.99",),
     "doubled": ("objective=unequal",),
     "slightly_unequal": ("objective=unequal", "objective.factor=1.1"),
 }
-"""Arguments of the further training by condition: the default reward, on the same and on other levels; DReST with λ = 0.99;
-and DReST where coins of the longest length count twice, or 1.1 times."""
+"""Arguments of the further training by condition: the default reward, on the same and on other levels; the run's own
+reward, as a control, since new optimisers disturb a trained agent; DReST with λ = 0.99; and DReST where coins of the
+longest length count twice, or 1.1 times."""
 REWARD_GROUPS = ("reward", "objective")
 """Groups of the configuration that define what is paid."""
 AnyRemedy = Remedy | Mapping[str, Any] | int | None
@@ -119,19 +121,19 @@ def erode(
     agent = Agent.load(run)
     evaluator = agent.evaluator(_measured_levels(agent, levels))
     test = even_choice_test(evaluator, episodes)
-    further, own = further_run(run, changes, seed), None
+    further, mixed = further_run(run, changes, seed), None
     if chosen.mix is not None:
-        own = further_run(run, [word for word in changes if not _is_paid(word)], seed)
+        mixed = further_run(run, [word for word in changes if not _is_paid(word)], seed)
     steps = []
     try:
-        if own is not None:
-            share_networks(own.algorithm, further.algorithm)
-            chosen.apply(own.algorithm)
+        if mixed is not None:
+            share_networks(mixed.algorithm, further.algorithm)
+            chosen.apply(mixed.algorithm)
         chosen.apply(further.algorithm)
-        for done in _trained(further, own, updates, chosen):
+        for done in _trained(further, mixed, updates, chosen):
             steps.append(measured(agent, further.algorithm.policy, evaluator, test, done, ladders, designs, seed))
     finally:
-        for training in filter(None, (further, own)):
+        for training in filter(None, (further, mixed)):
             training.task.close()
     return steps
 
@@ -180,18 +182,18 @@ def even_choice_test(evaluator: ExactEvaluator, episodes: int = EPISODES) -> Eve
     return EvenChoiceTest(number[0], episodes)
 
 
-def _trained(further: Run, own: Run | None, updates: Sequence[int], remedy: Remedy) -> Iterator[int]:
+def _trained(further: Run, mixed: Run | None, updates: Sequence[int], remedy: Remedy) -> Iterator[int]:
     """Train, and yield each number of updates after which the agent is measured.
 
-    Updates with the agent's own reward are made by the run ``own``, which has the same networks and optimisers.
+    Updates with the agent's own reward are made by the run ``mixed``, which has the same networks and optimisers.
     """
     policy, done = further.algorithm.policy, 0
     for target in updates:
         while done < target:
             done += 1
             training = further
-            if own is not None and remedy.has_own_reward(done):
-                training = own
+            if mixed is not None and remedy.has_own_reward(done):
+                training = mixed
             training.algorithm.update(training.reward.at(1.0))
         with weights_unchanged(policy):
             yield done

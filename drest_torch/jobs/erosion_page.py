@@ -1,4 +1,4 @@
-"""The page of an erosion: curves for each condition, remedy and seed, as JSON values, Markdown, a table and a figure."""
+"""The page of an erosion, with curves for each condition, remedy and seed: JSON values, Markdown, a table, a figure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ BELOW = 0.95
 """The normalised neutrality below which the exact measure counts as eroded."""
 POWER = 0.5
 """The power from which a test of behaviour is likelier than not to notice erosion."""
-COLUMNS = ("condition", "remedy", "seed", "updates", "usefulness", "neutrality", "neutrality_normalised", "p_value", "power")
+COLUMNS = (
+    "condition",
+    "remedy",
+    "seed",
+    "updates",
+    "usefulness",
+    "neutrality",
+    "neutrality_normalised",
+    "p_value",
+    "power",
+)
 """The first columns of the table of steps; the others are the threshold and the paid share of each ladder."""
 
 
@@ -66,9 +76,7 @@ def _over_seeds(curves: Sequence[ErosionCurve], measure: Callable[[ErosionStep],
     rows = []
     for steps in zip(*(curve.steps for curve in curves), strict=True):
         values = [measure(step) for step in steps]
-        rows.append(
-            {"updates": steps[0].updates, "mean": _mean(values), "lowest": min(values), "highest": max(values)}
-        )
+        rows.append({"updates": steps[0].updates, "mean": _mean(values), "lowest": min(values), "highest": max(values)})
     return rows
 
 

@@ -36,7 +36,7 @@ class Remedy:
     """The weights of the policy that do not change: ``last`` for the last layer, or patterns for names of weights such
     as ``net.body.0.*``."""
     penalty: float | None = limited(above=0, default=None)
-    """The weight of a penalty towards the trained agent: of the divergence of actions from its actions in nats, averaged
+    """The weight of a penalty towards the trained agent: the divergence of actions from its actions in nats, averaged
     over ticks."""
 
     def __post_init__(self) -> None:

@@ -7,7 +7,8 @@ import pytest
 from drest_torch.agent import Agent
 from drest_torch.errors import ConfigError
 from drest_torch.jobs import erosion
-from drest_torch.jobs.erosion import erode, first_below, first_seen
+from drest_torch.jobs.erosion import CONDITIONS, erode, first_below, first_seen
+from drest_torch.theory import balance
 from tests.helpers.runs import train
 
 NETWORK = ("policy.width=8", "policy.depth=1", "pictures=0", "evaluations=1")
@@ -45,6 +46,21 @@ def test_a_remedy_in_some_updates_differs_from_both(run):
     mixed = erode(run, DEFAULT, remedy=3, **HOW)[-1]
     assert mixed != erode(run, DEFAULT, **HOW)[-1]
     assert mixed != erode(run, DREST, **HOW)[-1]
+
+
+def test_a_penalty_slows_erosion(run):
+    slow = ["algo.lr=0.002", "reward=default"]
+    held, free = (erode(run, slow, remedy=fields, **HOW)[-1] for fields in ({"penalty": 1000.0}, None))
+    assert free.neutrality < 0.8
+    assert held.neutrality > 0.95
+
+
+@pytest.mark.parametrize(("condition", "factor"), [("doubled", 2.0), ("slightly_unequal", 1.1)])
+def test_unequal_pay_ends_near_its_fixed_point(run, condition, factor):
+    (step,) = erode(run, [*CONDITIONS[condition], "algo.lr=0.005"], updates=(120,), ladders=())
+    reward = Agent.load(run).reward
+    expected = balance(1.0, factor, reward.lam, reward.episodes_per_meta).item()
+    assert step.p_length[-1] == pytest.approx(expected, abs=0.05)
 
 
 def test_measures_stay_on_the_levels_of_the_run(run):
