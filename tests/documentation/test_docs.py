@@ -113,7 +113,7 @@ NOT_RUN = ("cd ", "make ", "python -m venv ", "pip install ")
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
 FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
 FIVE_SEEDS = "seed=0,1,2,3,4"
-SMALLER = {"25_000": "2_048", "100_000": "4_096", "range(2_000)": "range(500)", "> 0.25": "> 0.1"}
+SMALLER = {"25_000": "2_048", "100_000": "4_096", "600_000": "4_096", "range(2_000)": "range(500)", "> 0.25": "> 0.1"}
 """Replacements in blocks of Python that would take minutes; other tests check the full results."""
 
 
@@ -143,7 +143,7 @@ def run(*command, folder):
 
 FOLLOWED = (
     *("quickstart", "tutorials/train", "tutorials/levels", "tutorials/study", "tutorials/language", "tutorials/paper"),
-    *("explanation/private-bits", "howto/gymnasium", "howto/searching"),
+    *("tutorials/method", "explanation/private-bits", "howto/gymnasium", "howto/searching"),
 )
 PYTHON_ONLY = (
     *("../README", "tutorials/environment", "environments/gridworld"),
