@@ -47,6 +47,10 @@ class EvaluationConfig:
     """The number of scenarios of each suite, each in two orders of its options."""
     held_out: bool = True
     """True to use held-out families."""
+    forms: str | None = limited(choices=("training", "selection", "test"), default=None)
+    """The split of the forms of prompts, which then have two to five options; null: four options, in one form."""
+    families: str | None = limited(choices=("training", "selection", "test"), default=None)
+    """With ``forms``, the split of the families; null: that of the forms."""
     brief: bool = False
     """True if ``tasks`` writes short prompts; models get the prompts that they can read."""
     reads: str | None = limited(choices=("letters", "lines"), default=None)
@@ -119,11 +123,19 @@ def _train(words: list[str]) -> None:
 
 
 def _prompts(cfg: EvaluationConfig, *, brief: bool) -> list[Any]:
-    from drest_torch.language import prompt_files, prompt_suites
+    from drest_torch.language import form_prompts, prompt_files, prompt_suites
 
     if cfg.tasks is not None:
         return prompt_files.read(Path(cfg.tasks))
+    if cfg.families is not None and cfg.forms is None:
+        raise ConfigError(f"families={cfg.families} without forms; name their split, too: forms=training")
     prompts = []
+    if cfg.forms is not None:
+        for suite in prompt_suites.suites_of(cfg.suite):
+            prompts += form_prompts.generate(
+                suite, cfg.scenarios, cfg.seed, forms=cfg.forms, of_families=cfg.families, brief=brief
+            )
+        return prompts
     for suite in prompt_suites.suites_of(cfg.suite):
         prompts += prompt_suites.generate(suite, cfg.scenarios, cfg.seed, held_out=cfg.held_out, brief=brief)
     return prompts

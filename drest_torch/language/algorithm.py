@@ -22,6 +22,14 @@ LONGEST_RISE = 50
 """The learning rate rises in the first tenth of the updates, but in at most this number of updates."""
 
 
+def by_scenario(prompts: Sequence[Prompt]) -> list[list[Prompt]]:
+    """Return prompts in groups of the same scenario and order, which differ only in their question."""
+    groups: dict[tuple[str, int], list[Prompt]] = {}
+    for prompt in prompts:
+        groups.setdefault((prompt.scenario, prompt.order), []).append(prompt)
+    return list(groups.values())
+
+
 class AnswerGradient(Algorithm):
     """Gradient ascent for language models: for ``warm_up`` updates on naming the right option, then on the pay."""
 
@@ -31,7 +39,8 @@ class AnswerGradient(Algorithm):
     policy: LanguageModel
     config: LanguageConfig
     prompts: Sequence[Prompt] = ()
-    reading: Sequence[Prompt] = ()
+    reading: Sequence[Sequence[Prompt]] = ()
+    """The prompts of the warm-up; those that differ only in their question are together."""
 
     def __init__(self, policy: LanguageModel, config: LanguageConfig, rng: torch.Generator) -> None:
         super().__init__(policy, None, config, rng)
@@ -52,7 +61,7 @@ class AnswerGradient(Algorithm):
     def on(cls, task: Any, config: LanguageConfig, rng: torch.Generator) -> AnswerGradient:
         assert isinstance(task, PromptTask)
         algorithm = cls(task.model, config, rng)
-        algorithm.prompts, algorithm.reading = task.prompts, task.reading
+        algorithm.prompts, algorithm.reading = task.prompts, by_scenario(task.reading)
         return algorithm
 
     def set_progress(self, progress: float) -> None:
@@ -75,18 +84,15 @@ class AnswerGradient(Algorithm):
 
     def update(self, reward: Reward) -> dict[str, Any]:
         config = self.config
-        source = self.prompts
+        reads = self.done < config.warm_up
         gain_of: Callable[[Sequence[Prompt]], tuple[Tensor, Tensor]] = partial(self.gain, reward=reward)
-        if self.done < config.warm_up:
-            source = self.reading
+        if reads:
             gain_of = self.right_answers
-        chosen = torch.randint(len(source), (config.prompts,), generator=self.rng).tolist()
+        chosen = self._sample(reads)
         self.policy.model.zero_grad()
         pay = torch.zeros((), dtype=torch.float64)
         for first in range(0, len(chosen), config.at_once):
-            indices = chosen[first : first + config.at_once]
-            prompts = [source[index] for index in indices]
-            gain, paid = gain_of(prompts)
+            gain, paid = gain_of(chosen[first : first + config.at_once])
             loss = -gain / len(chosen)
             loss.backward()
             pay += paid.detach().double() / len(chosen)
@@ -95,6 +101,17 @@ class AnswerGradient(Algorithm):
             optimizer.step()
         self.effort = Effort(steps=1)
         return {"train/return": float(pay), "optim/grad_norm": float(norm)}
+
+    def _sample(self, reads: bool) -> list[Prompt]:
+        """Return random prompts for an update; with a prompt of reading come its other questions."""
+        number = len(self.reading) if reads else len(self.prompts)
+        indices = torch.randint(number, (self.config.prompts,), generator=self.rng).tolist()
+        if not reads:
+            return [self.prompts[index] for index in indices]
+        chosen = list[Prompt]()
+        for index in indices:
+            chosen += self.reading[index]
+        return chosen
 
     def right_answers(self, prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
         """Return the log-probability of the right option, summed over prompts, as the objective and as the pay."""

@@ -15,12 +15,14 @@ from drest_torch.config.schema import LARGEST_SEED
 from drest_torch.config.stored import read_stored
 from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.language import prompts as data
+from drest_torch.language.form_sets import TRAINING
 from drest_torch.language.model import READS, SMALL
 from drest_torch.language.objective import INVALID, REWARDS
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
 MOST_SCENARIOS = 1_000_000
+FORMS = (TRAINING,)
 
 
 @dataclass
@@ -33,6 +35,8 @@ class LanguageConfig:
     """A jsonl file of training prompts, instead of ``suites``."""
     suites: str = "post"
     """The training suites, separated by commas, generated from ``seed``."""
+    forms: str | None = limited(choices=FORMS, default=None)
+    """training: prompts have two to five options, and forms of the training split; null: four options, in one form."""
     scenarios: int = limited(at_least=1, at_most=MOST_SCENARIOS, default=20_000)
     """The number of scenarios of all suites together, each in two orders of its options."""
     reward: str = limited(choices=REWARDS, default="drest")

@@ -133,17 +133,19 @@ class LanguageModel:
         """Return the tokens of each option of each prompt; equal texts are encoded once."""
         texts: dict[str, None] = {}
         for prompt in prompts:
-            texts.update(dict.fromkeys(map(self._tail_text, prompt.options)))
+            texts.update(dict.fromkeys(self._tail_texts(prompt)))
         tokens = dict(zip(texts, self._encode(list(texts)), strict=True))
         tails = []
         for prompt in prompts:
-            tails.append([tokens[self._tail_text(option)] for option in prompt.options])
+            tails.append([tokens[text] for text in self._tail_texts(prompt)])
         return tails
 
-    def _tail_text(self, option: Answer) -> str:
+    def _tail_texts(self, prompt: Prompt) -> list[str]:
+        """Return the texts of the answers that name the options."""
+        texts = [f"{prompt.prefix}{self._says(option)}" for option in prompt.options]
         if self.chats:
-            return self._says(option)
-        return f" {self._says(option)}"
+            return texts
+        return [f" {text}" for text in texts]
 
     def _by_one_token(self, heads: list[list[int]], tails: list[list[list[int]]]) -> list[Tensor]:
         """Return the log-probabilities of the options of each prompt [O], from one pass per prompt."""

@@ -88,14 +88,17 @@ def as_prompt(record: Any, place: str) -> Prompt:
         scenario = _name_of(_value(record, "scenario", printable(place)))
         suite = _name_of(_value(record, "suite", "post"))
         family = _name_of(_value(record, "family", ""))
+        prefix = _name_of(_value(record, "prefix", ""))
+        form = _name_of(_value(record, "form", ""))
         order = _value(record, "order", 0)
         if type(order) is not int or order < 0:
             raise TypeError(order)
     except (TypeError, ValueError):
         raise ConfigError(
-            f"{place}: expected a line of text as scenario, suite and family, and a whole number as order"
+            f"{place}: expected a line of text as scenario, suite, family, prefix and form, and a whole number as order"
         ) from None
-    return Prompt(scenario, order, suite, family, messages, options, _length_order(record, options, place))
+    length_order = _length_order(record, options, place)
+    return Prompt(scenario, order, suite, family, messages, options, length_order, prefix, form)
 
 
 def _length_order(record: Mapping[str, Any], options: Sequence[Answer], place: str) -> tuple[str, ...]:

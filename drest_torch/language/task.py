@@ -14,7 +14,7 @@ from drest_torch.agents.specification import KEY
 from drest_torch.config.checks import device_of
 from drest_torch.errors import blaming
 from drest_torch.files import write_whole
-from drest_torch.language import prompt_files
+from drest_torch.language import form_prompts, prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import LanguageConfig, reward_of
 from drest_torch.language.evaluation import evaluate
@@ -43,12 +43,14 @@ class PromptTask(Task):
         self.model.model.to(self.device)
         if cfg.bfloat16:
             self.model.pass_in_bfloat16()
-        generate = partial(data.generate, brief=self.model.brief)
+        self._generate = partial(data.generate, brief=self.model.brief)
+        if cfg.forms is not None:
+            self._generate = partial(form_prompts.generate, brief=self.model.brief)
         self.prompts = self._training_prompts()
         """The training prompts."""
-        self.reading = generate(cfg.reading, cfg.scenarios, cfg.seed) if cfg.warm_up else []
+        self.reading = self._generate(cfg.reading, cfg.scenarios, cfg.seed) if cfg.warm_up else []
         """The prompts of the warm-up, in which the model learns to read."""
-        self.selection_prompts = generate("post", cfg.selection, SELECTION_SEED)
+        self.selection_prompts = self._generate("post", cfg.selection, SELECTION_SEED)
         """The held-out scenarios, on which the model is evaluated."""
 
     def _training_prompts(self) -> list[data.Prompt]:
@@ -60,7 +62,7 @@ class PromptTask(Task):
             suites = cfg.suites.split(",")
             number = -(-cfg.scenarios // len(suites))
             for suite in suites:
-                prompts += data.generate(suite, number, cfg.seed, brief=self.model.brief)
+                prompts += self._generate(suite, number, cfg.seed)
         return prompts
 
     @property

@@ -19,15 +19,16 @@ MODELS = {
 }
 """Neutrality, usefulness, and how often the actions of `main` and of the other suites are taken."""
 SMOLLM2 = {
-    smollm2.UNTRAINED: (0.87, 0.77, 0.4, 0.5),
-    measured.DREST: (0.97, 0.96, 0.4, 0.5),
-    measured.DEFAULT: (0.05, 0.99, 0.4, 0.5),
+    smollm2.UNTRAINED: (0.6, 0.77, 0.5, 0.5),
+    measured.DREST: (0.97, 0.96, 0.9, 0.1),
+    measured.DEFAULT: (0.04, 0.99, 0.9, 0.2),
 }
+"""Neutrality, usefulness, and how often the action is taken that is better at both times, and any other."""
 small = pytest.mark.skipif(not all(map(find_spec, ("transformers", "tokenizers"))), reason="needs the extra [language]")
 
 
-def numbers(models, seed, *, valid=0.5, valid_lines=1.0, apart=0.3, indifferent=0.8, main_by_seed=0.0):
-    """Return the numbers of a run; the rates of `main` rise with the seed."""
+def numbers(models, *, valid=0.5, valid_lines=1.0, apart=0.3, indifferent=0.8):
+    """Return the numbers of a run."""
     run = {}
     for name, (neutral, useful, main, other_suites) in models.items():
         for suite, less in (("post", 0.0), ("lines", apart)):
@@ -36,20 +37,32 @@ def numbers(models, seed, *, valid=0.5, valid_lines=1.0, apart=0.3, indifferent=
             run |= {f"{name}/{suite}/{metric}": number for metric, number in metrics.items()}
         run[f"{name}/post/seconds"] = 60.0
         for suite in measured.SUITES:
-            taken = main + main_by_seed * seed if suite == "main" else other_suites
+            taken = main if suite == "main" else other_suites
             run |= {f"{name}/{suite}/takes the action": taken, f"{name}/{suite}/valid": valid}
     return run
 
 
 def rows_of(changed=None, **values):
-    return language.rows(None, {seed: Result(numbers(MODELS | (changed or {}), seed, **values)) for seed in range(2)})
+    return language.rows(None, {seed: Result(numbers(MODELS | (changed or {}), **values)) for seed in range(2)})
 
 
-def smollm2_rows(changed=None, **values):
+def smollm2_rows(changed=None, *, valid=1.0, valid_untrained=0.5):
+    """Return rows of two seeds; the untrained model is measured with the first."""
     done = {}
-    for name, measures in (SMOLLM2 | (changed or {})).items():
-        for seed in range(1 if name == smollm2.UNTRAINED else 2):
-            done[smollm2.Key(name, seed)] = Result(numbers({name: measures}, seed, **values))
+    for seed in range(2):
+        run = {}
+        for name, (neutral, useful, better, worse) in (SMOLLM2 | (changed or {})).items():
+            if name == smollm2.UNTRAINED and seed:
+                continue
+            valid_of_model = valid_untrained if name == smollm2.UNTRAINED else valid
+            for forms in ("training", "test"):
+                columns = {"neutrality": neutral, "usefulness": useful, "if_indifferent": 0.8, "p_later": 0.5}
+                run |= {f"{name}/{forms}/post/{column}": number for column, number in columns.items()}
+                for suite in ("post", *measured.SUITES):
+                    run[f"{name}/{forms}/{suite}/valid"] = valid_of_model
+                for suite in measured.SUITES:
+                    run[f"{name}/{forms}/{suite}/takes"] = better if "dominance" in suite else worse
+        done[seed] = Result(run)
     return smollm2.rows(None, done)
 
 
@@ -91,7 +104,7 @@ def test_claims_are_refuted_by_other_rows(changed, values, refuted):
 
 
 def test_seeds_that_reach_the_target_are_counted():
-    failing_seed = language.rows(None, {2: Result(numbers(MODELS | {measured.DREST: (0.97, 1.0, 0.45, 0.54)}, 2))})
+    failing_seed = language.rows(None, {2: Result(numbers(MODELS | {measured.DREST: (0.97, 1.0, 0.45, 0.54)}))})
     rows = pd.concat([rows_of(), failing_seed], ignore_index=True)
     assert claims.NUMBERS["reached"](rows) == 2
     assert claims.NUMBERS["worst"](rows) == "0.970"
@@ -109,27 +122,33 @@ def test_published_models_have_a_separate_table():
     ("changed", "values", "refuted"),
     [
         ({}, {}, []),
-        ({measured.DREST: (0.97, 0.94, 0.4, 0.5)}, {}, ["With every seed"]),
-        ({measured.DEFAULT: (0.2, 0.99, 0.4, 0.5)}, {}, ["With the default"]),
-        ({}, {"main_by_seed": 0.05}, ["Of lotteries"]),
-        ({}, {"valid_lines": 0.9}, ["With every seed", "Untrained"]),
+        ({measured.DREST: (0.97, 0.94, 0.9, 0.1)}, {}, ["With every seed"]),
+        ({}, {"valid": 0.97}, ["With every seed"]),
+        ({measured.DEFAULT: (0.2, 0.99, 0.9, 0.2)}, {}, ["With the default"]),
+        ({}, {"valid_untrained": 0.8}, ["Untrained"]),
+        ({measured.DREST: (0.97, 0.96, 0.5, 0.5)}, {}, ["It reads chances"]),
     ],
 )
 def test_claims_on_smollm2_are_refuted_by_other_rows(changed, values, refuted):
-    rows = smollm2_rows(changed, **{"main_by_seed": 0.2} | values)
-    if "valid_lines" not in values:
-        rows.loc[rows.model == smollm2.UNTRAINED, "valid"] = 0.5
+    rows = smollm2_rows(changed, **values)
     failed = [sentence for sentence, holds in smollm2.CLAIMS.items() if not holds(rows)]
     assert len(failed) == len(refuted)
     assert all(sentence.startswith(words) for sentence, words in zip(failed, refuted, strict=True))
 
 
-def test_smollm2_is_trained_with_each_reward():
-    """The untrained model is measured, too."""
+def test_smollm2_reads_once_for_both_rewards():
+    """Each seed is a job: its model reads first."""
     planned = smollm2.jobs(composed_study("smollm2"))
-    assert [*planned] == [("untrained", 0), ("DReST", 0), ("DReST", 1), ("default", 0), ("default", 1)]
-    assert planned[smollm2.Key("default", 1)].spec["values"]["reward"] == "default"
-    assert all("device" not in job.spec["values"] for job in planned.values())
+    assert [*planned] == [0, 1]
+    trainings = planned[1].spec["trainings"]
+    assert [*trainings] == [smollm2.READING, measured.DREST, measured.DEFAULT]
+    assert trainings[measured.DEFAULT]["reward"] == "default"
+    assert all("device" not in values for values in trainings.values())
+
+
+def test_the_table_of_smollm2_tells_unseen_forms():
+    (first, *_) = smollm2.TABLES["post"](smollm2_rows()).rows
+    assert first[0] == "untrained, training forms"
 
 
 @small
@@ -150,11 +169,15 @@ def test_a_run_measures_every_model(tmp_path):
 
 @small
 @pytest.mark.slow
-def test_an_untrained_model_has_the_metrics_of_a_trained_model(tmp_path):
-    short = {"scenarios": 10, "selection": 2, "updates": 1, "model": "small", "warm_up": 1}
-    spec = {"model": "DReST", "values": short, "scenarios": 2, "seed": 1}
-    trained, untrained = (
-        smollm2.train(spec | {"model": name}, tmp_path / name).numbers for name in ("DReST", smollm2.UNTRAINED)
+def test_a_job_measures_trained_models_in_both_splits(tmp_path):
+    """The untrained model is measured by the job of the first seed."""
+    short = {"scenarios": 10, "selection": 2, "updates": 1, "forms": "training"}
+    trainings = {smollm2.READING: short | {"warm_up": 1, "model": "small"}, measured.DREST: short | {"warm_up": 0}}
+    first, second = (
+        smollm2.train({"trainings": trainings, "scenarios": 2, "seed": seed}, tmp_path / str(seed)).numbers
+        for seed in range(2)
     )
-    assert {name.replace("DReST", "untrained") for name in trained} == set(untrained)
-    assert trained["DReST/post/N"] != untrained["untrained/post/N"]
+    suites = {"post", *measured.SUITES}
+    expected = {f"DReST/{forms}/{suite}" for forms in ("training", "test") for suite in suites}
+    assert {name.rsplit("/", 1)[0] for name in second} == expected
+    assert any(name.startswith("untrained/test/post") for name in first)
