@@ -10,6 +10,7 @@ import numpy as np
 from drest_torch.errors import ConfigError
 from drest_torch.language import prompts as data
 from drest_torch.language.form_sets import (
+    BRIEF,
     MOST_OPTIONS,
     SELECTION,
     SPLITS,
@@ -17,7 +18,6 @@ from drest_torch.language.form_sets import (
     TRAINING,
     check_split,
     draw,
-    draw_brief,
 )
 from drest_torch.language.forms import Form
 from drest_torch.language.offers import LARGEST_SCORE, Offer, shift_offers
@@ -64,7 +64,7 @@ def generate(
     prompts = []
     for index in range(number):
         family = rows[int(rng.integers(len(rows)))]
-        form = draw_brief(forms, rng) if brief else draw(forms, rng)
+        form = BRIEF if brief else draw(forms, rng)
         drafts = _drafts(suite, family, form, rng, shifts[index] if shifts else None)
         drafts = [drafts[place] for place in rng.permutation(len(drafts))]
         questions: list[str | None] = [None]

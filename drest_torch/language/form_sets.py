@@ -247,10 +247,14 @@ HELD_OUT: dict[str, tuple[Form, ...]] = {
 }
 """The forms of selection and test. None of their labels' sets, layouts, wordings and units is one of training."""
 
-BRIEF_LAYOUT = Layout("{outcomes} {label}", "{time} {score}", "{chance} {time} {score}")
-"""The layout of brief prompts."""
-BRIEF_HELD_OUT = {SELECTION: ("F", "B", "H", "C", "E"), TEST: ("G", "D", "H", "A", "E")}
-"""The labels of brief prompts in held-out forms; those of training are random letters in another order."""
+BRIEF = Form(
+    "brief",
+    tuple(LETTERS[:MOST_OPTIONS]),
+    Layout("{outcomes} {label}", "{time} {score}", "{chance} {time} {score}"),
+    WORDINGS[0],
+    times=TIMES,
+)
+"""The form of brief prompts, in all splits. A small model did not learn to read prompts with random letters."""
 
 
 def check_split(split: str) -> None:
@@ -284,19 +288,6 @@ def draw(split: str, rng: np.random.Generator) -> Form:
         UNITS[int(rng.integers(len(UNITS)))],
         SCALES[int(rng.integers(len(SCALES)))],
     )
-
-
-def draw_brief(split: str, rng: np.random.Generator) -> Form:
-    """Return a random form of brief prompts, which differ in their labels alone."""
-    check_split(split)
-    if split != TRAINING:
-        return Form(split, BRIEF_HELD_OUT[split], BRIEF_LAYOUT, WORDINGS[0], times=TIMES)
-    labels = tuple(LETTERS[:MOST_OPTIONS])
-    if rng.random() < 0.5:
-        labels = tuple(LETTERS[place] for place in rng.permutation(len(LETTERS))[:MOST_OPTIONS])
-    if labels in BRIEF_HELD_OUT.values():
-        return draw_brief(split, rng)
-    return Form(TRAINING, labels, BRIEF_LAYOUT, WORDINGS[0], times=TIMES)
 
 
 def _labels(rng: np.random.Generator) -> tuple[str, ...]:
