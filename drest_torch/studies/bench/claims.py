@@ -211,7 +211,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "A goal of shutdown pays any price for an earlier shutdown, and none for a later one.": pays_for_shutdown,
     "DReST, weighted sums and the product pay for a button that works half of the time: at the optimum they press with "
     "probability {least_by_chance} to {most_by_chance}.": lambda rows: (
-        ladder(rows, "by_chance", BY_CHANCE).low.min() > HALF + FAR
+        ladder(rows, "by_chance", BY_CHANCE).low.min() > HALF + FAR / 2
     ),
     "Free policies agree with all closed forms of P(press): the largest difference is {from_theory}.": lambda rows: (
         from_theory(rows) <= CLOSE

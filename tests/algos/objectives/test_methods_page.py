@@ -1,4 +1,6 @@
-"""The table of methods on two levels in docs/explanation/methods.md: policies that are free in every state.
+"""The generated tables in docs/explanation/methods.md: methods on two levels, and the coins of a neutral agent.
+
+Policies are free in every state.
 
 ``python -m tests.algos.objectives.test_methods_page`` writes it.
 """
@@ -12,7 +14,9 @@ from drest_torch.envs.dynamics.mdp import compile_levels
 from drest_torch.envs.exact.indifference import indifferent_policy
 from drest_torch.envs.exact.propagator import Reachable
 from drest_torch.envs.exact.solver import solve
+from drest_torch.jobs.training_job import run_config
 from drest_torch.metrics import neutrality, usefulness
+from drest_torch.play import level_sets
 from drest_torch.report.tables import in_markdown
 from drest_torch.reward import Reward
 from tests.helpers.documents import ROOT
@@ -20,7 +24,7 @@ from tests.helpers.gradient_ascent import ascend, named
 from tests.helpers.plans import GAIN, LOSS
 
 PAGE = ROOT / "docs" / "explanation" / "methods.md"
-BLOCK = re.compile(r"(<!-- methods: written by [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (methods|tax): written by [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
 LEVELS = [GAIN, LOSS]
 PLAIN = Reward(1.0, divide_by_best=False)
 METHODS = {
@@ -59,12 +63,46 @@ def table():
     return in_markdown(HEADER, rows)
 
 
+LEVEL_SETS = {
+    "the nine worlds of the paper": "levels=paper",
+    "200 levels like those of the follow-up": "levels=followup_like levels.test=200",
+    "200 levels like those of the paper": "levels=paper_like levels.test=200",
+    "200 levels with three lengths": "levels=three_lengths levels.test=200",
+}
+"""Level sets by the arguments of `drest train` that choose them."""
+TAX_HEADER = ("levels", "mean", "least", "most")
+
+
+def kept(best_return, num_lengths):
+    """Return [B] the coins of a neutral and useful agent as a share of the most coins of any length."""
+    return best_return.sum(-1) / num_lengths / best_return.amax(-1)
+
+
+def tax_table():
+    rows = []
+    for title, arguments in LEVEL_SETS.items():
+        optima = solve(compile_levels(level_sets.named(run_config(arguments=arguments.split()).levels)))
+        share = kept(optima.best_return, optima.num_lengths)
+        rows.append((title, *(f"{number.item():.2f}" for number in (share.mean(), share.min(), share.max()))))
+    return in_markdown(TAX_HEADER, rows)
+
+
+TABLES = {"methods": table, "tax": tax_table}
+
+
 @pytest.mark.slow
-def test_the_page_has_the_table_of_methods():
-    written = BLOCK.search(PAGE.read_text("utf-8"))
-    assert written[0] == f"{written[1]}{table()}\n{written[2]}"
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_has_the_generated_table(name):
+    (written,) = (block for block in BLOCK.finditer(PAGE.read_text("utf-8")) if block[2] == name)
+    assert written[0] == f"{written[1]}{TABLES[name]()}\n{written[3]}"
+
+
+def test_a_neutral_agent_keeps_the_mean_of_the_best_returns():
+    """In `loss` m(3) is 3 and m(6) is 1."""
+    optima = solve(compile_levels([LOSS]))
+    assert kept(optima.best_return, optima.num_lengths).item() == pytest.approx(2 / 3)
 
 
 if __name__ == "__main__":
     text = PAGE.read_text("utf-8")
-    PAGE.write_text(BLOCK.sub(lambda block: f"{block[1]}{table()}\n{block[2]}", text), "utf-8")
+    PAGE.write_text(BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", text), "utf-8")
