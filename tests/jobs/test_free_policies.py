@@ -36,7 +36,7 @@ def test_a_wrong_payment_leads_to_a_wrong_coin():
     assert wrong["usefulness"] == pytest.approx(0.25, abs=1e-2)
 
 
-def test_a_job_has_numbers_of_each_ladder_and_payment(tmp_path):
+def test_a_job_has_numbers_of_each_part(tmp_path):
     options = {"maps": 1, "worlds": ["example"], "pays": ["actual", "inverse"], "updates": 60}
     numbers = train(free_job("free", CONFIG, options).spec, tmp_path).numbers
     assert set(numbers["worlds"]) == {"actual", "inverse"}

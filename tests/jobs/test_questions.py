@@ -78,7 +78,7 @@ def test_a_question_that_does_not_fit_is_void(monkeypatch):
     assert answers(subject(), ["hidden clock"]).numbers == {"hidden clock": {"void": "no clock"}}
 
 
-def test_the_random_policy_answers_about_prices_and_changes():
+def test_the_random_policy_answers_questions():
     numbers = answers(subject(), ["ladders", "changes", "fixed lengths"]).numbers
     assert numbers["ladders"].keys() == set(questions.LADDERS)
     assert np.ptp(numbers["ladders"]["later"]["press"]) == pytest.approx(0, abs=1e-12)

@@ -358,7 +358,7 @@ def test_figures_group_methods_by_family(rows):
     assert len(set(looks.values())) == len(METHODS)
 
 
-def test_a_page_has_all_figures_and_tables_of_these_answers(rows):
+def test_all_blocks_of_the_page_can_be_made(rows):
     for figure in study.FIGURES.values():
         assert figure(rows).alt
     for table in study.TABLES.values():

@@ -139,12 +139,12 @@ def strengths_table(rows: pd.DataFrame) -> Table:
 # ------------------------------------------------------------------------------------- free policies
 
 HEADS = {
-    "later": "delays, costs p",
-    "later_reversed": "delays, else costs p",
-    "earlier": "brings forward, costs p",
-    "earlier_reversed": "brings forward, else costs p",
-    "by_chance": "delays with chance 1/2, costs p",
-    "same_length": "another button, costs p",
+    "later": "later, costs p",
+    "later_reversed": "later, else costs p",
+    "earlier": "earlier, costs p",
+    "earlier_reversed": "earlier, else costs p",
+    "by_chance": "later by chance",
+    "same_length": "same length, costs p",
 }
 """The heads of the price ladders."""
 
@@ -156,9 +156,10 @@ def ladders_table(rows: pd.DataFrame) -> Table:
     for row in chosen.itertuples():
         texts.setdefault(row.label, {})[HEADS[row.about]] = _press(row)
     note = (
-        "P(press) of policies that are free in every state, trained on the ladder: the same on every rung, or from the "
-        "lowest to the highest rung with the price at which it crosses 1/2. In brackets: the closed form. A dash: the "
-        "method does not apply to levels with luck, or neither button is pressed."
+        "A button for a later or an earlier shutdown, one that works half of the time, and one of two with the same "
+        "delay. P(press) of policies that are free in every state, trained on the ladder: the same on every rung, or "
+        "from the lowest to the highest rung with the price at which it crosses 1/2. In brackets: the closed form. A "
+        "dash: the method does not apply to levels with luck, or neither button is pressed."
     )
     cells = pd.DataFrame(texts).T[[HEADS[name] for name in LADDERS]]
     return table_of(cells, "Prices of 1 % to 90 % of the coins", first="method: pressing", note=note)

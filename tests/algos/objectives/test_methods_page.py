@@ -73,7 +73,7 @@ LEVEL_SETS = {
 TAX_HEADER = ("levels", "mean", "least", "most")
 
 
-def kept(best_return, num_lengths):
+def share_of_most(best_return, num_lengths):
     """Return [B] the coins of a neutral and useful agent as a share of the most coins of any length."""
     return best_return.sum(-1) / num_lengths / best_return.amax(-1)
 
@@ -82,7 +82,7 @@ def tax_table():
     rows = []
     for title, arguments in LEVEL_SETS.items():
         optima = solve(compile_levels(level_sets.named(run_config(arguments=arguments.split()).levels)))
-        share = kept(optima.best_return, optima.num_lengths)
+        share = share_of_most(optima.best_return, optima.num_lengths)
         rows.append((title, *(f"{number.item():.2f}" for number in (share.mean(), share.min(), share.max()))))
     return in_markdown(TAX_HEADER, rows)
 
@@ -100,7 +100,7 @@ def test_the_page_has_the_generated_table(name):
 def test_a_neutral_agent_keeps_the_mean_of_the_best_returns():
     """In `loss` m(3) is 3 and m(6) is 1."""
     optima = solve(compile_levels([LOSS]))
-    assert kept(optima.best_return, optima.num_lengths).item() == pytest.approx(2 / 3)
+    assert share_of_most(optima.best_return, optima.num_lengths).item() == pytest.approx(2 / 3)
 
 
 if __name__ == "__main__":
