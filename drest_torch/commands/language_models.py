@@ -1,9 +1,9 @@
-"""The commands ``drest language train``, ``drest language evaluate`` and ``drest language tasks``."""
+"""The commands ``drest language train``, ``evaluate``, ``tasks`` and ``erode``."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ Train language models to choose with DReST, and measure what they choose.
   drest language evaluate model=runs/small suite=all out=FILE.json picture=FILE.png
   drest language evaluate model=runs/small suite=ladder scenarios=20 out=FILE.json picture=FILE.png
   drest language tasks suite=post out=FILE.jsonl
+  drest language erode model=runs/small condition=default out=FILE.json
 
-drest language train --help lists the keys of training, evaluate --help those of evaluation.
+drest language train --help lists the keys of training; evaluate --help and erode --help list theirs.
 
 imports=MODULE,… names modules of your own that a stored run uses.
 See docs/tutorials/language.md."""
@@ -77,20 +78,26 @@ def main() -> None:
     if {"-h", "--help"} & {what, *words}:
         print(_help(what))
         return
-    actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks}
+    actions = {"train": _train, "evaluate": _evaluate, "tasks": _tasks, "erode": _erode}
     with streams(), one_sentence():
         drop_working_directory()
         if what not in actions:
-            raise UserError(f"drest language {what}; expected train, evaluate or tasks")
+            raise UserError(f"drest language {what}; expected train, evaluate, tasks or erode")
         import_named()
         actions[what](sys.argv[2:])
 
 
 def _help(what: str) -> str:
     """Return the help of the commands, or of one command with its keys."""
+    from drest_torch.language.answer_erosion import AnswerErosionConfig
     from drest_torch.language.config import LanguageConfig
 
-    kinds = {"train": LanguageConfig, "evaluate": EvaluationConfig, "tasks": EvaluationConfig}
+    kinds = {
+        "train": LanguageConfig,
+        "evaluate": EvaluationConfig,
+        "tasks": EvaluationConfig,
+        "erode": AnswerErosionConfig,
+    }
     if what not in kinds:
         return HELP
     lines = [HELP, "", "Keys, set with KEY=VALUE, and their values by default:", keys_of_class(kinds[what])]
@@ -270,6 +277,20 @@ def _tasks(words: list[str]) -> None:
     prompts = _prompts(cfg, brief=cfg.brief)
     prompt_files.write(prompts, Path(cfg.out))
     print(printable(f"{len(prompts)} prompts with the hash {data.digest(prompts)} are in {cfg.out}"))
+
+
+def _erode(words: list[str]) -> None:
+    from drest_torch.language.answer_erosion import AnswerErosionConfig, erode, table
+
+    cfg = key_values(words, AnswerErosionConfig)
+    check_limits(cfg)
+    if cfg.out is not None:
+        check_outputs(Path(cfg.out), reads=[cfg.model], ending=".json")
+    steps = erode(cfg)
+    print(printable(table(steps)))
+    if cfg.out is not None:
+        write_json(Path(cfg.out), [asdict(step) for step in steps])
+        print(printable(f"The numbers are in {cfg.out}"))
 
 
 if __name__ == "__main__":

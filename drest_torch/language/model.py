@@ -100,6 +100,18 @@ class LanguageModel:
             rows = self._by_whole_tails(heads, tails)
         return pad_sequence(rows, batch_first=True, padding_value=-torch.inf).cpu()
 
+    def log_probabilities_of_texts(self, prompts: Sequence[Prompt]) -> Tensor:
+        """Return the mean log-probability of a token [B] in the text of each prompt, after its first token."""
+        heads = self._encode([self.text(prompt) for prompt in prompts], head=True)
+        beginnings = [head[:1] for head in heads]
+        rests = [head[1:] for head in heads]
+        log_probability = self._answers(beginnings, rests)  # [B, T, V]
+        means = []
+        for row, rest in enumerate(rests):
+            of_tokens = log_probability[row, range(len(rest)), rest]
+            means.append(of_tokens.mean())
+        return torch.stack(means).cpu()
+
     def _plan(self, prompts: Sequence[Prompt], heads: list[list[int]], tails: list[list[list[int]]]) -> PassPlan | None:
         """Return the plan of a pass that computes equal beginnings of texts once; None if it is not worth it."""
         if self.brief and _have_one_token(tails):

@@ -78,7 +78,7 @@ class PassPlan:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """The rows of some trees, and the cost of a pass."""
 
     row_of_tree: list[int]
@@ -147,7 +147,7 @@ def _trees(groups: Sequence[Hashable]) -> list[list[int]]:
     return trees
 
 
-def _cheapest(sizes: Sequence[int], beginning: int, hidden: int) -> Layout:
+def _cheapest(sizes: Sequence[int], beginning: int, hidden: int) -> RowLayout:
     """Return the cheapest layout of trees with a common beginning, with any number of rows."""
     layouts = []
     beginning_alone = PASS + cost(1, beginning, beginning, hidden)
@@ -156,8 +156,8 @@ def _cheapest(sizes: Sequence[int], beginning: int, hidden: int) -> Layout:
         keys = beginning + longest
         within_rows = cost(number, keys, keys, hidden)
         before_rows = cost(number, longest, keys, hidden) + beginning_alone
-        layouts.append(Layout(row_of_tree, False, within_rows))
-        layouts.append(Layout(row_of_tree, True, before_rows))
+        layouts.append(RowLayout(row_of_tree, False, within_rows))
+        layouts.append(RowLayout(row_of_tree, True, before_rows))
     return min(layouts, key=lambda layout: layout.cost)
 
 

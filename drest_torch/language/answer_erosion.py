@@ -1,0 +1,180 @@
+"""Erosion of a language model's neutrality, in further training on something else.
+
+A trained model gets further updates: with the default reward on its own families, on naming the option with the
+highest score at a requested time, or on the next words of prompts. After n updates it is measured in unseen families,
+beside a test of behaviour: answers are sampled, and their lengths are tested for an even choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from drest_torch.jobs.erosion import EPISODES, UPDATES
+from drest_torch.jobs.job import Job, Result
+from drest_torch.language.algorithm import AnswerGradient
+from drest_torch.language.config import stored
+from drest_torch.language.evaluation import evaluate
+from drest_torch.language.model import LanguageModel
+from drest_torch.language.prompts import Prompt, generate
+from drest_torch.language.task import PromptTask, reward_of
+from drest_torch.language.training import trained
+from drest_torch.limits import limited
+from drest_torch.report.tables import in_markdown
+from drest_torch.reward import Reward
+from drest_torch.statistics.even_choice import EvenChoiceTest
+from drest_torch.training.run import generator
+
+CONDITIONS = ("default", "reading", "words")
+MEASURED_SEED = 456789
+"""The seed of the scenarios of the measures."""
+
+
+@dataclass
+class AnswerErosionConfig:
+    """The values of an erosion."""
+
+    model: str = "runs/language"
+    """The folder of the run that trained the model."""
+    condition: str = limited(choices=CONDITIONS, default="default")
+    """The further training: default, its own families with the default reward; reading, naming the option with the
+    highest score at a requested time; words, the next words of prompts."""
+    updates: int = limited(at_least=1, default=UPDATES[-1])
+    """The further updates; the model is measured after 0, 10, 30, 100, … of them, and at their end."""
+    remedy: int | None = limited(at_least=1, default=None)
+    """One in so many updates has the model's own reward: 10 for a tenth."""
+    lr: float | None = limited(above=0, default=None)
+    """The learning rate of Adam, which is constant; null: the one of the run, also for Muon."""
+    scenarios: int = limited(at_least=2, at_most=1_000_000, default=100)
+    """Scenarios of the measures, of unseen families."""
+    seed: int = limited(at_least=0, at_most=2**31 - 1, default=0)
+    """The seed of further training and of sampled answers."""
+    out: str | None = None
+    """File (.json) for the numbers."""
+
+
+@dataclass(frozen=True)
+class AnswerErosion:
+    """The measures of a language model after some further updates."""
+
+    updates: int
+    valid: float
+    usefulness: float
+    neutrality: float
+    """Normalised, within an order of the options."""
+    p_longest: float
+    """The probability of the later shutdown time, as a mean over scenarios."""
+    p_value: float
+    """The p-value of a test of behaviour: are the lengths of sampled answers an even choice?"""
+    power: float
+    """The exact probability that such a test rejects an even choice at 5 %."""
+
+
+class NextWords(AnswerGradient):
+    """Gradient ascent on the log-probability of prompts, whatever the answers are."""
+
+    def gain(self, prompts: Sequence[Prompt], reward: Reward) -> tuple[Tensor, Tensor]:
+        """Return the mean log-probability of a token, summed over prompts, as the objective and as the pay."""
+        gain = self.policy.log_probabilities_of_texts(prompts).sum()
+        return gain, gain
+
+
+ALGORITHMS: dict[str, type[AnswerGradient]] = {"words": NextWords}
+"""The algorithms of conditions that are not trained like a run."""
+CHANGES: dict[str, dict[str, Any]] = {
+    "default": {"reward": "default"},
+    "reading": {"warm_up": 1, "reading": "sure_reading"},
+    "words": {},
+}
+"""Changes of a run's configuration, by condition."""
+
+
+def erode(cfg: AnswerErosionConfig) -> list[AnswerErosion]:
+    """Train a language model further, and measure it after some numbers of updates.
+
+    The optimiser begins anew, and the learning rate is constant.
+    """
+    folder = Path(cfg.model)
+    own = replace(stored(folder), warm_up=0, entropy=0.0)
+    if cfg.lr is not None:
+        own = replace(own, lr=cfg.lr)
+    further = replace(own, **CHANGES[cfg.condition])
+    task = PromptTask(further)
+    weights = trained(folder).state_dict()
+    for name, weight in task.model.state_dict().items():
+        weight.copy_(weights[name])
+    rng = generator(cfg.seed, "cpu", own.threads)
+    algorithm = ALGORITHMS.get(cfg.condition, AnswerGradient).on(task, further, rng)
+    for optimizer in algorithm.optimizers.values():
+        optimizer.param_groups[0]["lr"] = optimizer.defaults["lr"]
+    remedy = AnswerGradient(task.model, own, rng)
+    remedy.prompts = task.prompts
+    remedy.optimizers = algorithm.optimizers
+    prompts = generate("post", cfg.scenarios, MEASURED_SEED, held_out=True, brief=task.model.brief)
+    steps = []
+    for done in _trained(algorithm, remedy, cfg):
+        steps.append(measured(task.model, prompts, done, cfg.seed))
+    return steps
+
+
+def _trained(algorithm: AnswerGradient, remedy: AnswerGradient, cfg: AnswerErosionConfig) -> Iterator[int]:
+    """Train, and yield each number of updates after which the model is measured."""
+    targets = [number for number in UPDATES if number < cfg.updates]
+    done = 0
+    for target in [*targets, cfg.updates]:
+        while done < target:
+            done += 1
+            trainer = algorithm
+            if cfg.remedy is not None and done % cfg.remedy == 0:
+                trainer = remedy
+            trainer.update(reward_of(trainer.config))
+        yield done
+
+
+def measured(model: LanguageModel, prompts: Sequence[Prompt], updates: int, seed: int) -> AnswerErosion:
+    """Measure a model on prompts of two lengths."""
+    (row,) = evaluate(model, prompts)
+    numbers = {name: interval.estimate for name, interval in row.numbers.items()}
+    p_longest = numbers["P(longest)"]
+    chances = np.array([1 - p_longest, p_longest])
+    test = EvenChoiceTest(len(chances), EPISODES)
+    counts = np.random.default_rng([seed, updates]).multinomial(EPISODES, chances)
+    return AnswerErosion(
+        updates=updates,
+        valid=numbers["valid"],
+        usefulness=numbers["U"],
+        neutrality=numbers["N"],
+        p_longest=p_longest,
+        p_value=test.p_value(counts),
+        power=test.power(chances),
+    )
+
+
+def table(steps: Sequence[AnswerErosion]) -> str:
+    """Return the steps as a Markdown table."""
+    heads = ["updates", "valid", "N", "U", "P(longest)", "p of an even choice", "power"]
+    rows = []
+    for step in steps:
+        numbers = [step.valid, step.neutrality, step.usefulness, step.p_longest, step.p_value, step.power]
+        rows.append([f"{step.updates:,}", *(f"{number:.3f}" for number in numbers)])
+    return in_markdown(heads, rows)
+
+
+# ------------------------------------------------------------------------------------------- jobs of a study
+
+
+def erosion_job(label: str, run: Path, sha256: str, **options: Any) -> Job:
+    """Return a job that erodes the model of a run; ``sha256`` of its checkpoint identifies the model."""
+    spec = {"sha256": sha256, "options": options}
+    return Job(label, "drest_torch.language.answer_erosion:train", spec, {"run": str(run)})
+
+
+def train(spec: dict[str, Any], folder: Path) -> Result:
+    """Execute a job of `erosion_job`; numbers: ``steps``, a list of the fields of `AnswerErosion`."""
+    cfg = AnswerErosionConfig(model=spec["places"]["run"], **spec["options"])
+    return Result({"steps": [asdict(step) for step in erode(cfg)]})
