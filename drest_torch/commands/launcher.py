@@ -26,6 +26,7 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from drest_torch.commands.sweep import VARIABLES
 from drest_torch.commands.sweep_folder import (
     FAILURE,
     add_combination,
@@ -228,6 +229,11 @@ def launching(words: Sequence[str]) -> Iterator[list[str]]:
 def launcher_arguments(words: Sequence[str]) -> tuple[int, list[str]]:
     """Return the number of runs at once from ``workers=N``, and the other arguments of a training."""
     is_sweep = any(re.match("-m$|--mu", word) for word in words) or "hydra.mode=MULTIRUN" in words
+    if is_sweep and all(os.environ.get(variable) for variable in VARIABLES):
+        raise UserError(
+            f"-m within the W&B sweep {os.environ[VARIABLES[0]]}: each of its runs is one training; leave -m out, and "
+            "list the values in the configuration of the sweep"
+        )
     workers = 1
     for word in words:
         key, _, value = word.lstrip("+").partition("=")

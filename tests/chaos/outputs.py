@@ -26,6 +26,8 @@ COMMANDS = (
     (*EVALUATE, "animation={}"),
     ("evaluate", "run=run", "checkpoint=best", "levels=own", "out={}"),
     ("compare", "run", "out={}"),
+    ("erode", "run=run", "conditions=[default]", "updates=[0]", "ladders=[]", "measured=mine.txt", "out={}"),
+    ("play", "mine.txt", "agent=run", "changes=false", "out={}"),
     ("show", "mine.txt", "--picture", "{}"),
     ("show", "set.jsonl", "--level", "example", "--picture", "{}"),
     ("train", *QUICK, "levels.path=mine.txt", "run_dir={}"),

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from drest_torch.config.compose import compose
 from drest_torch.config.reading import flattened, typed
+from drest_torch.jobs import erosion
 from drest_torch.studies import runner
 from drest_torch.training import run
 from tests.chaos.forked import drest, folders
@@ -191,6 +192,11 @@ KEYS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "study": (("study", "study.agents", "quick", "workers", "out"), ("study=example", "progress=false")),
     "compare": (("out", "runs"), ("nowhere",)),
     "show": (("level", "x"), ("example",)),
+    "erode": (
+        ("run", "conditions", "updates", "remedies", "freeze", "penalty", "measured", "seeds", "out", "reward"),
+        ("levels=example",),
+    ),
+    "play": (("agent", "save", "port", "out", "sampled"), ("example", "out=page.html", "changes=false")),
     "language train": (("model", "run_dir", "reward", "seed", "resume"), ("model=nowhere",)),
     "language evaluate": (("suite", "tasks", "samples", "out", "picture"), ("model=nowhere",)),
     "language tasks": (("suite", "scenarios", "seed"), ("scenarios=2", "out=tasks.jsonl")),
@@ -229,3 +235,4 @@ def _without_runs() -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     runner.__dict__["_run"] = lambda *_: []
     run.__dict__["start_or_resume"] = lambda *_: sys.exit(0)
+    erosion.__dict__["erode"] = lambda *_, **__: sys.exit(0)

@@ -101,6 +101,8 @@ READERS: dict[str, Callable[[Path], Outcome]] = {
             ("evaluate", "run=run", "levels=paper"),
             ("evaluate", "run=run", "suite=shutdownability"),
             ("evaluate", "run=run", "checkpoint=best", "animation=a.gif"),
+            ("erode", "run=run", "conditions=[default]", "updates=[0,1]", "ladders=[]"),
+            ("play", "agent=run", "changes=false", "out=page.html"),
             ("compare", "run", "out=curves.png"),
             ("show", "run/config.yaml"),
             ("show", "run"),
@@ -127,7 +129,8 @@ SPECIFIED = {
 }
 """Keys that are also in the specification of a checkpoint, with the places of their values."""
 JUDGES = {"evaluate run=run levels=paper", "evaluate run=run checkpoint=best animation=a.gif", "Agent.load"}
-JUDGES |= {"Agent.from_pretrained", next(reader for reader in READERS if "start_from=run" in reader)}
+JUDGES |= {"Agent.from_pretrained", "play agent=run changes=false out=page.html"}
+JUDGES |= {next(reader for reader in READERS if "start_from=run" in reader)}
 """Readers of the checkpoints of a run that do not read its configuration."""
 
 

@@ -64,7 +64,7 @@ def test_neutrality_falls_slowly_at_first():
     assert lost == pytest.approx((RATE * PAY * updates) ** 2 / (32 * math.log(2)), rel=0.01)
 
 
-def test_the_other_length_ends_as_rare_as_the_reciprocal_of_updates():
+def test_the_other_length_becomes_rare_like_one_over_updates():
     p = probability_of(-gap_after(1e7, pay=PAY, rate=RATE))
     assert p == pytest.approx(1 / (2 * RATE * PAY * 1e7), rel=0.01)
 

@@ -47,6 +47,15 @@ def test_arguments_that_launch_nothing_are_refused(words, sentence):
         launcher_arguments(words)
 
 
+def test_a_sweep_within_a_sweep_of_wandb_is_refused(monkeypatch):
+    monkeypatch.setenv("WANDB_SWEEP_ID", "s7")
+    assert launcher_arguments(["-m", "seed=0,1"]) == (1, ["-m", "seed=0,1"])
+    monkeypatch.setenv("WANDB_RUN_ID", "r1")
+    assert launcher_arguments(["seed=0"]) == (1, ["seed=0"])
+    with pytest.raises(UserError, match="-m within the W&B sweep s7: each of its runs is one training; leave -m out"):
+        launcher_arguments(["-m", "seed=0,1"])
+
+
 @pytest.mark.parametrize("flag", ["-m", "--multirun", "--multi", "hydra.mode=MULTIRUN"])
 def test_workers_are_removed_from_the_arguments(flag):
     assert launcher_arguments([flag, "seed=0,1", "workers=3"]) == (3, [flag, "seed=0,1"])

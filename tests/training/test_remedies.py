@@ -22,10 +22,10 @@ PAID = Reward(lam=1.0, divide_by_best=False, counting="averaged", episodes_per_m
 
 @pytest.fixture(params=["exact", "ppo"])
 def algorithm(request, tmp_path):
-    return made(tmp_path, request.param)
+    return untrained(tmp_path, request.param)
 
 
-def made(folder, name="exact", *overrides):
+def untrained(folder, name="exact", *overrides):
     """Return the algorithm of an untrained run on the level of the paper's example."""
     cfg = compose("levels=example", *ALGORITHMS[name], *QUIET, *overrides, values=in_folder(folder))
     return run_of(cfg, folder).algorithm
@@ -49,7 +49,7 @@ def test_frozen_weights_stay_while_others_change(algorithm):
 
 
 def test_a_penalty_keeps_actions_near_those_of_before(algorithm, tmp_path, request):
-    held = made(tmp_path / "held", request.node.callspec.params["algorithm"])
+    held = untrained(tmp_path / "held", request.node.callspec.params["algorithm"])
     Remedy(penalty=100.0).apply(held)
     inputs = observations(algorithm.policy)
     before = algorithm.policy(inputs).detach()
@@ -60,7 +60,7 @@ def test_a_penalty_keeps_actions_near_those_of_before(algorithm, tmp_path, reque
 
 
 def test_a_penalty_has_no_gradient_at_the_trained_agent(tmp_path):
-    free, held = made(tmp_path / "free"), made(tmp_path / "held")
+    free, held = untrained(tmp_path / "free"), untrained(tmp_path / "held")
     Remedy(penalty=5.0).apply(held)
     for algorithm in (free, held):
         trained(algorithm, 1)
@@ -91,7 +91,7 @@ def test_a_tie_holds_while_the_logits_move(algorithm):
 
 
 def test_shared_networks_are_trained_by_both_algorithms(tmp_path):
-    first, second = made(tmp_path / "a", "ppo"), made(tmp_path / "b", "ppo", "seed=5")
+    first, second = untrained(tmp_path / "a", "ppo"), untrained(tmp_path / "b", "ppo", "seed=5")
     share_networks(second, first)
     before = [weight.detach().clone() for weight in first.networks.parameters()]
     trained(second, 1)
@@ -136,11 +136,11 @@ def test_patterns_match_names_of_weights(pattern, names, expected):
 )
 def test_invalid_remedies_get_one_sentence(values, sentence, tmp_path):
     with pytest.raises(ConfigError, match=sentence):
-        Remedy(**values).apply(made(tmp_path))
+        Remedy(**values).apply(untrained(tmp_path))
 
 
 def test_a_table_has_no_remedies(tmp_path):
-    algorithm = made(tmp_path, "tabular")
+    algorithm = untrained(tmp_path, "tabular")
     with pytest.raises(ConfigError, match="for networks, and this agent is a table"):
         Remedy(penalty=1.0).apply(algorithm)
     with pytest.raises(ConfigError, match="for networks, and this agent is a table"):
