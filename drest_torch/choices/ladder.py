@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from drest_torch.agents.evaluable import EvaluableAgent
+from drest_torch.agents.mean_agent import MeanAgent
 from drest_torch.choices.adversarial import ExactPolicy, agent_policy, entry_rates
 from drest_torch.choices.closed_forms import press_rate
 from drest_torch.choices.ladder_levels import (
@@ -161,7 +162,7 @@ def crossing(prices: Sequence[float], curve: np.ndarray) -> float | None:
 
 
 def price_ladder(
-    agent: EvaluableAgent | ExactPolicy,
+    agent: EvaluableAgent | MeanAgent | ExactPolicy,
     kinds: Sequence[str] = tuple(LADDERS),
     *,
     prices: Sequence[float] = PRICES,
@@ -174,7 +175,8 @@ def price_ladder(
     """Measure what an agent of gridworlds gives up to press, or not to press, a button.
 
     Args:
-        agent: an agent, or a scripted policy (`drest_torch.choices.adversarial.scripted_policy`).
+        agent: an agent, the mean of several (`Agent.mean`), or a scripted policy
+            (`drest_torch.choices.adversarial.scripted_policy`).
         kinds: names of ladders (`drest_torch.choices.ladder_levels.LADDERS`).
         prices: the price p of each rung, ascending.
         levels: the number of levels on each rung.
@@ -216,7 +218,7 @@ def price_ladder(
 
 
 def _choices(
-    agent: EvaluableAgent | ExactPolicy,
+    agent: EvaluableAgent | MeanAgent | ExactPolicy,
     kind: LadderKind,
     maps: Sequence[Design],
     items: Sequence[Level],
@@ -225,9 +227,11 @@ def _choices(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return [n] P(press) and the share of the largest expected coins in all levels of a ladder."""
     if not isinstance(agent, ExactPolicy):
-        if sampled is not None:
+        if sampled is not None or isinstance(agent, MeanAgent):
             if kind.within:
-                raise ConfigError("pressing one of two buttons is measured exactly; leave out sampled")
+                raise ConfigError(
+                    "pressing one of two buttons is measured exactly, for a single agent; leave out sampled"
+                )
             evaluation = agent.evaluate(list(items), greedy=greedy, sampled=sampled).evaluation
             return _by_length(kind, evaluation.outcome)
         agent = agent_policy(agent, greedy=greedy)

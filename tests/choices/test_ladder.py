@@ -2,6 +2,7 @@
 
 import csv
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.reward import Reward
 from drest_torch.tasks.exact_batch import ExactBatch
 from drest_torch.theory import balance
+from tests.helpers.runs import train
 from tests.helpers.simulator import enumerate_policy, searched_optima, uniform_policy
 
 BETWEEN = [name for name, kind in LADDERS.items() if not kind.within]
@@ -193,6 +195,59 @@ def test_a_maximiser_in_menus_never_pays():
 
 
 # ------------------------------------------------------------------------------------------- agents
+
+
+def enumerated(agent, level):
+    """Return the probability of each length by enumeration of all mini-episodes of an agent without private bits."""
+    evaluator = agent.evaluator([level])
+
+    @cache
+    def chances(row, column, present, time_left):
+        taken = sum(1 << bit for bit, is_present in enumerate(present) if not is_present)
+        state = [torch.tensor([value]) for value in (row * evaluator.mdp.width + column, taken, time_left)]
+        return agent.policy(evaluator.observe(*state)).softmax(-1)[0].tolist()
+
+    by_length = enumerate_policy(level, lambda state: chances(*state.state), 1.0)
+    return [float(probability) for probability, _ in by_length.values()]
+
+
+@pytest.fixture(scope="module")
+def lucky(tmp_path_factory):
+    """Return an agent that observes lotteries and buttons that work by chance, after few updates."""
+    size = ("policy.width=8", "policy.depth=1", "pictures=0", "evaluations=1", "env_steps=8192")
+    folder = tmp_path_factory.mktemp("lucky") / "run"
+    levels = ("levels=generated", "levels.train=4", "levels.selection=0", "levels.test=0", "levels.outcomes=1")
+    return Agent.load(train(folder, "algo=exact", *levels, "levels.by_chance=true", *size))
+
+
+@pytest.mark.parametrize("name", ["later", "earlier", "by_chance"])
+def test_rates_of_an_agent_agree_with_enumeration(lucky, name):
+    kind = LADDERS[name]
+    index, design = min(enumerate(designs(kind.map)), key=lambda pair: pair[1].level.max_time)
+    ladder = lucky.ladder([name], prices=(0.4,))[name]
+    probability = enumerated(lucky, rung(design, kind, 0.4))[kind.press_column]
+    assert ladder.press[0, index] == pytest.approx(probability / kind.chance, rel=1e-5)
+
+
+def test_a_shipped_agent_agrees_with_enumeration():
+    kind, agent = LADDERS["later_reversed"], Agent.load("generalist")
+    index, design = min(enumerate(designs(kind.map)), key=lambda pair: pair[1].level.max_time)
+    ladder = agent.ladder(["later_reversed"], prices=(0.4,))["later_reversed"]
+    probability = enumerated(agent, rung(design, kind, 0.4))[kind.press_column]
+    assert ladder.press[0, index] == pytest.approx(probability, rel=1e-5)
+
+
+def test_an_agent_has_all_ladders_that_it_observes(lucky):
+    assert lucky.ladder(prices=(0.5,), levels=1).keys() == LADDERS.keys()
+    shipped = Agent.load("generalist").ladder(prices=(0.5,), levels=1)
+    assert shipped.keys() == {"later", "later_reversed", "same_length"}
+
+
+def test_a_mean_of_agents_has_a_ladder():
+    agent = Agent.load("generalist")
+    alone = agent.ladder(["later"], prices=(0.5,), levels=2)["later"]
+    mean = price_ladder(Agent.mean(["generalist", "generalist"]), ["later"], prices=(0.5,), levels=2)["later"]
+    assert mean.press == pytest.approx(alone.press, abs=1e-6)
 
 
 @pytest.mark.slow
