@@ -156,6 +156,7 @@ PYTHON_ONLY = (
 def test_a_page_can_be_followed(page, tmp_path, monkeypatch, capsys):
     """The test writes the files of a page, runs its commands, and compares the output of its Python."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as in a script of this folder
     path, names = ROOT / "docs" / f"{page}.md", {}
     for library in ("gymnasium", "optuna", "stable_baselines3", "transformers"):
         if page in FOLLOWED and library in path.read_text("utf-8"):
