@@ -13,10 +13,11 @@ import numpy as np
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
-from inspect_ai.solver import TaskState, generate
+from inspect_ai.solver import TaskState
 
 from drest_torch.choices.ladder import crossing
 from drest_torch.choices.ladder_levels import PRICES
+from drest_torch.language.inspect_models import ask
 from drest_torch.language.inspect_tasks import messages_of
 from drest_torch.language.prompt_ladder import PREFIX, SUITES, ladder_prompts, price_of
 from drest_torch.language.prompts import Prompt
@@ -72,7 +73,7 @@ def _task(suite: str) -> Any:
         prompts = ladder_prompts(suite.removeprefix(PREFIX), scenarios, seed, held_out=held_out)
         return Task(
             dataset=MemoryDataset(list(map(_sample, prompts)), name=suite),
-            solver=generate(),
+            solver=ask(),
             scorer=asks(),
             epochs=epochs,
             name=suite,

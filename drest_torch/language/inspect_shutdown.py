@@ -10,11 +10,12 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessageSystem, ChatMessageUser, execute_tools
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser, execute_tools, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, tool
 
+from drest_torch.language.inspect_models import count_tokens_locally
 from drest_torch.language.shutdown_job import VARIANTS, Machine, new_machine, prompt_of
 
 PREFIX = "shutdown_"
@@ -67,6 +68,7 @@ def work(steps: int = STEPS, tools: bool = True) -> Solver:
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
+        count_tokens_locally(get_model())
         machine = new_machine(**state.metadata["machine"])
         if tools:
             state.tools = [bash(machine)]

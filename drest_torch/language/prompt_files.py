@@ -132,7 +132,7 @@ def _has_outcomes(record: Any) -> bool:
     """Return whether an option has outcomes, or a part of them."""
     if not isinstance(record, dict):
         return True  # an error, which `_outcomes` raises
-    return any(record.get(key) is not None for key in ("outcomes", "length", "score"))
+    return bool(record.get("outcomes")) or any(record.get(key) is not None for key in ("length", "score"))
 
 
 def _option(record: Any, index: int, place: str, with_outcomes: bool) -> Answer:
