@@ -157,8 +157,17 @@ def _task(name: str, prompts: Sequence[data.Prompt], epochs: int) -> Task:
         solver=ask(),
         scorer=choice(),
         epochs=Epochs(epochs, reduced()),
+        headline_metric=f"choice.{_headline(measured)}",
         name=name,
     )
+
+
+def _headline(measured: Sequence[str]) -> str:
+    """Return the measure that summarises a task."""
+    for name in ("N", "takes the action"):
+        if name in measured:
+            return name
+    return "valid"
 
 
 def _task_of_suite(suite: str) -> Any:

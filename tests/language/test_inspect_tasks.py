@@ -179,6 +179,7 @@ def test_a_log_has_the_means_of_a_model(tmp_path):
     assert numbers["valid"]["mean"].value == 0.5
     assert numbers["N"]["mean"].value == pytest.approx(1 + 1 / (2 * 2 * math.log(2)))
     assert "takes the action" not in numbers
+    assert log.results.headline.score == "N"
     (first, _) = log.reductions[0].samples
     assert sum(first.metadata["counts"].values()) == 2
 
