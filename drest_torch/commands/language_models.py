@@ -158,6 +158,8 @@ def _evaluate(words: list[str]) -> None:
     device = device_of(cfg.device)
     _check_picture(cfg.picture)
     as_curves = cfg.tasks is None and are_ladders(cfg.suite)
+    if as_curves and cfg.forms is not None:
+        raise ConfigError(f"forms={cfg.forms} with suite={cfg.suite}: price ladders have one form; leave forms out")
     reads = [cfg.tasks, _file_of(cfg.model)]
     if cfg.before is not None:
         reads.append(_file_of(cfg.before))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from drest_torch.choices.ladder_levels import LADDERS, PRICES
+from drest_torch.commands import language_models
 from drest_torch.errors import ConfigError
 from drest_torch.language import controls, prompt_suites
 from drest_torch.language import prompts as data
@@ -208,6 +209,11 @@ def test_a_group_of_suites_has_a_name(names, number):
 def test_an_unknown_suite_is_refused():
     with pytest.raises(ConfigError, match="suite=ladders; expected one of post, reading, main"):
         prompt_suites.suites_of("post,ladders")
+
+
+def test_ladders_have_no_other_forms(call):
+    command = call(language_models.main, "evaluate", "suite=ladder", "forms=test")
+    assert "forms=test with suite=ladder: price ladders have one form" in command.sentence
 
 
 # ------------------------------------------------------------------------------------------- a model
