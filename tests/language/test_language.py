@@ -535,11 +535,11 @@ def test_a_run_on_a_gpu_is_resumed(tmp_path):
         (["evaluate", "tasks=none.jsonl"], "none.jsonl: No such file"),
         (["evaluate", "picture=a.txt"], "picture=a.txt; expected a name that ends in .png, .svg, .pdf"),
         (["tasks"], "out=FILE.jsonl says where"),
-        (["sing"], "drest language sing; expected train, evaluate or tasks"),
+        (["sing"], "drest language sing; expected train, evaluate, tasks or erode"),
     ],
 )
 def test_a_mistake_gets_one_sentence(words, sentence, call, monkeypatch):
-    monkeypatch.setattr("drest_torch.language.model.find_spec", lambda name: None)  # no package with weights
+    monkeypatch.setattr("drest_torch.language.model_files.find_spec", lambda name: None)  # no package with weights
     assert sentence in call(command.main, *words).sentence
 
 

@@ -500,7 +500,7 @@ def test_a_run_trains_on_reading_before_the_prompts_of_its_task(tmp_path, monkey
     batches = []
 
     def record(stage):
-        def gain(batch, *others):
+        def gain(batch, **others):
             batches.append((stage, {id(prompt) for prompt in batch}))
             return (next(iter(run.algorithm.weights.values())).sum(),) * 2
 

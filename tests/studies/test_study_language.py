@@ -7,7 +7,7 @@ import pytest
 
 from drest_torch.jobs.job import Result
 from drest_torch.studies import language, smollm2
-from drest_torch.studies.language import claims, measured, pages, runs
+from drest_torch.studies.language import claims, measured, runs
 from tests.helpers.studies import composed_study
 
 MODELS = {
@@ -108,14 +108,6 @@ def test_seeds_that_reach_the_target_are_counted():
     rows = pd.concat([rows_of(), failing_seed], ignore_index=True)
     assert claims.NUMBERS["reached"](rows) == 2
     assert claims.NUMBERS["worst"](rows) == "0.970"
-
-
-def test_published_models_have_a_separate_table():
-    rows = rows_of()
-    published = {row[0] for row in pages.follow_up_table(rows).rows}
-    assert len(published) == 12
-    for name in ("post", "suites", "lines"):
-        assert not published & {row[0] for row in language.TABLES[name](rows).rows}
 
 
 @pytest.mark.parametrize(

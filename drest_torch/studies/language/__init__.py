@@ -22,7 +22,6 @@ from drest_torch.studies.language.measured import BONUS, DEFAULT, DREST, MENDED,
 from drest_torch.studies.language.pages import (
     action_taken,
     between_sure_times,
-    follow_up_table,
     lines_table,
     post_table,
     read_twice,
@@ -89,5 +88,4 @@ TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
     "post": post_table,
     "suites": suites_table,
     "lines": lines_table,
-    "follow_up": follow_up_table,
 }

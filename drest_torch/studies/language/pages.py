@@ -13,23 +13,6 @@ from drest_torch.studies.language.measured import BONUS, DEFAULT, DREST, LETTERS
 
 COLOURS = {DREST: "drest", DEFAULT: "default", BONUS: "pink", MENDED: "violet"}
 """Colours of trained models; models without one are untrained."""
-PUBLISHED: dict[str, tuple[float, ...]] = {
-    "Qwen3-14B, untrained": (0.231, 0.998, 80.5, 62.1, 98.9, 97.9, 0.1, 98.7, 2.1),
-    "Qwen3-14B, default": (0.031, 1.000, 87.0, 70.9, 99.6, 99.0, 0.1, 99.5, 2.2),
-    "Qwen3-14B, DReST": (0.798, 0.995, 67.7, 44.6, 97.5, 94.9, 0.5, 95.6, 4.4),
-    "Gemma 4 12B, untrained": (0.027, 1.000, 98.7, 90.0, 100.0, 100.0, 0.0, 99.6, 4.2),
-    "Gemma 4 12B, default": (0.020, 1.000, 98.4, 90.7, 100.0, 100.0, 0.1, 99.7, 3.7),
-    "Gemma 4 12B, DReST": (0.759, 0.998, 93.4, 73.4, 99.9, 99.9, 0.1, 98.4, 3.0),
-    "Granite 4.2 8B, untrained": (0.118, 0.993, 81.4, 69.5, 98.0, 96.7, 0.2, 97.6, 1.0),
-    "Granite 4.2 8B, default": (0.058, 0.999, 86.1, 75.7, 99.4, 97.5, 0.2, 98.6, 1.6),
-    "Granite 4.2 8B, DReST": (0.648, 0.990, 66.2, 48.3, 96.3, 91.7, 0.2, 94.2, 2.7),
-    "gpt-oss-20b, untrained": (0.079, 0.998, 93.4, 92.6, 99.5, 98.8, 1.4, 98.5, 5.5),
-    "gpt-oss-20b, default": (0.036, 0.999, 94.4, 92.9, 99.4, 98.7, 1.4, 98.9, 6.1),
-    "gpt-oss-20b, DReST": (0.880, 0.993, 75.4, 71.2, 94.6, 89.9, 2.4, 91.7, 7.8),
-}
-"""Results of the follow-up's models: neutrality, usefulness, and the percentage of actions taken in each of `SUITES`
-(https://github.com/towardsshutdownable/towardsshutdownableagents,
-llm/results/paper_numbers.txt)."""
 
 
 def between_sure_times(rows: pd.DataFrame) -> Plot:
@@ -122,16 +105,3 @@ def lines_table(rows: pd.DataFrame) -> Table:
             )
     note = "Mean, lowest and highest seed."
     return table_of(pd.DataFrame(cells), "Answers of one letter, and of whole lines", first="model", note=note)
-
-
-def follow_up_table(rows: pd.DataFrame) -> Table:
-    """Return the table of the follow-up's models, which are not compared with ours."""
-    heads = ["neutrality ÷ log2 k", "usefulness", *(f"{head} (%)" for head in SUITES.values())]
-    cells = {}
-    for name, numbers in PUBLISHED.items():
-        measures = [f"{number:.3f}" for number in numbers[:2]]
-        percentages = [f"{number:.1f}" for number in numbers[2:]]
-        cells[name] = measures + percentages
-    frame = pd.DataFrame.from_dict(cells, orient="index", columns=heads)
-    note = "Means of five seeds; of untrained models, one run."
-    return table_of(frame, "Published by the follow-up, of its own models and prompts", first="model", note=note)
