@@ -100,19 +100,19 @@ def erode(cfg: AnswerErosionConfig) -> list[AnswerErosion]:
     The optimiser begins anew, and the learning rate is constant.
     """
     folder = Path(cfg.model)
-    own = replace(stored(folder), warm_up=0, entropy=0.0)
+    config = replace(stored(folder), warm_up=0, entropy=0.0)
     if cfg.lr is not None:
-        own = replace(own, lr=cfg.lr)
-    further = replace(own, **CHANGES[cfg.condition])
+        config = replace(config, lr=cfg.lr)
+    further = replace(config, **CHANGES[cfg.condition])
     task = PromptTask(further)
     weights = trained(folder).state_dict()
     for name, weight in task.model.state_dict().items():
         weight.copy_(weights[name])
-    rng = generator(cfg.seed, "cpu", own.threads)
+    rng = generator(cfg.seed, "cpu", config.threads)
     algorithm = ALGORITHMS.get(cfg.condition, AnswerGradient).on(task, further, rng)
     for optimizer in algorithm.optimizers.values():
         optimizer.param_groups[0]["lr"] = optimizer.defaults["lr"]
-    remedy = AnswerGradient(task.model, own, rng)
+    remedy = AnswerGradient(task.model, config, rng)
     remedy.prompts = task.prompts
     remedy.optimizers = algorithm.optimizers
     prompts = generate("post", cfg.scenarios, MEASURED_SEED, held_out=True, brief=task.model.brief)

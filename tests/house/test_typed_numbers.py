@@ -38,12 +38,15 @@ LIMITS = {
     ),
     "docs/explanation/metrics.md": (6, "the paper's γ, and an example in closed form"),
     "docs/explanation/theorem.md": (9, "a proof by numbers; tests/test_theory.py checks its closed forms"),
+    "docs/explanation/language.md": (9, "closed forms, and a figure whose commands stand beside it"),
+    "docs/howto/erosion.md": (24, "closed forms that tests/choices/test_erosion_theory.py checks"),
     "docs/howto/environments.md": (1, "a default value"),
     "docs/explanation/shutdownability.md": (4, "thresholds by definition, and the curve b at q = 1/2 in closed form"),
     "docs/howto/few-levels.md": (6, "ranges of values to try"),
     "docs/reference/agent.md": (85, "tests/test_agent.py compares it with the agents"),
     "docs/reference/generated-levels.md": (245, "tests/config/test_presets.py compares it with the levels"),
-    "docs/tutorials/language.md": (1, "a default value"),
+    "docs/tutorials/language.md": (2, "a default value, twice"),
+    "docs/tutorials/method.md": (25, "the output of the page's code, and a probability by definition"),
     "docs/tutorials/levels.md": (1, "a probability in the notation of levels"),
 }
 

@@ -160,7 +160,7 @@ def is_wall(level, cell):
     return level.walls[row][column]
 
 
-def test_new_walls_and_floors_are_on_cells_without_objects():
+def test_changed_walls_are_on_cells_without_objects():
     """At most three cells change; objects, the start and cells beside the door do not."""
     level = parse_level("shutdown: 4\n. . # .\nA C2 . .\n> . B3 .\n. . . .")
     changed = set()
