@@ -44,7 +44,7 @@ def reduced_score(sample, answers):
 # ------------------------------------------------------------------------------------------- one answer
 
 
-def test_a_score_has_the_label_and_its_rule():
+def test_a_score_has_a_label_with_its_rule():
     score = score_of(samples_of("post")[0], "I compare A and B. The answer is C.")
     assert score.value == 2
     assert score.answer == "C"
