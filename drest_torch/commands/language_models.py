@@ -58,6 +58,10 @@ class EvaluationConfig:
     """The definition of an option's probability: that of its letter, or of its line; null: as in training."""
     samples: int | None = limited(at_least=1, at_most=MOST_SAMPLED, default=None)
     """Sampled answers to a prompt; null: exact probabilities."""
+    answers: str = limited(choices=("options", "text"), default="options")
+    """Sampled answers: options by their probability, or texts, in which an option is read."""
+    most_tokens: int = limited(at_least=1, at_most=1_000_000, default=256)
+    """The largest number of tokens of an answer in text."""
     seed: int = limited(at_least=0, at_most=LARGEST_SEED, default=1)
     """The seed of the scenarios and of sampled answers."""
     device: str = "cpu"
@@ -152,6 +156,7 @@ def _evaluate(words: list[str]) -> None:
     from drest_torch.language.config import LanguageConfig, stored
     from drest_torch.language.evaluation import as_objects, evaluate, notes, reference_rows, table, with_flattening
     from drest_torch.language.prompt_suites import are_ladders
+    from drest_torch.language.text_samples import summary_of, text_shares
 
     cfg = key_values(words, EvaluationConfig)
     check_limits(cfg)
@@ -160,6 +165,9 @@ def _evaluate(words: list[str]) -> None:
     as_curves = cfg.tasks is None and are_ladders(cfg.suite)
     if as_curves and cfg.forms is not None:
         raise ConfigError(f"forms={cfg.forms} with suite={cfg.suite}: price ladders have one form; leave forms out")
+    reads_text = cfg.answers == "text"
+    if reads_text and (cfg.samples is None or as_curves):
+        raise ConfigError("answers=text needs samples=NUMBER, and suites that are no price ladders")
     reads = [cfg.tasks, _file_of(cfg.model)]
     if cfg.before is not None:
         reads.append(_file_of(cfg.before))
@@ -174,7 +182,11 @@ def _evaluate(words: list[str]) -> None:
         _evaluate_ladders(model, training, cfg)
         return
     prompts = _prompts(cfg, brief=model.brief)
-    rows = evaluate(model, prompts, samples=cfg.samples, seed=cfg.seed)
+    shares = None
+    if reads_text and cfg.samples is not None:
+        shares, rules = text_shares(model, prompts, cfg.samples, most_tokens=cfg.most_tokens, seed=cfg.seed)
+        print(summary_of(rules))
+    rows = evaluate(model, prompts, samples=cfg.samples, seed=cfg.seed, shares=shares)
     if cfg.before is not None:
         earlier = _model(cfg.before, cfg.reads)
         earlier.model.to(device)

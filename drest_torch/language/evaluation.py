@@ -70,11 +70,20 @@ def probabilities(model: LanguageModel, prompts: Sequence[Prompt], samples: int 
 
 
 def evaluate(
-    model: LanguageModel, prompts: Sequence[Prompt], *, samples: int | None = None, seed: int = 0
+    model: LanguageModel,
+    prompts: Sequence[Prompt],
+    *,
+    samples: int | None = None,
+    seed: int = 0,
+    shares: Tensor | None = None,
 ) -> list[Row]:
-    """Evaluate a model on prompts, and return a row for each suite."""
+    """Evaluate a model on prompts, and return a row for each suite.
+
+    ``shares`` [B, O] are those of ``samples`` answers in text, by `drest_torch.language.text_samples`.
+    """
+    probability = probabilities(model, prompts, samples, seed) if shares is None else shares
     rows = []
-    for row in rows_of(prompts, probabilities(model, prompts, samples, seed), samples=samples):
+    for row in rows_of(prompts, probability, samples=samples):
         suite_prompts = [prompt for prompt in prompts if prompt.suite == row.suite]
         rows.append(replace(row, unknown=model.unknown_share(suite_prompts)))
     return rows
