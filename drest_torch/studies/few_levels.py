@@ -137,8 +137,8 @@ def variation_helps(rows: pd.DataFrame) -> bool:
     """Return whether varied designs raise neutrality more than all other methods do, without a loss of usefulness."""
     of_varied = of_part(rows, "difference", method=VARIED)
     neutrality = means(rows)["neutrality"]
-    best = neutrality.groupby("agent").max()
-    has_best = neutrality.xs(VARIED, level="method") == best
+    best = neutrality.groupby("agent", sort=False).max()
+    has_best = neutrality.xs(VARIED, level="method").loc[best.index] == best
     raises = (of_varied[of_varied.measure == "neutrality"].low > 0).all()
     keeps = (of_varied[of_varied.measure == "usefulness"].y > 0).all()
     return bool(raises and keeps and has_best.all())
