@@ -129,6 +129,7 @@ def edited(run, folder, before, after):
     text = (run / "config.yaml").read_text("utf-8")
     assert before in text
     (folder / "config.yaml").write_text(text.replace(before, after, 1), encoding="utf-8")
+    (folder / "metrics.jsonl").touch()  # a saved agent has none, and may lack keys
     return folder
 
 

@@ -174,7 +174,7 @@ def test_values_change_an_option_of_variations():
         "levels=file", "levels.path=x.jsonl", "levels/vary=usual", "levels.vary.coins=5", "run_dir=x"
     ).levels.vary
     assert vary == {
-        **dict.fromkeys(("scale", "size", "start")),
+        **dict.fromkeys(("scale", "size", "walls", "moves", "start")),
         **{"values": [1, 9], "coins": 5, "delay": 3, "shutdown": 3},
     }
 
