@@ -122,8 +122,9 @@ class SampledAlgorithm(NetworkAlgorithm):
             with weights_unchanged(self.policy, self.critic):
                 batch = self.collector.collect(self.rng)  # [slots, time]: a meta-episode of each slot
                 steps = self.with_advantages(batch)  # [N]: the steps of complete mini-episodes
-            learned = self.learn(steps)
-        return self.metrics_of(batch, steps) | learned | self.environment.metrics()
+            metrics = self.metrics_of(batch, steps)  # learning normalises the advantages in place
+            metrics |= self.learn(steps)
+        return metrics | self.environment.metrics()
 
     def limit(self, steps: int, steps_per_turn: float) -> None:
         self._limit = steps, steps_per_turn
