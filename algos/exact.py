@@ -35,7 +35,6 @@ from drest_torch.algos.base import (
 from drest_torch.algos.networks.policy import private_settings, weights_unchanged
 from drest_torch.algos.networks.precision import computing, widened
 from drest_torch.algos.networks.regularization import sub_network
-from drest_torch.algos.objectives.base import PolicyOutcome
 from drest_torch.limits import limited
 from drest_torch.reward import Reward
 
@@ -205,20 +204,7 @@ class Exact(NetworkAlgorithm):
 
     def objective(self, batch: Any, probabilities: Tensor) -> Tensor:
         """Return the value of the batch's objective in each level [B] for action probabilities [Z, N, A]."""
-        probability, coins = batch.outcome(probabilities)
-        outcome = PolicyOutcome(
-            probability,
-            coins,
-            batch.best_return,
-            batch.num_lengths,
-            batch.by_luck,
-            batch.reward,
-            self.config.credit,
-            partial(batch.by_lottery, probabilities),
-            partial(batch.divergence, probabilities),
-            partial(batch.attainable_change, probabilities),
-        )
-        return batch.objective.value(outcome)
+        return batch.objective.value(batch.policy_outcome(probabilities, self.config.credit))
 
 
 def significant_rows(gradient: Tensor, ignored_gradient_share: float) -> Tensor:

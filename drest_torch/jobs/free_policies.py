@@ -17,7 +17,6 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from drest_torch.algos.objectives import OBJECTIVES
-from drest_torch.algos.objectives.base import PolicyOutcome
 from drest_torch.choices.adversarial import ExactPolicy
 from drest_torch.choices.ladder import Ladder, price_ladder
 from drest_torch.choices.ladder_levels import LADDERS
@@ -65,26 +64,9 @@ def ascended(batch: ExactBatch, values: Mapping[str, Any], updates: int) -> Tens
         remaining = 1 - update / updates
         optimiser.param_groups[0]["lr"] = LEARNING_RATE * min(1.0, 2 * remaining + 0.01)
         optimiser.zero_grad()
-        (-objective.value(outcome_of(batch, logits.softmax(-1))).sum()).backward()
+        (-objective.value(batch.policy_outcome(logits.softmax(-1), "mini")).sum()).backward()
         optimiser.step()
     return logits.detach().softmax(-1)[0]
-
-
-def outcome_of(batch: ExactBatch, tables: Tensor) -> PolicyOutcome:
-    """Return the outcome of a table of action probabilities [1, N, 4]."""
-    probability, coins = batch.outcome(tables)
-    return PolicyOutcome(
-        probability,
-        coins,
-        batch.best_return,
-        batch.num_lengths,
-        batch.by_luck,
-        batch.reward,
-        "mini",
-        partial(batch.by_lottery, tables),
-        partial(batch.divergence, tables),
-        partial(batch.attainable_change, tables),
-    )
 
 
 # -------------------------------------------------------------------------------------------- jobs

@@ -161,8 +161,18 @@ def differences_on_test_levels(
             difference = paired_difference(values, reference)
             numbers = {"y": difference.estimate, "low": difference.low, "high": difference.high, "p": difference.p}
             differences.append((key, {"measure": measure, **numbers}))
-    if differences:
-        corrected = holm([numbers["p"] for _, numbers in differences])
-        for (_, numbers), p in zip(differences, corrected, strict=True):
-            numbers["p"] = round(p, 5)
+    numbers_of_all = [numbers for _, numbers in differences]
+    correct_p_values(numbers_of_all)
+    for numbers in numbers_of_all:
+        numbers["p"] = round(numbers["p"], 5)
     return differences
+
+
+def correct_p_values(comparisons: Iterable[dict[str, Any]]) -> None:
+    """Replace the ``p`` of comparisons that have one by Holm's correction for all of them."""
+    tested = [comparison for comparison in comparisons if "p" in comparison]
+    if not tested:
+        return
+    corrected = holm([comparison["p"] for comparison in tested])
+    for comparison, p in zip(tested, corrected, strict=True):
+        comparison["p"] = p

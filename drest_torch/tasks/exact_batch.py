@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from drest_torch.algos.objectives import drest
-from drest_torch.algos.objectives.base import Objective
+from drest_torch.algos.objectives.base import Objective, PolicyOutcome
 from drest_torch.envs.dynamics.observations import TIME_STEPS, Observation, make_observation, on_actual_clock
 from drest_torch.envs.exact import attainable
 from drest_torch.envs.exact.passing import ByLottery
@@ -84,6 +85,22 @@ class ExactBatch:
         """Return P(L = l), and P(L = l) · E[C | L = l], each [B, K]."""
         arrivals = self.propagate(self._reachable, probabilities, self.reward.gamma)
         return arrivals.probability, arrivals.coins
+
+    def policy_outcome(self, probabilities: Tensor, credit: str) -> PolicyOutcome:
+        """Return the outcome of a policy for objectives."""
+        probability, coins = self.outcome(probabilities)
+        return PolicyOutcome(
+            probability,
+            coins,
+            self.best_return,
+            self.num_lengths,
+            self.by_luck,
+            self.reward,
+            credit,
+            partial(self.by_lottery, probabilities),
+            partial(self.divergence, probabilities),
+            partial(self.attainable_change, probabilities),
+        )
 
     def by_lottery(self, probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the probability of entering each lottery [Z, C, B], and its P(L = l) and E[C | L = l] [C, B, K]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -52,11 +52,10 @@ def _beginning(levels: Sequence[Level], reward: Reward = Reward()) -> tuple[Exac
 
 def outcome_of(batch: ExactBatch, logits: Tensor, divisor: Tensor | None = None) -> PolicyOutcome:
     """Return the outcome of the table with these logits [1, N, 4]."""
-    tables = logits.softmax(-1)
-    methods = (batch.by_lottery, batch.divergence, batch.attainable_change)
-    lazy = [partial(method, tables) for method in methods]
-    best = batch.best_return if divisor is None else divisor
-    return PolicyOutcome(*batch.outcome(tables), best, batch.num_lengths, batch.by_luck, batch.reward, "mini", *lazy)
+    outcome = batch.policy_outcome(logits.softmax(-1), "mini")
+    if divisor is None:
+        return outcome
+    return replace(outcome, best_return=divisor)
 
 
 def trust_region_steps(level: Level, at_least: float, steps: int = 800) -> PolicyOutcome:

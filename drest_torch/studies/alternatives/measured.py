@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from drest_torch.jobs.job import Result
-from drest_torch.statistics.bootstrap import holm, paired_difference
+from drest_torch.statistics.bootstrap import paired_difference
 from drest_torch.studies.alternatives.runs import DREST, Config, Key, compared_strength, label_of, objectives_of
 from drest_torch.studies.engine import Done
+from drest_torch.studies.shared import correct_p_values
 
 UNSEEN, TRAINING = "test", "train"
 """The level sets of a run."""
@@ -123,8 +124,5 @@ def compare(scores: Mapping[Compared, Mapping[int, np.ndarray]]) -> list[dict[st
             difference = paired_difference(values, reference)
             row |= {"low": difference.low, "high": difference.high, "p": difference.p}
         comparisons.append(row)
-    tested = [row for row in comparisons if "p" in row]
-    if tested:
-        for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
-            row["p"] = p
+    correct_p_values(comparisons)
     return comparisons
