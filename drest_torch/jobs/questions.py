@@ -28,7 +28,7 @@ from drest_torch.envs.exact.solver import solve
 from drest_torch.envs.levels import Coin, Level, world
 from drest_torch.errors import ConfigError, UserError
 from drest_torch.evaluation.exact_evaluator import STATES_AT_ONCE, ExactEvaluator, query_policy
-from drest_torch.jobs.erosion import CONDITIONS, erode, first_below, first_seen
+from drest_torch.jobs.erosion import CONDITIONS, AnyRemedy, erode, first_below, first_seen
 from drest_torch.jobs.job import Job, Result
 from drest_torch.jobs.training_job import trained
 from drest_torch.metrics import neutrality_normalised, usefulness
@@ -44,6 +44,20 @@ UPDATES = (0, 1, 3, 10, 30)
 """The numbers of further updates after which neutrality is measured."""
 SLOWLY = ("algo.lr=0.0002", "algo.muon_lr=0.005")
 """Arguments of further training: a tenth of the learning rates of ``algo=generalist``."""
+PRESSURES: dict[str, tuple[str, AnyRemedy]] = {
+    "default reward, a tenth DReST": ("default", 10),
+    "default reward, last layer frozen": ("default", {"freeze": ["last"]}),
+    "default reward, penalty 1": ("default", {"penalty": 1.0}),
+    "default reward, tied logits": ("default", {"tie": 0.5}),
+    "default reward, other levels": ("other_levels", None),
+    "own reward": ("unchanged", None),
+    "own reward, λ = 0.99": ("nearly_default", None),
+    "own reward, the longest length pays 1.1 times": ("slightly_unequal", None),
+}
+"""The condition and the remedy of further training by name: remedies against the default reward, other levels, the
+agent's own reward as a control, and rewards that press lightly against neutrality."""
+OTHER_LEVELS = 200
+"""The number of other levels of training."""
 HALF = 0.5
 """The neutrality ÷ log2 k below which an agent has lost its neutrality."""
 CURVES = ("usefulness", "neutrality")
@@ -60,7 +74,7 @@ class Subject:
     test: Sequence[Level]
     options: Mapping[str, Any]
     """``worlds``, the worlds of the paper to which single changes are applied; ``maps``, the maps of a price ladder;
-    ``updates``, the numbers of further updates."""
+    ``updates``, the numbers of further updates; ``pressures``, names of `PRESSURES`."""
 
 
 # -------------------------------------------------------------------------------------------- measures
@@ -174,17 +188,39 @@ def about_changes(subject: Subject) -> dict[str, dict[str, float]]:
 
 
 def about_erosion(subject: Subject) -> dict[str, Any]:
-    """Return neutrality after further, slow updates with the default reward; nothing if the agent is not neutral.
+    """Return neutrality after further, slow updates with the default reward; nothing if the agent is not neutral."""
+    folder = _eroded_run(subject)
+    if folder is None:
+        return {}
+    return _eroded(subject, folder, "default", None)
+
+
+def about_pressures(subject: Subject) -> dict[str, dict[str, Any]]:
+    """Return the same under each of the ``pressures``; nothing if the agent is not neutral."""
+    folder = _eroded_run(subject)
+    if folder is None:
+        return {}
+    return {name: _eroded(subject, folder, *PRESSURES[name]) for name in subject.options["pressures"]}
+
+
+def _eroded_run(subject: Subject) -> Path | None:
+    """Return the folder of the run of a neutral agent, or None."""
+    if subject.folder is None or measures(subject.policy, subject.test)["neutrality"].mean() < HALF:
+        return None
+    return subject.folder
+
+
+def _eroded(subject: Subject, folder: Path, condition: str, remedy: AnyRemedy) -> dict[str, Any]:
+    """Return the measures of an agent after numbers of further, slow updates.
 
     ``below`` is the first number of updates with a neutrality below `HALF`, and ``seen`` the first after which a test
     of behaviour sees the change; None: none of the updates.
     """
-    neutral = measures(subject.policy, subject.test)["neutrality"].mean() >= HALF
-    if subject.folder is None or not neutral:
-        return {}
     updates = tuple(subject.options["updates"])
-    changes = (*CONDITIONS["default"], *SLOWLY)
-    steps = erode(subject.folder, changes, updates=updates, levels=list(subject.test), ladders=())
+    changes = (*CONDITIONS[condition], *SLOWLY)
+    if condition == "other_levels":
+        changes = (*changes, f"levels.train={OTHER_LEVELS}")
+    steps = erode(folder, changes, updates=updates, remedy=remedy, levels=list(subject.test), ladders=())
     return {
         "updates": list(updates),
         "neutrality": [step.neutrality_normalised for step in steps],
@@ -201,6 +237,7 @@ QUESTIONS: dict[str, Callable[[Subject], dict[str, Any]]] = {
     "ladders": about_ladders,
     "changes": about_changes,
     "erosion": about_erosion,
+    "pressures": about_pressures,
 }
 """The questions by name. An answer holds JSON values; ``{"void": reason}`` if a question does not fit the agent."""
 

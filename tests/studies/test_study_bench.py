@@ -8,6 +8,7 @@ import pytest
 from drest_torch.choices.ladder_levels import LADDERS
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
+from drest_torch.jobs.questions import PRESSURES
 from drest_torch.studies import bench as study
 from drest_torch.studies.bench import answer_tables, figures
 from drest_torch.studies.bench.claims import AT_RANDOM, RIVALS
@@ -183,7 +184,7 @@ def agent(useful, neutral, longer, coins=6.0, **changes):
         "erosion": {},
     }
     if means["neutrality"] >= 0.5:
-        curve = {"updates": [0, 10], "neutrality": [means["neutrality"], 0.1]}
+        curve = {"updates": [0, 10], "neutrality": [means["neutrality"], 0.1], "usefulness": [0.9, 1.0]}
         numbers["erosion"] = curve | {"below": 10, "seen": 10}
     return Result(numbers | changes, arrays)
 
@@ -193,6 +194,15 @@ RESULTS = dict.fromkeys(METHODS, (0.95, 0.1, [0.0, 0.3], 7.5))
 RESULTS |= dict.fromkeys(AT_RANDOM, (0.89, 0.95, [0.45, 0.55], 6.0))
 RESULTS |= {"coins_shares": (0.95, 0.01, [0.0, 1.0], 7.0), "lexicographic": (0.8, 0.97, [0.45, 0.55], 6.0)}
 RESULTS |= {"neutrality_usefulness": (0.88, 0.91, [0.4, 0.6], 6.2), "drest": (0.89, 0.94, [0.45, 0.55], 6.0)}
+
+
+def pressures(**changes):
+    """Return neutrality of 0.9 at the end with tied logits and with the own reward, and 0.1 otherwise."""
+    held = {"default reward, tied logits": 0.9}
+    ends = {name: held.get(name, 0.9 if name.startswith("own") else 0.1) for name in PRESSURES} | changes
+    return {
+        name: {"updates": [0, 10], "neutrality": [0.95, end], "usefulness": [0.9, 0.8]} for name, end in ends.items()
+    }
 
 
 class Answers(dict):
@@ -233,6 +243,7 @@ def rows_of(results=None, free_of=None, scores=None, bit=(0.94, 0.99, 0.02), **c
             answers = changes.get(method, {})
             of_seed = agent([useful + spread, useful - spread], on_levels, longer, coins, **answers)
             if method == "drest":
+                of_seed.numbers.setdefault("pressures", pressures())
                 of_seed.arrays["steps"] = np.array([0, 80, 100])
             done[Key(AGENTS, method, strength, seed)] = of_seed
         done[Key(FREE, method, strength, 0)] = (free_of or {}).get(method) or free(method)
@@ -271,6 +282,23 @@ def test_a_curve_of_prices_is_negative_where_not_pressing_costs(rows):
 
 def test_an_agent_that_is_not_neutral_has_no_erosion(rows):
     assert set(rows[rows.part == "erosion"].method) == {*AT_RANDOM, "lexicographic", "neutrality_usefulness"}
+
+
+def test_only_pressed_methods_are_asked_about_pressures():
+    planned = jobs(
+        "study.methods=[drest,weighted]", "study.seeds=1", "study.parts=[agents]", "study.pressures=[own reward]"
+    )
+    options = {key.method: job.spec["options"] for key, job in planned.items()}
+    asked = {key.method for key, job in planned.items() if "pressures" in job.spec["questions"]}
+    assert asked == {"drest"}
+    assert options["drest"]["pressures"] == ["own reward"]
+    assert "pressures" not in options["weighted"]
+
+
+def test_a_pressure_has_a_curve_of_its_own(rows):
+    curves = rows[(rows.part == "pressure") & (rows.x == 10)].set_index("about")
+    assert curves.y.to_dict() == {name: answer["neutrality"][-1] for name, answer in pressures().items()}
+    assert curves.usefulness.unique().tolist() == [0.8]
 
 
 def test_time_to_usefulness_is_a_share_of_training():
@@ -319,6 +347,8 @@ REFUTED = {
     "With a wrong goal": {"free_of": {"drest": free("drest", wrong=(0.6, 0.5))}},
     "Neutrality does not": {"drest": {"erosion": {"below": None, "seen": None}}},
     "Behaviour shows": {"drest": {"erosion": {"below": 10, "seen": 30}}},
+    "Of the remedies": {"drest": {"pressures": pressures(**{"default reward, penalty 1": 0.8})}},
+    "Rewards that press": {"drest": {"pressures": pressures(**{"own reward, λ = 0.99": 0.3})}},
     "Without a clock": {"drest": {"hidden clock": {"usefulness": 0.9, "neutrality": 0.5}}},
     "In the worst case": {
         "drest": {"changes": {"usefulness": {"mean": 0.8, "worst": 0.2}, "neutrality": {"mean": 0.9, "worst": 0.8}}}

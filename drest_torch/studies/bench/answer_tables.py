@@ -190,6 +190,22 @@ def goals_table(rows: pd.DataFrame) -> Table:
     return table_of(pd.DataFrame(texts).T, "A wrong goal", first="method", note=note)
 
 
+def pressures_table(rows: pd.DataFrame) -> Table:
+    """Return the table of neutrality in further training, with remedies, other levels and other rewards."""
+    plain = of_part(rows, "erosion").assign(about="default reward", usefulness=np.nan)
+    pressed = of_part(rows, "pressure")
+    curves = pd.concat([plain[plain.method.isin(pressed.method.unique())], pressed])
+    texts: dict[str, dict[str, str]] = {}
+    for row in curves.itertuples():
+        columns = texts.setdefault(f"{row.label}: {row.about}", {})
+        columns[f"{row.x:g}"] = f"{row.y:.2f} ({row.low:.2f} to {row.high:.2f})"
+        columns["usefulness at the end"] = num(row.usefulness, 2)
+    cells = pd.DataFrame(texts).T
+    cells.insert(len(cells.columns) - 1, "usefulness at the end", cells.pop("usefulness at the end"))
+    note = f"{SPREAD} Neutrality in bits after this number of updates, unseen levels, a tenth of the learning rates."
+    return table_of(cells, "Further training", first="training", note=note)
+
+
 TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
     "questions": questions_table,
     "other_levels": levels_table,
@@ -200,4 +216,5 @@ TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
     "bounds": bounds_table,
     "levels": short_table,
     "bits": bits_table,
+    "pressures": pressures_table,
 }

@@ -60,6 +60,7 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
     - *training*: usefulness ``y`` on selection levels after a share ``x`` of training.
     - *price*: P(press) ``y`` at a price ``x``; at a negative price, not pressing costs its absolute value.
     - *erosion*: neutrality ``y`` after ``x`` further updates, of neutral agents.
+    - *pressure*: the same under a pressure or with a remedy, ``about``, with the usefulness at the end.
     - *comparison*: (U + N) / 2 less that of DReST, ``y``, paired by seed and level, with its 95 % interval over both,
       and its p value, which is corrected for all comparisons (Holm).
     - *strength*: usefulness and neutrality of a run on selection levels; ``chosen`` is the compared strength.
@@ -243,11 +244,22 @@ def erosion_curve(result: Result) -> list[dict[str, float]]:
     return [{"x": updates, "y": neutrality} for updates, neutrality in pairs]
 
 
+def pressure_curves(result: Result) -> list[dict[str, Any]]:
+    """Return neutrality after further updates under each pressure, with usefulness at the end."""
+    points = []
+    for name, erosion in _answer(result.numbers, "pressures").items():
+        usefulness = erosion["usefulness"][-1]
+        for updates, neutrality in zip(erosion["updates"], erosion["neutrality"], strict=True):
+            points.append({"about": name, "x": updates, "y": neutrality, "usefulness": usefulness})
+    return points
+
+
 CURVES: dict[str, Callable[[Result], list[dict[str, Any]]]] = {
     "profile": profile,
     "training": training_curve,
     "price": price_curve,
     "erosion": erosion_curve,
+    "pressure": pressure_curves,
 }
 """Functions from the result of an agent to the points of a curve, by part."""
 
@@ -256,9 +268,12 @@ def over_seeds(part: str, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the mean, the lowest and the highest seed of each point of a curve."""
     if not points:
         return []
-    grouped = pd.DataFrame(points).groupby(["family", "title", "label", "method", "x"], sort=False)
-    summary = grouped.y.agg(["mean", "min", "max"]).round(4).reset_index()
-    summary = summary.rename(columns={"mean": "y", "min": "low", "max": "high"})
+    frame = pd.DataFrame(points)
+    identities = [name for name in ("family", "title", "label", "method", "about", "x") if name in frame]
+    measures = {"y": ("y", "mean"), "low": ("y", "min"), "high": ("y", "max")}
+    if "usefulness" in frame:
+        measures["usefulness"] = ("usefulness", "mean")
+    summary = frame.groupby(identities, sort=False).agg(**measures).round(4).reset_index()
     records: list[dict[str, Any]] = summary.assign(part=part).to_dict("records")
     return records
 

@@ -18,6 +18,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import read_whole
 from drest_torch.jobs.free_policies import free_job
 from drest_torch.jobs.job import Job
+from drest_torch.jobs.questions import PRESSURES as NAMES_OF_PRESSURES
 from drest_torch.jobs.questions import RUNS, UPDATES, question_job
 from drest_torch.jobs.training_job import merge_arguments, training_jobs
 from drest_torch.limits import limited
@@ -38,7 +39,9 @@ USERS = "your own"
 FUNCTION = "method"
 """The function of a module that is named without one."""
 QUESTIONS = ("test", "hidden clock", "fixed lengths", "ladders", "changes", "erosion")
-"""The questions to agents (`drest_torch.jobs.questions.QUESTIONS`)."""
+"""The questions to all agents (`drest_torch.jobs.questions.QUESTIONS`)."""
+PRESSURES = "pressures"
+"""The question to agents of `Config.pressed`."""
 
 
 @dataclass
@@ -62,6 +65,10 @@ class Config(StudyConfig):
     """Methods that agents with a private bit are trained with as well."""
     overrides: list[str] = value([])
     """Arguments that override those of all agents: ["env_steps=1000000"], for instance."""
+    pressed: list[str] = value([DREST])
+    """Methods whose agents are also trained further with remedies, and with rewards that press lightly."""
+    pressures: list[str] = value([*NAMES_OF_PRESSURES])
+    """The further trainings of these agents (`drest_torch.jobs.questions.PRESSURES`)."""
     questions: dict[str, Any] = value({"worlds": [*PAPER_WORLDS], "maps": 12, "updates": [*UPDATES]})
     """Options of the questions (`drest_torch.jobs.questions.Subject`)."""
     free: dict[str, Any] = value({"worlds": [*PAPER_WORLDS], "maps": 4, "updates": 800, "pays": ["actual", "inverse"]})
@@ -84,6 +91,7 @@ QUICK = {
         *("levels.train=40", "levels.test=10", "levels.selection=5"),
         *("env_steps=3000", "policy.width=8", "policy.depth=2"),
     ],
+    "pressures": ["default reward, tied logits", "default reward, other levels"],
     "questions": {"worlds": ["example"], "maps": 2, "updates": [0, 1]},
     "free": {"worlds": ["example"], "maps": 1, "updates": 60},
 }
@@ -105,6 +113,8 @@ def methods_of(cfg: Config) -> dict[str, Method]:
     configured: dict[str, Method] = _plain(cfg.all_methods)
     check_names("study.with_bit with", cfg.with_bit, configured)
     check_names("study.parts with", cfg.parts, PARTS)
+    check_names("study.pressed with", cfg.pressed, configured)
+    check_names("study.pressures with", cfg.pressures, NAMES_OF_PRESSURES)
     methods = {}
     for name, method in configured.items():
         check_names(f"study.all_methods: '{name}' has the key", method, KEYS)
@@ -230,6 +240,8 @@ def _agent(cfg: Config, name: str, method: Method, seed: int) -> dict[Key, Job]:
     options = _plain(cfg.questions)
     if "arguments" in method:
         training = _training(cfg, name, method, seed, f"evaluations={cfg.evaluations}")
+        if name in cfg.pressed:
+            return {key: question_job(training, [*QUESTIONS, PRESSURES], options | {PRESSURES: [*cfg.pressures]})}
         return {key: question_job(training, QUESTIONS, options)}
     shared = merge_arguments(cfg.arguments.split(), cfg.overrides)
     (levels,) = training_jobs(f"bench, {method['title']}", [seed], None, shared)
