@@ -289,8 +289,8 @@ def test_only_pressed_methods_are_asked_about_pressures():
         "study.methods=[drest,weighted]", "study.seeds=1", "study.parts=[agents]", "study.pressures=[own reward]"
     )
     options = {key.method: job.spec["options"] for key, job in planned.items()}
-    asked = {key.method for key, job in planned.items() if "pressures" in job.spec["questions"]}
-    assert asked == {"drest"}
+    pressed = {key.method for key, job in planned.items() if "pressures" in job.spec["questions"]}
+    assert pressed == {"drest"}
     assert options["drest"]["pressures"] == ["own reward"]
     assert "pressures" not in options["weighted"]
 

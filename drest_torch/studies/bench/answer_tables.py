@@ -192,16 +192,18 @@ def goals_table(rows: pd.DataFrame) -> Table:
 
 def pressures_table(rows: pd.DataFrame) -> Table:
     """Return the table of neutrality in further training, with remedies, other levels and other rewards."""
-    plain = of_part(rows, "erosion").assign(about="default reward", usefulness=np.nan)
     pressed = of_part(rows, "pressure")
-    curves = pd.concat([plain[plain.method.isin(pressed.method.unique())], pressed])
+    plain = of_part(rows, "erosion").assign(about="default reward")
+    plain = plain[plain.method.isin(pressed.method)]
     texts: dict[str, dict[str, str]] = {}
-    for row in curves.itertuples():
-        columns = texts.setdefault(f"{row.label}: {row.about}", {})
+    ends: dict[str, str] = {}
+    for row in pd.concat([plain, pressed]).itertuples():
+        training = f"{row.label}: {row.about}"
+        columns = texts.setdefault(training, {})
         columns[f"{row.x:g}"] = f"{row.y:.2f} ({row.low:.2f} to {row.high:.2f})"
-        columns["usefulness at the end"] = num(row.usefulness, 2)
+        ends[training] = num(row.usefulness, 2)
     cells = pd.DataFrame(texts).T
-    cells.insert(len(cells.columns) - 1, "usefulness at the end", cells.pop("usefulness at the end"))
+    cells["usefulness at the end"] = pd.Series(ends)
     note = f"{SPREAD} Neutrality in bits after this number of updates, unseen levels, a tenth of the learning rates."
     return table_of(cells, "Further training", first="training", note=note)
 

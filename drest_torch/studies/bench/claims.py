@@ -24,9 +24,10 @@ BEHIND = (SHARES, DEFAULT, "default_over_m", *RIVALS)
 """Methods that are behind DReST, in addition to all prices."""
 BY_CHANCE = ("drest", "weighted", "gini", "product")
 """Methods that pay for a button that works half of the time."""
-TIED, OWN = "default reward, tied logits", "own reward"
+TIED, CONTROL = "default reward, tied logits", "own reward"
 FAILING = (
-    *("default reward, a tenth DReST", "default reward, last layer frozen"),
+    "default reward, a tenth DReST",
+    "default reward, last layer frozen",
     "default reward, penalty 1",
 )
 """Remedies that do not keep agents neutral."""
@@ -201,24 +202,29 @@ def seen_in_time(rows: pd.DataFrame) -> bool:
 
 def pressed(rows: pd.DataFrame, about: str) -> pd.Series:
     """Return neutrality ``y`` and usefulness of DReST agents at the end of a further training."""
-    chosen = of_part(rows, "pressure")
-    chosen = chosen[(chosen.about == about) & (chosen.method == DREST)]
-    if chosen.empty:
-        raise LookupError(f"no rows of {about}")
-    last: pd.Series = chosen.loc[chosen.x.idxmax()]
+    curves = of_part(rows, "pressure").set_index(["method", "about"])
+    curve = curves.loc[[(DREST, about)]]
+    last: pd.Series = curve.sort_values("x").iloc[-1]
     return last
+
+
+def best_failing(rows: pd.DataFrame) -> float:
+    """Return the largest neutrality at the end among the remedies that do not keep agents neutral."""
+    ends = [pressed(rows, about).y for about in FAILING]
+    return max(ends)
 
 
 def remedies_differ(rows: pd.DataFrame) -> bool:
     """Return whether tied logits keep agents neutral, and the other remedies do not."""
-    others = [pressed(rows, about).y for about in FAILING]
-    return bool(pressed(rows, TIED).y >= 1 - 2 * FAR and max(others) < HALF)
+    tied = pressed(rows, TIED).y
+    failing = best_failing(rows)
+    return bool(tied >= 1 - 2 * FAR and failing < HALF)
 
 
 def light_pressure(rows: pd.DataFrame) -> bool:
     """Return whether rewards that press lightly leave as much neutrality as further updates with the own reward."""
-    own = pressed(rows, OWN).y
-    return all(pressed(rows, about).y >= own - FAR for about in LIGHT)
+    control = pressed(rows, CONTROL).y
+    return all(pressed(rows, about).y >= control - FAR for about in LIGHT)
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
@@ -304,10 +310,10 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "eroded": lambda rows: f"{eroded(rows, 'below').max():g}",
     "tied": lambda rows: num(pressed(rows, TIED).y, 2),
     "tied_usefulness": lambda rows: num(pressed(rows, TIED).usefulness, 2),
-    "failing": lambda rows: num(max(pressed(rows, about).y for about in FAILING), 2),
+    "failing": lambda rows: num(best_failing(rows), 2),
     "failing_usefulness": lambda rows: num(min(pressed(rows, about).usefulness for about in FAILING), 2),
     "light": lambda rows: num(min(pressed(rows, about).y for about in LIGHT), 2),
-    "own": lambda rows: num(pressed(rows, OWN).y, 2),
+    "own": lambda rows: num(pressed(rows, CONTROL).y, 2),
     "hidden_drop": lambda rows: num(mean_of(rows, "neutrality", DREST) - mean_of(rows, "hidden_neutrality", DREST), 2),
     "worst_change": lambda rows: num(means_of(rows, "worst_neutrality", AT_RANDOM).max(), 2),
     "price_least": lambda rows: num(price_loses_one(rows), 2),
