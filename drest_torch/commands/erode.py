@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -29,7 +30,8 @@ neutrality goes, and whether a test of behaviour notices it.
   drest erode run=generalist reward=default levels=paper updates=[0,10,100]
 
 Further arguments are those of drest train: changes of the run's configuration
-in all conditions. Without conditions they are a condition of their own.
+in all conditions. Without conditions they are a condition of their own, unless
+they are only of the machine or of logging, such as threads.
 
 Conditions: default, the default reward; other_levels, the default reward on
 the levels of the key other; unchanged, the run's reward as a control;
@@ -54,6 +56,8 @@ ALL = ("default", "other_levels", "unchanged", "nearly_default", "doubled", "sli
 REMEDIES = ("none", "mix", "tie", "freeze", "penalty")
 REFUSED = ("run_dir", "resume", "overwrite", "seed", "start_from", "from", "env_steps", "device", "progress")
 """Keys of training that this command sets itself."""
+TRAINING = ("algo", "objective", "reward", "levels", "env", "policy")
+"""Groups of the configuration that define a training; other keys are of the machine, of logging or of evaluation."""
 
 
 @dataclass
@@ -143,13 +147,19 @@ def conditions_of(settings: ErosionSettings, changes: Sequence[str]) -> dict[str
     from drest_torch.config.reading import quoted
     from drest_torch.jobs.erosion import CONDITIONS, DEFAULT
 
-    if settings.conditions is None and changes:
+    if settings.conditions is None and any(map(changes_training, changes)):
         return {FROM_ARGUMENTS: [*changes]}
     levels = [quoted(f"levels={settings.other}")]
     if settings.other.endswith((".txt", ".jsonl")):
         levels = ["levels=file", quoted(f"levels.path={settings.other}")]
     arguments = {name: [*words] for name, words in CONDITIONS.items()} | {"other_levels": [*DEFAULT, *levels]}
     return {name: [*arguments[name], *changes] for name in settings.conditions or ALL}
+
+
+def changes_training(word: str) -> bool:
+    """Return whether an argument changes what is trained, and not only the machine, the logging or evaluations."""
+    group, *_ = re.split(r"[./@=]", word.lstrip("+~"))
+    return group in TRAINING
 
 
 def remedies_of(settings: ErosionSettings) -> dict[str, tuple[Remedy, str]]:

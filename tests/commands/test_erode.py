@@ -70,6 +70,17 @@ def test_arguments_of_training_are_a_condition_of_their_own():
     assert conditions().keys() == CONDITIONS.keys()
 
 
+@pytest.mark.parametrize("word", ["threads=2", "precision=float32", "logger=csv", "logger.mode=disabled", "pictures=0"])
+def test_keys_of_the_machine_or_of_logging_are_no_condition(word):
+    assert conditions(word) == {name: [*words, word] for name, words in conditions().items()}
+    assert conditions(word, "levels/vary=usual") == {"yours": [word, "levels/vary=usual"]}
+
+
+@pytest.mark.parametrize("word", ["+algo.lr=0.1", "~levels.vary", "objective=unequal", "policy=conv", "env.base=9"])
+def test_keys_of_training_are_a_condition(word):
+    assert erode.changes_training(word)
+
+
 def test_other_levels_are_a_name_or_a_file():
     assert conditions("other=easy")["other_levels"][-1] == "levels=easy"
     assert conditions("other=mine.txt")["other_levels"][-2:] == ["levels=file", "levels.path=mine.txt"]
