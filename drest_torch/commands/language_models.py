@@ -294,7 +294,7 @@ def _tasks(words: list[str]) -> None:
 
 
 def _erode(words: list[str]) -> None:
-    from drest_torch.language.answer_erosion import AnswerErosionConfig, erode, table
+    from drest_torch.language.answer_erosion import AnswerErosionConfig, behaviour_in_words, erode, table
 
     cfg = key_values(words, AnswerErosionConfig)
     check_limits(cfg)
@@ -302,6 +302,7 @@ def _erode(words: list[str]) -> None:
         check_outputs(Path(cfg.out), reads=[cfg.model], ending=".json")
     steps = erode(cfg)
     print(printable(table(steps)))
+    print(behaviour_in_words(cfg))
     if cfg.out is not None:
         write_json(Path(cfg.out), [asdict(step) for step in steps])
         print(printable(f"The numbers are in {cfg.out}"))

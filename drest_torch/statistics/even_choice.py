@@ -63,6 +63,29 @@ class EvenChoiceTest:
         return np.where(impossible, 0, np.exp(ways + (self.counts * logs).sum(-1)))
 
 
+class RepeatedChoiceTest:
+    """The exact test of whether n independent choices are even among k options in each of several situations.
+
+    Each situation is tested by itself, and Holm's correction keeps the probability of any false rejection at the level.
+    The test rejects if it rejects in any situation.
+    """
+
+    def __init__(self, situations: int, options: int, choices: int, level: float = 0.05) -> None:
+        self.situations = situations
+        self.single = EvenChoiceTest(options, choices, level / situations)
+        """The test of a single situation, at the level at which Holm rejects the smallest p-value."""
+
+    def p_value(self, counts: np.ndarray) -> float:
+        """Return the smallest of the corrected p-values of observed counts [situations, k]."""
+        smallest = min(map(self.single.p_value, counts))
+        return min(1.0, self.situations * smallest)
+
+    def power(self, probability: np.ndarray) -> float:
+        """Return the probability that the test rejects, if options have these probabilities [situations, k]."""
+        missed = [1 - self.single.power(chances) for chances in probability]
+        return 1 - math.prod(missed)
+
+
 @lru_cache(maxsize=4)
 def _compositions(options: int, choices: int) -> np.ndarray:
     """Return all counts [S, k] of k options with this sum."""

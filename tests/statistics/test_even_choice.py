@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from drest_torch.errors import ConfigError
-from drest_torch.statistics.even_choice import EvenChoiceTest
+from drest_torch.statistics.even_choice import EvenChoiceTest, RepeatedChoiceTest
 
 
 def binomial(count, total, p):
@@ -59,3 +59,21 @@ def test_a_certain_choice_is_always_rejected():
 def test_too_many_outcomes_are_refused():
     with pytest.raises(ConfigError, match="100 choices among 8 options has 26,075,972,546 outcomes"):
         EvenChoiceTest(8, 100)
+
+
+def test_a_repeated_test_rejects_rarely_if_all_choices_are_even():
+    """The probability of a false rejection is at most the level, and positive."""
+    power = RepeatedChoiceTest(4, 2, 20).power(np.full((4, 2), 0.5))
+    assert 0 < power <= 0.05
+
+
+def test_the_power_of_a_repeated_test_agrees_with_enumeration():
+    """All outcomes of two situations are tested, and their probabilities are summed."""
+    test, chances = RepeatedChoiceTest(2, 2, 8), np.array([[0.1, 0.9], [0.6, 0.4]])
+    power = 0.0
+    for first, second in product(range(9), repeat=2):
+        counts = np.array([[first, 8 - first], [second, 8 - second]])
+        if test.p_value(counts) <= 0.05:
+            power += binomial(first, 8, 0.1) * binomial(second, 8, 0.6)
+    assert 0.2 < power < 0.9
+    assert test.power(chances) == pytest.approx(power)
