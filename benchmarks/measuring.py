@@ -186,12 +186,12 @@ class Bench:
         self.row(name, unit.name, reason, "", "", "", "", unit.judged(None, target))
 
     @contextmanager
-    def optional(self, names: Sequence[str], unit: Unit) -> Iterator[None]:
-        """Continue without baselines whose package is not installed, with a note in their rows."""
+    def optional(self, names: Sequence[str], unit: Unit, extra: str = "gym") -> Iterator[None]:
+        """Continue without rows whose package is not installed, with a note that names the extra that has it."""
         try:
             yield
         except ModuleNotFoundError as error:
-            install = "pip install -c constraints.txt -e .[gym]"
+            install = f"pip install -c constraints.txt -e .[{extra}]"
             for name in names:
                 self.missing(name, unit, f"not measured: {error.name} is not installed; {install}")
 

@@ -42,6 +42,7 @@ PARTS = (
     "starting",
     "scoring",
     "environments",
+    "answering",
     "growing",
     "gpu",
 )

@@ -6,12 +6,14 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from benchmarks import gpu, machine, road, run, starting, stepping, updating
+from benchmarks import answering, gpu, machine, road, run, starting, stepping, updating
 from benchmarks.jax_ppo import Settings
 from benchmarks.measuring import MILLION_STEPS, SECONDS, Bench, Times, once
 from benchmarks.page import page_of, parts_of
 from benchmarks.pipelines import Autocast, Plan, TorchRL, critics_without_counts, our_run
+from drest_torch.language import prompts as data
 from tests.helpers.documents import ROOT
+from tests.helpers.language import transformers
 
 
 @pytest.fixture(autouse=True)
@@ -238,6 +240,27 @@ def test_the_jax_peer_needs_nothing_of_this_project():
     assert "import drest_torch" not in source
     assert "from benchmarks" not in source
     assert "minibatches" in Settings.__dataclass_fields__
+
+
+@transformers
+def test_updates_of_language_models_share_beginnings():
+    """The update that shares reads fewer tokens, and its gradient is that of the other one."""
+    prompts = data.generate("post", 4)
+    texts = [prompt.messages[0]["content"] for prompt in prompts]
+    model = answering.model_of(texts, "lines", 1, 24)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    tokens, gradients = [], []
+    model.model.register_forward_pre_hook(
+        lambda network, words, named: tokens.append(named["input_ids"].numel()), with_kwargs=True
+    )
+    for shares in (True, False):
+        for name, value in model.state_dict().items():
+            value.copy_(start[name])
+        answering.update_of(model, prompts, 2, shares=shares, is_reading=False)()
+        gradients.append({name: weight.grad.clone() for name, weight in model.weights().items()})
+    assert tokens[0] < tokens[1] / 2
+    for name, expected in gradients[1].items():
+        torch.testing.assert_close(gradients[0][name], expected, rtol=1e-3, atol=1e-4 * expected.abs().max().item())
 
 
 @pytest.mark.slow
