@@ -1,6 +1,6 @@
-"""An update of a language model, with equal beginnings of prompts computed once, and with each text read separately.
+"""Updates of a language model, with equal beginnings of prompts computed once, and with each text read separately.
 
-The model is a transformer of random weights, with its own tokens, so that nothing is downloaded. A system message begins
+The model is a transformer of random weights with its own tokens, so that nothing is downloaded. A system message begins
 all prompts. The figures are seconds of the processor.
 """
 

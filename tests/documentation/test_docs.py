@@ -108,7 +108,7 @@ def test_the_custom_environment_is_learned_as_in_its_page(lam, least, most):
 
 DREST = Path(sys.executable).with_name("drest")
 """The installed command."""
-NOT_RUN = ("cd ", "make ", "python -m venv ", "pip install ")
+NOT_RUN = ("cd ", "make ", "python -m venv ", "pip install ", "inspect ")
 """Prefixes of lines in bash blocks that are not run."""
 SMALL = ("env_steps=6000", "evaluations=2", "policy.width=16", "policy.depth=2", "pictures=1", "progress=false")
 FEW_LEVELS = ("levels.train=20", "levels.selection=5", "levels.test=10")
@@ -128,8 +128,26 @@ def small(words):
         others = [word for word in rest if not word.startswith("trials=")]
         return [name, *others, *SMALL[:-2], *FEW_LEVELS, "progress=false", "trials=2"]
     if name == "language":
-        return [*words, *(["updates=5", "warm_up=5", "prompts=8"] if rest[0] == "train" else ["scenarios=4"])]
+        return [*map(with_small_model, words), *SMALL_LANGUAGE[rest[0]]]
     return [*words, *(FEW_LEVELS[-1:] if generated else ())]
+
+
+SMALL_LANGUAGE = {
+    "train": ("updates=5", "warm_up=5", "prompts=8", "scenarios=100"),
+    "evaluate": ("scenarios=4",),
+    "erode": ("scenarios=4", "tested=4", "updates=5"),
+}
+WITH_SMALL_MODEL = {
+    "model=smollm2": "model=small",
+    "model=FOLDER": "model=small",
+    "device=cuda": "device=cpu",
+    "suite=controls": "suite=main",
+}
+
+
+def with_small_model(word):
+    """Return an argument of a command with the model and the device that are always there, and with suites for it."""
+    return WITH_SMALL_MODEL.get(word, word)
 
 
 def run(*command, folder):
