@@ -255,8 +255,11 @@ def _check_folders(options: Any, config: str) -> None:
         raise UserError(f"--config-name={name}: belongs to another command; leave it out")
 
 
-def key_values(words: list[str], schema: type) -> Any:
-    """Return an instance of a dataclass with the values of KEY=VALUE arguments."""
+def key_values(words: list[str], schema: Any) -> Any:
+    """Return an instance of a dataclass with the values of KEY=VALUE arguments.
+
+    ``schema`` is the dataclass, or an instance of it that has the other values.
+    """
     names = [entry.name for entry in fields(schema)]
     for word in words:
         key, equals, _ = word.partition("=")

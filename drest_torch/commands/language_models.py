@@ -23,12 +23,17 @@ Train language models to choose with DReST, and measure what they choose.
   drest language train model=small run_dir=runs/small
   drest language train model=FOLDER reward=default method=rloo
   drest language train resume=runs/small
+  drest language train from=runs/small seed=1 run_dir=runs/second
   drest language evaluate model=runs/small suite=all out=FILE.json picture=FILE.png
   drest language evaluate model=runs/small suite=ladder scenarios=20 out=FILE.json picture=FILE.png
   drest language tasks suite=post out=FILE.jsonl
   drest language erode model=runs/small condition=default out=FILE.json
 
-drest language train --help lists the keys of training; evaluate --help and erode --help list theirs.
+resume=RUN continues a run, and from=RUN repeats one with its values, which
+further arguments change.
+
+drest language train --help lists the keys of training; evaluate --help and
+erode --help list theirs.
 
 imports=MODULE,… names modules of your own that a stored run uses.
 See docs/tutorials/language.md."""
@@ -110,7 +115,6 @@ def _help(what: str) -> str:
 
 def _train(words: list[str]) -> None:
     from drest_torch.hints import evaluate_language_model
-    from drest_torch.language.config import LanguageConfig
     from drest_torch.language.training import resume, start
 
     resumed = [word.removeprefix("resume=") for word in words if word.startswith("resume=")]
@@ -119,7 +123,7 @@ def _train(words: list[str]) -> None:
     if resumed:
         run = resume(Path(resumed[0]))
     else:
-        run = start(key_values(words, LanguageConfig))
+        run = start(_configured(words))
     summary = run.train()
     if summary is None:
         sys.exit(130)
@@ -131,6 +135,21 @@ def _train(words: list[str]) -> None:
             f"{run.folder}\nEvaluate it on unseen families:\n  {evaluate_language_model(run.folder)}"
         )
     )
+
+
+def _configured(words: list[str]) -> Any:
+    """Return the configuration of a training; ``from=RUN`` has the values of a run, which other words change."""
+    from drest_torch.config.repeating import repeated_run
+    from drest_torch.language.config import LanguageConfig, repeated
+    from drest_torch.training.repetition_note import announce_differences
+
+    folder = repeated_run(words)
+    if folder is None:
+        return key_values(words, LanguageConfig)
+    others = [word for word in words if not word.startswith("from=")]
+    cfg = key_values(others, repeated(folder))
+    announce_differences(folder, cfg, others)
+    return cfg
 
 
 def _prompts(cfg: EvaluationConfig, *, brief: bool) -> list[Any]:

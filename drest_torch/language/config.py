@@ -137,3 +137,8 @@ def stored(folder: Path) -> LanguageConfig:
 
     values: Any = OmegaConf.to_object(read_stored(path, schema))
     return replace(values.language, run_dir=str(folder))
+
+
+def repeated(folder: Path) -> LanguageConfig:
+    """Return the configuration of a run in an untrusted folder, for a new run in another folder."""
+    return replace(stored(folder), run_dir=LanguageConfig.run_dir)

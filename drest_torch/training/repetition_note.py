@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,9 +18,12 @@ from drest_torch.tracking.provenance import provenance, read_provenance
 def announce_repetition(arguments: Sequence[str]) -> None:
     """Print what differs from the run in ``from=RUN``, if there is one: versions, machine and threads."""
     folder = repeated_run(arguments)
-    if folder is None:
-        return
-    cfg = stored_run(folder)
+    if folder is not None:
+        announce_differences(folder, stored_run(folder), arguments)
+
+
+def announce_differences(folder: Path, cfg: Any, arguments: Sequence[str]) -> None:
+    """Print what differs from a run with this configuration that further arguments change."""
     threads = value_of("threads", arguments, cfg.threads) or torch.get_num_threads()
     here = provenance(device_of(str(value_of("device", arguments, cfg.device)))) | {"threads": int(threads)}
     sessions = read_provenance(folder)

