@@ -114,7 +114,7 @@ class LanguageModel:
 
     def _plan(self, prompts: Sequence[Prompt], heads: list[list[int]], tails: list[list[list[int]]]) -> PassPlan | None:
         """Return the plan of a pass that computes equal beginnings of texts once; None if it is not worth it."""
-        if self.brief and _have_one_token(tails):
+        if self.brief and _have_one_token(tails) and not _have_questions(prompts, heads):
             return None
         hidden = self.model.config.hidden_size
         lengths = [len(head) for head in heads]
@@ -256,6 +256,12 @@ class LanguageModel:
         with blaming("the tokenizer of the model"):
             tokens: list[list[int]] = self.tokenizer(texts, add_special_tokens=special)["input_ids"]
             return tokens
+
+
+def _have_questions(prompts: Sequence[Prompt], heads: list[list[int]]) -> bool:
+    """Return whether some prompts differ only in their question, so that they have the same scenario and order."""
+    orders = {(prompt.scenario, prompt.order) for prompt in prompts}
+    return len({tuple(head) for head in heads}) > len(orders)
 
 
 def _have_one_token(tails: list[list[list[int]]]) -> bool:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from drest_torch.language import form_prompts, sharing, token_trees
 from drest_torch.language import prompts as data
-from drest_torch.language import sharing, token_trees
 from drest_torch.language.model import LanguageModel, load, small
 from drest_torch.language.token_trees import pass_plan
 
@@ -144,6 +144,31 @@ def test_whole_lines_are_shared_between_options():
     separate = small(reads="lines")
     separate._shares = False
     torch.testing.assert_close(shared, separate.log_probabilities(prompts), rtol=1e-5, atol=1e-5)
+
+
+def test_questions_about_the_same_options_are_shared_in_brief_prompts(monkeypatch):
+    """Prompts without several questions are read as before, bit for bit."""
+    plans = []
+    shared_pass = sharing.log_probabilities
+    monkeypatch.setattr(
+        sharing, "log_probabilities", lambda model, plan, **how: plans.append(plan) or shared_pass(model, plan, **how)
+    )
+    model, separate = small(), small()
+    separate._shares = False
+    assert model.shares
+    plans.clear()
+    questions = form_prompts.generate("reading", 6, brief=True)
+    expected = separate.log_probabilities(questions)
+    assert not plans
+    torch.testing.assert_close(model.log_probabilities(questions), expected, rtol=1e-5, atol=1e-5)
+    (plan,) = plans
+    assert sum(len(row.tokens) for row in plan.rows) < 0.7 * sum(len(text(prompt).split()) for prompt in questions)
+    model.log_probabilities(data.generate("reading", 6, brief=True) * 2)
+    assert len(plans) == 1
+
+
+def text(prompt):
+    return prompt.messages[0]["content"]
 
 
 def test_lora_trains_through_shared_passes():
