@@ -89,7 +89,7 @@ def test_an_invalid_value_is_refused(override, complaint):
 
 @pytest.mark.parametrize(
     ("method", "label"),
-    [("weighted", "U + 1.15 N"), ("drest", "DReST, E = 64"), ("product", "U × N"), ("myopia", "myopia, γ = 0.5")],
+    [("weighted", "U + 1.15 N"), ("drest", "DReST, E = 128"), ("product", "U × N"), ("myopia", "myopia, γ = 0.5")],
 )
 def test_a_label_has_the_strength_in_place_of_its_symbol(method, label):
     assert label_of(METHODS[method], compared_strength(METHODS[method])) == label
@@ -397,11 +397,11 @@ def test_all_blocks_of_the_page_can_be_made(rows):
 
 def test_the_table_of_ladders_has_closed_forms_in_brackets(rows):
     cells = {row[0]: row for row in answer_tables.ladders_table(rows).rows}
-    assert cells["DReST, E = 64"][1] == "0.50 [0.50]"
+    assert cells["DReST, E = 128"][1] == "0.50 [0.50]"
     assert cells["utility indifference"][1] == "0.30"
 
 
 def test_the_table_of_questions_has_updates_of_neutral_agents(rows):
     cells = {row[0]: row for row in answer_tables.questions_table(rows).rows}
-    assert cells["DReST, E = 64"][-1] == "10"
+    assert cells["DReST, E = 128"][-1] == "10"
     assert cells["default"][-1] == "–"
