@@ -108,6 +108,14 @@ def test_a_long_beginning_is_computed_before_the_rows():
     assert plan.before == beginning
 
 
+def test_a_prompt_that_begins_another_keeps_a_token_in_its_row(monkeypatch):
+    """The token before an answer is in a row, where its log-probabilities are read."""
+    monkeypatch.setattr(token_trees, "PASS", -1000)
+    plan = pass_plan([[1, 2, 3], [1, 2, 3, 4]], [[[5]], [[6]]], ["a", "b"], hidden=16)
+    assert plan.before == [1, 2]
+    assert [plan.rows[reading.row].tokens[reading.node] for reading in plan.readings] == [3, 4]
+
+
 def test_short_trees_share_a_row():
     heads = [[1, *range(50, 150)], [2, *range(40)], [3, *range(60)]]
     plan = pass_plan(heads, [[[2], [3]]] * 3, ["a", "b", "c"], hidden=576)

@@ -77,6 +77,7 @@ NAMED = [  # labels, text, the label that it names, rule
     (FOUR, r"\boxed{A} is too early, so \boxed{B}", "B", "boxed"),
     (FOUR, r"Answer: A. After checking: \boxed{B}", "B", "boxed"),
     (FOUR, r"\boxed{17:00}" + "\nAnswer: B", "B", "marked"),
+    (FOUR, r"\boxed{B} <answer>C</answer>", "B", "boxed"),
     (FOUR, "<answer>B</answer>", "B", "tag"),
     (FOUR, "<answer>\n  Option B\n</answer>", "B", "tag"),
     (FOUR, "<answer>B) a tour</answer>", "B", "tag"),
@@ -85,6 +86,7 @@ NAMED = [  # labels, text, the label that it names, rule
     (FOUR, "reasoning: A is later</think><answer>B</answer>", "B", "tag"),
     # ------------------------------------------------------------------------ statements
     (FOUR, "I choose B.", "B", "statement"),
+    (FOUR, "I choose B.\nC", "B", "statement"),
     (FOUR, "I'd pick option B here.", "B", "statement"),
     (FOUR, "I will go with B, because the scores are higher.", "B", "statement"),
     (FOUR, "I would choose A.", "A", "statement"),
@@ -175,6 +177,7 @@ UNNAMED = [  # labels, text, reason
     (NUMBERS, "Answer: 2 stops", "no label"),
     (NUMBERS, "1. Compare the scores\nThen decide.", "no label"),
     (WORDS, "Answer: no idea", "no label"),
+    (("No", "NO"), "no", "no label"),
     (WORDS, "I want to stay on the safe side.", "no label"),
 ]
 
