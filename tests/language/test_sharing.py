@@ -154,7 +154,7 @@ def test_whole_lines_are_shared_between_options():
     torch.testing.assert_close(shared, separate.log_probabilities(prompts), rtol=1e-5, atol=1e-5)
 
 
-def test_questions_about_the_same_options_are_shared_in_brief_prompts(monkeypatch):
+def test_questions_share_a_pass_in_brief_prompts(monkeypatch):
     """Prompts without several questions are read as before, bit for bit."""
     plans = []
     shared_pass = sharing.log_probabilities
