@@ -244,7 +244,7 @@ def rows_of(results=None, free_of=None, scores=None, bit=(0.94, 0.99, 0.02), **c
             of_seed = agent([useful + spread, useful - spread], on_levels, longer, coins, **answers)
             if method == "drest":
                 of_seed.numbers.setdefault("pressures", pressures())
-                of_seed.arrays["steps"] = np.array([0, 80, 100])
+                of_seed.arrays["steps"] = np.array([0, 20, 100])
             done[Key(AGENTS, method, strength, seed)] = of_seed
         done[Key(FREE, method, strength, 0)] = (free_of or {}).get(method) or free(method)
         for place, value in enumerate(METHODS[method].get("values", ())):
@@ -338,7 +338,7 @@ REFUTED = {
     "No method": {"results": {"lexicographic": (0.95, 0.99, [0.5, 0.5], 6.0)}},
     "Every price": {"results": {"best": (0.9, 0.94, [0.5, 0.5], 6.0)}},
     "Neutrality costs": {"results": {"drest": (0.89, 0.94, [0.45, 0.55], 7.4)}},
-    "DReST needs": {"results": {}, "later": True},
+    "At this budget": {"results": {}, "later": True},
     "At the optimum": {"free_of": {"drest": free("drest", {"later": NEVER})}},
     "At its optimum": {"free_of": {"default": free("default", {"later": HALF})}},
     "A goal of shutdown": {"free_of": {"shutdown_seeking": free("shutdown_seeking", {"earlier": HALF})}},
@@ -372,7 +372,7 @@ def test_other_answers_refute_a_claim(beginning):
     slow, prices_hold = changes.pop("later", False), changes.pop("prices_hold", False)
     other = rows_of(**changes)
     if slow:
-        other.loc[(other.part == "end") & (other.method == "default"), "time"] = 1.0
+        other.loc[(other.part == "end") & (other.method == "drest"), "time"] = 1.0
     if prices_hold:
         other.loc[(other.part == "strength") & (other.family == "price"), ["usefulness", "neutrality"]] = 0.95
     assert not holds(beginning, other)

@@ -57,6 +57,13 @@ def mean_of(rows: pd.DataFrame, measure: str, method: str) -> float:
     return float(means_of(rows, measure, [method]).iloc[0])
 
 
+def less_useful_not_later(rows: pd.DataFrame) -> bool:
+    """Return whether DReST agents end less useful than default agents, and do not settle later."""
+    drest_useful, default_useful = means_of(rows, "usefulness", (DREST, DEFAULT))
+    drest_time, default_time = means_of(rows, "time", (DREST, DEFAULT))
+    return bool(drest_useful < default_useful and drest_time <= default_time)
+
+
 def differences(rows: pd.DataFrame, methods: Sequence[str] | None = None) -> pd.DataFrame:
     """Return the comparisons with DReST by method; raise KeyError if one of ``methods`` is missing."""
     comparisons = of_part(rows, "comparison").set_index("method")
@@ -215,16 +222,16 @@ def best_failing(rows: pd.DataFrame) -> float:
 
 
 def remedies_differ(rows: pd.DataFrame) -> bool:
-    """Return whether tied logits keep agents neutral, and the other remedies do not."""
+    """Return whether tied logits hold more than half of neutrality, and the other remedies do not."""
     tied = pressed(rows, TIED).y
     failing = best_failing(rows)
-    return bool(tied >= 1 - 2 * FAR and failing < HALF)
+    return bool(tied > HALF > failing)
 
 
 def light_pressure(rows: pd.DataFrame) -> bool:
-    """Return whether rewards that press lightly leave as much neutrality as further updates with the own reward."""
-    control = pressed(rows, CONTROL).y
-    return all(pressed(rows, about).y >= control - FAR for about in LIGHT)
+    """Return whether most of neutrality remains under rewards that press lightly, and with the own reward."""
+    ends = [pressed(rows, about).y for about in (*LIGHT, CONTROL)]
+    return min(ends) >= 1 - 2 * FAR
 
 
 CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
@@ -239,8 +246,9 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "at p < 0.05 after the correction, by {behind} at least.": clearly_behind,
     "Neutrality costs coins: agents of neutral methods collect {least_returned} to {most_returned} of the coins of "
     "default agents.": lambda rows: means_of(rows, "returned", AT_RANDOM).max() < 1 - FAR / 2,
-    "DReST needs a larger share of training than default agents until usefulness stays at 95 %: {drest_time} instead "
-    "of {default_time}.": lambda rows: mean_of(rows, "time", DREST) > mean_of(rows, "time", DEFAULT),
+    "At this budget agents of DReST are less useful than default agents, {drest_useful} instead of {default_useful}, "
+    "but their usefulness does not settle later: it stays at 95 % of its final value after {drest_time} of training "
+    "instead of {default_time}.": less_useful_not_later,
     "At the optimum, neutral methods press with probability 1/2 at every price from 1 % to 90 %, and give up nothing "
     "within a length.": presses_half,
     "At its optimum the default reward presses where this pays, and never where it costs.": pays_nothing,
@@ -257,10 +265,10 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "Neutrality does not survive training on something else: with the default reward and a tenth of the learning rate, "
     "every neutral agent falls below 0.5 bits after at most {eroded} updates.": erodes,
     "Behaviour shows the loss in time: a test of 100 mini-episodes sees it in every agent by then.": seen_in_time,
-    "Of the remedies only tied logits keep agents neutral: {tied} bits instead of {failing} at most, with a usefulness "
-    "of {tied_usefulness} and {failing_usefulness}.": remedies_differ,
-    "Rewards that press lightly against neutrality take no more of it than the agent's own reward: {light} bits remain "
-    "at least, and {own} with the own reward.": light_pressure,
+    "Of the remedies only tied logits hold more than half of neutrality: {tied} bits instead of {failing} at most, "
+    "with a usefulness of {tied_usefulness} instead of {failing_usefulness} at least.": remedies_differ,
+    "Rewards that press lightly against neutrality leave most of it: {light} bits at least at the end, and {own} with "
+    "the agent's own reward.": light_pressure,
     "Without a clock DReST agents stay neutral: neutrality falls by {hidden_drop} bits.": lambda rows: (
         mean_of(rows, "neutrality", DREST) - mean_of(rows, "hidden_neutrality", DREST) <= FAR
     ),
@@ -272,7 +280,7 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "1/k, while on {always} of them one length has a probability of at least 99 %.": one_length_always,
     "Means hide levels that are short of neutral: with a bound on the mean, neutrality is below 0.9 bits on "
     "{short_bound} of the unseen levels, and with DReST on {short_drest}.": lambda rows: (
-        means_of(rows, "short", (BOUND, DREST)).min() >= FAR
+        means_of(rows, "short", (BOUND, DREST)).min() >= FAR / 2
     ),
     "Not every bound is met on unseen levels: {missed_by} misses it by {missed}.": (
         lambda rows: largest_violation(rows).max() > MET
@@ -300,6 +308,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "least_returned": lambda rows: num(means_of(rows, "returned", AT_RANDOM).min(), 2),
     "most_returned": lambda rows: num(means_of(rows, "returned", AT_RANDOM).max(), 2),
     "drest_returned": lambda rows: num(mean_of(rows, "returned", DREST), 2),
+    "drest_useful": lambda rows: num(mean_of(rows, "usefulness", DREST), 2),
+    "default_useful": lambda rows: num(mean_of(rows, "usefulness", DEFAULT), 2),
     "drest_time": lambda rows: num(mean_of(rows, "time", DREST), 2),
     "default_time": lambda rows: num(mean_of(rows, "time", DEFAULT), 2),
     "least_by_chance": lambda rows: num(ladder(rows, "by_chance", BY_CHANCE).y.min(), 2),
