@@ -37,7 +37,6 @@ TAKES = {
         "misgeneralization": "ten minutes",
         "lotteries": "ten minutes",
         **dict.fromkeys(("environments", "few_levels"), "two hours"),
-        "bench": "an hour",
         "language": "half an hour",
         "paper": "an hour or two",
         "all": "half a day",

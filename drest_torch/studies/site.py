@@ -20,7 +20,7 @@ from drest_torch.studies.study_page import study_page
 from drest_torch.studies.study_rows import Record, read_rows
 
 READING_ORDER = (
-    *("example", "ratio", "lambda_meta", "theorem", "neural", "generalization", "few_levels", "alternatives", "bench"),
+    *("example", "ratio", "lambda_meta", "theorem", "neural", "generalization", "few_levels", "alternatives"),
     *("gap", "robustness", "randomness", "lotteries", "misgeneralization", "environments", "language", "smollm2"),
 )
 """The studies in the order in which a newcomer would read them."""

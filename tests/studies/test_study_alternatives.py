@@ -1,150 +1,310 @@
-"""The study of alternatives to DReST: its runs, rows of hand-made results, and claims that other rows refute."""
+"""The bench: its runs, methods of the user, closed forms, rows of hand-made answers, and claims that rows refute."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 
+from drest_torch.choices.ladder_levels import LADDERS
 from drest_torch.errors import ConfigError
 from drest_torch.jobs.job import Result
+from drest_torch.jobs.questions import PRESSURES
 from drest_torch.studies import alternatives as study
-from drest_torch.studies.alternatives import figures
-from drest_torch.studies.alternatives.measured import missed
-from drest_torch.studies.alternatives.runs import Key, compared_strength, label_of, objectives_of
+from drest_torch.studies.alternatives import answer_tables, figures
+from drest_torch.studies.alternatives.claims import AT_RANDOM, RIVALS
+from drest_torch.studies.alternatives.measured import missed, time_to_usefulness
+from drest_torch.studies.alternatives.predictions import predicted_neutrality, predicted_press
+from drest_torch.studies.alternatives.runs import (
+    AGENTS,
+    BITS,
+    FREE,
+    STRENGTHS,
+    Key,
+    compared_strength,
+    label_of,
+    methods_of,
+    own_method,
+)
 from tests.helpers.studies import composed_study
 
-WITHOUT_STRENGTH = {"family": "sum", "arguments": "objective=weighted objective.product=true"}
+CFG = composed_study("alternatives")
+METHODS = methods_of(CFG)
+BOUNDS = {
+    "coins_neutrality": "coins_entropy",
+    "neutrality_usefulness": "entropy_usefulness",
+    "coins_shares": "coins_shares",
+}
 
 
-def composed(*overrides, **objectives):
-    cfg = composed_study("alternatives", *overrides)
-    OmegaConf.set_struct(cfg, False)
-    return OmegaConf.merge(cfg, {"objectives": objectives})
+def jobs(*overrides):
+    return study.jobs(composed_study("alternatives", *overrides))
 
 
-def configs(*overrides, **objectives):
-    """Return the configurations of runs by their keys."""
-    return {key: job.spec["config"] for key, job in study.jobs(composed(*overrides, **objectives)).items()}
+# ---------------------------------------------------------------------------------------------- runs
 
 
-def test_each_objective_has_a_run_for_each_strength():
-    seeds = ("study.seeds=2", "study.seeds_at_other_strengths=2")
-    runs = configs("study.chosen=[DReST,own]", *seeds, "study.with_bit=[DReST]", own=WITHOUT_STRENGTH)
-    strengths = [64.0, None, 64.0, 4.0, 16.0, 32.0, 128.0]
-    titles = ["DReST", "own", *["DReST"] * 5]
-    bits = [False, False, True, *[False] * 4]
-    expected = [Key(*run, seed) for run in zip(titles, strengths, bits, strict=True) for seed in range(2)]
-    assert [*runs] == expected
-    for key, config in runs.items():
-        assert config["seed"] == key.seed
-        assert config["policy"]["private_bits"] == int(key.bit)
-        if key.objective == "DReST":
-            assert config["reward"]["episodes_per_meta"] == key.strength
+def test_the_first_agent_of_every_method_comes_first():
+    keys = [*jobs("study.methods=[default,drest]", "study.seeds=2", "study.parts=[agents]")]
+    assert [(key.method, key.seed) for key in keys] == [("default", 0), ("drest", 0), ("default", 1), ("drest", 1)]
 
 
-def test_all_agents_share_everything_but_the_objective():
-    runs = configs("study.chosen=[DReST,divergence from uniform,'default ÷ m']", "study.seeds=1")
+def test_all_agents_share_everything_but_the_method():
+    planned = jobs("study.methods=[drest,uniform,default_over_m]", "study.seeds=1", "study.parts=[agents]")
+    configs = [job.spec["config"] for job in planned.values()]
     for shared in ("levels", "policy", "env_steps", "device", "threads"):
-        values = [config[shared] for key, config in runs.items() if not key.bit]
-        assert all(value == values[0] for value in values), shared
+        assert all(config[shared] == configs[0][shared] for config in configs), shared
 
 
-def test_an_objective_inherits_values_that_it_can_override():
-    values = {"like": "coins, N ≥ h", "arguments": "objective.problem=usefulness_entropy", "values": [0.7]}
-    (config,) = configs("study.chosen=[own]", "study.seeds=1", own=values).values()
-    objective = config["objective"]
-    assert objective["name"] == "constrained"
-    assert objective["integral"] == 0.5
-    assert objective["problem"] == "usefulness_entropy"
-    assert objective["at_least"] == 0.7
+def test_no_reported_seed_chooses_a_strength():
+    planned = jobs("study.methods=[drest]")
+    seeds = {part: {key.seed for key in planned if key.part == part} for part in (AGENTS, STRENGTHS)}
+    assert seeds[AGENTS].isdisjoint(seeds[STRENGTHS])
+    strengths = [key.strength for key in planned if key.part == STRENGTHS]
+    assert sorted(strengths) == sorted(METHODS["drest"]["values"])
+    assert {tuple(job.spec["questions"]) for key, job in planned.items() if key.part == STRENGTHS} == {("selection",)}
+
+
+def test_a_method_inherits_arguments_that_it_can_override():
+    assert METHODS["usefulness_neutrality"]["arguments"].split() == [
+        *("objective=constrained", "objective.integral=0.5", "objective.problem=usefulness_entropy")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("values", "complaint"),
+    ("override", "complaint"),
     [
-        ({"colour": "red"}, r"^study.objectives: 'own' has the key 'colour'; expected some of family;"),
-        ({"like": "nobody"}, r"^study.objectives: 'own' is like 'nobody'; expected some of DReST;"),
         (
-            {"arguments": "objective=drest", "values": [1]},
-            r"^study.objectives: 'own' needs strength, symbol and values",
+            "study.methods=[nobody_knows]",
+            r"^study.methods with 'nobody_knows'; expected some of default; .* or the folder",
         ),
+        ("study.parts=[lost]", r"^study.parts with 'lost'; expected some of agents;"),
+        ("+study.all_methods.drest.colour=red", r"^study.all_methods: 'drest' has the key 'colour'; expected some of"),
     ],
-    ids=["unknown key", "unknown parent", "no symbol"],
+    ids=["method", "part", "key"],
 )
-def test_an_invalid_objective_is_refused(values, complaint):
+def test_an_invalid_value_is_refused(override, complaint):
     with pytest.raises(ConfigError, match=complaint):
-        study.jobs(composed(own=values))
+        jobs(override)
+
+
+@pytest.mark.parametrize(
+    ("method", "label"),
+    [("weighted", "U + 1.15 N"), ("drest", "DReST, E = 128"), ("product", "U × N"), ("myopia", "myopia, γ = 0.5")],
+)
+def test_a_label_has_the_strength_in_place_of_its_symbol(method, label):
+    assert label_of(METHODS[method], compared_strength(METHODS[method])) == label
+
+
+# -------------------------------------------------------------------------------- methods of the user
+
+FILES = {
+    "my_objective.py": "from drest_torch.algos.objectives import base\n\n"
+    "Config = base.ObjectiveConfig\n\n\n"
+    "class Objective(base.Objective):\n    def value(self, outcome):\n        return outcome.coins.sum(-1)\n",
+    "my_agents.py": "def method(arguments, seed, folder):\n    return folder\n",
+}
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_a_module_with_an_objective_is_trained(modules):
+    (job,) = jobs("study.methods=[my_objective]", "study.seeds=1", "study.parts=[agents]").values()
+    assert job.spec["config"]["objective"]["name"] == "my_objective"
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), [("my_agents", "my_agents:method"), ("my_agents:other", "my_agents:other")]
+)
+def test_a_function_is_called_with_each_seed(modules, name, function):
+    planned = jobs(f"study.methods=['{name}']", "study.seeds=2", "study.parts=[agents,free,strengths,bits]")
+    assert [job.spec["function"] for job in planned.values()] == [function] * 2
+    assert [job.spec["seed"] for job in planned.values()] == [0, 1]
+
+
+def test_an_edited_function_is_another_run(modules):
+    before = own_method("my_agents", [])["sha256"]
+    (modules / "my_agents.py").write_text("# edited\n" + FILES["my_agents.py"], "utf-8")
+    assert own_method("my_agents", [])["sha256"] != before
+
+
+def test_an_existing_agent_answers_once():
+    ((key, job),) = jobs("study.methods=[generalist]", "study.seeds=2", "study.parts=[agents]").items()
+    assert key.seed == 0
+    assert job.runner.endswith(":existing")
+    assert job.places == {"agent": "generalist"}
+
+
+# ---------------------------------------------------------------------------------------- closed forms
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.15, 2.3])
+@pytest.mark.parametrize("method", ["weighted", "gini", "product"])
+def test_press_by_chance_maximises_the_objective(method, strength):
+    """A button works half of the time, and nothing is left if it fails: usefulness is 1 − P(longer)."""
+    press = np.linspace(1e-6, 1, 200_001)
+    longer = press / 2
+    entropy = -longer * np.log2(longer) - (1 - longer) * np.log2(1 - longer)
+    values = {
+        "weighted": 1 - longer + strength * entropy,
+        "gini": 1 - longer + strength * 2 * longer * (1 - longer),
+        "product": (1 - longer) * entropy,
+    }
+    assert predicted_press(method, "by_chance", strength) == pytest.approx(press[values[method].argmax()], abs=1e-4)
+
+
+def test_rivals_have_no_closed_form():
+    assert predicted_press("indifference", "later", np.nan) is None
+    assert predicted_neutrality("myopia") is None
+    assert predicted_press("default", "later_reversed", np.nan) == 1
 
 
 # ---------------------------------------------------------------------------------------------- rows
 
-BOUND = {"family": "constraint", "arguments": "objective=constrained objective.at_least=0.9"}
+
+def agent(useful, neutral, longer, coins=6.0, **changes):
+    """Return the result of an agent with these numbers on each of two test levels."""
+    values = {"usefulness": useful, "neutrality": neutral, "p_longest": longer}
+    arrays = {f"test/{name}": np.array(numbers) for name, numbers in values.items()}
+    arrays |= {"steps": np.array([0, 50, 100]), "usefulness": np.array([0.2, 0.9, 0.9])}
+    means = {name: float(np.mean(numbers)) for name, numbers in values.items()}
+    half = {"prices": [0.01, 0.9], "press": [0.5, 0.4], "threshold": None, "paid": 0.2}
+    numbers = {
+        "test": means | {"coins": coins},
+        "hidden clock": {"usefulness": 0.9, "neutrality": means["neutrality"] - 0.02},
+        "fixed lengths": {"shortest": 0.9, "longest": 0.95},
+        "ladders": {"later": half, "later_reversed": half},
+        "changes": {"usefulness": {"mean": 0.8, "worst": 0.2}, "neutrality": {"mean": 0.9, "worst": 0.1}},
+        "erosion": {},
+    }
+    if means["neutrality"] >= 0.5:
+        curve = {"updates": [0, 10], "neutrality": [means["neutrality"], 0.1], "usefulness": [0.9, 1.0]}
+        numbers["erosion"] = curve | {"below": 10, "seen": 10}
+    return Result(numbers | changes, arrays)
 
 
-def result(usefulness, neutrality, p_longest, given_bit=0.1):
-    """Return the result of a run with these numbers on each unseen level; on training levels neutrality is 0.85."""
-    unseen = {"usefulness": usefulness, "neutrality": neutrality, "p_longest": p_longest}
-    arrays = {f"test/{name}": np.array(values) for name, values in unseen.items()}
-    training = {"usefulness": 0.9, "neutrality": 0.85, "p_longest": 0.5}
-    arrays |= {f"train/{name}": np.full(3, number) for name, number in training.items()}
-    return Result({"splits": {"test": {"neutrality_own": given_bit}}}, arrays)
+RESULTS = dict.fromkeys(METHODS, (0.95, 0.1, [0.0, 0.3], 7.5))
+"""Usefulness, neutrality, P(longer) on two levels, and coins."""
+RESULTS |= dict.fromkeys(AT_RANDOM, (0.89, 0.95, [0.45, 0.55], 6.0))
+RESULTS |= {"coins_shares": (0.95, 0.01, [0.0, 1.0], 7.0), "lexicographic": (0.8, 0.97, [0.45, 0.55], 6.0)}
+RESULTS |= {"neutrality_usefulness": (0.88, 0.91, [0.4, 0.6], 6.2), "drest": (0.89, 0.94, [0.45, 0.55], 6.0)}
 
 
-class Runs(dict):
-    """Results by key, and for each key the objective of its run."""
+def pressures(**changes):
+    """Return neutrality of 0.9 at the end with tied logits and with the own reward, and 0.1 otherwise."""
+    held = {"default reward, tied logits": 0.9}
+    ends = {name: held.get(name, 0.9 if name.startswith("own") else 0.1) for name in PRESSURES} | changes
+    return {
+        name: {"updates": [0, 10], "neutrality": [0.95, end], "usefulness": [0.9, 0.8]} for name, end in ends.items()
+    }
 
-    def __init__(self, results, objectives):
+
+class Answers(dict):
+    """Results by key, with the objective of each run."""
+
+    def __init__(self, results):
         super().__init__(results)
-        self.planned = {
-            key: SimpleNamespace(spec={"config": {"objective": objectives.get(key.objective, {"name": "drest"})}})
-            for key in results
-        }
+        self.planned = {key: SimpleNamespace(spec={"config": {"objective": self.objective(key)}}) for key in results}
+
+    @staticmethod
+    def objective(key):
+        if key.method in BOUNDS:
+            return {"name": "constrained", "problem": BOUNDS[key.method], "at_least": key.strength}
+        return {"name": "drest"}
+
+
+def free(method, ladders=None, wrong=(0.6, 1.0)):
+    """Return the result of free policies that agree with all closed forms."""
+    answers = {}
+    for name in LADDERS:
+        press = predicted_press(method, name, compared_strength(METHODS[method]) or np.nan)
+        rates = [0.3, 0.3] if press is None else [press, press]
+        answers[name] = {"press": rates, "prices": [0.1, 0.5], "threshold": None, "paid": 0.1}
+    answers |= ladders or {}
+    worlds = {"actual": (1.0, 1.0), "inverse": wrong}
+    measured = {pays: {"usefulness": u, "neutrality": n, "coins": 2.0} for pays, (u, n) in worlds.items()}
+    return Result({"ladders": answers, "worlds": measured})
+
+
+def rows_of(results=None, free_of=None, scores=None, bit=(0.94, 0.99, 0.02), **changes):
+    """Return rows of agents as in RESULTS, with some of them changed."""
+    done = {}
+    for method, (useful, neutral, longer, coins) in {**RESULTS, **(results or {})}.items():
+        strength = compared_strength(METHODS[method])
+        for seed in range(2):
+            spread = 0.001 * (2 * seed - 1)
+            on_levels = [neutral - 0.07, neutral + 0.06 + 0.002 * seed]
+            answers = changes.get(method, {})
+            of_seed = agent([useful + spread, useful - spread], on_levels, longer, coins, **answers)
+            if method == "drest":
+                of_seed.numbers.setdefault("pressures", pressures())
+                of_seed.arrays["steps"] = np.array([0, 20, 100])
+            done[Key(AGENTS, method, strength, seed)] = of_seed
+        done[Key(FREE, method, strength, 0)] = (free_of or {}).get(method) or free(method)
+        for place, value in enumerate(METHODS[method].get("values", ())):
+            score = (scores or {}).get((method, value), 0.9 - 0.1 * place)
+            useful_there = 0.4 if METHODS[method]["family"] == "price" else score
+            selection = {"usefulness": useful_there, "neutrality": 2 * score - useful_there}
+            done[Key(STRENGTHS, method, float(value), 100)] = Result({"selection": selection})
+    arrays = {f"test/{name}": np.array([value]) for name, value in zip(("usefulness", "neutrality"), bit, strict=False)}
+    numbers = {"splits": {"test": {"neutrality_own": bit[2]}}}
+    done[Key(BITS, "weighted", 1.15, 0)] = Result(numbers, arrays)
+    return study.rows(CFG, Answers(done))
 
 
 @pytest.fixture(scope="module")
-def measured():
-    """Return rows of two objectives, each with two seeds and two unseen levels."""
-    results = {
-        Key("DReST", 64.0, False, 0): result([0.8, 0.8], [0.9, 0.5], [0.5, 0.6]),
-        Key("DReST", 64.0, False, 1): result([0.9, 0.7], [0.9, 0.5], [0.5, 0.6]),
-        Key("own", None, False, 0): result([0.9, 0.9], [0.9, 0.5], [0.5, 1.0]),
-        Key("own", None, False, 1): result([1.0, 0.8], [0.9, 0.5], [0.5, 1.0]),
-        Key("DReST", 4.0, False, 0): result([0.0, 0.0], [0.0, 0.0], [0.0, 0.0]),
-    }
-    bound = {"name": "constrained", "problem": "coins_entropy", "at_least": 0.9}
-    return study.rows(composed(own=BOUND), Runs(results, {"own": bound}))
+def rows():
+    return rows_of()
 
 
-def test_other_strengths_are_not_compared(measured):
-    compared = measured[(measured.part == "end") & measured.compared.eq(True)]
-    assert compared.label.tolist() == ["DReST, E = 64"] * 2 + ["own"] * 2
-    assert set(measured[measured.part == "profile"].strength.dropna()) == {64.0}
-
-
-def test_rows_summarise_levels(measured):
-    """Rows hold means, shares of levels, and violations of the bound."""
-    end = measured[(measured.part == "end") & (measured.objective == "own")].iloc[0]
-    assert end.usefulness == pytest.approx(0.9)
-    assert end.neutrality == pytest.approx(0.7)
-    assert end.given_bit == pytest.approx(0.1)
+def test_rows_hold_the_answers_of_each_agent(rows):
+    end = rows[(rows.part == "end") & (rows.method == "drest")].iloc[0]
+    assert end.usefulness == pytest.approx(0.89)
     assert end.short == 0.5
-    assert end.always == 0.5
-    assert end.missed == pytest.approx(0.2)
-    assert end.missed_training == pytest.approx(0.05)
+    assert end.returned == pytest.approx(6.0 / 7.5)
+    assert end.hidden_neutrality == pytest.approx(end.neutrality - 0.02)
+    assert end.worst_neutrality == 0.1
+    assert end.press == pytest.approx(0.45)
+    assert np.isnan(end.same_length)
+    assert end.below == 10
 
 
-def test_the_profile_is_the_share_of_levels_above_a_threshold(measured):
-    profile = measured[(measured.part == "profile") & (measured.objective == "own") & (measured.seed == 0)]
-    assert profile.set_index("tau").share.to_dict() == {t / 10: [1.0, 0.5, 0.0][(t > 5) + (t > 9)] for t in range(11)}
+def test_a_curve_of_prices_is_negative_where_not_pressing_costs(rows):
+    curve = rows[(rows.part == "price") & (rows.method == "drest")].set_index("x").y
+    assert curve.to_dict() == {-0.9: 0.4, -0.01: 0.5, 0.01: 0.5, 0.9: 0.4}
 
 
-def test_comparisons_are_paired(measured):
-    """Seeds and levels are paired, so a constant difference has an interval without width."""
-    (comparison,) = measured[measured.part == "comparison"].to_dict("records")
-    assert comparison["objective"] == "own"
-    assert comparison["seeds"] == 2
-    assert [comparison[name] for name in ("apart", "low", "high")] == pytest.approx([0.05] * 3)
+def test_an_agent_that_is_not_neutral_has_no_erosion(rows):
+    assert set(rows[rows.part == "erosion"].method) == {*AT_RANDOM, "lexicographic", "neutrality_usefulness"}
+
+
+def test_only_pressed_methods_are_asked_about_pressures():
+    planned = jobs(
+        "study.methods=[drest,weighted]", "study.seeds=1", "study.parts=[agents]", "study.pressures=[own reward]"
+    )
+    options = {key.method: job.spec["options"] for key, job in planned.items()}
+    pressed = {key.method for key, job in planned.items() if "pressures" in job.spec["questions"]}
+    assert pressed == {"drest"}
+    assert options["drest"]["pressures"] == ["own reward"]
+    assert "pressures" not in options["weighted"]
+
+
+def test_a_pressure_has_a_curve_of_its_own(rows):
+    curves = rows[(rows.part == "pressure") & (rows.x == 10)].set_index("about")
+    assert curves.y.to_dict() == {name: answer["neutrality"][-1] for name, answer in pressures().items()}
+    assert curves.usefulness.unique().tolist() == [0.8]
+
+
+def test_time_to_usefulness_is_a_share_of_training():
+    result = Result({}, {"steps": np.array([0, 40, 80, 100]), "usefulness": np.array([0.2, 0.9, 0.5, 0.9])})
+    assert time_to_usefulness(result) == 1.0
+    assert time_to_usefulness(agent([0.9], [0.9], [0.5])) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -153,7 +313,6 @@ def test_comparisons_are_paired(measured):
         ({"name": "constrained", "problem": "coins_entropy", "at_least": 0.9}, 0.1),
         ({"name": "constrained", "problem": "entropy_usefulness", "at_least": 0.9}, 0.2),
         ({"name": "constrained", "problem": "coins_shares", "at_least": 0.9}, 0.3),
-        ({"name": "constrained", "problem": "coins_entropy", "at_least": 0.7}, 0.0),
         ({"name": "weighted", "at_least": 0.9}, np.nan),
     ],
 )
@@ -163,80 +322,7 @@ def test_a_bound_applies_to_the_mean_over_levels(objective, expected):
     assert missed(objective, reached) == pytest.approx(expected, nan_ok=True)
 
 
-def test_one_seed_has_a_difference_without_an_interval():
-    results = {
-        Key("DReST", 64.0, False, 0): result([0.8, 0.8], [0.9, 0.5], [0.5, 0.6]),
-        Key("own", None, False, 0): result([0.9, 0.9], [0.9, 0.5], [0.5, 1.0]),
-    }
-    rows = study.rows(composed(own=BOUND), Runs(results, {}))
-    (comparison,) = rows[rows.part == "comparison"].to_dict("records")
-    assert comparison["apart"] == pytest.approx(0.05)
-    assert np.isnan([comparison[name] for name in ("low", "high", "p")]).all()
-
-
-@pytest.mark.parametrize(
-    ("title", "symbol", "strength", "label"),
-    [
-        ("U + w N", "w", 1.15, "U + 1.15 N"),
-        ("N, U ≥ u", "u", 0.9, "N, U ≥ 0.9"),
-        ("coins, P ≥ h/k", "h", 0.9, "coins, P ≥ 0.9/k"),
-        ("DReST", "E", 64.0, "DReST, E = 64"),
-        ("U × N", "w", None, "U × N"),
-    ],
-)
-def test_a_label_has_the_strength_in_place_of_its_symbol(title, symbol, strength, label):
-    assert label_of(title, {"symbol": symbol}, strength) == label
-
-
 # ------------------------------------------------------------------------------- figures and claims
-
-RESULTS = {  # usefulness, neutrality, P(longer) on two levels
-    "DReST": (0.89, 0.94, [0.45, 0.55]),
-    "U + w N": (0.89, 0.96, [0.45, 0.55]),
-    "U + w Gini": (0.89, 0.95, [0.45, 0.55]),
-    "U × N": (0.90, 0.95, [0.45, 0.55]),
-    "coins, N ≥ h": (0.88, 0.93, [0.45, 0.55]),
-    "U, N ≥ h": (0.88, 0.96, [0.45, 0.55]),
-    "N, U ≥ u": (0.94, 0.81, [0.4, 0.6]),
-    "coins, P ≥ h/k": (0.95, 0.01, [0.0, 1.0]),
-    "entropy of trajectories": (0.85, 0.52, [0.1, 0.3]),
-    "divergence from uniform": (0.95, 0.16, [0.1, 0.3]),
-    "divergence from balanced": (0.91, 0.43, [0.1, 0.3]),
-    "divergence from best": (0.94, 0.42, [0.1, 0.3]),
-    "default ÷ m": (0.96, 0.04, [0.0, 0.3]),
-}
-"""Results like those of an earlier version of the project, for two seeds and two levels."""
-PROBLEMS = {
-    "coins, N ≥ h": "coins_entropy",
-    "U, N ≥ h": "usefulness_entropy",
-    "N, U ≥ u": "entropy_usefulness",
-    "coins, P ≥ h/k": "coins_shares",
-}
-
-
-def rows_of(**changes):
-    """Return rows of agents as in RESULTS, with some of them changed."""
-    cfg = composed()
-    objectives = objectives_of(cfg)
-    constrained = {
-        title: {"name": "constrained", "problem": problem, "at_least": compared_strength(objectives[title])}
-        for title, problem in PROBLEMS.items()
-    }
-    results = {}
-    for title, (useful, neutral, longer) in {**RESULTS, **changes.pop("results", {})}.items():
-        for seed in range(2):
-            spread = 0.001 * (2 * seed - 1)
-            on_levels = [neutral - 0.07, neutral + 0.06 + 0.002 * seed]
-            key = Key(title, compared_strength(objectives[title]), False, seed)
-            results[key] = result([useful + spread, useful - spread], on_levels, longer)
-    for seed in range(2):
-        given_bit = changes.get("given_bit", 0.02)
-        bit = changes.get("bit", (0.94, 0.99))
-        key = Key("U + w N", compared_strength(objectives["U + w N"]), True, seed)
-        results[key] = result([bit[0]] * 2, [bit[1]] * 2, [0.5, 0.5], given_bit)
-    for title, strength, useful, neutral in changes.get("others", [("DReST", 4.0, 0.95, 0.6)]):
-        results[Key(title, strength, False, 0)] = result([useful] * 2, [neutral] * 2, [0.5, 0.5])
-    return study.rows(cfg, Runs(results, constrained))
 
 
 def holds(beginning, rows):
@@ -244,50 +330,78 @@ def holds(beginning, rows):
     return bool(claim(rows))
 
 
-@pytest.fixture(scope="module")
-def rows():
-    return rows_of()
-
-
+HALF = {"press": [0.5, 0.5], "prices": [0.1, 0.5], "threshold": None, "paid": 0.1}
+NEVER = HALF | {"press": [0.0, 0.0]}
 REFUTED = {
-    "Objectives that pay": {"results": {"U × N": (0.95, 0.99, [0.5, 0.5])}},
-    "At their best": {"others": [("U + w N", 2.3, 0.95, 0.98)]},
-    "No alternative": {"results": {"N, U ≥ u": (0.95, 0.99, [0.5, 0.5])}},
-    "Every price": {"results": {"divergence from best": (0.9, 0.94, [0.5, 0.5])}},
-    "A price on": {"others": [("divergence from best", 1.0, 0.9, 0.9)]},
-    "A bound on each": {"results": {"coins, P ≥ h/k": (0.9, 0.9, [0.3, 0.7])}},
-    "Means hide": {"results": {"coins, N ≥ h": (0.88, 0.98, [0.5, 0.5])}},
-    "Not every bound": {"results": {title: (1.0, 1.0, [0.5, 0.5]) for title in PROBLEMS}},
-    "A private bit": {"given_bit": 0.9},
+    "Only methods": {"results": {RIVALS[0]: (0.9, 0.9, [0.5, 0.5], 6.0)}},
+    "Methods that pay": {"results": {"product": (0.95, 0.99, [0.5, 0.5], 6.0)}},
+    "No method": {"results": {"lexicographic": (0.95, 0.99, [0.5, 0.5], 6.0)}},
+    "Every price": {"results": {"best": (0.9, 0.94, [0.5, 0.5], 6.0)}},
+    "Neutrality costs": {"results": {"drest": (0.89, 0.94, [0.45, 0.55], 7.4)}},
+    "At this budget": {"results": {}, "later": True},
+    "At the optimum": {"free_of": {"drest": free("drest", {"later": NEVER})}},
+    "At its optimum": {"free_of": {"default": free("default", {"later": HALF})}},
+    "A goal of shutdown": {"free_of": {"shutdown_seeking": free("shutdown_seeking", {"earlier": HALF})}},
+    "DReST, weighted": {"free_of": {"product": free("product", {"by_chance": HALF})}},
+    "Free policies": {"free_of": {"gini": free("gini", {"by_chance": HALF})}},
+    "With a wrong goal": {"free_of": {"drest": free("drest", wrong=(0.6, 0.5))}},
+    "Neutrality does not": {"drest": {"erosion": {"below": None, "seen": None}}},
+    "Behaviour shows": {"drest": {"erosion": {"below": 10, "seen": 30}}},
+    "Of the remedies": {"drest": {"pressures": pressures(**{"default reward, penalty 1": 0.8})}},
+    "Rewards that press": {"drest": {"pressures": pressures(**{"own reward, λ = 0.99": 0.3})}},
+    "Without a clock": {"drest": {"hidden clock": {"usefulness": 0.9, "neutrality": 0.5}}},
+    "In the worst case": {
+        "drest": {"changes": {"usefulness": {"mean": 0.8, "worst": 0.2}, "neutrality": {"mean": 0.9, "worst": 0.8}}}
+    },
+    "A price on": {"scores": {("best", 1.0): 0.99}, "prices_hold": True},
+    "A bound on each": {"results": {"coins_shares": (0.9, 0.9, [0.3, 0.7], 6.0)}},
+    "Means hide": {"results": {"coins_neutrality": (0.88, 0.98, [0.5, 0.5], 6.0)}},
+    "Not every bound": {"results": {name: (1.0, 1.0, [0.5, 0.5], 6.0) for name in BOUNDS}},
+    "A private bit": {"bit": (0.94, 0.99, 0.9)},
+    "Every method": {"scores": {("drest", 4): 0.95}},
 }
 
 
-def test_claims_hold_in_results_of_an_earlier_version(rows):
+def test_claims_hold_for_these_answers(rows):
     assert {sentence for sentence in study.CLAIMS if not study.CLAIMS[sentence](rows)} == set()
 
 
-def test_other_rows_refute_each_claim():
+@pytest.mark.parametrize("beginning", REFUTED)
+def test_other_answers_refute_a_claim(beginning):
+    changes = dict(REFUTED[beginning])
+    slow, prices_hold = changes.pop("later", False), changes.pop("prices_hold", False)
+    other = rows_of(**changes)
+    if slow:
+        other.loc[(other.part == "end") & (other.method == "drest"), "time"] = 1.0
+    if prices_hold:
+        other.loc[(other.part == "strength") & (other.family == "price"), ["usefulness", "neutrality"]] = 0.95
+    assert not holds(beginning, other)
+
+
+def test_every_claim_can_be_refuted():
     assert len(REFUTED) == len(study.CLAIMS)
-    still = [beginning for beginning, changes in REFUTED.items() if holds(beginning, rows_of(**changes))]
-    assert still == []
 
 
-def test_a_less_useful_agent_with_a_bit_refutes_the_claim():
-    assert not holds("A private bit", rows_of(bit=(0.7, 0.99)))
-
-
-def test_figures_group_objectives_by_family(rows):
+def test_figures_group_methods_by_family(rows):
     looks = figures.looks(rows)
     assert looks["U × N"][0] == looks["U + w N"][0] != looks["DReST"][0]
-    assert len(set(looks.values())) == len(RESULTS)
+    assert len(set(looks.values())) == len(METHODS)
 
 
-def test_the_table_has_differences_from_drest(rows):
-    cells = {row[0]: row for row in figures.comparison_table(rows).rows}
-    assert cells["DReST, E = 64"][3:] == ["–", "–"]
-    assert cells["default ÷ m"][3].startswith("-0.41")
+def test_all_blocks_of_the_page_can_be_made(rows):
+    for figure in study.FIGURES.values():
+        assert figure(rows).alt
+    for table in study.TABLES.values():
+        assert table(rows).rows
 
 
-def test_the_table_of_bounds_has_only_constraints(rows):
-    labels = [row[0] for row in figures.bounds_table(rows).rows]
-    assert labels == ["coins, N ≥ 0.95", "U, N ≥ 0.95", "N, U ≥ 0.95", "coins, P ≥ 0.9/k"]
+def test_the_table_of_ladders_has_closed_forms_in_brackets(rows):
+    cells = {row[0]: row for row in answer_tables.ladders_table(rows).rows}
+    assert cells["DReST, E = 128"][1] == "0.50 [0.50]"
+    assert cells["utility indifference"][1] == "0.30"
+
+
+def test_the_table_of_questions_has_updates_of_neutral_agents(rows):
+    cells = {row[0]: row for row in answer_tables.questions_table(rows).rows}
+    assert cells["DReST, E = 128"][-1] == "10"
+    assert cells["default"][-1] == "–"

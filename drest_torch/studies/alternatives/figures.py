@@ -1,14 +1,16 @@
-"""Figures and tables of the study of alternatives."""
+"""Figures of the bench."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from drest_torch.report.blocks import Plot, Table
+from drest_torch.report.blocks import Plot
 from drest_torch.report.figures import (
     RANGE,
     SEEDS_AND_LEVELS,
@@ -18,9 +20,9 @@ from drest_torch.report.figures import (
     curves_of,
     dot_figure,
 )
-from drest_torch.report.tables import MISSING, difference_text, mean_range, table_of
+from drest_torch.report.plots import COLOURS
+from drest_torch.report.themes import Style
 from drest_torch.statistics.intervals import Interval
-from drest_torch.studies.alternatives.measured import ALWAYS, SHORT
 
 FAMILIES = {
     "DReST": "drest",
@@ -28,184 +30,191 @@ FAMILIES = {
     "constraint": "pink",
     "price": "violet",
     "default": "default",
+    "corrigibility": "brown",
+    "lengths left open": "muted",
+    "your own": "text",
 }
-"""The colour of each family of objectives."""
-OWN_COLOURS = {"DReST": "drest", "default ÷ m": "default"}
-PROFILE_COLOURS = ("green", "pink", "violet", "brown")
-"""Colours in performance profiles of objectives that `OWN_COLOURS` does not name."""
-MARKERS = "osD^v"
-"""Markers of the objectives of a family, in their order."""
+"""The colour of each family of methods."""
+MARKERS = "osD^vP"
+"""Markers of the methods of a family, in their order."""
 CORNER = 0.8
 """The least usefulness and neutrality in the enlarged figure."""
 NEAR = 0.1
 """The largest difference from DReST in the enlarged figure."""
+WORDS = {
+    "usefulness": "usefulness",
+    "neutrality": "neutrality, bits",
+    "returned": "coins ÷ default's",
+    "paid": "gives up to press",
+    "paid_reversed": "gives up not to press",
+    "hidden_neutrality": "N, clock hidden",
+    "hidden_usefulness": "U, clock hidden",
+    "fixed_shortest": "U, fixed shortest",
+    "fixed_longest": "U, fixed longest",
+    "changed_usefulness": "U, changed levels",
+    "worst_usefulness": "U, worst change",
+    "changed_neutrality": "N, changed levels",
+    "worst_neutrality": "N, worst change",
+    "time": "share of training",
+}
+"""Short names of measures."""
+ROW, NAMES, PANEL = 0.21, 0.088, 1.75
+"""Sizes of a figure with panels, in inches: the height of a row, the width of a letter of a name, and of a panel."""
 
 
 def of_part(rows: pd.DataFrame, part: str) -> pd.DataFrame:
-    """Return the rows of a part."""
-    return rows[rows.part == part]
-
-
-def compared(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of agents at the compared strengths."""
-    end = of_part(rows, "end")
-    return end[end.compared.astype(bool)]
-
-
-def by_strength(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean usefulness and neutrality over seeds for each strength of each objective."""
-    end = of_part(rows, "end")
-    plain = end[~end.bit.astype(bool)]
-    groups = plain.groupby(["family", "objective", "strength"], sort=False, dropna=False)
-    return groups[["usefulness", "neutrality"]].mean().reset_index()
+    """Return the rows of a part; raise LookupError if there are none."""
+    chosen = rows[rows.part == part]
+    if chosen.empty:
+        raise LookupError(f"no rows of the part {part}")
+    return chosen
 
 
 def looks(rows: pd.DataFrame) -> dict[str, tuple[str, str]]:
-    """Return the colour and the marker of each objective."""
-    objectives = by_strength(rows).drop_duplicates("objective")
-    styles: dict[str, tuple[str, str]] = {}
-    for family, titles in objectives.groupby("family", sort=False).objective:
-        styles |= {title: (FAMILIES[family], marker) for title, marker in zip(titles, MARKERS, strict=False)}
-    return styles
+    """Return the colour and the marker of each method, by title."""
+    identities = rows[["family", "title"]].drop_duplicates()
+    chosen = {}
+    for family, titles in identities.groupby("family", sort=False).title:
+        for title, marker in zip(titles, MARKERS, strict=False):
+            chosen[title] = (FAMILIES[family], marker)
+    return chosen
+
+
+# -------------------------------------------------------------------------------------------- panels
+
+
+def panels(rows: pd.DataFrame, measures: Sequence[str], title: str) -> Plot:
+    """Plot measures in panels side by side, with a row for each method and a dot for its mean over seeds."""
+    end = of_part(rows, "end")
+    labels = [*dict.fromkeys(end.label)]
+    colours = dict(zip(end.label, end.family.map(FAMILIES), strict=True))
+    intervals = {measure: _ranges(end, measure) for measure in measures}
+
+    def draw(figure: Figure, style: Style) -> None:
+        axes = figure.subplots(1, len(measures), sharey=True, squeeze=False)[0]
+        for ax, measure in zip(axes, measures, strict=True):
+            for label, interval in intervals[measure].items():
+                colour, place = COLOURS[colours[label]](style), labels.index(label)
+                ax.plot((interval.low, interval.high), (place, place), color=colour)
+                ax.plot(interval.estimate, place, RANGE.marker, color=colour, markersize=4)
+            ax.set_xlabel(WORDS[measure])
+            ax.set_xlim(-0.05, 1.05)
+        axes[0].set_yticks(range(len(labels)), labels, parse_math=False)
+        axes[0].set_ylim(len(labels) - 0.5, -0.5)
+        axes[0].set_title(title, loc="left", parse_math=False)
+        handle = Line2D([], [], color=style.muted, marker=RANGE.marker, markersize=4, label=RANGE.meaning)
+        figure.legend(handles=[handle], loc="outside lower left")
+
+    size = (NAMES * max(map(len, labels)) + PANEL * len(measures), ROW * len(labels) + 1.3)
+    alt = "; ".join(_in_words(measure, intervals[measure]) for measure in measures)
+    return Plot(f"{title}: a row for each of {', '.join(labels)}. {alt}.", "", draw, size)
+
+
+def _ranges(end: pd.DataFrame, measure: str) -> dict[str, Interval]:
+    """Return the mean, the lowest and the highest seed of each method that has this measure."""
+    ranges = {}
+    for label, values in end.groupby("label", sort=False)[measure]:
+        numbers = values.dropna().to_numpy(float)
+        if len(numbers):
+            ranges[str(label)] = RANGE.compute(numbers)
+    return ranges
+
+
+def _in_words(measure: str, intervals: Mapping[str, Interval]) -> str:
+    if not intervals:
+        return f"{WORDS[measure]}: none"
+    means = [interval.estimate for interval in intervals.values()]
+    return f"{WORDS[measure]} from {min(means):.2f} to {max(means):.2f}"
+
+
+# -------------------------------------------------------------------------------------------- curves
 
 
 def frontier(rows: pd.DataFrame, least: float, title: str) -> Plot:
-    """Plot usefulness against neutrality above ``least``, with a curve over strengths for each objective."""
+    """Plot usefulness against neutrality above ``least``, with a curve over strengths for each method."""
     curves = []
-    points = by_strength(rows)
-    for objective, (colour, marker) in looks(rows).items():
-        curve = points[points.objective == objective].sort_values("strength")
+    points = of_part(rows, "strength")
+    for name, (colour, marker) in looks(points).items():
+        curve = points[points.title == name].sort_values("strength")
         inside = curve[curve[["usefulness", "neutrality"]].min(axis=1) >= least]
         if len(inside):
-            curves.append(Curve(objective, inside.neutrality, inside.usefulness, colour, f"-{marker}"))
-    caption = "Means over levels and seeds. A curve joins the strengths of one objective, in their order."
+            curves.append(Curve(name, inside.neutrality, inside.usefulness, colour, f"-{marker}"))
     return curve_figure(
         curves,
         title=title,
         xlabel="neutrality, bits",
         ylabel="usefulness",
         limits=(least - 0.02, 1.01),
-        caption=caption,
+        caption="Means over levels, one seed. A curve joins the strengths of one method, in their order.",
     )
 
 
 def comparison(rows: pd.DataFrame, within: float, title: str) -> Plot:
     """Plot the differences from DReST of at most ``within``, with their intervals."""
     differences = of_part(rows, "comparison")
-    near = differences[differences.apart.abs() <= within]
-    values = {row.label: Interval(row.apart, row.low, row.high) for row in near.itertuples()}
-    ends = near[["apart", "low", "high"]].to_numpy(float)
+    near = differences[differences.y.abs() <= within]
+    values = {row.label: Interval(row.y, row.low, row.high) for row in near.itertuples()}
+    ends = near[["y", "low", "high"]].to_numpy(float)
     return dot_figure(
-        [Dots("alternative", values, SEEDS_AND_LEVELS, "text")],
+        [Dots("method", values, SEEDS_AND_LEVELS, "text")],
         title=title,
         xlabel="(U + N) / 2, less DReST's",
-        ylabel="objective",
+        ylabel="method",
         lines={0.0: "DReST"},
         limits=(min(np.nanmin(ends), 0.0), max(np.nanmax(ends), 0.0)),
         caption="Differences are paired by seed and level. The intervals are not corrected for one another.",
     )
 
 
-def profile(rows: pd.DataFrame, families: Sequence[str], title: str) -> Plot:
-    """Plot the performance profiles of the objectives of these families."""
-    points = of_part(rows, "profile")
-    points = points[points.family.isin(families)]
-    labels = dict(zip(points.objective, points.label, strict=True))
-    free_colours = iter(PROFILE_COLOURS)
-    colours = {title: OWN_COLOURS.get(title) or next(free_colours) for title in labels}
-    curves = curves_of(points, x="tau", y="share", by="objective", spread=RANGE, colours=colours, labels=labels)
-    return curve_figure(curves, title=title, xlabel="τ, bits", ylabel="levels with N ≥ τ, share")
+CURVES = {
+    "profile": ("τ, bits", "levels with N ≥ τ, share"),
+    "training": ("share of training", "usefulness, selection levels"),
+    "price": ("price of pressing, as a share of the coins", "P(press)"),
+    "erosion": ("further updates with the default reward", "neutrality, bits"),
+}
+"""The labels of the axes of curves, by part."""
+COMPARED = ("default", "drest")
+"""Methods that are in every figure with curves."""
 
+
+def curves(rows: pd.DataFrame, part: str, families: Sequence[str], title: str) -> Plot:
+    """Plot the curves of the methods of these families, and of DReST and default agents."""
+    points = of_part(rows, part)
+    points = points[points.family.isin(families) | points.method.isin(COMPARED)]
+    free_colours = iter(("green", "pink", "violet", "brown", "text", "muted"))
+    chosen = {"DReST": "drest", "default": "default"}
+    for name in dict.fromkeys(points.title):
+        chosen.setdefault(name, next(free_colours, "muted"))
+    lines = curves_of(points, x="x", y="y", by="title", spread=RANGE, colours=chosen)
+    xlabel, ylabel = CURVES[part]
+    return curve_figure(lines, title=title, xlabel=xlabel, ylabel=ylabel)
+
+
+BOTH, BOUND, PRICE, RIVALS = ("pays for both",), ("constraint",), ("price", "lengths left open"), ("corrigibility",)
+GROUPS = {
+    "both": (BOTH, "Methods that pay for both"),
+    "bound": (BOUND, "Constraints"),
+    "divergence": (PRICE, "Prices on divergence, Neutrality+"),
+    "rivals": (RIVALS, "Corrigibility and myopia"),
+}
+"""Families of methods that share a figure, with their titles."""
 
 FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
-    "frontier": partial(frontier, least=0.0, title="Unseen levels"),
-    "frontier_enlarged": partial(frontier, least=CORNER, title="Unseen levels, enlarged"),
-    "comparison": partial(comparison, within=1.0, title="All objectives, unseen levels"),
-    "comparison_near": partial(comparison, within=NEAR, title="Objectives near DReST, unseen levels"),
-    "profile_both": partial(profile, families=("DReST", "pays for both"), title="Objectives that pay for both"),
-    "profile_constraint": partial(profile, families=("DReST", "constraint"), title="Constraints"),
-    "profile_price": partial(profile, families=("DReST", "price", "default"), title="Prices on divergence"),
+    "questions": partial(panels, measures=("usefulness", "neutrality", "returned"), title="Unseen levels"),
+    "prices": partial(panels, measures=("paid", "paid_reversed", "time"), title="Price ladder, and training time"),
+    "clock": partial(
+        panels, measures=("hidden_neutrality", "fixed_shortest", "fixed_longest"), title="Hidden and announced"
+    ),
+    "changes": partial(
+        panels, measures=("changed_usefulness", "changed_neutrality", "worst_neutrality"), title="Single changes"
+    ),
+    "frontier": partial(frontier, least=0.0, title="Selection levels"),
+    "frontier_enlarged": partial(frontier, least=CORNER, title="Selection levels, enlarged"),
+    "comparison": partial(comparison, within=1.0, title="All methods, unseen levels"),
+    "comparison_near": partial(comparison, within=NEAR, title="Methods near DReST, unseen levels"),
+    "erosion": partial(curves, part="erosion", families=(*BOTH, *BOUND), title="Unseen levels"),
 }
-
-# -------------------------------------------------------------------------------------------- tables
-
-SPREAD = "The mean, the lowest and the highest seed."
-
-
-def comparison_table(rows: pd.DataFrame) -> Table:
-    """Return the table of each objective's usefulness and neutrality, with its difference from DReST."""
-    cells = _cells(compared(rows), {"usefulness": "usefulness", "neutrality": "neutrality (bits)"})
-    differences = of_part(rows, "comparison").set_index("label")
-    cells["(U + N) / 2, less DReST's"] = [_difference(differences, label) for label in cells.index]
-    cells["p"] = [_p_value(differences, label) for label in cells.index]
-    note = (
-        f"{SPREAD} Differences have 95 % intervals over seeds and levels, not corrected for one another; the p values "
-        "are corrected after Holm for all comparisons."
-    )
-    return table_of(cells, "At the strength that is compared, unseen levels", first="objective", note=note)
-
-
-def _cells(chosen: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
-    means = chosen.groupby("label", sort=False)[[*columns]].agg(mean_range)
-    return means.rename(columns=columns)
-
-
-def _difference(differences: pd.DataFrame, label: str) -> str:
-    if label not in differences.index:
-        return MISSING
-    row = differences.loc[label]
-    if np.isnan(row.low):
-        return f"{row.apart:+.3f}"
-    return difference_text(row.apart, row.low, row.high)
-
-
-def _p_value(differences: pd.DataFrame, label: str) -> str:
-    if label not in differences.index or np.isnan(differences.p[label]):
-        return MISSING
-    p = differences.p[label]
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def bounds_table(rows: pd.DataFrame) -> Table:
-    """Return the table of violations of the constraints' bounds, on training and on unseen levels."""
-    constrained = compared(rows).dropna(subset=["missed"])
-    heads = {"missed": "misses its bound by, unseen levels", "missed_training": "by, training levels"}
-    note = (
-        f"{SPREAD} A bound is one on the mean over the training levels; that on P(l) is in parts of 1/k. "
-        "The number is 0 where an agent meets its bound."
-    )
-    return table_of(_cells(constrained, heads), "Constraints and their bounds", first="objective", note=note)
-
-
-def levels_table(rows: pd.DataFrame) -> Table:
-    """Return the table of the shares of levels that are far from neutral, which means hide."""
-    heads = {
-        "short": f"neutrality below {SHORT:g}",
-        "always": f"one length at least {ALWAYS:.0%}",
-        "p_longer": "P(longer), mean",
-    }
-    cells = _cells(compared(rows), heads)
-    return table_of(cells, "Shares of unseen levels", first="objective", note=SPREAD)
-
-
-def bits_table(rows: pd.DataFrame) -> Table:
-    """Return the table of agents with a private bit and without."""
-    end = of_part(rows, "end")
-    with_bit = end[end.bit.astype(bool)].assign(label=lambda f: f.label + ", a private bit")
-    without = compared(rows)
-    without = without[without.objective.isin(with_bit.objective.unique())]
-    heads = {
-        "usefulness": "usefulness",
-        "neutrality": "neutrality (bits)",
-        "given_bit": "neutrality given the bit (bits)",
-    }
-    cells = _cells(pd.concat([without, with_bit]), heads)
-    return table_of(cells, "With and without a private bit, unseen levels", first="objective", note=SPREAD)
-
-
-TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
-    "found": comparison_table,
-    "bounds": bounds_table,
-    "levels": levels_table,
-    "bits": bits_table,
-}
+for name, (families, title) in GROUPS.items():
+    FIGURES[f"price_{name}"] = partial(curves, part="price", families=families, title=title)
+    FIGURES[f"profile_{name}"] = partial(curves, part="profile", families=families, title=title)
+    FIGURES[f"training_{name}"] = partial(curves, part="training", families=families, title=title)

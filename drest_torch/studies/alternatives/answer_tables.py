@@ -12,9 +12,9 @@ import pandas as pd
 from drest_torch.choices.ladder_levels import LADDERS
 from drest_torch.report.blocks import Table
 from drest_torch.report.tables import MISSING, difference_text, mean_range, num, p_text, table_of
-from drest_torch.studies.bench.figures import WORDS, of_part
-from drest_torch.studies.bench.measured import ALWAYS, SHORT
-from drest_torch.studies.bench.predictions import predicted_neutrality, predicted_press
+from drest_torch.studies.alternatives.figures import WORDS, of_part
+from drest_torch.studies.alternatives.measured import ALWAYS, SHORT
+from drest_torch.studies.alternatives.predictions import predicted_neutrality, predicted_press
 
 SPREAD = "The mean, the lowest and the highest seed."
 
