@@ -45,7 +45,7 @@ LIMITS = {
     "docs/howto/few-levels.md": (6, "ranges of values to try"),
     "docs/reference/agent.md": (85, "tests/test_agent.py compares it with the agents"),
     "docs/reference/generated-levels.md": (245, "tests/config/test_presets.py compares it with the levels"),
-    "docs/tutorials/language.md": (14, "a default value, and measured times whose commands stand beside them"),
+    "docs/tutorials/language.md": (17, "a default value, and measured times whose commands stand beside them"),
     "docs/tutorials/method.md": (25, "the output of the page's code, and a probability by definition"),
     "docs/tutorials/levels.md": (1, "a probability in the notation of levels"),
 }
