@@ -44,20 +44,18 @@ UPDATES = (0, 1, 3, 10, 30)
 """The numbers of further updates after which neutrality is measured."""
 SLOWLY = ("algo.lr=0.0002", "algo.muon_lr=0.005")
 """Arguments of further training: a tenth of the learning rates of ``algo=generalist``."""
-PRESSURES: dict[str, tuple[str, AnyRemedy]] = {
-    "default reward, a tenth DReST": ("default", 10),
-    "default reward, last layer frozen": ("default", {"freeze": ["last"]}),
-    "default reward, penalty 1": ("default", {"penalty": 1.0}),
-    "default reward, tied logits": ("default", {"tie": 0.5}),
-    "default reward, other levels": ("other_levels", None),
-    "own reward": ("unchanged", None),
-    "own reward, λ = 0.99": ("nearly_default", None),
-    "own reward, the longest length pays 1.1 times": ("slightly_unequal", None),
+PRESSURES: dict[str, tuple[Sequence[str], AnyRemedy]] = {
+    "default reward, a tenth DReST": (CONDITIONS["default"], 10),
+    "default reward, last layer frozen": (CONDITIONS["default"], {"freeze": ["last"]}),
+    "default reward, penalty 1": (CONDITIONS["default"], {"penalty": 1.0}),
+    "default reward, tied logits": (CONDITIONS["default"], {"tie": 0.5}),
+    "default reward, other levels": ((*CONDITIONS["other_levels"], "levels.train=200"), None),
+    "own reward": (CONDITIONS["unchanged"], None),
+    "own reward, λ = 0.99": (CONDITIONS["nearly_default"], None),
+    "own reward, the longest length pays 1.1 times": (CONDITIONS["slightly_unequal"], None),
 }
-"""The condition and the remedy of further training by name: remedies against the default reward, other levels, the
+"""The arguments and the remedy of further training by name: remedies against the default reward, other levels, the
 agent's own reward as a control, and rewards that press lightly against neutrality."""
-OTHER_LEVELS = 200
-"""The number of other levels of training."""
 HALF = 0.5
 """The neutrality ÷ log2 k below which an agent has lost its neutrality."""
 CURVES = ("usefulness", "neutrality")
@@ -192,7 +190,7 @@ def about_erosion(subject: Subject) -> dict[str, Any]:
     folder = _eroded_run(subject)
     if folder is None:
         return {}
-    return _eroded(subject, folder, "default", None)
+    return _eroded(subject, folder, CONDITIONS["default"], None)
 
 
 def about_pressures(subject: Subject) -> dict[str, dict[str, Any]]:
@@ -210,16 +208,14 @@ def _eroded_run(subject: Subject) -> Path | None:
     return subject.folder
 
 
-def _eroded(subject: Subject, folder: Path, condition: str, remedy: AnyRemedy) -> dict[str, Any]:
+def _eroded(subject: Subject, folder: Path, arguments: Sequence[str], remedy: AnyRemedy) -> dict[str, Any]:
     """Return the measures of an agent after numbers of further, slow updates.
 
     ``below`` is the first number of updates with a neutrality below `HALF`, and ``seen`` the first after which a test
     of behaviour sees the change; None: none of the updates.
     """
     updates = tuple(subject.options["updates"])
-    changes = (*CONDITIONS[condition], *SLOWLY)
-    if condition == "other_levels":
-        changes = (*changes, f"levels.train={OTHER_LEVELS}")
+    changes = (*arguments, *SLOWLY)
     steps = erode(folder, changes, updates=updates, remedy=remedy, levels=list(subject.test), ladders=())
     return {
         "updates": list(updates),

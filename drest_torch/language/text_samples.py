@@ -14,9 +14,6 @@ from drest_torch.language.model import LanguageModel
 from drest_torch.language.prompts import Prompt
 from drest_torch.language.text_answers import TextAnswer, read_answer
 
-ANSWERS = ("options", "text")
-"""Answers that are sampled: one of the options by its probability, or a text, in which an option is read."""
-
 
 @torch.no_grad()
 def text_shares(

@@ -18,8 +18,7 @@ from drest_torch.errors import ConfigError
 from drest_torch.files import read_whole
 from drest_torch.jobs.free_policies import free_job
 from drest_torch.jobs.job import Job
-from drest_torch.jobs.questions import PRESSURES as NAMES_OF_PRESSURES
-from drest_torch.jobs.questions import RUNS, UPDATES, question_job
+from drest_torch.jobs.questions import PRESSURES, RUNS, UPDATES, question_job
 from drest_torch.jobs.training_job import merge_arguments, training_jobs
 from drest_torch.limits import limited
 from drest_torch.registry import search_working_directory
@@ -40,7 +39,7 @@ FUNCTION = "method"
 """The function of a module that is named without one."""
 QUESTIONS = ("test", "hidden clock", "fixed lengths", "ladders", "changes", "erosion")
 """The questions to all agents (`drest_torch.jobs.questions.QUESTIONS`)."""
-PRESSURES = "pressures"
+UNDER_PRESSURE = "pressures"
 """The question to agents of `Config.pressed`."""
 
 
@@ -67,7 +66,7 @@ class Config(StudyConfig):
     """Arguments that override those of all agents: ["env_steps=1000000"], for instance."""
     pressed: list[str] = value([DREST])
     """Methods whose agents are also trained further with remedies, and with rewards that press lightly."""
-    pressures: list[str] = value([*NAMES_OF_PRESSURES])
+    pressures: list[str] = value([*PRESSURES])
     """The further trainings of these agents (`drest_torch.jobs.questions.PRESSURES`)."""
     questions: dict[str, Any] = value({"worlds": [*PAPER_WORLDS], "maps": 12, "updates": [*UPDATES]})
     """Options of the questions (`drest_torch.jobs.questions.Subject`)."""
@@ -114,7 +113,7 @@ def methods_of(cfg: Config) -> dict[str, Method]:
     check_names("study.with_bit with", cfg.with_bit, configured)
     check_names("study.parts with", cfg.parts, PARTS)
     check_names("study.pressed with", cfg.pressed, configured)
-    check_names("study.pressures with", cfg.pressures, NAMES_OF_PRESSURES)
+    check_names("study.pressures with", cfg.pressures, PRESSURES)
     methods = {}
     for name, method in configured.items():
         check_names(f"study.all_methods: '{name}' has the key", method, KEYS)
@@ -241,7 +240,9 @@ def _agent(cfg: Config, name: str, method: Method, seed: int) -> dict[Key, Job]:
     if "arguments" in method:
         training = _training(cfg, name, method, seed, f"evaluations={cfg.evaluations}")
         if name in cfg.pressed:
-            return {key: question_job(training, [*QUESTIONS, PRESSURES], options | {PRESSURES: [*cfg.pressures]})}
+            return {
+                key: question_job(training, [*QUESTIONS, UNDER_PRESSURE], options | {UNDER_PRESSURE: [*cfg.pressures]})
+            }
         return {key: question_job(training, QUESTIONS, options)}
     shared = merge_arguments(cfg.arguments.split(), cfg.overrides)
     (levels,) = training_jobs(f"bench, {method['title']}", [seed], None, shared)
