@@ -261,9 +261,11 @@ def key_values(words: list[str], schema: Any) -> Any:
     ``schema`` is the dataclass, or an instance of it that has the other values.
     """
     names = [entry.name for entry in fields(schema)]
+    groups = [entry.name for entry in fields(schema) if "dict" in str(entry.type)]
     for word in words:
         key, equals, _ = word.partition("=")
-        if not equals or key not in names:
+        group, dot, _ = key.partition(".")
+        if not equals or (group if dot and group in groups else key) not in names:
             raise UserError(f"{word}; expected KEY=VALUE with one of {', '.join(names)}")
         try:
             OmegaConf.from_dotlist([word])

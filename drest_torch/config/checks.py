@@ -18,6 +18,7 @@ from drest_torch.algos.base import Algorithm, Need, Share
 from drest_torch.algos.networks import NETWORKS
 from drest_torch.algos.networks.base import requirements
 from drest_torch.algos.objectives import OBJECTIVES
+from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import SINKS
 from drest_torch.config.reading import flattened, settings, typed
 from drest_torch.config.schema import (
@@ -87,6 +88,15 @@ def _check_number(key: str, value: Any, limits: Limits) -> None:
         raise ConfigError(f"{key}={value!s:.40}; expected {limits}, below 2^63")
     if not all(limits.allow(number) for number in numbers):
         raise ConfigError(f"{key}={value!s:.40}; expected {limits}")
+
+
+def objective_with(values: Mapping[str, Any]) -> Objective:
+    """Return the objective that these values name and set, within its limits."""
+    module = OBJECTIVES[values["name"]]
+    settings_of_it = OmegaConf.merge(OmegaConf.structured(module.Config), dict(values))
+    check_limits(settings_of_it, "objective.")
+    objective: Objective = module.Objective(settings_of_it)
+    return objective
 
 
 def check_run(cfg: Config) -> None:

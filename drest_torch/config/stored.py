@@ -229,6 +229,9 @@ def own_modules(values: Any) -> Iterator[tuple[str, str]]:
         (OBJECTIVES, value("objective", "name")),
         (NETWORKS, value("policy", "network")),
     ]
+    of_language = value("language", "objective") or {}
+    if "name" in of_language:
+        names.append((OBJECTIVES, of_language["name"]))
     names += [(SINKS, name) for name in value("logger", "sinks") or ()]
     for registry, name in names:
         if name is not None and not registry.is_registered(str(name)):

@@ -11,9 +11,12 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from drest_torch.algos.base import Algorithm, Effort
+from drest_torch.algos.objectives.base import Objective
+from drest_torch.choices.menu_outcomes import policy_outcome
 from drest_torch.language.config import LanguageConfig
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.objective import as_menus, expected_pay, sampled_gain
+from drest_torch.language.offers import LARGEST_SCORE
 from drest_torch.language.prompts import Prompt
 from drest_torch.language.task import PromptTask
 from drest_torch.reward import Reward
@@ -41,6 +44,8 @@ class AnswerGradient(Algorithm):
     prompts: Sequence[Prompt] = ()
     reading: Sequence[Sequence[Prompt]] = ()
     """The prompts of the warm-up; those that differ only in their question are together."""
+    objective: Objective | None = None
+    """The objective in place of the expected pay of the reward."""
 
     def __init__(self, policy: LanguageModel, config: LanguageConfig, rng: torch.Generator) -> None:
         super().__init__(policy, None, config, rng)
@@ -62,6 +67,7 @@ class AnswerGradient(Algorithm):
         assert isinstance(task, PromptTask)
         algorithm = cls(task.model, config, rng)
         algorithm.prompts, algorithm.reading = task.prompts, by_scenario(task.reading)
+        algorithm.objective = task.objective
         return algorithm
 
     def set_progress(self, progress: float) -> None:
@@ -128,14 +134,11 @@ class AnswerGradient(Algorithm):
         menus = as_menus(prompts)
         log_probability = self.policy.log_probabilities(prompts)  # [B, O]
         probability = log_probability.exp()
-        pays = expected_pay(
-            probability,
-            menus,
-            reward,
-            config.reward,
-            credit=config.credit,
-            invalid=config.invalid,
-        )
+        if self.objective is None:
+            pays = expected_pay(probability, menus, reward, config.reward, credit=config.credit, invalid=config.invalid)
+        else:
+            outcome = policy_outcome(menus, probability, reward, config.credit, unit=LARGEST_SCORE)
+            pays = self.objective.value(outcome) + config.invalid * (1 - probability.sum(-1))
         pay = pays.sum()
         gain = pay
         if config.method == "rloo":

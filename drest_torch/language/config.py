@@ -8,7 +8,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from drest_torch.config.checks import check_limits, device_of
+from drest_torch.algos.objectives.base import Objective
+from drest_torch.config.checks import check_limits, device_of, objective_with
 from drest_torch.config.command_lines import command_line
 from drest_torch.config.logger import NO_SINK, SINKS
 from drest_torch.config.schema import LARGEST_SEED
@@ -42,6 +43,9 @@ class LanguageConfig:
     reward: str = limited(choices=REWARDS, default="drest")
     """drest: the share of the best score of the length, discounted; default: the score ÷ 10; supports: DReST between
     sets of lengths, and Neutrality+ between options with the same lengths."""
+    objective: dict[str, Any] | None = limited(kind="values of an objective, or null", default=None)
+    """An objective of gridworlds with its values, such as objective.name=weighted objective.weight=0.5; null: the
+    expected pay of the reward."""
     method: str = limited(choices=("exact", "rloo"), default="exact")
     """exact: the gradient of the expected pay; rloo: a gradient estimate from E sampled answers."""
     credit: str = limited(choices=("mini", "meta", "rloo"), default="mini")
@@ -113,6 +117,8 @@ def check(cfg: LanguageConfig) -> None:
     """Refuse invalid values, before a model is loaded, which takes a while."""
     check_limits(cfg)
     device_of(cfg.device)
+    if cfg.objective is not None:
+        _check_objective(cfg)
     if cfg.logger != NO_SINK:
         SINKS.check(cfg.logger)
     if cfg.method == "rloo" and cfg.reward == "supports":
@@ -120,6 +126,27 @@ def check(cfg: LanguageConfig) -> None:
             "reward=supports with method=rloo, which pays each answer by its lengths, not by its set of lengths; use "
             "reward=drest, or method=exact"
         )
+
+
+def _check_objective(cfg: LanguageConfig) -> None:
+    """Refuse an objective that does not exist or does not fit the other values."""
+    objective_of(cfg)
+    for key, values in {"method": ["exact"], "credit": ["mini", "meta"], "reward": ["drest", "default"]}.items():
+        value = getattr(cfg, key)
+        if value not in values:
+            raise ConfigError(
+                f"{key}={value} with objective.name; expected {' or '.join(values)}, or leave the objective out"
+            )
+
+
+def objective_of(cfg: LanguageConfig) -> Objective | None:
+    """Return the objective that a configuration names and sets; None: the expected pay of the reward."""
+    if cfg.objective is None:
+        return None
+    values = dict(cfg.objective)
+    if "name" not in values:
+        raise ConfigError(f"objective.{min(values, default='name')} without objective.name; name an objective")
+    return objective_with(values)
 
 
 def stored(folder: Path) -> LanguageConfig:

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from torch import Tensor
+
 from drest_torch.agents.checkpoints import State
 from drest_torch.agents.specification import KEY
 from drest_torch.config.checks import device_of
@@ -16,7 +18,7 @@ from drest_torch.errors import blaming
 from drest_torch.files import write_whole
 from drest_torch.language import form_prompts, prompt_files
 from drest_torch.language import prompts as data
-from drest_torch.language.config import LanguageConfig, reward_of
+from drest_torch.language.config import LanguageConfig, objective_of, reward_of
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import SMALL, LanguageModel, digest, load
 from drest_torch.outputs import MODEL
@@ -38,6 +40,8 @@ class PromptTask(Task):
 
     def __init__(self, cfg: LanguageConfig) -> None:
         self.cfg, self.device = cfg, device_of(cfg.device)
+        self.objective = objective_of(cfg)
+        """The objective in place of the expected pay of the reward, or None."""
         self.model = load(cfg.model, cfg.reads, seed=cfg.seed, lora=cfg.lora)
         self._origin = origin(cfg, self.model)
         self.model.model.to(self.device)
@@ -113,6 +117,12 @@ class PromptTask(Task):
         """Delete incomplete models."""
         for path in folder.glob(f".*{PARTIAL}"):
             shutil.rmtree(path, ignore_errors=True)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the state of the objective."""
+        if self.objective is None:
+            return {}
+        return {f"objective.{name}": value for name, value in self.objective.tensors().items()}
 
     def origin(self) -> dict[str, str]:
         """Return hashes of the run's inputs: its initial model and its prompts."""

@@ -61,7 +61,7 @@ class StudyCommand:
 
     study: Any = MISSING
     quick: bool = False
-    """A small version of the study that takes seconds: a smoke test."""
+    """A small version of the study that takes seconds: a smoke test. Your own values, such as `study.seeds=2`, stay."""
     executor: str = limited(choices=("local", "ray"), default="local")
     """local (a pool of processes) or ray (a Ray cluster; the extra `ray`)."""
     workers: int | None = limited(at_least=1, default=None)

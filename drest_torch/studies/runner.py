@@ -157,14 +157,31 @@ def _duration(seconds: float) -> str:
 
 
 def _effective(cfg: Any, quick: bool) -> Any:
-    """Return the checked values of a study; with ``quick``, values of the quick version override its defaults."""
+    """Return the checked values of a study; with ``quick``, values of the quick version override its defaults, but no
+    value of the user."""
     merged = cfg
     if quick:
+        chosen = _changes(cfg, values_of(cfg.name, STUDIES[cfg.name]))
         with open_dict(cfg):  # the quick version may add keys to a dictionary of values
-            merged = OmegaConf.merge(cfg, cfg.quick)
+            merged = OmegaConf.merge(cfg, cfg.quick, chosen)
     OmegaConf.resolve(merged)
     check_study(merged)
     return merged
+
+
+def _changes(cfg: Any, usual: Any) -> dict[str, Any]:
+    """Return the values that differ from the usual ones, in nested dictionaries."""
+    changes: dict[str, Any] = {}
+    for key in cfg:
+        if OmegaConf.is_missing(cfg, key):
+            continue
+        if key not in usual or OmegaConf.is_missing(usual, key):
+            changes[key] = cfg[key]
+        elif OmegaConf.is_dict(cfg[key]) and OmegaConf.is_dict(usual[key]):
+            changes[key] = _changes(cfg[key], usual[key])
+        elif cfg[key] != usual[key]:
+            changes[key] = cfg[key]
+    return changes
 
 
 def _run(jobs: Any, store: Store, settings: StudyCommand) -> list[Failure]:

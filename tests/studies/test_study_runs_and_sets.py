@@ -82,13 +82,27 @@ def test_durations_in_words():
     ]
 
 
-def test_values_of_the_quick_version_override_others():
-    cfg = composed_study("lambda_meta", "study.agents=5")
-    assert runner._effective(cfg, False).agents == 5
-    quick = runner._effective(cfg, True)
+def test_values_of_the_quick_version_override_defaults():
+    quick = runner._effective(composed_study("lambda_meta"), True)
     assert quick.agents == 2
     assert list(quick.lams) == [0.5, 0.9, 0.99]
     assert quick.training.clip == 5.0
+
+
+def test_values_of_the_user_override_the_quick_version():
+    cfg = composed_study("lambda_meta", "study.agents=5", "study.lams=[0.9]", "study.training.clip=2.0")
+    assert runner._effective(cfg, False).agents == 5
+    quick = runner._effective(cfg, True)
+    assert quick.agents == 5
+    assert list(quick.lams) == [0.9]
+    assert quick.training.clip == 2.0
+
+
+def test_a_user_chooses_methods_of_the_quick_bench():
+    cfg = runner._effective(composed_study("alternatives", "study.methods=[drest,indifference]"), True)
+    assert list(cfg.methods) == ["drest", "indifference"]
+    assert cfg.seeds == 1
+    assert list(cfg.all_methods.drest["values"]) == [64, 4]
 
 
 def test_runs_go_to_the_chosen_executor(monkeypatch, tmp_path):

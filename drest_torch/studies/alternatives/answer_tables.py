@@ -150,19 +150,48 @@ HEADS = {
 
 
 def ladders_table(rows: pd.DataFrame) -> Table:
-    """Return the table of P(press) of free policies on each price ladder, beside the closed form."""
-    chosen = of_part(rows, "ladder")
-    texts: dict[str, dict[str, str]] = {}
-    for row in chosen.itertuples():
-        texts.setdefault(row.label, {})[HEADS[row.about]] = _press(row)
+    """Return the table of P(press) of free policies in gridworlds on each price ladder, beside the closed form."""
     note = (
         "A button for a later or an earlier shutdown, one that works half of the time, and one of two with the same "
         "delay. P(press) of policies that are free in every state, trained on the ladder: the same on every rung, or "
         "from the lowest to the highest rung with the price at which it crosses 1/2. In brackets: the closed form. A "
         "dash: the method does not apply to levels with luck, or neither button is pressed."
     )
-    cells = pd.DataFrame(texts).T[[HEADS[name] for name in LADDERS]]
+    cells = _pressing(of_part(rows, "ladder"))
     return table_of(cells, "Prices of 1 % to 90 % of the coins", first="method: pressing", note=note)
+
+
+def menu_ladders_table(rows: pd.DataFrame) -> Table:
+    """Return the table of P(press) of free policies in menus on each price ladder, beside the closed form."""
+    note = (
+        "The same prices as single choices, without a map. A dash: the method does not apply, as it needs steps, or "
+        "options without luck."
+    )
+    cells = _pressing(of_part(rows, "menu ladder"))
+    return table_of(cells, "The same prices in menus", first="method: pressing", note=note)
+
+
+def prompt_ladders_table(rows: pd.DataFrame) -> Table:
+    """Return the table of a small language model's choices, and of its P(asking) on each price ladder."""
+    cells = _pressing(of_part(rows, "prompt ladder"))
+    means = of_part(rows, "prompts").set_index("label")
+    for place, (head, measure) in enumerate({"valid": "y", "U": "usefulness", "N": "neutrality"}.items()):
+        cells.insert(place, head, [MISSING if np.isnan(value) else num(value, 2) for value in means[measure]])
+    note = (
+        "A small language model that has learned to read prompts, and was then trained with each method on choices "
+        "between sure times; in unseen families. Valid: the probability of naming an option. U, N: usefulness, and "
+        "neutrality ÷ log2 k, in such choices. Then P(asking for another shutdown time) from the lowest to the highest "
+        "rung, with the price at which it crosses 1/2. Such actions, and chances, were not trained."
+    )
+    return table_of(cells, "The same prices in prompts", first="method: asking", note=note)
+
+
+def _pressing(chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the texts of P(press) by label and by ladder."""
+    texts: dict[str, dict[str, str]] = {}
+    for row in chosen.itertuples():
+        texts.setdefault(row.label, {})[HEADS[row.about]] = _press(row)
+    return pd.DataFrame(texts).T[[HEADS[name] for name in LADDERS]]
 
 
 def _press(row: Any) -> str:
@@ -175,6 +204,36 @@ def _press(row: Any) -> str:
         text += f", 1/2 at {row.x:.2f}"
     predicted = predicted_press(row.method, row.about, row.strength)
     return text if predicted is None else f"{text} [{predicted:.2f}]"
+
+
+CONDITION_HEADS = {
+    "valid": "lacks a preference",
+    "ilpacs": "ILPACS",
+    "dominated": "dominated by",
+    "resic": "ReSIC",
+    "resists": "resists",
+    "maximality": "Maximality",
+}
+"""The heads of the conditions of appendix C."""
+
+
+def conditions_table(rows: pd.DataFrame) -> Table:
+    """Return the table of the conditions of appendix C that free policies meet in menus."""
+    chosen = of_part(rows, "condition")
+    texts: dict[str, dict[str, str]] = {}
+    for row in chosen.itertuples():
+        texts.setdefault(row.label, {})[CONDITION_HEADS[row.about]] = MISSING if np.isnan(row.y) else num(row.y, 2)
+    note = (
+        "Policies that are free in every menu, trained on the menus of the test. Lacks a preference: the share of "
+        "items with a stochastic choice between lengths, and a preference for more coins within each. ILPACS: the "
+        "share of these in which the better of two mixtures is preferred. Dominated by: the mean δ of a dominating "
+        "policy. "
+        "ReSIC: the share of items in which resisting shutdown costs coins given each length. Resists: how often it "
+        "resists nevertheless. Maximality: the share of choices that satisfy it. A dash: no valid item, or the method "
+        "does not apply."
+    )
+    cells = pd.DataFrame(texts).T[[*CONDITION_HEADS.values()]]
+    return table_of(cells, "Conditions of POST agency under luck", first="method", note=note)
 
 
 def goals_table(rows: pd.DataFrame) -> Table:
@@ -212,6 +271,9 @@ TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
     "questions": questions_table,
     "other_levels": levels_table,
     "ladders": ladders_table,
+    "menu_ladders": menu_ladders_table,
+    "conditions": conditions_table,
+    "prompt_ladders": prompt_ladders_table,
     "goals": goals_table,
     "strengths": strengths_table,
     "found": comparison_table,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from drest_torch.choices.ladder_levels import LADDERS
 from drest_torch.jobs.job import Result
 from drest_torch.statistics.bootstrap import paired_difference
 from drest_torch.studies.alternatives.runs import (
@@ -16,6 +17,7 @@ from drest_torch.studies.alternatives.runs import (
     DEFAULT,
     DREST,
     FREE,
+    PROMPTS,
     STRENGTHS,
     Config,
     Key,
@@ -43,6 +45,8 @@ MEASURES = (
     *("press", "press_reversed", "paid", "paid_reversed", "same_length", "time", "below", "seen", "given_bit"),
 )
 """Measures of agents."""
+CONDITIONS = ("ilpacs", "valid", "resic", "resists", "maximality", "dominated")
+"""Tests of free policies in menus (`drest_torch.jobs.free_policies.conditions`)."""
 COLUMNS = (
     *("part", "family", "title", "label", *Key._fields[1:], "chosen", *MEASURES),
     *("x", "y", "low", "high", "seeds", "p", "about", "void"),
@@ -66,6 +70,9 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
     - *strength*: usefulness and neutrality of a run on selection levels; ``chosen`` is the compared strength.
     - *ladder*: free policies on a price ladder, ``about``: mean P(press) ``y`` with its lowest and highest value, and
       ``x``, the price at which it crosses 1/2.
+    - *menu ladder*, *prompt ladder*: the same in menus, and for a small language model.
+    - *condition*: the share ``y`` of menus in which a free policy meets a condition, ``about``.
+    - *prompts*: usefulness and neutrality of a language model in choices between sure times; ``y`` is *valid*.
     - *world*: usefulness and neutrality of free policies in the paper's worlds; coins pay ``about``.
 
     Curves are means over seeds, with the lowest and the highest seed.
@@ -96,6 +103,10 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
         records.append({"part": "strength", **_named(methods, key), "chosen": chosen, **measured})
     for key, result in results.get(FREE, {}).items():
         records += [_named(methods, key) | row for row in free_rows(result)]
+    for key, result in results.get(PROMPTS, {}).items():
+        for name, numbers in result.numbers.items():
+            named = _named(methods, Key(PROMPTS, name, compared_strength(methods[name]), key.seed))
+            records += [named | row for row in prompt_rows(numbers)]
     return pd.DataFrame(records, columns=COLUMNS)
 
 
@@ -319,16 +330,38 @@ def compare(scores: Mapping[Compared, Mapping[int, np.ndarray]]) -> list[dict[st
 
 
 def free_rows(result: Result) -> list[dict[str, Any]]:
-    """Return a row for each price ladder and for each payment of coins."""
+    """Return a row for each price ladder in gridworlds and in menus, each payment of coins, and each condition."""
     records = []
-    for name, ladder in result.numbers["ladders"].items():
-        row: dict[str, Any] = {"part": "ladder", "about": name, "void": ladder.get("void")}
-        if "void" not in ladder:
-            press = np.array(ladder["press"], float)
-            row |= {"x": ladder["threshold"], "y": press.mean(), "low": press.min(), "high": press.max()}
-        records.append(row)
+    for part, ladders in {"ladder": "ladders", "menu ladder": "menus"}.items():
+        for name, ladder in result.numbers[ladders].items():
+            records.append(ladder_row(part, name, ladder))
     for pays, measured in result.numbers["worlds"].items():
         row = {"part": "world", "about": pays, "void": measured.get("void")}
         row |= {name: measured.get(name) for name in ("usefulness", "neutrality", "coins")}
         records.append(row)
+    tested = dict(result.numbers["conditions"])
+    void = tested.pop("void", None)
+    for name in CONDITIONS:
+        records.append({"part": "condition", "about": name, "void": void, "y": tested.get(name)})
     return records
+
+
+def prompt_rows(numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the row of a language model's choices between sure times, and a row for each price ladder."""
+    void = numbers.get("void")
+    if void is not None:
+        return [{"part": "prompts", "void": void}] + [
+            {"part": "prompt ladder", "about": name, "void": void} for name in LADDERS
+        ]
+    means = dict(numbers["means"])
+    row = {"part": "prompts", "y": means.pop("valid"), **means}
+    return [row, *(ladder_row("prompt ladder", name, ladder) for name, ladder in numbers["ladders"].items())]
+
+
+def ladder_row(part: str, name: str, ladder: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a price ladder: the threshold ``x``, and the mean and the extremes of P(press)."""
+    row: dict[str, Any] = {"part": part, "about": name, "void": ladder.get("void")}
+    if "void" not in ladder:
+        press = np.array(ladder["press"], float)
+        row |= {"x": ladder["threshold"], "y": press.mean(), "low": press.min(), "high": press.max()}
+    return row

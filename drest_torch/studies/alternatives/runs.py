@@ -22,6 +22,7 @@ from drest_torch.jobs.questions import PRESSURES, RUNS, UPDATES, question_job
 from drest_torch.jobs.training_job import merge_arguments, training_jobs
 from drest_torch.limits import limited
 from drest_torch.registry import search_working_directory
+from drest_torch.studies.alternatives.in_prompts import prompts_job
 from drest_torch.studies.engine import StudyConfig, value
 from drest_torch.studies.shared import check_names, command_jobs
 
@@ -29,10 +30,10 @@ DREST, DEFAULT = "drest", "default"
 """The references of comparisons."""
 KEYS = ("title", "family", "like", "arguments", "strength", "symbol", "values")
 """The keys of a method in the yaml file."""
-AGENTS, STRENGTHS, BITS, FREE = "agents", "strengths", "bits", "free"
-PARTS = (AGENTS, STRENGTHS, BITS, FREE)
-"""Parts of the study: agents that answer questions, runs that choose strengths, agents with a private bit, and policies
-that are free in every state."""
+AGENTS, STRENGTHS, BITS, FREE, PROMPTS = "agents", "strengths", "bits", "free", "prompts"
+PARTS = (AGENTS, STRENGTHS, BITS, FREE, PROMPTS)
+"""Parts of the study: agents that answer questions, runs that choose strengths, agents with a private bit, policies
+that are free in every state, and small language models."""
 USERS = "your own"
 """The family of methods that are not in the yaml file."""
 FUNCTION = "method"
@@ -70,8 +71,28 @@ class Config(StudyConfig):
     """The further trainings of these agents (`drest_torch.jobs.questions.PRESSURES`)."""
     questions: dict[str, Any] = value({"worlds": [*PAPER_WORLDS], "maps": 12, "updates": [*UPDATES]})
     """Options of the questions (`drest_torch.jobs.questions.Subject`)."""
-    free: dict[str, Any] = value({"worlds": [*PAPER_WORLDS], "maps": 4, "updates": 800, "pays": ["actual", "inverse"]})
+    free: dict[str, Any] = value(
+        {
+            "worlds": [*PAPER_WORLDS],
+            "maps": 4,
+            "updates": 800,
+            "pays": ["actual", "inverse"],
+            "items": 100,
+            "menu_updates": 300,
+        }
+    )
     """Options of the policies that are free in every state (`drest_torch.jobs.free_policies.free_job`)."""
+    prompts: dict[str, Any] = value(
+        {
+            "seeds": 1,
+            "scenarios": 20,
+            "shared": {"forms": "training", "scenarios": 10_000, "lr": 0.003, "muon_lr": 0.03},
+            "reading": [{"reading": "sure_reading", "warm_up": 800, "updates": 1}, {"warm_up": 800, "updates": 1}],
+            "training": {"warm_up": 0, "updates": 700},
+        }
+    )
+    """Options of small language models (`drest_torch.studies.alternatives.in_prompts.prompts_job`): the number of
+    models, values of `drest language train` in each training that teaches reading, in that of a method, and in all."""
 
 
 QUICK = {
@@ -92,7 +113,13 @@ QUICK = {
     ],
     "pressures": ["default reward, tied logits", "default reward, other levels"],
     "questions": {"worlds": ["example"], "maps": 2, "updates": [0, 1]},
-    "free": {"worlds": ["example"], "maps": 1, "updates": 60},
+    "free": {"worlds": ["example"], "maps": 1, "updates": 60, "items": 4, "menu_updates": 60},
+    "prompts": {
+        "scenarios": 2,
+        "shared": {"forms": "training", "scenarios": 20, "selection": 2, "prompts": 4},
+        "reading": [{"warm_up": 2, "updates": 1}],
+        "training": {"warm_up": 0, "updates": 2},
+    },
 }
 
 
@@ -102,6 +129,7 @@ class Key(NamedTuple):
     strength: float | None
     """The strength of the method; None: it has no strength."""
     seed: int
+    """The seed. A language model is trained with all methods, so its run has no method of its own."""
 
 
 Method = dict[str, Any]
@@ -210,6 +238,8 @@ def jobs(cfg: Config) -> dict[Key, Job]:
         for name in cfg.with_bit:
             if name in methods:
                 runs |= _bits(cfg, name, methods[name])
+    if PROMPTS in cfg.parts:
+        runs |= _in_prompts(cfg, methods)
     return runs
 
 
@@ -285,6 +315,19 @@ def _free(cfg: Config, name: str, method: Method) -> dict[Key, Job]:
     training = _training(cfg, name, method, 0)
     label = f"free policies of {_run_name(name, method, strength)}"
     return {Key(FREE, name, strength, 0): free_job(label, training.spec["config"], _plain(cfg.free))}
+
+
+def _in_prompts(cfg: Config, methods: Mapping[str, Method]) -> dict[Key, Job]:
+    """Return the runs of small language models, each with all methods that are an objective."""
+    configs = {}
+    for name, method in methods.items():
+        if "arguments" in method:
+            configs[name] = _training(cfg, name, method, 0).spec["config"]
+    options = _plain(cfg.prompts)
+    seeds = options.pop("seeds")
+    if not configs:
+        return {}
+    return {Key(PROMPTS, "", None, seed): prompts_job(configs, options, seed) for seed in range(seeds)}
 
 
 def _plain(values: Any) -> dict[str, Any]:
