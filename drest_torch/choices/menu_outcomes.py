@@ -59,8 +59,9 @@ def _by_option(menus: Menus, policy: Tensor, unit: float) -> tuple[Tensor, Tenso
 
 def _divergence(menus: Menus, policy: Tensor, reference: str) -> Tensor:
     """Return the divergence of the choice from a reference policy [B]."""
-    expected = policy * _reference(menus, reference).log().to(policy)
-    return (torch.xlogy(policy, policy) - torch.where(menus.exists, expected, 0)).sum(-1)
+    share = torch.where(menus.exists, policy, 1)  # the gradient of 0 log 0 is infinite
+    ratio = share.log() - _reference(menus, reference).log().to(policy)
+    return torch.where(menus.exists, share * ratio, 0).sum(-1)
 
 
 def _reference(menus: Menus, reference: str) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any, cast, get_args
 
 import torch
 from omegaconf import ListConfig, OmegaConf
+from omegaconf.errors import ValidationError
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Algorithm, Need, Share
@@ -93,10 +94,24 @@ def _check_number(key: str, value: Any, limits: Limits) -> None:
 def objective_with(values: Mapping[str, Any]) -> Objective:
     """Return the objective that these values name and set, within its limits."""
     module = OBJECTIVES[values["name"]]
-    settings_of_it = OmegaConf.merge(OmegaConf.structured(module.Config), dict(values))
-    check_limits(settings_of_it, "objective.")
-    objective: Objective = module.Objective(settings_of_it)
+    config: Any = OmegaConf.structured(module.Config)
+    names = [field.name for field in fields(module.Config)]
+    for key, value in values.items():
+        if key not in names:
+            raise ConfigError(f"objective.{key}: no such key; expected some of {', '.join(names)}")
+        try:
+            config[key] = value
+        except ValidationError:
+            raise ConfigError(f"objective.{key}={value}; expected {_expected(module.Config, key)}") from None
+    check_limits(config, "objective.")
+    objective: Objective = module.Objective(config)
     return objective
+
+
+def _expected(kind: type, key: str) -> str:
+    """Return what a field expects, for messages."""
+    (of_key,) = [field for field in fields(kind) if field.name == key]
+    return str(limits_of(of_key) or of_key.type)
 
 
 def check_run(cfg: Config) -> None:

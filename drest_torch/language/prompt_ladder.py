@@ -115,11 +115,14 @@ def measure_ladder(name: str, prompts: Sequence[Prompt], probability: Tensor, cf
 def predicted_rate(kind: LadderKind, price: float, cfg: LanguageConfig) -> float:
     """Return the probability of asking at the fixed point of a reward with credit within an answer.
 
-    Lengths pay as in `drest_torch.choices.ladder.predicted_rates`. The reward ``supports`` pays sets of lengths: an
-    option with luck is a set of its own, and pays the mean share of its lengths' best scores.
+    It is NaN for an objective, whose fixed point is not known in general. Lengths pay as in
+    `drest_torch.choices.ladder.predicted_rates`. The reward ``supports`` pays sets of lengths: an option with luck is a
+    set of its own, and pays the mean share of its lengths' best scores.
     """
     if kind.within:
         return 0.0
+    if cfg.objective is not None:
+        return float("nan")
     reward = reward_of(cfg)
     if cfg.reward == "supports":
         menus = Menus.of([menu_rung(kind, price)])

@@ -49,6 +49,8 @@ OF_LANGUAGE: tuple[dict[str, Any], ...] = (
     {"language.logger": "evil_code"},
     {"language.logger": "evil_plugin"},
     {"language.logger": "evil_package.evil_code"},
+    {"language.objective": {"name": "evil_code"}},
+    {"language.objective": {"name": "evil_plugin"}},
 )
 
 
