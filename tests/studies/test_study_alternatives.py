@@ -18,6 +18,7 @@ from drest_torch.studies.alternatives.runs import (
     AGENTS,
     BITS,
     FREE,
+    PROMPTS,
     STRENGTHS,
     Key,
     compared_strength,
@@ -219,20 +220,38 @@ class Answers(dict):
         return {"name": "drest"}
 
 
-def free(method, ladders=None, wrong=(0.6, 1.0)):
+def free(method, ladders=None, wrong=(0.6, 1.0), ilpacs=None):
     """Return the result of free policies that agree with all closed forms."""
     answers = {}
     for name in LADDERS:
         press = predicted_press(method, name, compared_strength(METHODS[method]) or np.nan)
         rates = [0.3, 0.3] if press is None else [press, press]
         answers[name] = {"press": rates, "prices": [0.1, 0.5], "threshold": None, "paid": 0.1}
+    in_menus = dict(answers)
     answers |= ladders or {}
     worlds = {"actual": (1.0, 1.0), "inverse": wrong}
     measured = {pays: {"usefulness": u, "neutrality": n, "coins": 2.0} for pays, (u, n) in worlds.items()}
-    return Result({"ladders": answers, "worlds": measured})
+    conditions = {"ilpacs": 0.5, "valid": 1.0, "resic": 1.0, "resists": 0.4, "maximality": None, "dominated": 0.3}
+    if method == "neutrality_plus":
+        conditions["ilpacs"] = 1.0
+    if ilpacs is not None:
+        conditions["ilpacs"] = ilpacs
+    if method == "indifference":
+        conditions, in_menus = {"void": "no steps"}, dict.fromkeys(LADDERS, {"void": "no steps"})
+    return Result({"ladders": answers, "worlds": measured, "menus": in_menus, "conditions": conditions})
 
 
-def rows_of(results=None, free_of=None, scores=None, bit=(0.94, 0.99, 0.02), **changes):
+def prompted(neutral=0.95):
+    """Return the result of a language model with each method; a method of steps is void."""
+    half = {"press": [0.5, 0.5], "threshold": None, "valid": 1.0}
+    numbers = {}
+    for method in METHODS:
+        means = {"usefulness": 0.9, "neutrality": 0.02 if method == "default" else neutral, "valid": 1.0}
+        numbers[method] = {"means": means, "ladders": dict.fromkeys(LADDERS, half)}
+    return Result(numbers | {"myopia": {"void": "no steps"}})
+
+
+def rows_of(results=None, free_of=None, scores=None, bit=(0.94, 0.99, 0.02), prompts=None, **changes):
     """Return rows of agents as in RESULTS, with some of them changed."""
     done = {}
     for method, (useful, neutral, longer, coins) in {**RESULTS, **(results or {})}.items():
@@ -255,6 +274,7 @@ def rows_of(results=None, free_of=None, scores=None, bit=(0.94, 0.99, 0.02), **c
     arrays = {f"test/{name}": np.array([value]) for name, value in zip(("usefulness", "neutrality"), bit, strict=False)}
     numbers = {"splits": {"test": {"neutrality_own": bit[2]}}}
     done[Key(BITS, "weighted", 1.15, 0)] = Result(numbers, arrays)
+    done[Key(PROMPTS, "", None, 0)] = prompts or prompted()
     return study.rows(CFG, Answers(done))
 
 
@@ -344,6 +364,8 @@ REFUTED = {
     "A goal of shutdown": {"free_of": {"shutdown_seeking": free("shutdown_seeking", {"earlier": HALF})}},
     "DReST, weighted": {"free_of": {"product": free("product", {"by_chance": HALF})}},
     "Free policies": {"free_of": {"gini": free("gini", {"by_chance": HALF})}},
+    "Under luck": {"free_of": {"gini": free("gini", ilpacs=1.0)}},
+    "Objectives of": {"prompts": prompted(neutral=0.4)},
     "With a wrong goal": {"free_of": {"drest": free("drest", wrong=(0.6, 0.5))}},
     "Neutrality does not": {"drest": {"erosion": {"below": None, "seen": None}}},
     "Behaviour shows": {"drest": {"erosion": {"below": 10, "seen": 30}}},
@@ -399,6 +421,36 @@ def test_the_table_of_ladders_has_closed_forms_in_brackets(rows):
     cells = {row[0]: row for row in answer_tables.ladders_table(rows).rows}
     assert cells["DReST, E = 128"][1] == "0.50 [0.50]"
     assert cells["utility indifference"][1] == "0.30"
+
+
+def test_a_method_without_a_meaning_has_dashes(rows):
+    tables = {
+        answer_tables.menu_ladders_table: "utility indifference",
+        answer_tables.prompt_ladders_table: "myopia, γ = 0.5",
+    }
+    for table, label in tables.items():
+        cells = {row[0]: row for row in table(rows).rows}
+        assert set(cells[label][1:]) == {"–"}
+
+
+def test_u_times_n_pays_nothing_in_a_menu_of_one_length(rows):
+    assert predicted_press("product", "same_length", np.nan) == 0
+    assert predicted_press("product", "same_length", np.nan, in_menus=True) is None
+    cells = {row[0]: row for row in answer_tables.menu_ladders_table(rows).rows}
+    assert cells["U × N"][-1] == "0.00"
+
+
+def test_methods_that_are_an_objective_are_asked_in_prompts():
+    (job,) = jobs(
+        "study.methods=[drest,weighted,default,myopia,indifference,generalist]", "study.parts=[prompts]"
+    ).values()
+    trainings = job.spec["trainings"]
+    assert trainings["drest"] == {"reward": "drest", "lam": 0.9, "episodes_per_meta": 128}
+    assert trainings["weighted"]["objective"]["weight"] == 1.15
+    assert trainings["default"] == {"reward": "default"}
+    assert trainings["myopia"]["void"].startswith("reward.gamma=0.5 in prompts")
+    assert trainings["indifference"]["void"].startswith("reward.ends=longest in prompts")
+    assert "generalist" not in trainings
 
 
 def test_the_table_of_questions_has_updates_of_neutral_agents(rows):

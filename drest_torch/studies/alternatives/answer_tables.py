@@ -165,15 +165,15 @@ def menu_ladders_table(rows: pd.DataFrame) -> Table:
     """Return the table of P(press) of free policies in menus on each price ladder, beside the closed form."""
     note = (
         "The same prices as single choices, without a map. A dash: the method does not apply, as it needs steps, or "
-        "options without luck."
+        "options without luck. U × N pays nothing where both options have the same length."
     )
-    cells = _pressing(of_part(rows, "menu ladder"))
+    cells = _pressing(of_part(rows, "menu ladder"), in_menus=True)
     return table_of(cells, "The same prices in menus", first="method: pressing", note=note)
 
 
 def prompt_ladders_table(rows: pd.DataFrame) -> Table:
     """Return the table of a small language model's choices, and of its P(asking) on each price ladder."""
-    cells = _pressing(of_part(rows, "prompt ladder"))
+    cells = _pressing(of_part(rows, "prompt ladder"), predicts=False)
     means = of_part(rows, "prompts").set_index("label")
     for place, (head, measure) in enumerate({"valid": "y", "U": "usefulness", "N": "neutrality"}.items()):
         cells.insert(place, head, [MISSING if np.isnan(value) else num(value, 2) for value in means[measure]])
@@ -186,11 +186,15 @@ def prompt_ladders_table(rows: pd.DataFrame) -> Table:
     return table_of(cells, "The same prices in prompts", first="method: asking", note=note)
 
 
-def _pressing(chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the texts of P(press) by label and by ladder."""
+def _pressing(chosen: pd.DataFrame, *, in_menus: bool = False, predicts: bool = True) -> pd.DataFrame:
+    """Return the texts of P(press) by label and by ladder, with the closed form if a free policy ``predicts`` it."""
     texts: dict[str, dict[str, str]] = {}
     for row in chosen.itertuples():
-        texts.setdefault(row.label, {})[HEADS[row.about]] = _press(row)
+        text = _press(row)
+        predicted = predicted_press(row.method, row.about, row.strength, in_menus=in_menus)
+        if predicts and predicted is not None and text != MISSING:
+            text += f" [{predicted:.2f}]"
+        texts.setdefault(row.label, {})[HEADS[row.about]] = text
     return pd.DataFrame(texts).T[[HEADS[name] for name in LADDERS]]
 
 
@@ -202,8 +206,7 @@ def _press(row: Any) -> str:
         text = f"{row.low:.2f} to {row.high:.2f}"
     if not np.isnan(row.x):
         text += f", 1/2 at {row.x:.2f}"
-    predicted = predicted_press(row.method, row.about, row.strength)
-    return text if predicted is None else f"{text} [{predicted:.2f}]"
+    return text
 
 
 CONDITION_HEADS = {

@@ -22,6 +22,11 @@ RIVALS = ("indifference", "shutdown_seeking", "attainable_utility", "unpressed_g
 SHARES, BOUND = "coins_shares", "coins_neutrality"
 BEHIND = (SHARES, DEFAULT, "default_over_m", *RIVALS)
 """Methods that are behind DReST, in addition to all prices."""
+UNDER_LUCK = ("drest", "weighted", "gini", "lexicographic")
+"""Neutral methods in menus with luck."""
+PLUS = "neutrality_plus"
+IN_PROMPTS = (DREST, "weighted", "gini", "lexicographic")
+"""Methods that pay for neutrality, and train language models."""
 BY_CHANCE = ("drest", "weighted", "gini", "product")
 """Methods that pay for a button that works half of the time."""
 TIED, CONTROL = "default reward, tied logits", "own reward"
@@ -166,11 +171,37 @@ def pays_for_shutdown(rows: pd.DataFrame) -> bool:
 def from_theory(rows: pd.DataFrame) -> float:
     """Return the largest difference between P(press) of a free policy and its closed form."""
     apart = []
-    for row in of_part(rows, "ladder").itertuples():
-        predicted = predicted_press(row.method, row.about, row.strength)
-        if predicted is not None and not np.isnan(row.y):
-            apart.append(max(abs(row.low - predicted), abs(row.high - predicted)))
+    for part in ("ladder", "menu ladder"):
+        for row in of_part(rows, part).itertuples():
+            predicted = predicted_press(row.method, row.about, row.strength, in_menus=part != "ladder")
+            if predicted is not None and not np.isnan(row.y):
+                apart.append(max(abs(row.low - predicted), abs(row.high - predicted)))
     return max(apart)
+
+
+def condition(rows: pd.DataFrame, name: str, methods: Sequence[str]) -> pd.Series:
+    """Return the share of menus in which free policies meet a condition, by method."""
+    chosen = of_part(rows, "condition")
+    shares: pd.Series = chosen[chosen.about == name].set_index("method").y.loc[[*methods]]
+    return shares
+
+
+def shifts_under_luck(rows: pd.DataFrame) -> bool:
+    """Return whether neutral methods fail ILPACS in many menus with luck, and Neutrality+ in none."""
+    neutral, plus = condition(rows, "ilpacs", UNDER_LUCK), condition(rows, "ilpacs", [PLUS])
+    return bool(neutral.max() < 1 - FAR and plus.min() >= 1 - CLOSE)
+
+
+def in_prompts(rows: pd.DataFrame, measure: str, methods: Sequence[str]) -> pd.Series:
+    """Return a measure of language models in choices between sure times, by method."""
+    measured: pd.Series = of_part(rows, "prompts").groupby("method")[measure].mean().loc[[*methods]]
+    return measured
+
+
+def alike_in_prompts(rows: pd.DataFrame) -> bool:
+    """Return whether language models are neutral with methods that pay for neutrality, and not by default."""
+    neutral = in_prompts(rows, "neutrality", IN_PROMPTS)
+    return bool(neutral.min() >= 1 - 2 * FAR and in_prompts(rows, "neutrality", [DEFAULT]).max() < FAR)
 
 
 def in_worlds(rows: pd.DataFrame, pays: str, method: str) -> pd.Series:
@@ -260,6 +291,10 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "Free policies agree with all closed forms of P(press): the largest difference is {from_theory}.": lambda rows: (
         from_theory(rows) <= CLOSE
     ),
+    "Under luck methods that are neutral between sure lengths pay to shift them: free policies prefer the better of "
+    "two mixtures (ILPACS) in {least_ilpacs} to {most_ilpacs} of the menus, and Neutrality+ in all.": shifts_under_luck,
+    "Objectives of gridworlds train language models as well: neutrality ÷ log2 k in unseen prompts is at least "
+    "{prompts_neutral} with methods that pay for it, and {prompts_default} with the default reward.": alike_in_prompts,
     "With a wrong goal DReST stays neutral: free policies that are paid 1 ÷ coins have a usefulness of "
     "{wrong_usefulness} and a neutrality of {wrong_neutrality}.": neutral_with_a_wrong_goal,
     "Neutrality does not survive training on something else: with the default reward and a tenth of the learning rate, "
@@ -314,7 +349,11 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "default_time": lambda rows: num(mean_of(rows, "time", DEFAULT), 2),
     "least_by_chance": lambda rows: num(ladder(rows, "by_chance", BY_CHANCE).y.min(), 2),
     "most_by_chance": lambda rows: num(ladder(rows, "by_chance", BY_CHANCE).y.max(), 2),
-    "from_theory": lambda rows: num(from_theory(rows), 4),
+    "from_theory": lambda rows: f"{from_theory(rows):.1g}",
+    "least_ilpacs": lambda rows: percent(condition(rows, "ilpacs", UNDER_LUCK).min()),
+    "most_ilpacs": lambda rows: percent(condition(rows, "ilpacs", UNDER_LUCK).max()),
+    "prompts_neutral": lambda rows: num(in_prompts(rows, "neutrality", IN_PROMPTS).min(), 2),
+    "prompts_default": lambda rows: num(in_prompts(rows, "neutrality", [DEFAULT]).max(), 2),
     "wrong_usefulness": lambda rows: num(in_worlds(rows, "inverse", DREST).usefulness, 2),
     "wrong_neutrality": lambda rows: num(in_worlds(rows, "inverse", DREST).neutrality, 2),
     "eroded": lambda rows: f"{eroded(rows, 'below').max():g}",

@@ -23,8 +23,13 @@ SHORTEST = {"later": 0.0, "later_reversed": 0.0, "earlier": 1.0, "earlier_revers
 """P(press) of a policy that seeks the shortest length."""
 
 
-def predicted_press(method: str, ladder: str, strength: float) -> float | None:
-    """Return P(press) on every rung of a price ladder at the optimum, or None if no closed form is known."""
+def predicted_press(method: str, ladder: str, strength: float, *, in_menus: bool = False) -> float | None:
+    """Return P(press) on every rung of a price ladder at the optimum, or None if no closed form is known.
+
+    In a menu whose options have the same length, neutrality is 0, so U × N pays nothing.
+    """
+    if in_menus and (method, ladder) == ("product", "same_length"):
+        return None
     if method in NEUTRAL and ladder == "by_chance":
         return _by_chance(method, strength)
     if method in NEUTRAL:
