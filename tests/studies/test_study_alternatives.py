@@ -237,7 +237,7 @@ def free(method, ladders=None, wrong=(0.6, 1.0), ilpacs=None):
     if ilpacs is not None:
         conditions["ilpacs"] = ilpacs
     if method == "indifference":
-        conditions, in_menus = {"void": "no steps"}, dict.fromkeys(LADDERS, {"void": "no steps"})
+        conditions, in_menus = {"void": "no steps"}, {name: {"void": "no steps"} for name in LADDERS}
     return Result({"ladders": answers, "worlds": measured, "menus": in_menus, "conditions": conditions})
 
 
