@@ -20,8 +20,8 @@ def test_the_objective_of_a_reward_trains_the_same_model(tmp_path, reward):
     """Float32 sums in another order differ in the last digits, and Adam divides small gradients by their size."""
     begun(tmp_path / "pay", reward=reward, **FORMS).train()
     name = reward if reward == "supports" else "drest"
-    kept = "default" if reward == "default" else "drest"
-    begun(tmp_path / "objective", reward=kept, objective={"name": name}, **FORMS).train()
+    base = "default" if reward == "default" else "drest"
+    begun(tmp_path / "objective", reward=base, objective={"name": name}, **FORMS).train()
     of_pay, of_objective = (trained(tmp_path / folder).state_dict() for folder in ("pay", "objective"))
     for weight, value in of_pay.items():
         torch.testing.assert_close(of_objective[weight], value, atol=1e-3, rtol=1e-3, msg=weight)
@@ -59,7 +59,7 @@ def test_an_objective_that_does_not_fit_is_refused(values, words):
 
 
 @transformers
-def test_a_command_sets_an_objective_and_its_values(call, tmp_path):
+def test_a_command_sets_the_values_of_an_objective(call, tmp_path):
     words = [f"{key}={value}" for key, value in (FORMS | {"run_dir": "run"}).items()]
     done = call(command.main, "train", *words, "objective.name=weighted", "objective.weight=0.5")
     assert not done.code
