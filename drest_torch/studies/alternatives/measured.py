@@ -34,6 +34,8 @@ ALWAYS = 0.99
 """The probability from which a length counts as always taken."""
 MOSTLY = 0.95
 """The share of final usefulness that counts as useful."""
+DIGITS = 5
+"""Decimals of the rows: a published file has a largest size."""
 THRESHOLDS = np.linspace(0, 1, 11).round(1)
 """Thresholds τ of performance profiles."""
 CURVE_PRICES = (0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.9)
@@ -107,7 +109,7 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
         for name, numbers in result.numbers.items():
             named = _named(methods, Key(PROMPTS, name, compared_strength(methods[name]), key.seed))
             records += [named | row for row in prompt_rows(numbers)]
-    return pd.DataFrame(records, columns=COLUMNS)
+    return pd.DataFrame(records, columns=COLUMNS).round(DIGITS)
 
 
 def _titles(methods: Mapping[str, Any], key: Key) -> tuple[str, str, str]:
