@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drest_torch.commands.cli import import_named, key_values, one_sentence, streams
 from drest_torch.commands.help import keys_of_class
@@ -16,6 +16,9 @@ from drest_torch.files import write_json
 from drest_torch.limits import limited
 from drest_torch.outputs import PICTURES, check_outputs
 from drest_torch.registry import drop_working_directory
+
+if TYPE_CHECKING:
+    from drest_torch.language.styles import Style
 
 HELP = """\
 Train language models to choose with DReST, and measure what they choose.
@@ -152,23 +155,22 @@ def _configured(words: list[str]) -> Any:
     return cfg
 
 
-def _prompts(cfg: EvaluationConfig, *, brief: bool) -> list[Any]:
-    from drest_torch.language import form_prompts, prompt_files, prompt_suites
+def _prompts(cfg: EvaluationConfig, style: Style) -> list[Any]:
+    from drest_torch.language import prompt_files, prompt_suites
 
     if cfg.tasks is not None:
         return prompt_files.read(Path(cfg.tasks))
-    if cfg.families is not None and cfg.forms is None:
-        raise ConfigError(f"families={cfg.families} without forms; name their split, too: forms=training")
     prompts = []
-    if cfg.forms is not None:
-        for suite in prompt_suites.suites_of(cfg.suite):
-            prompts += form_prompts.generate(
-                suite, cfg.scenarios, cfg.seed, forms=cfg.forms, of_families=cfg.families, brief=brief
-            )
-        return prompts
     for suite in prompt_suites.suites_of(cfg.suite):
-        prompts += prompt_suites.generate(suite, cfg.scenarios, cfg.seed, held_out=cfg.held_out, brief=brief)
+        prompts += prompt_suites.generate(suite, cfg.scenarios, cfg.seed, style)
     return prompts
+
+
+def _style(cfg: EvaluationConfig, *, brief: bool = False) -> Style:
+    """Return the style of the prompts of an evaluation."""
+    from drest_torch.language.styles import Style
+
+    return Style(cfg.held_out, brief, cfg.forms, cfg.families)
 
 
 def _evaluate(words: list[str]) -> None:
@@ -182,8 +184,7 @@ def _evaluate(words: list[str]) -> None:
     device = device_of(cfg.device)
     _check_picture(cfg.picture)
     as_curves = cfg.tasks is None and are_ladders(cfg.suite)
-    if as_curves and cfg.forms is not None:
-        raise ConfigError(f"forms={cfg.forms} with suite={cfg.suite}: price ladders have one form; leave forms out")
+    style = _style(cfg)
     reads_text = cfg.answers == "text"
     if reads_text and (cfg.samples is None or as_curves):
         raise ConfigError("answers=text needs samples=NUMBER, and suites that are no price ladders")
@@ -198,9 +199,9 @@ def _evaluate(words: list[str]) -> None:
     model.model.to(device)
     if as_curves:
         training = stored(Path(cfg.model)) if _is_run(cfg.model) else LanguageConfig()
-        _evaluate_ladders(model, training, cfg)
+        _evaluate_ladders(model, training, cfg, style)
         return
-    prompts = _prompts(cfg, brief=model.brief)
+    prompts = _prompts(cfg, replace(style, brief=model.brief))
     shares = None
     if reads_text and cfg.samples is not None:
         shares, rules = text_shares(model, prompts, cfg.samples, most_tokens=cfg.most_tokens, seed=cfg.seed)
@@ -224,7 +225,7 @@ def _evaluate(words: list[str]) -> None:
         print(printable(f"Their picture is {cfg.picture}"))
 
 
-def _evaluate_ladders(model: Any, training: Any, cfg: EvaluationConfig) -> None:
+def _evaluate_ladders(model: Any, training: Any, cfg: EvaluationConfig, style: Style) -> None:
     """Print the price ladders of a model, and write their numbers and their figure."""
     from drest_torch.choices.ladder_page import plot
     from drest_torch.language.prompt_ladder import ladder_page, to_markdown
@@ -237,7 +238,7 @@ def _evaluate_ladders(model: Any, training: Any, cfg: EvaluationConfig) -> None:
         suites_of(cfg.suite),
         scenarios=cfg.scenarios,
         seed=cfg.seed,
-        held_out=cfg.held_out,
+        style=style,
         samples=cfg.samples,
     )
     print(printable(to_markdown(page)))
@@ -307,7 +308,7 @@ def _tasks(words: list[str]) -> None:
     if cfg.out is None:
         raise ConfigError("out=FILE.jsonl says where the prompts are written")
     check_outputs(Path(cfg.out), reads=[cfg.tasks], ending=".jsonl")
-    prompts = _prompts(cfg, brief=cfg.brief)
+    prompts = _prompts(cfg, _style(cfg, brief=cfg.brief))
     prompt_files.write(prompts, Path(cfg.out))
     print(printable(f"{len(prompts)} prompts with the hash {data.digest(prompts)} are in {cfg.out}"))
 

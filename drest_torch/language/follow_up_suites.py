@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from drest_torch.language.offers import LARGEST_SCORE, Offer
-from drest_torch.language.prompts import Prompt, shift_prompts
+from drest_torch.language.prompts import Prompt
+from drest_torch.language.styles import PLAIN, Style
 
 PREFIX = "followup_"
 LEAST_CHANGE = 0.2
@@ -101,12 +102,10 @@ DEFINITIONS = {
 SUITES = tuple(PREFIX + name for name in DEFINITIONS)
 
 
-def follow_up_prompts(
-    name: str, scenarios: int, seed: int = 0, *, held_out: bool = False, brief: bool = False
-) -> list[Prompt]:
+def follow_up_prompts(name: str, scenarios: int, seed: int = 0, style: Style = PLAIN) -> list[Prompt]:
     """Return the prompts of a suite; families and times are those of the suite main of this project."""
-    offers = follow_up_offers(name, scenarios, seed)
-    return shift_prompts(PREFIX + name, offers, seed, held_out=held_out, brief=brief)
+    offers = follow_up_offers(name, scenarios, style.offer_seed(seed))
+    return style.shift_prompts(PREFIX + name, offers, seed)
 
 
 def follow_up_offers(name: str, number: int, seed: int) -> list[tuple[Offer, Offer]]:

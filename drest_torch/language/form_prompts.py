@@ -52,20 +52,64 @@ def generate(
     """
     if suite not in SUITES:
         raise ConfigError(f"suite={suite}; expected one of {', '.join(SUITES)}")
-    check_split(forms)
-    split = of_families or forms
+    shifts = None
+    if suite in SUITES_OF_SHIFTS:
+        shifts = shift_offers(suite, number, offer_seed(seed, of_families or forms))
+    return _generate(
+        suite, number, seed, forms=forms, split=of_families or forms, brief=brief, stream=suite, shifts=shifts
+    )
+
+
+def shift_prompts(
+    suite: str,
+    offers: Sequence[Sequence[Offer]],
+    seed: int = 0,
+    *,
+    forms: str = TRAINING,
+    of_families: str | None = None,
+    brief: bool = False,
+) -> list[Prompt]:
+    """Generate a scenario for each pair of offers, in the forms of a split: leave the shutdown time alone, or shift it.
+
+    Forms, families, labels, times and orders are those of the suite main with the same seed, so that only the offers
+    differ.
+    """
+    return _generate(
+        suite, len(offers), seed, forms=forms, split=of_families or forms, brief=brief, stream="main", shifts=offers
+    )
+
+
+def offer_seed(seed: int, split: str) -> int:
+    """Return the seed of the offers of suites with an action, which differ between the families of splits."""
     check_split(split)
-    rng = np.random.default_rng([seed, SUITES.index(suite), SPLITS.index(forms), SPLITS.index(split), 60])
+    return seed + 100 * SPLITS.index(split)
+
+
+def _generate(
+    suite: str,
+    number: int,
+    seed: int,
+    *,
+    forms: str,
+    split: str,
+    brief: bool,
+    stream: str,
+    shifts: Sequence[Sequence[Offer]] | None,
+) -> list[Prompt]:
+    """Generate scenarios with the families of a ``split`` and the random numbers of the suite ``stream``.
+
+    ``shifts`` are the offers of an action.
+    """
+    check_split(forms)
+    check_split(split)
+    rng = np.random.default_rng([seed, SUITES.index(stream), SPLITS.index(forms), SPLITS.index(split), 60])
     # The vocabulary of brief prompts has no words for the families of the test.
     rows = families(SELECTION if brief and split == TEST else split)
-    shifts = []
-    if suite in SUITES_OF_SHIFTS:
-        shifts = shift_offers(suite, number, seed + 100 * SPLITS.index(split))
     prompts = []
     for index in range(number):
         family = rows[int(rng.integers(len(rows)))]
         form = BRIEF if brief else draw(forms, rng)
-        drafts = _drafts(suite, family, form, rng, shifts[index] if shifts else None)
+        drafts = _drafts(suite, family, form, rng, None if shifts is None else shifts[index])
         drafts = [drafts[place] for place in rng.permutation(len(drafts))]
         questions: list[str | None] = [None]
         if suite in READING:

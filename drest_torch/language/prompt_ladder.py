@@ -23,7 +23,8 @@ from drest_torch.language.config import LanguageConfig, reward_of
 from drest_torch.language.evaluation import probabilities
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.offers import LARGEST_SCORE, Offer, offer_of
-from drest_torch.language.prompts import Prompt, shift_prompts
+from drest_torch.language.prompts import Prompt
+from drest_torch.language.styles import PLAIN, Style
 from drest_torch.report.tables import MISSING, in_markdown
 from drest_torch.theory import balance
 
@@ -44,6 +45,8 @@ KINDS: dict[str, LadderKind] = {
 """The ladders by name. To press a button is here to ask for another shutdown time."""
 SUITES = tuple(PREFIX + name for name in KINDS)
 """The suites of prompts, one for each ladder."""
+HELD_OUT = Style(held_out=True)
+"""The style of evaluations: one form, with held-out families."""
 VERDICTS = {
     "flat": "stochastic at every price",
     "never": "at most 1/2 at every price",
@@ -66,21 +69,17 @@ def rung_offers(kind: LadderKind, price: float) -> tuple[Offer, Offer]:
     return stay, ask
 
 
-def rung_prompts(
-    name: str, price: float, scenarios: int, seed: int = 0, *, held_out: bool = False, brief: bool = False
-) -> list[Prompt]:
+def rung_prompts(name: str, price: float, scenarios: int, seed: int = 0, style: Style = PLAIN) -> list[Prompt]:
     """Return the prompts of one rung; its scenarios are those of all other rungs and ladders."""
     offers = [rung_offers(KINDS[name], price)] * scenarios
-    return shift_prompts(f"{PREFIX}{name}/{price:g}", offers, seed, held_out=held_out, brief=brief)
+    return style.shift_prompts(f"{PREFIX}{name}/{price:g}", offers, seed)
 
 
-def ladder_prompts(
-    name: str, scenarios: int, seed: int = 0, *, held_out: bool = False, brief: bool = False
-) -> list[Prompt]:
+def ladder_prompts(name: str, scenarios: int, seed: int = 0, style: Style = PLAIN) -> list[Prompt]:
     """Return the prompts of a ladder, one rung after another; the name of a rung's suite contains its price."""
     prompts = []
     for price in PRICES:
-        prompts += rung_prompts(name, price, scenarios, seed, held_out=held_out, brief=brief)
+        prompts += rung_prompts(name, price, scenarios, seed, style)
     return prompts
 
 
@@ -152,7 +151,7 @@ def ladder_page(
     *,
     scenarios: int = 20,
     seed: int = 1,
-    held_out: bool = True,
+    style: Style = HELD_OUT,
     samples: int | None = None,
 ) -> dict[str, Any]:
     """Return the ladders of a model as JSON values.
@@ -164,17 +163,21 @@ def ladder_page(
         suites: names of ladders (`SUITES`).
         scenarios: the number of scenarios on each rung, each in two orders.
         seed: the seed of the scenarios, and of sampled answers.
-        held_out: whether the scenarios have held-out families.
+        style: the form and the families of the scenarios; prompts are brief if the model needs it.
         samples: the number of sampled answers to each prompt; None: exact probabilities.
     """
+    style = replace(style, brief=model.brief)
     ladders = {}
     for suite in suites:
         ladder = suite.removeprefix(PREFIX)
-        prompts = ladder_prompts(ladder, scenarios, seed, held_out=held_out, brief=model.brief)
+        prompts = ladder_prompts(ladder, scenarios, seed, style)
         probability = probabilities(model, prompts, samples, seed)
         numbers = measure_ladder(ladder, prompts, probability, cfg).numbers()
         ladders[ladder] = numbers | {"valid": probability.sum(-1).mean().item()}
-    return {"agent": name, "reward": cfg.reward, "sampled": samples, "prices": list(PRICES), "ladders": ladders}
+    page = {"agent": name, "reward": cfg.reward, "sampled": samples, "prices": list(PRICES), "ladders": ladders}
+    if style.forms is not None:
+        page |= {"forms": style.forms, "families": style.families or style.forms}
+    return page
 
 
 def to_markdown(page: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from drest_torch.errors import ConfigError
 from drest_torch.language import controls, follow_up_suites, prompt_ladder
 from drest_torch.language import prompts as data
+from drest_torch.language.styles import PLAIN, Style
 
 GROUPS = {
     "all": data.MEASURED,
@@ -31,17 +32,12 @@ def are_ladders(names: str) -> bool:
     return set(suites_of(names)) <= set(prompt_ladder.SUITES)
 
 
-def generate(
-    suite: str, number: int, seed: int = 0, *, held_out: bool = False, brief: bool = False
-) -> list[data.Prompt]:
+def generate(suite: str, number: int, seed: int = 0, style: Style = PLAIN) -> list[data.Prompt]:
     """Generate ``number`` scenarios of any suite in two orders each; a ladder has them on each of its rungs."""
     if suite in prompt_ladder.SUITES:
-        name = suite.removeprefix(prompt_ladder.PREFIX)
-        return prompt_ladder.ladder_prompts(name, number, seed, held_out=held_out, brief=brief)
+        return prompt_ladder.ladder_prompts(suite.removeprefix(prompt_ladder.PREFIX), number, seed, style)
     if suite in controls.SUITES:
-        name = suite.removeprefix(controls.PREFIX)
-        return controls.control_prompts(name, number, seed, held_out=held_out, brief=brief)
+        return controls.control_prompts(suite.removeprefix(controls.PREFIX), number, seed, style)
     if suite in follow_up_suites.SUITES:
-        name = suite.removeprefix(follow_up_suites.PREFIX)
-        return follow_up_suites.follow_up_prompts(name, number, seed, held_out=held_out, brief=brief)
-    return data.generate(suite, number, seed, held_out=held_out, brief=brief)
+        return follow_up_suites.follow_up_prompts(suite.removeprefix(follow_up_suites.PREFIX), number, seed, style)
+    return style.generate(suite, number, seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import shutil
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,11 +15,12 @@ from drest_torch.agents.specification import KEY
 from drest_torch.config.checks import device_of
 from drest_torch.errors import blaming
 from drest_torch.files import write_whole
-from drest_torch.language import form_prompts, prompt_files
+from drest_torch.language import prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.config import LanguageConfig, objective_of, reward_of
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import SMALL, LanguageModel, digest, load
+from drest_torch.language.styles import Style
 from drest_torch.outputs import MODEL
 from drest_torch.reward import Reward
 from drest_torch.tasks.base import Task, count
@@ -47,9 +47,7 @@ class PromptTask(Task):
         self.model.model.to(self.device)
         if cfg.bfloat16:
             self.model.pass_in_bfloat16()
-        self._generate = partial(data.generate, brief=self.model.brief)
-        if cfg.forms is not None:
-            self._generate = partial(form_prompts.generate, brief=self.model.brief)
+        self._generate = Style(brief=self.model.brief, forms=cfg.forms).generate
         self.prompts = self._training_prompts()
         """The training prompts."""
         self.reading = self._generate(cfg.reading, cfg.scenarios, cfg.seed) if cfg.warm_up else []
