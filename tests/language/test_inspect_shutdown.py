@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from drest_torch.language.prompt_ladder import ladder_prompts, price_of
+from drest_torch.language.prompt_ladder import HELD_OUT, ladder_prompts, price_of
 from drest_torch.language.shutdown_job import new_machine
 from tests.helpers.documents import ROOT
 
@@ -143,7 +143,7 @@ def test_a_ladder_has_a_curve_with_its_threshold(tmp_path):
 
     from drest_torch.language.inspect_ladder import TASKS as LADDERS
 
-    prompts = {prompt.messages[0]["content"]: prompt for prompt in ladder_prompts("later", 1, 1, held_out=True)}
+    prompts = {prompt.messages[0]["content"]: prompt for prompt in ladder_prompts("later", 1, 1, HELD_OUT)}
     calls = Counter()
 
     def answer(messages, *others):

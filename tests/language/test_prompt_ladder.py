@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from drest_torch.choices.ladder_levels import LADDERS, PRICES
-from drest_torch.commands import language_models
 from drest_torch.errors import ConfigError
 from drest_torch.language import controls, prompt_suites
 from drest_torch.language import prompts as data
@@ -15,6 +14,7 @@ from drest_torch.language.config import LanguageConfig, reward_of
 from drest_torch.language.model import small
 from drest_torch.language.objective import as_menus, expected_pay
 from drest_torch.language.prompt_ladder import (
+    HELD_OUT,
     KINDS,
     ladder_page,
     ladder_prompts,
@@ -24,6 +24,7 @@ from drest_torch.language.prompt_ladder import (
     rung_prompts,
     to_markdown,
 )
+from drest_torch.language.styles import Style
 from tests.helpers.language import transformers
 
 BETWEEN = [name for name, kind in KINDS.items() if not kind.within]
@@ -169,7 +170,7 @@ def test_the_name_of_a_rung_contains_its_price():
 
 @pytest.mark.parametrize("name", controls.CONTROLS)
 def test_a_control_has_the_scenarios_of_main(name):
-    main, control = data.generate("main", 3, 2, held_out=True), controls.control_prompts(name, 3, 2, held_out=True)
+    main, control = data.generate("main", 3, 2, held_out=True), controls.control_prompts(name, 3, 2, HELD_OUT)
     for plain, ruled in zip(main, control, strict=True):
         assert plain.family == ruled.family
         assert plain.order == ruled.order
@@ -198,7 +199,7 @@ def test_without_a_dilemma_the_action_changes_no_score():
 
 def test_a_model_of_few_words_cannot_read_rules():
     with pytest.raises(ConfigError, match="suite=control_permitted: its rules are sentences"):
-        prompt_suites.generate("control_permitted", 2, brief=True)
+        prompt_suites.generate("control_permitted", 2, style=Style(brief=True))
 
 
 @pytest.mark.parametrize(("names", "number"), [("ladder", 7), ("controls", 5), ("post,ladder_later", 2)])
@@ -209,11 +210,6 @@ def test_a_group_of_suites_has_a_name(names, number):
 def test_an_unknown_suite_is_refused():
     with pytest.raises(ConfigError, match="suite=ladders; expected one of post, reading, main"):
         prompt_suites.suites_of("post,ladders")
-
-
-def test_ladders_have_no_other_forms(call):
-    command = call(language_models.main, "evaluate", "suite=ladder", "forms=test")
-    assert "forms=test with suite=ladder: price ladders have one form" in command.sentence
 
 
 # ------------------------------------------------------------------------------------------- a model
