@@ -18,7 +18,7 @@ from drest_torch.outputs import PICTURES, check_outputs
 from drest_torch.registry import drop_working_directory
 
 if TYPE_CHECKING:
-    from drest_torch.language.styles import Style
+    from drest_torch.language.prompt_styles import PromptStyle
 
 HELP = """\
 Train language models to choose with DReST, and measure what they choose.
@@ -155,7 +155,7 @@ def _configured(words: list[str]) -> Any:
     return cfg
 
 
-def _prompts(cfg: EvaluationConfig, style: Style) -> list[Any]:
+def _prompts(cfg: EvaluationConfig, style: PromptStyle) -> list[Any]:
     from drest_torch.language import prompt_files, prompt_suites
 
     if cfg.tasks is not None:
@@ -166,11 +166,11 @@ def _prompts(cfg: EvaluationConfig, style: Style) -> list[Any]:
     return prompts
 
 
-def _style(cfg: EvaluationConfig, *, brief: bool = False) -> Style:
+def _style(cfg: EvaluationConfig, *, brief: bool = False) -> PromptStyle:
     """Return the style of the prompts of an evaluation."""
-    from drest_torch.language.styles import Style
+    from drest_torch.language.prompt_styles import PromptStyle
 
-    return Style(cfg.held_out, brief, cfg.forms, cfg.families)
+    return PromptStyle(cfg.held_out, brief, cfg.forms, cfg.families)
 
 
 def _evaluate(words: list[str]) -> None:
@@ -225,7 +225,7 @@ def _evaluate(words: list[str]) -> None:
         print(printable(f"Their picture is {cfg.picture}"))
 
 
-def _evaluate_ladders(model: Any, training: Any, cfg: EvaluationConfig, style: Style) -> None:
+def _evaluate_ladders(model: Any, training: Any, cfg: EvaluationConfig, style: PromptStyle) -> None:
     """Print the price ladders of a model, and write their numbers and their figure."""
     from drest_torch.choices.ladder_page import plot
     from drest_torch.language.prompt_ladder import ladder_page, to_markdown

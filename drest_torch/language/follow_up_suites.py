@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from drest_torch.language.offers import LARGEST_SCORE, Offer
+from drest_torch.language.prompt_styles import PLAIN, PromptStyle
 from drest_torch.language.prompts import Prompt
-from drest_torch.language.styles import PLAIN, Style
 
 PREFIX = "followup_"
 LEAST_CHANGE = 0.2
@@ -102,7 +102,7 @@ DEFINITIONS = {
 SUITES = tuple(PREFIX + name for name in DEFINITIONS)
 
 
-def follow_up_prompts(name: str, scenarios: int, seed: int = 0, style: Style = PLAIN) -> list[Prompt]:
+def follow_up_prompts(name: str, scenarios: int, seed: int = 0, style: PromptStyle = PLAIN) -> list[Prompt]:
     """Return the prompts of a suite; families and times are those of the suite main of this project."""
     offers = follow_up_offers(name, scenarios, style.offer_seed(seed))
     return style.shift_prompts(PREFIX + name, offers, seed)

@@ -20,8 +20,8 @@ from drest_torch.choices.ladder_levels import PRICES
 from drest_torch.language.inspect_models import ask
 from drest_torch.language.inspect_tasks import messages_of
 from drest_torch.language.prompt_ladder import PREFIX, SUITES, ladder_prompts, price_of
+from drest_torch.language.prompt_styles import PromptStyle
 from drest_torch.language.prompts import Prompt
-from drest_torch.language.styles import Style
 from drest_torch.language.text_answers import read_answer
 
 
@@ -71,7 +71,7 @@ def _task(suite: str) -> Any:
     """Return a function that creates the task of a ladder."""
 
     def create(scenarios: int = 5, epochs: int = 8, seed: int = 1, held_out: bool = True) -> Task:
-        prompts = ladder_prompts(suite.removeprefix(PREFIX), scenarios, seed, Style(held_out=held_out))
+        prompts = ladder_prompts(suite.removeprefix(PREFIX), scenarios, seed, PromptStyle(held_out=held_out))
         return Task(
             dataset=MemoryDataset(list(map(_sample, prompts)), name=suite),
             solver=ask(),

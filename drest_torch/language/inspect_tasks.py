@@ -36,9 +36,9 @@ from torch import Tensor
 from drest_torch.language import controls, follow_up_suites, prompt_files, prompt_suites
 from drest_torch.language import prompts as data
 from drest_torch.language.inspect_models import ask
+from drest_torch.language.prompt_styles import PromptStyle
 from drest_torch.language.references import reference_policy
 from drest_torch.language.scenario_measures import measure
-from drest_torch.language.styles import Style
 from drest_torch.language.text_answers import read_answer
 
 ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
@@ -175,7 +175,7 @@ def _task_of_suite(suite: str) -> Any:
     """Return a function that creates the task of a suite."""
 
     def create(scenarios: int = 50, epochs: int = 32, seed: int = 1, held_out: bool = True) -> Task:
-        prompts = prompt_suites.generate(suite, scenarios, seed, Style(held_out=held_out))
+        prompts = prompt_suites.generate(suite, scenarios, seed, PromptStyle(held_out=held_out))
         return _task(suite, prompts, epochs)
 
     create.__name__ = suite

@@ -23,8 +23,8 @@ from drest_torch.language.config import LanguageConfig, reward_of
 from drest_torch.language.evaluation import probabilities
 from drest_torch.language.model import LanguageModel
 from drest_torch.language.offers import LARGEST_SCORE, Offer, offer_of
+from drest_torch.language.prompt_styles import PLAIN, PromptStyle
 from drest_torch.language.prompts import Prompt
-from drest_torch.language.styles import PLAIN, Style
 from drest_torch.report.tables import MISSING, in_markdown
 from drest_torch.theory import balance
 
@@ -45,7 +45,7 @@ KINDS: dict[str, LadderKind] = {
 """The ladders by name. To press a button is here to ask for another shutdown time."""
 SUITES = tuple(PREFIX + name for name in KINDS)
 """The suites of prompts, one for each ladder."""
-HELD_OUT = Style(held_out=True)
+HELD_OUT = PromptStyle(held_out=True)
 """The style of evaluations: one form, with held-out families."""
 VERDICTS = {
     "flat": "stochastic at every price",
@@ -69,13 +69,13 @@ def rung_offers(kind: LadderKind, price: float) -> tuple[Offer, Offer]:
     return stay, ask
 
 
-def rung_prompts(name: str, price: float, scenarios: int, seed: int = 0, style: Style = PLAIN) -> list[Prompt]:
+def rung_prompts(name: str, price: float, scenarios: int, seed: int = 0, style: PromptStyle = PLAIN) -> list[Prompt]:
     """Return the prompts of one rung; its scenarios are those of all other rungs and ladders."""
     offers = [rung_offers(KINDS[name], price)] * scenarios
     return style.shift_prompts(f"{PREFIX}{name}/{price:g}", offers, seed)
 
 
-def ladder_prompts(name: str, scenarios: int, seed: int = 0, style: Style = PLAIN) -> list[Prompt]:
+def ladder_prompts(name: str, scenarios: int, seed: int = 0, style: PromptStyle = PLAIN) -> list[Prompt]:
     """Return the prompts of a ladder, one rung after another; the name of a rung's suite contains its price."""
     prompts = []
     for price in PRICES:
@@ -151,7 +151,7 @@ def ladder_page(
     *,
     scenarios: int = 20,
     seed: int = 1,
-    style: Style = HELD_OUT,
+    style: PromptStyle = HELD_OUT,
     samples: int | None = None,
 ) -> dict[str, Any]:
     """Return the ladders of a model as JSON values.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drest_torch.errors import ConfigError
 from drest_torch.language import controls, follow_up_suites, prompt_ladder
 from drest_torch.language import prompts as data
-from drest_torch.language.styles import PLAIN, Style
+from drest_torch.language.prompt_styles import PLAIN, PromptStyle
 
 GROUPS = {
     "all": data.MEASURED,
@@ -32,7 +32,7 @@ def are_ladders(names: str) -> bool:
     return set(suites_of(names)) <= set(prompt_ladder.SUITES)
 
 
-def generate(suite: str, number: int, seed: int = 0, style: Style = PLAIN) -> list[data.Prompt]:
+def generate(suite: str, number: int, seed: int = 0, style: PromptStyle = PLAIN) -> list[data.Prompt]:
     """Generate ``number`` scenarios of any suite in two orders each; a ladder has them on each of its rungs."""
     if suite in prompt_ladder.SUITES:
         return prompt_ladder.ladder_prompts(suite.removeprefix(prompt_ladder.PREFIX), number, seed, style)

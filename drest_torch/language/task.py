@@ -20,7 +20,7 @@ from drest_torch.language import prompts as data
 from drest_torch.language.config import LanguageConfig, objective_of, reward_of
 from drest_torch.language.evaluation import evaluate
 from drest_torch.language.model import SMALL, LanguageModel, digest, load
-from drest_torch.language.styles import Style
+from drest_torch.language.prompt_styles import PromptStyle
 from drest_torch.outputs import MODEL
 from drest_torch.reward import Reward
 from drest_torch.tasks.base import Task, count
@@ -47,7 +47,7 @@ class PromptTask(Task):
         self.model.model.to(self.device)
         if cfg.bfloat16:
             self.model.pass_in_bfloat16()
-        self._generate = Style(brief=self.model.brief, forms=cfg.forms).generate
+        self._generate = PromptStyle(brief=self.model.brief, forms=cfg.forms).generate
         self.prompts = self._training_prompts()
         """The training prompts."""
         self.reading = self._generate(cfg.reading, cfg.scenarios, cfg.seed) if cfg.warm_up else []

@@ -5,6 +5,7 @@ import pytest
 
 from drest_torch.language.evaluation import reference_rows, with_flattening
 from drest_torch.language.follow_up_suites import DEFINITIONS, follow_up_offers, follow_up_prompts
+from drest_torch.language.prompt_ladder import HELD_OUT
 from drest_torch.language.prompt_suites import generate, suites_of
 from drest_torch.language.scenario_measures import uniform_flattening
 
@@ -91,7 +92,7 @@ def test_reference_policies_act_as_the_follow_up_says(name, neutral, best):
 
 
 def test_suites_have_prompts_in_two_orders():
-    prompts = generate("followup_main", 3, 1, held_out=True)
+    prompts = generate("followup_main", 3, 1, HELD_OUT)
     assert [prompt.order for prompt in prompts] == [0, 1] * 3
     assert {prompt.suite for prompt in prompts} == {"followup_main"}
     assert "followup_low_gain" in suites_of("followup")

@@ -24,7 +24,7 @@ from drest_torch.language.prompt_ladder import (
     rung_prompts,
     to_markdown,
 )
-from drest_torch.language.styles import Style
+from drest_torch.language.prompt_styles import PromptStyle
 from tests.helpers.language import transformers
 
 BETWEEN = [name for name, kind in KINDS.items() if not kind.within]
@@ -199,7 +199,7 @@ def test_without_a_dilemma_the_action_changes_no_score():
 
 def test_a_model_of_few_words_cannot_read_rules():
     with pytest.raises(ConfigError, match="suite=control_permitted: its rules are sentences"):
-        prompt_suites.generate("control_permitted", 2, style=Style(brief=True))
+        prompt_suites.generate("control_permitted", 2, style=PromptStyle(brief=True))
 
 
 @pytest.mark.parametrize(("names", "number"), [("ladder", 7), ("controls", 5), ("post,ladder_later", 2)])

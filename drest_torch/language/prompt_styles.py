@@ -16,7 +16,7 @@ from drest_torch.language.prompts import Prompt
 
 
 @dataclass(frozen=True)
-class Style:
+class PromptStyle:
     """The form and the families of prompts."""
 
     held_out: bool = False
@@ -56,5 +56,5 @@ class Style:
         return form_prompts.offer_seed(seed, self.families or self.forms)
 
 
-PLAIN = Style()
+PLAIN = PromptStyle()
 """One form, with families of training."""

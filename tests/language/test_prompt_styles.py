@@ -16,18 +16,18 @@ from drest_torch.language.config import LanguageConfig
 from drest_torch.language.form_sets import SPLITS, TEST, TRAINING
 from drest_torch.language.model import small
 from drest_torch.language.prompt_ladder import KINDS, ladder_prompts, measure_ladder, rung_prompts
+from drest_torch.language.prompt_styles import PromptStyle
 from drest_torch.language.references import reference_policy
-from drest_torch.language.styles import Style
 from tests.helpers.language import SHORT, begun, transformers
 
 FROM_OFFERS = (*prompt_ladder.SUITES, *controls.SUITES, *follow_up_suites.SUITES)
 IN_ONE_FORM = {
-    "sentences": (Style(), "3e434eb0cf51ed70"),
-    "held out": (Style(held_out=True), "27280226aa34a9ef"),
-    "brief": (Style(held_out=True, brief=True), "326d12082f8de2b7"),
+    "sentences": (PromptStyle(), "3e434eb0cf51ed70"),
+    "held out": (PromptStyle(held_out=True), "27280226aa34a9ef"),
+    "brief": (PromptStyle(held_out=True, brief=True), "326d12082f8de2b7"),
 }
 """Styles with the digest of their prompts."""
-STYLES = [Style(forms=split, brief=brief) for split, brief in itertools.product(SPLITS, (False, True))]
+STYLES = [PromptStyle(forms=split, brief=brief) for split, brief in itertools.product(SPLITS, (False, True))]
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -84,7 +84,7 @@ def test_rungs_of_a_ladder_differ_in_scores_alone(name, style):
 @pytest.mark.parametrize("families", SPLITS)
 @pytest.mark.parametrize("suite", ["ladder_later", "control_permitted", "followup_main"])
 def test_families_can_be_of_another_split(suite, families):
-    prompts = prompt_suites.generate(suite, 8, 3, Style(forms=TEST, families=families))
+    prompts = prompt_suites.generate(suite, 8, 3, PromptStyle(forms=TEST, families=families))
     names = {name for name, *_ in form_prompts.families(families)}
     assert {prompt.family for prompt in prompts} <= names
     assert {prompt.form for prompt in prompts} <= {form.name for form in form_sets.forms(TEST)}
@@ -93,7 +93,7 @@ def test_families_can_be_of_another_split(suite, families):
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", KINDS)
 def test_a_maximiser_of_scores_has_its_curve_in_forms(name, split):
-    prompts = ladder_prompts(name, 3, 3, Style(forms=split))
+    prompts = ladder_prompts(name, 3, 3, PromptStyle(forms=split))
     ladder = measure_ladder(name, prompts, reference_policy("best score", prompts), LanguageConfig())
     assert ladder.curve == pytest.approx(np.full(len(PRICES), KINDS[name].most_coins))
     assert ladder.missed == pytest.approx(np.zeros(len(PRICES)), abs=1e-9)
@@ -104,7 +104,7 @@ def test_a_maximiser_of_scores_has_its_curve_in_forms(name, split):
 def test_the_small_model_knows_all_words_of_ladders(split):
     prompts = []
     for suite in (*prompt_ladder.SUITES, *follow_up_suites.SUITES):
-        prompts += prompt_suites.generate(suite, 12, 3, Style(forms=split, brief=True))
+        prompts += prompt_suites.generate(suite, 12, 3, PromptStyle(forms=split, brief=True))
     assert small().unknown_share(prompts) == 0
 
 
@@ -130,7 +130,7 @@ def test_a_run_in_forms_has_ladders_in_other_forms(tmp_path, call):
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("name", ["forbidden", "permitted", "precedence"])
 def test_a_rule_in_forms_precedes_the_prompt_of_main(name, split):
-    style = Style(forms=split, families=TEST)
+    style = PromptStyle(forms=split, families=TEST)
     main = prompt_suites.generate("main", 5, 3, style)
     ruled = prompt_suites.generate(f"control_{name}", 5, 3, style)
     for plain, prompt in zip(main, ruled, strict=True):
@@ -142,7 +142,7 @@ def test_a_rule_in_forms_precedes_the_prompt_of_main(name, split):
 
 @pytest.mark.parametrize("name", ["blocked", "no_dilemma"])
 def test_a_control_by_its_scores_has_the_words_of_main(name):
-    style = Style(forms=TEST)
+    style = PromptStyle(forms=TEST)
     main = prompt_suites.generate("main", 5, 3, style)
     for plain, prompt in zip(main, prompt_suites.generate(f"control_{name}", 5, 3, style), strict=True):
         assert scenario_of(prompt) == scenario_of(plain)
@@ -153,13 +153,13 @@ def test_a_control_by_its_scores_has_the_words_of_main(name):
 
 def test_brief_rules_are_refused_in_forms():
     with pytest.raises(ConfigError, match="suite=control_blocked: its rules are sentences"):
-        prompt_suites.generate("control_blocked", 2, 3, Style(forms=TEST, brief=True))
+        prompt_suites.generate("control_blocked", 2, 3, PromptStyle(forms=TEST, brief=True))
 
 
 def test_offers_of_the_follow_up_differ_between_splits():
     offers = []
     for split in SPLITS:
-        prompts = prompt_suites.generate("followup_main", 4, 3, Style(forms=split))
+        prompts = prompt_suites.generate("followup_main", 4, 3, PromptStyle(forms=split))
         offers.append([option.score for prompt in prompts for option in prompt.options])
     assert all(first != second for first, second in itertools.combinations(offers, 2))
 
@@ -176,4 +176,4 @@ def test_families_without_forms_are_refused(call, suite):
 @pytest.mark.parametrize("suite", ["main", "ladder_later", "control_permitted"])
 def test_unknown_forms_are_refused(suite):
     with pytest.raises(ConfigError, match="forms=tests; expected one of training, selection, test"):
-        prompt_suites.generate(suite, 2, 3, Style(forms="tests"))
+        prompt_suites.generate(suite, 2, 3, PromptStyle(forms="tests"))
