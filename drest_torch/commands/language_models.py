@@ -57,7 +57,8 @@ class EvaluationConfig:
     held_out: bool = True
     """True to use held-out families."""
     forms: str | None = limited(choices=("training", "selection", "test"), default=None)
-    """The split of the forms of prompts, which then have two to five options; null: four options, in one form."""
+    """The split of the forms of prompts; null: one form. Without an action, prompts in forms have two to five options,
+    and four in one form."""
     families: str | None = limited(choices=("training", "selection", "test"), default=None)
     """With ``forms``, the split of the families; null: that of the forms."""
     brief: bool = False
