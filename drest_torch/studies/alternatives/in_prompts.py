@@ -82,14 +82,15 @@ def measured(model: Any, folder: Path, scenarios: int) -> dict[str, Any]:
     """Return means over scenarios of the suite post, and the numbers of each price ladder, in unseen families."""
     from drest_torch.language.config import stored
     from drest_torch.language.evaluation import evaluate
-    from drest_torch.language.form_prompts import generate
     from drest_torch.language.form_sets import TEST
     from drest_torch.language.prompt_ladder import PREFIX, ladder_page
+    from drest_torch.language.prompt_styles import PromptStyle
 
-    (row,) = evaluate(model, generate(POST, scenarios, 1, forms=TEST, brief=model.brief))
+    style = PromptStyle(forms=TEST, brief=model.brief)
+    (row,) = evaluate(model, style.generate(POST, scenarios, seed=1))
     means = {name: row.numbers[measure].estimate for name, measure in MEASURES.items()}
     suites = [PREFIX + name.replace("by_chance", "later_by_chance") for name in LADDERS]
-    page = ladder_page(model, folder.name, stored(folder), suites, scenarios=scenarios)
+    page = ladder_page(model, folder.name, stored(folder), suites, scenarios=scenarios, style=style)
     ladders = {}
     for name, suite in zip(LADDERS, suites, strict=True):
         ladder = page["ladders"][suite.removeprefix(PREFIX)]
