@@ -121,7 +121,9 @@ def recipe_values(cfg):
 
 
 RECIPES = {
-    "": RecipeValues(0.03, 36_000_000, "centred_start"),
+    "": RecipeValues(0.02, 40_000_000, "grid_start"),
+    "policy=symmetric": RecipeValues(0.03, 36_000_000, "centred_start"),
+    "env=cartpole": RecipeValues(0.01, 1_200_000, "centred_start"),
     "algo=ppo levels=example": RecipeValues(0.3, 6_000_000, "centred"),
     "levels=example algo=a2c": RecipeValues(0.3, 6_000_000, "centred"),
     "algo=reinforce levels=paper policy=symmetric": RecipeValues(0.3, 6_000_000, "centred"),
@@ -138,7 +140,7 @@ RECIPES = {
 """Arguments, and the values that recipes add."""
 LEVEL_FILES = {
     "levels.path=mine.txt": RecipeValues(0.3, 6_000_000, "centred"),
-    "levels=generated levels.path=mine.txt": RecipeValues(0.03, 36_000_000, "centred_start"),
+    "levels=generated levels.path=mine.txt": RecipeValues(0.02, 40_000_000, "grid_start"),
 }
 """A level file has the recipe of worlds, unless the user names other levels."""
 PRECEDENCE = {
@@ -187,6 +189,9 @@ def test_every_recipe_belongs_to_options():
         "both": {f"{algo}_on_{kind}" for algo in algos for kind in kinds},
         "policy": policies,
         "network": {f"{algo}_with_{network}" for algo in algos for network in policies},
+        "whole": {
+            f"{algo}_on_{kind}_in_gridworld_with_{network}" for algo in algos for kind in kinds for network in policies
+        },
         "set": levels,
         "evaluation": levels,
         "env": {"_environment", *(f"{algo}_in_gymnasium" for algo in algos)},
