@@ -220,7 +220,7 @@ def test_options_of_users_inherit_recipes(tmp_path, call):
 
     based_on_ppo = printed("algo=mine")
     assert based_on_ppo == printed("algo=ppo")
-    assert based_on_ppo.env_steps == 36_000_000
+    assert based_on_ppo.env_steps == 40_000_000
     assert printed("algo=other").env_steps == 7_000_000
     assert printed("algo=mine", "env=mine").env_steps == printed("env=gymnasium").env_steps == 1_500_000
     assert printed("policy=mine").algo == printed("policy=mlp").algo
