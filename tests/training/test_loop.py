@@ -239,9 +239,10 @@ INTRODUCTIONS = {
             "trained on: 40 levels (generated, and as many new ones as are needed)",
             "evaluated on: 40 training levels, 10 test levels, exactly",
             "during training: on 30 of those trained on",
+            "varied by: start state",
             "best checkpoint by: 10 selection levels",
             "minibatches: 4 and not 9, as a batch has 4 groups of mini-episodes",
-            "policy: symmetric network, POLICY parameters, and a critic of CRITIC",
+            "policy: convolutional network, POLICY parameters, and a critic of CRITIC",
         ],
     ),
     "enough": (
@@ -250,8 +251,9 @@ INTRODUCTIONS = {
             "algorithm: ppo, reward drest, 2,000 steps, seed 3",
             "trained on: 30 levels (generated)",
             "evaluated on: 30 training levels, 10 test levels, 9 paper worlds, exactly",
+            "varied by: start state",
             "best checkpoint by: 1 selection level",
-            "policy: symmetric network, POLICY parameters, and a critic of CRITIC",
+            "policy: convolutional network, POLICY parameters, and a critic of CRITIC",
         ],
     ),
     "exact": (

@@ -171,7 +171,7 @@ def source(tmp_path_factory):
 
 
 def test_a_run_begins_with_the_weights_of_another_agent(source, tmp_path):
-    run = start(small(tmp_path / "run", *FEW, "algo=a2c", "seed=1", f"start_from={source}"))
+    run = start(small(tmp_path / "run", *FEW, "algo=a2c", "policy=convolutional", "seed=1", f"start_from={source}"))
     policy, source_weights = run.algorithm.policy, Agent(source).policy.state_dict()
     assert all(torch.equal(value, source_weights[name]) for name, value in policy.state_dict().items())
     run.train()
