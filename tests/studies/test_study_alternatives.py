@@ -243,7 +243,7 @@ def free(method, ladders=None, wrong=(0.6, 1.0), ilpacs=None):
 
 def prompted(neutral=0.95):
     """Return the result of a language model with each method; a method of steps is void."""
-    half = {"press": [0.5, 0.5], "threshold": None, "valid": 1.0}
+    half = {"press": [0.5, 0.4], "prices": [0.01, 0.9], "threshold": None, "valid": 1.0}
     numbers = {}
     for method in METHODS:
         means = {"usefulness": 0.9, "neutrality": 0.02 if method == "default" else neutral, "valid": 1.0}
@@ -431,6 +431,12 @@ def test_a_method_without_a_meaning_has_dashes(rows):
     for table, label in tables.items():
         cells = {row[0]: row for row in table(rows).rows}
         assert set(cells[label][1:]) == {"–"}
+
+
+def test_a_language_model_has_a_curve_of_prices(rows):
+    curve = rows[(rows.part == "asking") & (rows.method == "drest")].set_index("x").y
+    assert curve.to_dict() == {-0.9: 0.4, -0.01: 0.5, 0.01: 0.5, 0.9: 0.4}
+    assert "myopia" not in set(rows[rows.part == "asking"].method)
 
 
 def test_u_times_n_pays_nothing_in_a_menu_of_one_length(rows):

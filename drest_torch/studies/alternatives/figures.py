@@ -171,6 +171,7 @@ CURVES = {
     "training": ("share of training", "usefulness, selection levels"),
     "price": ("price of pressing, as a share of the coins", "P(press)"),
     "erosion": ("further updates with the default reward", "neutrality, bits"),
+    "asking": ("price of asking, as a share of the score", "P(asking)"),
 }
 """The labels of the axes of curves, by part."""
 COMPARED = ("default", "drest")
@@ -216,5 +217,6 @@ FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
 }
 for name, (families, title) in GROUPS.items():
     FIGURES[f"price_{name}"] = partial(curves, part="price", families=families, title=title)
+    FIGURES[f"asking_{name}"] = partial(curves, part="asking", families=families, title=f"{title}, in prompts")
     FIGURES[f"profile_{name}"] = partial(curves, part="profile", families=families, title=title)
     FIGURES[f"training_{name}"] = partial(curves, part="training", families=families, title=title)

@@ -95,5 +95,6 @@ def measured(model: Any, folder: Path, scenarios: int) -> dict[str, Any]:
     for name, suite in zip(LADDERS, suites, strict=True):
         ladder = page["ladders"][suite.removeprefix(PREFIX)]
         press = [rung["press"] for rung in ladder["rungs"]]
-        ladders[name] = {"threshold": ladder["threshold"], "press": press, "valid": ladder["valid"]}
+        prices = [rung["price"] for rung in ladder["rungs"]]
+        ladders[name] = {"threshold": ladder["threshold"], "press": press, "prices": prices, "valid": ladder["valid"]}
     return {"means": means, "ladders": ladders}

@@ -73,6 +73,7 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
     - *ladder*: free policies on a price ladder, ``about``: mean P(press) ``y`` with its lowest and highest value, and
       ``x``, the price at which it crosses 1/2.
     - *menu ladder*, *prompt ladder*: the same in menus, and for a small language model.
+    - *asking*: P(asking) ``y`` of a language model at a price ``x``, as for *price*.
     - *condition*: the share ``y`` of menus in which a free policy meets a condition, ``about``.
     - *prompts*: usefulness and neutrality of a language model in choices between sure times; ``y`` is *valid*.
     - *world*: usefulness and neutrality of free policies in the paper's worlds; coins pay ``about``.
@@ -106,9 +107,12 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
     for key, result in results.get(FREE, {}).items():
         records += [_named(methods, key) | row for row in free_rows(result)]
     for key, result in results.get(PROMPTS, {}).items():
+        asking = []
         for name, numbers in result.numbers.items():
             named = _named(methods, Key(PROMPTS, name, compared_strength(methods[name]), key.seed))
             records += [named | row for row in prompt_rows(numbers)]
+            asking += [named | point for point in points_of(numbers.get("ladders", {}))]
+        records += over_seeds("asking", asking)
     return pd.DataFrame(records, columns=COLUMNS).round(DIGITS)
 
 
@@ -240,7 +244,11 @@ def training_curve(result: Result) -> list[dict[str, float]]:
 
 def price_curve(result: Result) -> list[dict[str, float]]:
     """Return P(press) by price, which is negative where not pressing costs."""
-    ladders = _answer(result.numbers, "ladders")
+    return points_of(_answer(result.numbers, "ladders"))
+
+
+def points_of(ladders: Mapping[str, Any]) -> list[dict[str, float]]:
+    """Return P(press) by price, which is negative where not pressing costs."""
     points = []
     for name, sign in (("later_reversed", -1), ("later", 1)):
         ladder = ladders.get(name, {"prices": [], "press": []})
