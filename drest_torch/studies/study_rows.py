@@ -34,7 +34,7 @@ SIGN = "# rows of the study: "
 PLACE = "FOLDER"
 """A placeholder in the command for the path of files (`drest_torch.studies.engine.place`)."""
 DIGITS = "%.7g"
-MOST_BYTES = 200_000
+MOST_BYTES = 300_000
 """The largest size of a published file in docs/results."""
 MOST_NAMES = 10
 """The largest number of missing runs that a list names."""
