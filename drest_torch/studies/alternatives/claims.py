@@ -349,7 +349,7 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "default_time": lambda rows: num(mean_of(rows, "time", DEFAULT), 2),
     "least_by_chance": lambda rows: num(ladder(rows, "by_chance", BY_CHANCE).y.min(), 2),
     "most_by_chance": lambda rows: num(ladder(rows, "by_chance", BY_CHANCE).y.max(), 2),
-    "from_theory": lambda rows: f"{from_theory(rows):.1g}",
+    "from_theory": lambda rows: num(from_theory(rows), 5),
     "least_ilpacs": lambda rows: percent(condition(rows, "ilpacs", UNDER_LUCK).min()),
     "most_ilpacs": lambda rows: percent(condition(rows, "ilpacs", UNDER_LUCK).max()),
     "prompts_neutral": lambda rows: num(in_prompts(rows, "neutrality", IN_PROMPTS).min(), 2),
