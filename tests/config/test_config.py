@@ -121,7 +121,7 @@ def recipe_values(cfg):
 
 
 RECIPES = {
-    "": RecipeValues(0.02, 40_000_000, "grid_start"),
+    "": RecipeValues(0.02, 30_000_000, "grid_start"),
     "policy=symmetric": RecipeValues(0.03, 36_000_000, "centred_start"),
     "env=cartpole": RecipeValues(0.01, 1_200_000, "centred_start"),
     "algo=ppo levels=example": RecipeValues(0.3, 6_000_000, "centred"),
@@ -140,7 +140,7 @@ RECIPES = {
 """Arguments, and the values that recipes add."""
 LEVEL_FILES = {
     "levels.path=mine.txt": RecipeValues(0.3, 6_000_000, "centred"),
-    "levels=generated levels.path=mine.txt": RecipeValues(0.02, 40_000_000, "grid_start"),
+    "levels=generated levels.path=mine.txt": RecipeValues(0.02, 30_000_000, "grid_start"),
 }
 """A level file has the recipe of worlds, unless the user names other levels."""
 PRECEDENCE = {
@@ -220,7 +220,7 @@ def test_options_of_users_inherit_recipes(tmp_path, call):
 
     based_on_ppo = printed("algo=mine")
     assert based_on_ppo == printed("algo=ppo")
-    assert based_on_ppo.env_steps == 40_000_000
+    assert based_on_ppo.env_steps == 30_000_000
     assert printed("algo=other").env_steps == 7_000_000
     assert printed("algo=mine", "env=mine").env_steps == printed("env=gymnasium").env_steps == 1_500_000
     assert printed("policy=mine").algo == printed("policy=mlp").algo
