@@ -26,6 +26,7 @@ from drest_torch.studies.alternatives.runs import (
     methods_of,
     own_method,
 )
+from tests.helpers.language import transformers
 from tests.helpers.studies import composed_study
 
 CFG = composed_study("alternatives")
@@ -446,6 +447,12 @@ def test_u_times_n_pays_nothing_in_a_menu_of_one_length(rows):
     assert cells["U × N"][-1] == "0.00"
 
 
+def test_without_the_extra_no_language_model_is_trained(monkeypatch):
+    monkeypatch.setattr("drest_torch.studies.alternatives.runs.find_spec", lambda name: None)
+    assert jobs("study.methods=[drest]", "study.parts=[prompts]") == {}
+
+
+@transformers
 def test_methods_that_are_an_objective_are_asked_in_prompts():
     (job,) = jobs(
         "study.methods=[drest,weighted,default,myopia,indifference,generalist]", "study.parts=[prompts]"

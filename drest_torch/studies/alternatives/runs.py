@@ -34,6 +34,8 @@ AGENTS, STRENGTHS, BITS, FREE, PROMPTS = "agents", "strengths", "bits", "free", 
 PARTS = (AGENTS, STRENGTHS, BITS, FREE, PROMPTS)
 """Parts of the study: agents that answer questions, runs that choose strengths, agents with a private bit, policies
 that are free in every state, and small language models."""
+LIBRARIES = ("transformers", "tokenizers")
+"""The libraries of language models, of the extra ``language``."""
 USERS = "your own"
 """The family of methods that are not in the yaml file."""
 FUNCTION = "method"
@@ -116,9 +118,9 @@ QUICK = {
     "free": {"worlds": ["example"], "maps": 1, "updates": 60, "items": 4, "menu_updates": 60},
     "prompts": {
         "scenarios": 2,
-        "shared": {"forms": "training", "scenarios": 20, "selection": 2, "prompts": 4},
+        "shared": {"scenarios": 20},
         "reading": [{"warm_up": 2, "updates": 1}],
-        "training": {"warm_up": 0, "updates": 2},
+        "training": {"updates": 2},
     },
 }
 
@@ -318,14 +320,15 @@ def _free(cfg: Config, name: str, method: Method) -> dict[Key, Job]:
 
 
 def _in_prompts(cfg: Config, methods: Mapping[str, Method]) -> dict[Key, Job]:
-    """Return the runs of small language models, each with all methods that are an objective."""
+    """Return the runs of small language models, each with all methods that are an objective; none without the extra
+    ``language``."""
     configs = {}
     for name, method in methods.items():
         if "arguments" in method:
             configs[name] = _training(cfg, name, method, 0).spec["config"]
     options = _plain(cfg.prompts)
     seeds = options.pop("seeds")
-    if not configs:
+    if not configs or not all(map(find_spec, LIBRARIES)):
         return {}
     return {Key(PROMPTS, "", None, seed): prompts_job(configs, options, seed) for seed in range(seeds)}
 
