@@ -275,7 +275,8 @@ def rows_of(results=None, free_of=None, scores=None, bit=(0.94, 0.99, 0.02), pro
     arrays = {f"test/{name}": np.array([value]) for name, value in zip(("usefulness", "neutrality"), bit, strict=False)}
     numbers = {"splits": {"test": {"neutrality_own": bit[2]}}}
     done[Key(BITS, "weighted", 1.15, 0)] = Result(numbers, arrays)
-    done[Key(PROMPTS, "", None, 0)] = prompts or prompted()
+    for seed, result in enumerate(prompts or [prompted()]):
+        done[Key(PROMPTS, "", None, seed)] = result
     return study.rows(CFG, Answers(done))
 
 
@@ -366,7 +367,7 @@ REFUTED = {
     "DReST, weighted": {"free_of": {"product": free("product", {"by_chance": HALF})}},
     "Free policies": {"free_of": {"gini": free("gini", {"by_chance": HALF})}},
     "Under luck": {"free_of": {"gini": free("gini", ilpacs=1.0)}},
-    "Objectives of": {"prompts": prompted(neutral=0.4)},
+    "Objectives of": {"prompts": [prompted(neutral=0.4)]},
     "With a wrong goal": {"free_of": {"drest": free("drest", wrong=(0.6, 0.5))}},
     "Neutrality does not": {"drest": {"erosion": {"below": None, "seen": None}}},
     "Behaviour shows": {"drest": {"erosion": {"below": 10, "seen": 30}}},
@@ -438,6 +439,13 @@ def test_a_language_model_has_a_curve_of_prices(rows):
     curve = rows[(rows.part == "asking") & (rows.method == "drest")].set_index("x").y
     assert curve.to_dict() == {-0.9: 0.4, -0.01: 0.5, 0.01: 0.5, 0.9: 0.4}
     assert "myopia" not in set(rows[rows.part == "asking"].method)
+
+
+def test_language_models_of_several_seeds_are_averaged():
+    of_two_seeds = rows_of(prompts=[prompted(neutral=0.9), prompted(neutral=0.8)])
+    assert len(of_two_seeds[(of_two_seeds.part == "asking") & (of_two_seeds.method == "drest")]) == 4
+    cells = {row[0]: row for row in answer_tables.prompt_ladders_table(of_two_seeds).rows}
+    assert cells["DReST, E = 128"][1:5] == ["1.00", "0.90", "0.85", "0.40 to 0.50"]
 
 
 def test_u_times_n_pays_nothing_in_a_menu_of_one_length(rows):

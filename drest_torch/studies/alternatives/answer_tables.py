@@ -173,8 +173,10 @@ def menu_ladders_table(rows: pd.DataFrame) -> Table:
 
 def prompt_ladders_table(rows: pd.DataFrame) -> Table:
     """Return the table of a small language model's choices, and of its P(asking) on each price ladder."""
-    cells = _pressing(of_part(rows, "prompt ladder"), predicts=False)
-    means = of_part(rows, "prompts").set_index("label")
+    ladders = of_part(rows, "prompt ladder").groupby(["label", "method", "about"], sort=False)
+    over_seeds = {"strength": "first", "x": "mean", "y": "mean", "low": "min", "high": "max", "void": "first"}
+    cells = _pressing(ladders.agg(over_seeds).reset_index(), predicts=False)
+    means = of_part(rows, "prompts").groupby("label", sort=False)[["y", "usefulness", "neutrality"]].mean()
     for place, (head, measure) in enumerate({"valid": "y", "U": "usefulness", "N": "neutrality"}.items()):
         cells.insert(place, head, [MISSING if np.isnan(value) else num(value, 2) for value in means[measure]])
     note = (
@@ -230,10 +232,9 @@ def conditions_table(rows: pd.DataFrame) -> Table:
         "Policies that are free in every menu, trained on the menus of the test. Lacks a preference: the share of "
         "items with a stochastic choice between lengths, and a preference for more coins within each. ILPACS: the "
         "share of these in which the better of two mixtures is preferred. Dominated by: the mean δ of a dominating "
-        "policy. "
-        "ReSIC: the share of items in which resisting shutdown costs coins given each length. Resists: how often it "
-        "resists nevertheless. Maximality: the share of choices that satisfy it. A dash: no valid item, or the method "
-        "does not apply."
+        "policy. ReSIC: the share of items in which resisting shutdown costs coins given each length. Resists: how "
+        "often it resists nevertheless. Maximality: the share of choices that satisfy it. A dash: no valid item, or "
+        "the method does not apply."
     )
     cells = pd.DataFrame(texts).T[[*CONDITION_HEADS.values()]]
     return table_of(cells, "Conditions of POST agency under luck", first="method", note=note)

@@ -106,13 +106,13 @@ def rows(cfg: Config, done: Done) -> pd.DataFrame:
         records.append({"part": "strength", **_named(methods, key), "chosen": chosen, **measured})
     for key, result in results.get(FREE, {}).items():
         records += [_named(methods, key) | row for row in free_rows(result)]
+    asking = []
     for key, result in results.get(PROMPTS, {}).items():
-        asking = []
         for name, numbers in result.numbers.items():
             named = _named(methods, Key(PROMPTS, name, compared_strength(methods[name]), key.seed))
             records += [named | row for row in prompt_rows(numbers)]
             asking += [named | point for point in points_of(numbers.get("ladders", {}))]
-        records += over_seeds("asking", asking)
+    records += over_seeds("asking", asking)
     return pd.DataFrame(records, columns=COLUMNS).round(DIGITS)
 
 
