@@ -16,6 +16,9 @@ from drest_torch.algos.networks.regularization import NORMS, UnitDropout
 Shape = tuple[int, ...]
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "silu": nn.SiLU, "gelu": nn.GELU}
 
+HEAD_WIDTH, HEAD_DEPTH = 128, 2
+"""The size of the heads of networks that read maps, before it was configurable."""
+
 
 @dataclass(frozen=True)
 class NetworkSize:
@@ -30,6 +33,14 @@ class NetworkSize:
     """A name in `drest_torch.algos.networks.regularization.NORMS`; None: hidden layers are not normalised."""
     dropout: float = 0.0
     """The share of hidden units that an update drops."""
+    head_width: int = HEAD_WIDTH
+    """Units of each hidden layer of the head: the MLP that reads the encoding at the agent's cell."""
+    head_depth: int = HEAD_DEPTH
+    """Hidden layers of the head."""
+
+    def head(self) -> NetworkSize:
+        """Return the size of the head."""
+        return replace(self, width=self.head_width, depth=self.head_depth)
 
     def new_activation(self) -> nn.Module:
         return ACTIVATIONS[self.activation]()

@@ -2,8 +2,8 @@
 
 The map of a state consists of the walls and the remaining objects, without the position of the agent and the time left.
 Residual layers of 3 × 3 convolutions encode the surroundings of every cell, with a receptive field that grows with each
-layer. To act, a small MLP reads the encoding at the agent's cell and the time left. Knowledge about a local pattern
-therefore transfers to every map that contains it; an MLP on whole observations learns it again for each place.
+layer. To act, an MLP, the *head*, reads the encoding at the agent's cell and the time left. Knowledge about a local
+pattern therefore transfers to every map that contains it; an MLP on whole observations learns it again for each place.
 
 The symmetries are built in as in `SymmetricMLP`: a layer has a block of channels for each element g of the group, and
 the weights from block h to block g depend on g⁻¹h alone, with their kernels rotated and reflected by g.
@@ -34,8 +34,6 @@ from drest_torch.algos.networks.precision import padded_rows, precision_in_use
 
 NOT_OF_THE_MAP = ("agent", "time")
 """Planes that differ between the states of a map."""
-ASKING: dict[str, Any] = {"width": 128, "depth": 2}
-"""Units and hidden layers of the MLP that reads the encoding at the agent's cell."""
 SMALL = 1e-5
 
 REQUIRES = Requirements(
@@ -85,7 +83,7 @@ class MapNet(nn.Module):
         self.read = encoder
         fixed = self.time_steps + 1 + signature.further
         channels = Symmetries(self.read.rotated(), symmetries.outputs)
-        self.ask = SymmetricMLP(channels, fixed, replace(size, **ASKING), last_gain=signature.last_gain)
+        self.ask = SymmetricMLP(channels, fixed, size.head(), last_gain=signature.last_gain)
 
     def forward(self, observation: Tensor, further: Tensor | None = None) -> Tensor:
         maps = torch.stack([observation[:, index] for index in self.map], dim=1)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.algos.networks.base import ACTIVATIONS, HEAD_DEPTH, HEAD_WIDTH
 from drest_torch.algos.networks.regularization import NORMS
 from drest_torch.limits import limited, limits_of
 
@@ -20,7 +20,7 @@ MAX_PRIVATE_BITS = 10
 """The maximum number of private bits: exact evaluation enumerates all 2^n settings of n bits."""
 FORMER_KEYS = ("private_kind", "private_draws")
 """Keys of a policy that only earlier versions wrote."""
-NEW_KEYS = {"norm": None}
+NEW_KEYS = {"norm": None, "head_width": HEAD_WIDTH, "head_depth": HEAD_DEPTH}
 """Keys of a policy that earlier versions did not write, each with its value in these policies."""
 MOST_VALUES = 100_000
 """The largest length of a list or a mapping of a specification."""
@@ -74,6 +74,8 @@ class PolicySpec:
     depth: int = limited(at_least=0, at_most=256)
     activation: str = limited(choices=ACTIVATIONS)
     norm: str | None = limited(choices=NORMS, default=None)
+    head_width: int = limited(at_least=1, at_most=65_536, default=HEAD_WIDTH)
+    head_depth: int = limited(at_least=1, at_most=256, default=HEAD_DEPTH)
     private_bits: int = limited(at_least=0, at_most=MAX_PRIVATE_BITS)
     shape: tuple[int, ...]
     """The shape of one observation."""

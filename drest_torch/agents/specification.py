@@ -38,7 +38,10 @@ KEY = "agent"
 """Key of the specification in the metadata of a checkpoint."""
 FORMER_REWARD_KEYS = ("committed",)
 """Keys of a reward that earlier versions wrote; they affect neither usefulness nor neutrality."""
-SAME_KEYS = ("network", "observation", "time_steps", "width", "depth", "activation", "norm", "private_bits")
+SAME_KEYS = (
+    *("network", "observation", "time_steps", "width", "depth", "activation", "norm"),
+    *("head_width", "head_depth", "private_bits"),
+)
 """Keys of a policy that must agree for its weights to be reused."""
 
 

@@ -34,6 +34,8 @@ def policy_spec(
         depth=policy.depth,
         activation=policy.activation,
         norm=policy.norm,
+        head_width=policy.head_width,
+        head_depth=policy.head_depth,
         private_bits=policy.private_bits,
         shape=shape,
         scale=scale,
@@ -75,7 +77,8 @@ def build_networks(
 
 
 def _size(spec: PolicySpec) -> NetworkSize:
-    return NetworkSize(spec.width, spec.depth, spec.activation, spec.network, spec.norm)
+    heads = {"head_width": spec.head_width, "head_depth": spec.head_depth}
+    return NetworkSize(spec.width, spec.depth, spec.activation, spec.network, spec.norm, **heads)
 
 
 def _signature(spec: PolicySpec) -> Mapping[str, Any]:

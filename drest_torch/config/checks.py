@@ -17,7 +17,7 @@ from omegaconf.errors import ValidationError
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.base import Algorithm, Need, Share
 from drest_torch.algos.networks import NETWORKS
-from drest_torch.algos.networks.base import requirements
+from drest_torch.algos.networks.base import HEAD_DEPTH, HEAD_WIDTH, requirements
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.algos.objectives.base import Objective
 from drest_torch.config.logger import SINKS
@@ -130,7 +130,7 @@ def check_run(cfg: Config) -> None:
     objective = None
     if cfg.objective.name != "drest":
         objective = objective_of(cfg)
-    needs = chain(algorithm.needs(cfg, objective), task.needs(cfg), _dropout_needs(cfg, algorithm))
+    needs = chain(algorithm.needs(cfg, objective), task.needs(cfg), _dropout_needs(cfg, algorithm), _head_needs(cfg))
     for key, needed, why in needs:  # each need assumes the earlier ones
         value = OmegaConf.select(cast(Any, cfg), key)
         if value != needed:
@@ -147,6 +147,14 @@ def _dropout_needs(cfg: Config, algorithm: type[Algorithm]) -> Iterator[Need]:
     """Yield the requirement of algorithms whose updates train the whole network."""
     if not algorithm.drops_units:
         yield "policy.dropout", 0.0, f", but the updates of algo={cfg.algo.name} drop no units"
+
+
+def _head_needs(cfg: Config) -> Iterator[Need]:
+    """Yield the requirements of networks without a head."""
+    network = cfg.policy.network
+    if not requirements(network).reads_maps:
+        for key, needed in (("head_width", HEAD_WIDTH), ("head_depth", HEAD_DEPTH)):
+            yield f"policy.{key}", needed, f", but policy.network={network} has no head that reads encodings of maps"
 
 
 def _environment_needs(cfg: Config) -> Iterator[Need]:
@@ -186,8 +194,9 @@ def _gridworld_needs(cfg: Config) -> Iterator[Need]:
     if required.remembers and cfg.sampled is None:
         yield "sampled", 256, f", but {network} remembers earlier steps, so that it cannot be evaluated exactly"
     multiple, least = required.width_multiple, required.min_depth
-    width = math.ceil(policy.width / multiple) * multiple
-    yield "policy.width", width, f", but {network} has a multiple of {multiple}"
+    for key in ("width", "head_width"):
+        width = math.ceil(getattr(policy, key) / multiple) * multiple
+        yield f"policy.{key}", width, f", but {network} has a multiple of {multiple}"
     yield "policy.depth", max(policy.depth, least), f", but {network} has at least {least}"
     larger = [key for key in ("by_chance", "outcomes", "symmetries", "fresh") if getattr(cfg.levels, key)]
     if variations_of(cfg) is not None:

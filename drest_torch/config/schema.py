@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from omegaconf import MISSING, OmegaConf
 
-from drest_torch.algos.networks.base import ACTIVATIONS
+from drest_torch.algos.networks.base import ACTIVATIONS, HEAD_DEPTH, HEAD_WIDTH
 from drest_torch.algos.networks.precision import AUTO, PRECISIONS
 from drest_torch.algos.networks.regularization import NORMS
 from drest_torch.algos.networks.spec import MAX_PRIVATE_BITS
@@ -254,6 +254,11 @@ class PolicyConfig:
     dropout: float = limited(at_least=0, at_most=0.9, default=0.0)
     """Share of the policy's hidden units that an update drops. Each update trains one sub-network, which also plays
     its batch; evaluation uses all units."""
+    head_width: int = limited(at_least=1, at_most=65_536, default=HEAD_WIDTH)
+    """Units of each hidden layer of the MLP that reads the encoding at the agent's cell, in convolutional and planning
+    networks."""
+    head_depth: int = limited(at_least=1, at_most=256, default=HEAD_DEPTH)
+    """Hidden layers of this MLP."""
     private_bits: int = limited(at_least=0, at_most=MAX_PRIVATE_BITS, default=0)
     """Private random bits of the policy, sampled at the start of each mini-episode and constant until its end.
     Evaluation averages over all settings of the bits."""

@@ -14,6 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from drest_torch.algos import ALGORITHMS
 from drest_torch.algos.networks import NETWORKS
+from drest_torch.algos.networks.base import HEAD_DEPTH, HEAD_WIDTH
 from drest_torch.algos.networks.precision import FLOAT32
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
@@ -60,6 +61,8 @@ NEW: dict[str, Any] = {
     "algo.average": None,
     "policy.norm": None,
     "policy.dropout": 0.0,
+    "policy.head_width": HEAD_WIDTH,
+    "policy.head_depth": HEAD_DEPTH,
     "levels.sampler": "uniform",
     "reward.ends": "actual",
     "levels.regret.measure": "both",

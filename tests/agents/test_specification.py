@@ -53,9 +53,10 @@ def test_keys_of_earlier_versions_are_ignored():
     assert AgentSpec.of(json.loads(json.dumps(earlier)), "a.safetensors") == AGENT
 
 
-def test_policies_of_earlier_versions_have_no_norm():
+def test_policies_of_earlier_versions_have_no_norm_and_small_heads():
     record = json.loads(json.dumps(AGENT.record()))
-    del record["policy"]["norm"]
+    for key in ("norm", "head_width", "head_depth"):
+        del record["policy"][key]
     assert AgentSpec.of(record, "a.safetensors") == AGENT
 
 

@@ -154,6 +154,9 @@ REFUSALS = [
     Refusal(
         "gridworld", "policy.norm=rms policy.depth=0", "^policy.norm=rms, but policy.network=mlp with policy.depth=0"
     ),
+    Refusal("gridworld", "policy.head_width=256", "policy.network=mlp has no head .* use policy.head_width=128"),
+    Refusal("gridworld", "policy=convolutional policy.head_width=100", "a multiple of 8; use policy.head_width=104"),
+    Refusal("gridworld", "policy.head_depth=0", "policy.head_depth=0; expected a number from 1 to 256"),
     Refusal("gridworld", "policy.dropout=0.1 policy.depth=0", "^policy.dropout=0.1, but .* no hidden layer with it"),
     Refusal("gridworld", "patience=3", "^patience=3, but the run has no selection levels; set test.selection_path"),
     Refusal("table", "policy.dropout=0.1", "but the updates of algo=tabular drop no units; use policy.dropout=0"),

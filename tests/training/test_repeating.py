@@ -102,7 +102,7 @@ def test_a_run_of_an_earlier_version_has_whole_batches(run, tmp_path):
 
 def test_a_run_of_an_earlier_version_is_not_regularised(run, tmp_path):
     values = yaml.safe_load((run / "config.yaml").read_text("utf-8"))
-    for key in ("algo.weight_decay", "algo.average", "policy.norm", "policy.dropout", "patience"):
+    for key in ("algo.weight_decay", "algo.average", "policy.norm", "policy.dropout", "policy.head_width", "patience"):
         *group, name = key.split(".")
         del (values[group[0]] if group else values)[name]
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")

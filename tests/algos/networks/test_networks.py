@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from drest_torch.algos.networks.base import NetworkSize, Symmetries
+from drest_torch.algos.networks.base import HEAD_DEPTH, NetworkSize, Symmetries
 from drest_torch.algos.networks.convolutional import map_hashes
 from drest_torch.algos.networks.policy import Critic, Policy, weights_unchanged
 from drest_torch.envs.dynamics.mdp import ACTIONS, NUM_ACTIONS, compile_levels
@@ -56,6 +56,23 @@ def test_an_untrained_network_is_nearly_uniform(network):
     policy, critic = perturbed_networks(network, observe, private_bits=2, changed=0.0)
     assert (policy(observations, bits).softmax(-1) - 1 / NUM_ACTIONS).abs().max() < 0.03
     assert 0.01 < critic(observations, bits, context).std() < 10
+
+
+@pytest.mark.parametrize("network", READ_MAPS)
+def test_the_head_has_its_own_size(network):
+    observe, observations = observations_of(SQUARE)
+    sizes = {"head_width": 24, "head_depth": 3}
+    policy, critic = perturbed_networks(network, observe, changed=0.0, **sizes)
+    *hidden, last = policy.net.ask.built()
+    assert [len(bias) for _, bias in hidden] == [24] * 3
+    assert len(last[1]) == NUM_ACTIONS
+    assert len(critic.net.ask.hidden) == HEAD_DEPTH - 1
+    turned = [transform(SQUARE, turn) for turn in range(NUM_SYMMETRIES)]
+    logits = policy(observations, bits_of(len(observations), 0))
+    assert all(
+        policy(observations_of(level)[1][:1], bits_of(1, 0)).sort().values.allclose(logits[:1].sort().values, atol=1e-5)
+        for level in turned
+    )
 
 
 @pytest.mark.parametrize("network", ["mlp", "symmetric", *READ_MAPS])
