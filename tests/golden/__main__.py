@@ -45,6 +45,7 @@ ADAM = "algo.entropy=0.1 algo.critic_width=null algo.muon_lr=null reward.group=1
 """Smaller networks and batches than the recipe of generated levels asks for, and none of its Muon."""
 PPO = f"algo=ppo algo.minibatches=8 algo.epochs=3 {SEES_NO_START} {ADAM}"
 A2C = f"algo=a2c {SEES_NO_START} {ADAM} algo.lr=0.001"
+SMALL_HEAD = "policy.head_width=128 policy.head_depth=2"
 WITH_A_BIT = "policy.private_bits=1 algo.muon_lr=0.025"
 
 RUNS = {
@@ -74,7 +75,8 @@ RUNS = {
         f"policy.observation=centred {WITH_A_BIT}"
     ),
     "generalist_convolutional": (
-        f"{EXACT} algo=generalist levels=paper_like {FEW} policy=convolutional policy.observation=grid {WITH_A_BIT}"
+        f"{EXACT} algo=generalist levels=paper_like {FEW} policy=convolutional {SMALL_HEAD} policy.observation=grid "
+        f"{WITH_A_BIT}"
     ),
     "tabular": f"{PLAY} algo=tabular levels=example algo.random_episodes=500 algo.decay_episodes=800",
     "cartpole": f"{ELSEWHERE} algo=ppo env=cartpole",

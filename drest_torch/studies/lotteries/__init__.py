@@ -65,7 +65,8 @@ class Config(StudyConfig):
     gridworlds: LotteryAgents = value(
         LotteryAgents(
             seeds=5,
-            arguments="algo=generalist policy=convolutional levels.by_chance=true levels.outcomes=3 "
+            arguments="algo=generalist policy=convolutional policy.head_width=128 policy.head_depth=2 "
+            "levels.by_chance=true levels.outcomes=3 "
             "levels.symmetries=true reward.episodes_per_meta=44 algo.levels_at_once=24 env_steps=10000000 "
             "evaluations=1",
             levels={"name": "paper_like", "values": {"levels": {"train": 20000, "selection": 50, "test": 200}}},

@@ -43,8 +43,8 @@ class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
     """Agents of each kind."""
     arguments: str = (
-        "algo=generalist policy=convolutional policy.width=24 policy.depth=5 algo.levels_at_once=16 env_steps=2600000 "
-        "evaluations=1"
+        "algo=generalist policy=convolutional policy.width=24 policy.depth=5 policy.head_width=128 policy.head_depth=2 "
+        "algo.levels_at_once=16 env_steps=2600000 evaluations=1"
     )
     """Arguments of `drest train` for every kind of agents."""
     agents: dict[str, str] = value(
@@ -71,7 +71,8 @@ class Config(StudyConfig):
 
 QUICK = {
     "seeds": 1,
-    "arguments": "algo=generalist policy=convolutional policy.width=8 policy.depth=5 algo.levels_at_once=16 "
+    "arguments": "algo=generalist policy=convolutional policy.width=8 policy.depth=5 policy.head_width=128 policy.head_depth=2 "
+    "algo.levels_at_once=16 "
     "env_steps=80000 evaluations=1",
     "levels": {"train": 40, "test": 10},
 }
