@@ -70,8 +70,16 @@ def _sample(prompt: Prompt) -> Sample:
 def _task(suite: str) -> Any:
     """Return a function that creates the task of a ladder."""
 
-    def create(scenarios: int = 5, epochs: int = 8, seed: int = 1, held_out: bool = True) -> Task:
-        prompts = ladder_prompts(suite.removeprefix(PREFIX), scenarios, seed, PromptStyle(held_out=held_out))
+    def create(
+        scenarios: int = 5,
+        epochs: int = 8,
+        seed: int = 1,
+        held_out: bool = True,
+        forms: str | None = None,
+        families: str | None = None,
+    ) -> Task:
+        style = PromptStyle(held_out=held_out, forms=forms, families=families)
+        prompts = ladder_prompts(suite.removeprefix(PREFIX), scenarios, seed, style)
         return Task(
             dataset=MemoryDataset(list(map(_sample, prompts)), name=suite),
             solver=ask(),

@@ -174,8 +174,16 @@ def _headline(measured: Sequence[str]) -> str:
 def _task_of_suite(suite: str) -> Any:
     """Return a function that creates the task of a suite."""
 
-    def create(scenarios: int = 50, epochs: int = 32, seed: int = 1, held_out: bool = True) -> Task:
-        prompts = prompt_suites.generate(suite, scenarios, seed, PromptStyle(held_out=held_out))
+    def create(
+        scenarios: int = 50,
+        epochs: int = 32,
+        seed: int = 1,
+        held_out: bool = True,
+        forms: str | None = None,
+        families: str | None = None,
+    ) -> Task:
+        style = PromptStyle(held_out=held_out, forms=forms, families=families)
+        prompts = prompt_suites.generate(suite, scenarios, seed, style)
         return _task(suite, prompts, epochs)
 
     create.__name__ = suite

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from drest_torch.language import prompts as data
+from drest_torch.language.prompt_styles import PromptStyle
 from tests.helpers.documents import ROOT
 
 inspect_ai = pytest.importorskip("inspect_ai")
@@ -104,6 +105,27 @@ def test_the_rate_of_the_action_is_of_readable_answers():
     action = next(option.label for option in MAIN[0].options if option.takes)
     score = reduced_score(samples_of("main")[0], [action, "no idea", "no idea"])
     assert score.value == pytest.approx({"valid": 1 / 3, "takes the action": 1})
+
+
+# ------------------------------------------------------------------------------------------- prompts in forms
+
+
+@pytest.mark.parametrize("suite", ["post", "dominance", "control_permitted"])
+def test_a_task_in_forms_reads_the_labels_of_its_forms(suite):
+    samples = list(TASKS[suite](scenarios=12, forms="test", families="training").dataset)
+    labels = [[option["label"] for option in sample.metadata["prompt"]["options"]] for sample in samples]
+    assert len({tuple(row) for row in labels}) >= 4
+    for sample, row in zip(samples, labels, strict=True):
+        assert [score_of(sample, label).as_float() for label in row] == list(range(len(row)))
+        assert all(label in sample.input[-1].text for label in row)
+
+
+def test_a_task_in_forms_has_the_prompts_of_an_evaluation_in_forms():
+    prompts = PromptStyle(forms="test").generate("post", 3, 1)
+    samples = list(TASKS["post"](scenarios=3, forms="test").dataset)
+    assert [[message.text for message in sample.input] for sample in samples] == [
+        [message["content"] for message in prompt.messages] for prompt in prompts
+    ]
 
 
 # ------------------------------------------------------------------------------------------- both orders
