@@ -120,7 +120,7 @@ def test_a_task_in_forms_reads_the_labels_of_its_forms(suite):
         assert all(label in sample.input[-1].text for label in row)
 
 
-def test_a_task_in_forms_has_the_prompts_of_an_evaluation_in_forms():
+def test_a_task_in_forms_has_the_prompts_of_an_evaluation():
     prompts = PromptStyle(forms="test").generate("post", 3, 1)
     samples = list(TASKS["post"](scenarios=3, forms="test").dataset)
     assert [[message.text for message in sample.input] for sample in samples] == [
