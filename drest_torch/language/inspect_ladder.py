@@ -75,6 +75,7 @@ def _task(suite: str) -> Any:
         epochs: int = 8,
         seed: int = 1,
         held_out: bool = True,
+        *,
         forms: str | None = None,
         families: str | None = None,
     ) -> Task:

@@ -179,6 +179,7 @@ def _task_of_suite(suite: str) -> Any:
         epochs: int = 32,
         seed: int = 1,
         held_out: bool = True,
+        *,
         forms: str | None = None,
         families: str | None = None,
     ) -> Task:

@@ -71,9 +71,8 @@ class Config(StudyConfig):
 
 QUICK = {
     "seeds": 1,
-    "arguments": "algo=generalist policy=convolutional policy.width=8 policy.depth=5 policy.head_width=128 policy.head_depth=2 "
-    "algo.levels_at_once=16 "
-    "env_steps=80000 evaluations=1",
+    "arguments": "algo=generalist policy=convolutional policy.width=8 policy.depth=5 policy.head_width=128 "
+    "policy.head_depth=2 algo.levels_at_once=16 env_steps=80000 evaluations=1",
     "levels": {"train": 40, "test": 10},
 }
 
