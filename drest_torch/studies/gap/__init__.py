@@ -64,8 +64,8 @@ class Config(StudyConfig):
 
 QUICK = {
     "seeds": 1,
-    "arguments": "algo=generalist policy=convolutional policy.width=8 policy.depth=2 policy.head_width=128 policy.head_depth=2 "
-    "levels=paper_like "
+    "arguments": "algo=generalist policy=convolutional policy.width=8 policy.depth=2 policy.head_width=128 "
+    "policy.head_depth=2 levels=paper_like "
     "levels.generator.coins=[3,3] levels.train=200 levels.selection=10 levels.test=20 algo.levels_at_once=24 "
     "env_steps=40000 evaluations=1",
     "agents": {DREST: "reward=drest", DEFAULT: "reward=default"},
