@@ -53,7 +53,7 @@ def test_keys_of_earlier_versions_are_ignored():
     assert AgentSpec.of(json.loads(json.dumps(earlier)), "a.safetensors") == AGENT
 
 
-def test_policies_of_earlier_versions_have_no_norm_and_small_heads():
+def test_policies_of_earlier_versions_have_earlier_values():
     record = json.loads(json.dumps(AGENT.record()))
     for key in ("norm", "head_width", "head_depth"):
         del record["policy"][key]
