@@ -1,17 +1,26 @@
-"""Write the levels on which the agents that ship are trained: python docs/agents.py FOLDER.
+"""Write the levels of the agents that ship, or the agents themselves. docs/reference/agent.md has the commands.
 
-The folder gets a file of training levels and one of selection levels for each agent: mixtures of generated sets, from
-other seeds than the sets themselves. docs/reference/agent.md has the commands that train on them.
+``python docs/agents.py levels FOLDER`` writes a file of training levels and one of selection levels for each agent:
+mixtures of generated sets, from other seeds than the sets themselves. ``python docs/agents.py ship RUN NAME`` replaces
+the pretrained agent of this name with the agent of a run on such a file. The levels of its configuration, on which
+`drest evaluate levels=own` evaluates it, are a generated set.
 """
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from omegaconf import OmegaConf
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from drest_torch import Agent
+from drest_torch.agents.checkpoints import PRETRAINED, load_checkpoint, save_checkpoint, step_checkpoints
 from drest_torch.config.compose import compose
+from drest_torch.config.stored import config_of
 from drest_torch.envs.generation.splits import Split, make_split
 from drest_torch.envs.levels import LevelError, find_levels, write_levels
 from drest_torch.envs.levels.lazy import keys_of
@@ -38,6 +47,14 @@ MIXTURES = {
     "large": {LARGER: 40_000, "levels=large": 20_000, "levels=three_lengths": 10_000, "levels=followup_like": 10_000},
 }
 """The arguments of each set of a mixture, with the number of its training levels."""
+OWN = {"small": "levels=generated", "large": LARGER.replace(" levels.split_seed=9", "")}
+"""The arguments of the set on which the agent of a mixture is evaluated by default."""
+
+
+KEPT = ("steps", "updates", "wall_seconds", "processor_seconds", "agent")
+"""The metadata of a checkpoint that ships."""
+NAMED = ("algo", "objective", "env")
+"""The groups whose option decides what the keys of a configuration mean."""
 
 
 def split_of(arguments: str, number: int) -> Split:
@@ -47,7 +64,7 @@ def split_of(arguments: str, number: int) -> Split:
     return make_split(config, train=number, selection=number // SELECTED, test=0, seed=seed)
 
 
-def main(folder: Path) -> None:
+def write(folder: Path) -> None:
     """Write all files to this folder, unless a level is one of the paper's worlds."""
     folder.mkdir(parents=True, exist_ok=True)
     worlds = set(keys_of(find_levels("paper")))
@@ -61,5 +78,42 @@ def main(folder: Path) -> None:
         print(f"{folder / name}.jsonl: {len(train):,} levels")
 
 
+def changed(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that differ from the usual ones, with the names of options."""
+    kept = {}
+    for key, value in values.items():
+        before = usual.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            value = changed(value, before)
+            if value and (value.keys() != {"name"} or key in NAMED):
+                kept[key] = value
+        elif value != before or key == "name":
+            kept[key] = value
+    return kept
+
+
+def ship(run: str, name: str) -> None:
+    """Replace the pretrained agent of this name with the agent of a run, without the files of its levels."""
+    target = PRETRAINED / name
+    with TemporaryDirectory() as folder:
+        saved = Agent.load(run).save(folder)
+        cfg = OmegaConf.load(saved / "config.yaml")
+        (path,) = step_checkpoints(saved / "checkpoints")
+        tensors, state = load_checkpoint(path)
+    mixture = Path(OmegaConf.load(Path(run) / "config.yaml").levels.path).stem
+    cfg.levels = compose(*OWN[mixture].split()).levels
+    cfg.test.selection_path = None
+    cfg.env.title = state["agent"]["origin"]["place"] = mixture
+    for other in step_checkpoints(target / "checkpoints"):
+        other.unlink()
+    usual = config_of({name: {"name": cfg[name].name} for name in NAMED} | {"run_dir": "runs/shipped"})
+    values = changed(OmegaConf.to_container(cfg), OmegaConf.to_container(OmegaConf.structured(usual)))
+    (target / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(values)), encoding="utf-8")
+    save_checkpoint(target / "checkpoints" / path.name, tensors, {key: state[key] for key in KEPT})
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if sys.argv[1] == "ship":
+        ship(*sys.argv[2:])
+    else:
+        write(Path(sys.argv[2]))
