@@ -51,7 +51,7 @@ OWN = {"small": "levels=generated", "large": LARGER.replace(" levels.split_seed=
 """The arguments of the set on which the agent of a mixture is evaluated by default."""
 
 
-KEPT = ("steps", "updates", "wall_seconds", "processor_seconds", "agent")
+METADATA = ("steps", "updates", "wall_seconds", "processor_seconds", "agent")
 """The metadata of a checkpoint that ships."""
 NAMED = ("algo", "objective", "env")
 """The groups whose option decides what the keys of a configuration mean."""
@@ -80,16 +80,16 @@ def write(folder: Path) -> None:
 
 def changed(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
     """Return the values that differ from the usual ones, with the names of options."""
-    kept = {}
+    different = {}
     for key, value in values.items():
         before = usual.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
             value = changed(value, before)
             if value and (value.keys() != {"name"} or key in NAMED):
-                kept[key] = value
+                different[key] = value
         elif value != before or key == "name":
-            kept[key] = value
-    return kept
+            different[key] = value
+    return different
 
 
 def ship(run: str, name: str) -> None:
@@ -109,7 +109,7 @@ def ship(run: str, name: str) -> None:
     usual = config_of({name: {"name": cfg[name].name} for name in NAMED} | {"run_dir": "runs/shipped"})
     values = changed(OmegaConf.to_container(cfg), OmegaConf.to_container(OmegaConf.structured(usual)))
     (target / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(values)), encoding="utf-8")
-    save_checkpoint(target / "checkpoints" / path.name, tensors, {key: state[key] for key in KEPT})
+    save_checkpoint(target / "checkpoints" / path.name, tensors, {key: state[key] for key in METADATA})
 
 
 if __name__ == "__main__":
