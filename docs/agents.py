@@ -47,7 +47,7 @@ MIXTURES = {
     "large": {LARGER: 40_000, "levels=large": 20_000, "levels=three_lengths": 10_000, "levels=followup_like": 10_000},
 }
 """The arguments of each set of a mixture, with the number of its training levels."""
-OWN = {"small": "levels=generated", "large": LARGER.replace(" levels.split_seed=9", "")}
+OWN_LEVELS = {"small": "levels=generated", "large": LARGER.replace(" levels.split_seed=9", "")}
 """The arguments of the set on which the agent of a mixture is evaluated by default."""
 
 
@@ -101,7 +101,7 @@ def ship(run: str, name: str) -> None:
         (path,) = step_checkpoints(saved / "checkpoints")
         tensors, state = load_checkpoint(path)
     mixture = Path(OmegaConf.load(Path(run) / "config.yaml").levels.path).stem
-    cfg.levels = compose(*OWN[mixture].split()).levels
+    cfg.levels = compose(*OWN_LEVELS[mixture].split()).levels
     cfg.test.selection_path = None
     cfg.env.title = state["agent"]["origin"]["place"] = mixture
     for other in step_checkpoints(target / "checkpoints"):
