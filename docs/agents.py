@@ -1,14 +1,15 @@
 """Write the levels of the agents that ship, or the agents themselves. docs/reference/agent.md has the commands.
 
-``python docs/agents.py levels FOLDER`` writes a file of training levels and one of selection levels for each agent:
-mixtures of generated sets, from other seeds than the sets themselves. ``python docs/agents.py ship RUN NAME`` replaces
-the pretrained agent of this name with the agent of a run on such a file. The levels of its configuration, on which
+``python docs/agents.py levels FOLDER [MIXTURE…]`` writes a file of training levels and one of selection levels for
+each mixture of generated sets, which have other seeds than usual. ``python docs/agents.py ship RUN NAME`` replaces the
+pretrained agent of this name with the agent of a run on such a file. The levels of its configuration, on which
 `drest evaluate levels=own` evaluates it, are a generated set.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,6 +36,8 @@ LARGER = (
     "levels.generator.buttons=[1,3] levels.generator.lengths=[2,8] levels.generator.shutdown=[3,12] "
     "levels.generator.delay=[1,9] levels.split_seed=9"
 )
+TIGHT = "levels=paper_like levels.generator.coins=[2,3] levels.generator.slack=[0,0] levels.split_seed=10"
+"""Levels like the paper's worlds, in which every length needs all of its time for its best return."""
 MIXTURES = {
     "small": {
         "levels=followup_like": 60_000,
@@ -44,10 +47,21 @@ MIXTURES = {
         "levels=three_lengths": 30_000,
         "levels=easy": 10_000,
     },
+    "tight": {
+        TIGHT: 60_000,
+        "levels=followup_like": 20_000,
+        "levels=generated": 20_000,
+        "levels=hard": 20_000,
+        "levels=three_lengths": 20_000,
+    },
     "large": {LARGER: 40_000, "levels=large": 20_000, "levels=three_lengths": 10_000, "levels=followup_like": 10_000},
 }
 """The arguments of each set of a mixture, with the number of its training levels."""
-OWN_LEVELS = {"small": "levels=generated", "large": LARGER.replace(" levels.split_seed=9", "")}
+OWN_LEVELS = {
+    "small": "levels=generated",
+    "tight": "levels=generated",
+    "large": LARGER.replace(" levels.split_seed=9", ""),
+}
 """The arguments of the set on which the agent of a mixture is evaluated by default."""
 
 
@@ -64,12 +78,12 @@ def split_of(arguments: str, number: int) -> Split:
     return make_split(config, train=number, selection=number // SELECTED, test=0, seed=seed)
 
 
-def write(folder: Path) -> None:
-    """Write all files to this folder, unless a level is one of the paper's worlds."""
+def write(folder: Path, names: Sequence[str]) -> None:
+    """Write the files of these mixtures, or of all, to this folder, unless a level is one of the paper's worlds."""
     folder.mkdir(parents=True, exist_ok=True)
     worlds = set(keys_of(find_levels("paper")))
-    for name, sets in MIXTURES.items():
-        splits = [split_of(arguments, number) for arguments, number in sets.items()]
+    for name in names or MIXTURES:
+        splits = [split_of(arguments, number) for arguments, number in MIXTURES[name].items()]
         train = [level for split in splits for level in split.train]
         if worlds.intersection(keys_of(train)):
             raise LevelError(f"{name}: one of the paper's worlds is among the training levels; use another seed")
@@ -116,4 +130,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "ship":
         ship(*sys.argv[2:])
     else:
-        write(Path(sys.argv[2]))
+        write(Path(sys.argv[2]), sys.argv[3:])
