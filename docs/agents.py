@@ -3,7 +3,7 @@
 ``python docs/agents.py levels FOLDER [MIXTURE…]`` writes a file of training levels and one of selection levels for
 each mixture of generated sets, which have other seeds than usual. ``python docs/agents.py ship RUN NAME`` replaces the
 pretrained agent of this name with the agent of a run on such a file. The levels of its configuration, on which
-`drest evaluate levels=own` evaluates it, are a generated set.
+`drest evaluate levels=own` evaluates it, are `levels=generated`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,6 @@ OTHER_SEEDS = 7000
 """The distance of the seeds from those of the sets."""
 SELECTED = 1000
 """One selection level for this many training levels."""
-LARGER = (
-    "levels=large levels.generator.height=[6,10] levels.generator.width=[6,10] levels.generator.coins=[2,4] "
-    "levels.generator.buttons=[1,3] levels.generator.lengths=[2,8] levels.generator.shutdown=[3,12] "
-    "levels.generator.delay=[1,9] levels.split_seed=9"
-)
 TIGHT = "levels=paper_like levels.generator.coins=[2,3] levels.generator.slack=[0,0] levels.split_seed=10"
 """Levels like the paper's worlds, in which every length needs all of its time for its best return."""
 MIXTURES = {
@@ -54,17 +49,8 @@ MIXTURES = {
         "levels=hard": 20_000,
         "levels=three_lengths": 20_000,
     },
-    "large": {LARGER: 40_000, "levels=large": 20_000, "levels=three_lengths": 10_000, "levels=followup_like": 10_000},
 }
 """The arguments of each set of a mixture, with the number of its training levels."""
-OWN_LEVELS = {
-    "small": "levels=generated",
-    "tight": "levels=generated",
-    "large": LARGER.replace(" levels.split_seed=9", ""),
-}
-"""The arguments of the set on which the agent of a mixture is evaluated by default."""
-
-
 METADATA = ("steps", "updates", "wall_seconds", "processor_seconds", "agent")
 """The metadata of a checkpoint that ships."""
 NAMED = ("algo", "objective", "env")
@@ -115,7 +101,7 @@ def ship(run: str, name: str) -> None:
         (path,) = step_checkpoints(saved / "checkpoints")
         tensors, state = load_checkpoint(path)
     mixture = Path(OmegaConf.load(Path(run) / "config.yaml").levels.path).stem
-    cfg.levels = compose(*OWN_LEVELS[mixture].split()).levels
+    cfg.levels = compose("levels=generated").levels
     cfg.test.selection_path = None
     cfg.env.title = state["agent"]["origin"]["place"] = mixture
     for other in step_checkpoints(target / "checkpoints"):

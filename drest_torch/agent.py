@@ -156,7 +156,7 @@ class Agent:
         Example:
             >>> mean = Agent.mean(["generalist", "generalist-bit"])
             >>> round(mean.evaluate("example").usefulness, 2)
-            0.82
+            0.86
         """
         return MeanAgent([cls.load(run, checkpoint=checkpoint, device=device) for run in runs])
 

@@ -245,7 +245,7 @@ def test_the_command_animates_a_mini_episode_for_each_length(tmp_path, call):
 def test_the_page_of_the_shipped_agents_has_their_scores():
     page = (Path(__file__).parents[1] / "docs" / "reference" / "agent.md").read_text("utf-8")
     rows = re.findall(r"^\| `levels=(\w+)` \| (\d+) \|((?: [\d. /]+ \|){7})$", page, re.M)
-    assert len(rows) == 6
+    assert len(rows) == 8
     agents = [saved.Agent.load(name) for name in (saved.SHIPPED, "generalist-buttons", "generalist-bit")]
     for name, count, stated in rows:
         levels = levels_to_evaluate(agents[0], compose(f"levels={name}", name="evaluate").levels)

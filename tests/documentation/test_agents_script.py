@@ -37,8 +37,7 @@ def test_a_configuration_that_ships_has_changed_values_with_names():
     assert script.changed(values, usual) == {"algo": {"name": "exact", "lr": 0.2}, "env": {"name": "gridworld"}}
 
 
-@pytest.mark.parametrize("name", ["generalist", "generalist-buttons"])
-def test_an_agent_that_ships_names_no_file(name):
-    _, state = load_checkpoint(checkpoint_path(agent_folder(name), "last"))
+def test_an_agent_that_ships_names_no_file():
+    _, state = load_checkpoint(checkpoint_path(agent_folder("generalist"), "last"))
     assert state["agent"]["origin"]["place"] in script.MIXTURES
-    assert load_config(agent_folder(name), whole=False).levels.path is None
+    assert load_config(agent_folder("generalist"), whole=False).levels.path is None
