@@ -31,7 +31,7 @@ def test_files_have_the_levels_of_all_sets(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == f"{tmp_path / 'two'}.jsonl: 5 levels\n"
 
 
-def test_a_configuration_that_ships_has_changed_values_with_names():
+def test_a_configuration_that_ships_has_its_changed_values():
     usual = {"algo": {"name": "exact", "lr": 0.1}, "env": {"name": "gridworld"}, "test": {"path": None}, "seed": 0}
     values = {**usual, "algo": {"name": "exact", "lr": 0.2}, "seed": 0}
     assert script.changed(values, usual) == {"algo": {"name": "exact", "lr": 0.2}, "env": {"name": "gridworld"}}
