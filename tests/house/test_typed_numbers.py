@@ -43,7 +43,7 @@ LIMITS = {
     "docs/howto/environments.md": (1, "a default value"),
     "docs/explanation/shutdownability.md": (4, "thresholds by definition, and the curve b at q = 1/2 in closed form"),
     "docs/howto/few-levels.md": (6, "ranges of values to try"),
-    "docs/reference/agent.md": (108, "tests/test_agent.py compares it with the agents"),
+    "docs/reference/agent.md": (111, "tests/test_agent.py compares it with the agents"),
     "docs/reference/generated-levels.md": (245, "tests/config/test_presets.py compares it with the levels"),
     "docs/tutorials/language.md": (17, "a default value, and measured times whose commands stand beside them"),
     "docs/tutorials/method.md": (25, "the output of the page's code, and a probability by definition"),
