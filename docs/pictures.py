@@ -108,6 +108,9 @@ def notebook() -> None:
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(pages, timeout=600, resources={"metadata": {"path": folder}}, record_timing=False).execute()
     pages.metadata["language_info"] = {"name": "python"}  # without the version of this machine
+    for cell in pages.cells:
+        if "outputs" in cell:  # without the warnings of libraries, which name files of this machine
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     for output in (output for cell in pages.cells for output in cell.get("outputs", [])):
         if "text/html" in output.get("data", {}):
             output["data"].pop("image/png", None)  # it is part of the HTML
