@@ -191,17 +191,18 @@ def method_table(rows: pd.DataFrame, agent: str) -> Table:
     return table_of(pd.DataFrame(columns), agent, first="method", note=note)
 
 
-def difference_table(rows: pd.DataFrame) -> Table:
-    """Return the table of differences from agents without a method, on unseen levels."""
-    differences = of_part(rows, "difference")
+def difference_table(rows: pd.DataFrame, agent: str) -> Table:
+    """Return the table of an algorithm's differences from agents without a method, on unseen levels."""
+    differences = of_part(rows, "difference", agent=agent)
     cells: dict[str, dict[str, str]] = {}
     for row in differences.itertuples():
-        texts = cells.setdefault(f"{row.agent}, {row.method}", {})
+        texts = cells.setdefault(row.method, {})
         texts[MEASURES[row.measure]] = difference_text(row.y, row.low, row.high)
         texts[f"p, {row.measure}"] = p_text(row.p)
     note = "Means with 95 % bootstrap intervals over seeds and levels. p is corrected for all comparisons (Holm)."
     frame = pd.DataFrame.from_dict(cells, orient="index").fillna(MISSING)
-    return table_of(frame, "Unseen levels, less training levels as they are", first="", note=note)
+    title = f"{agent}: unseen levels, less training levels as they are"
+    return table_of(frame, title, first="method", note=note)
 
 
 FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
@@ -210,5 +211,6 @@ FIGURES: dict[str, Callable[[pd.DataFrame], Plot]] = {
 TABLES: dict[str, Callable[[pd.DataFrame], Table]] = {
     "exact": partial(method_table, agent="exact gradients"),
     "ppo": partial(method_table, agent="PPO"),
-    "differences": difference_table,
+    "exact_differences": partial(difference_table, agent="exact gradients"),
+    "ppo_differences": partial(difference_table, agent="PPO"),
 }
