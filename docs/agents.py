@@ -84,9 +84,8 @@ def changed(values: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
     for key, value in values.items():
         before = usual.get(key)
         if isinstance(value, dict) and isinstance(before, dict):
-            value = changed(value, before)
-            if value and (value.keys() != {"name"} or key in NAMED):
-                different[key] = value
+            if inner := changed(value, before):
+                different[key] = inner
         elif value != before or key == "name":
             different[key] = value
     return different
@@ -104,16 +103,21 @@ def ship(run: str, name: str) -> None:
     cfg.levels = compose("levels=generated").levels
     cfg.test.selection_path = None
     cfg.env.title = state["agent"]["origin"]["place"] = mixture
-    for other in step_checkpoints(target / "checkpoints"):
-        other.unlink()
     usual = config_of({name: {"name": cfg[name].name} for name in NAMED} | {"run_dir": "runs/shipped"})
     values = changed(OmegaConf.to_container(cfg), OmegaConf.to_container(OmegaConf.structured(usual)))
     (target / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(values)), encoding="utf-8")
-    save_checkpoint(target / "checkpoints" / path.name, tensors, {key: state[key] for key in METADATA})
+    shipped = target / "checkpoints" / path.name
+    save_checkpoint(shipped, tensors, {key: state[key] for key in METADATA})
+    for other in step_checkpoints(shipped.parent):
+        if other != shipped:
+            other.unlink()
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "ship":
-        ship(*sys.argv[2:])
-    else:
-        write(Path(sys.argv[2]), sys.argv[3:])
+    match sys.argv[1:]:
+        case ["levels", folder, *names]:
+            write(Path(folder), names)
+        case ["ship", run, name]:
+            ship(run, name)
+        case _:
+            sys.exit(__doc__)

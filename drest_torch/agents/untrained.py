@@ -77,8 +77,15 @@ def build_networks(
 
 
 def _size(spec: PolicySpec) -> NetworkSize:
-    heads = {"head_width": spec.head_width, "head_depth": spec.head_depth}
-    return NetworkSize(spec.width, spec.depth, spec.activation, spec.network, spec.norm, **heads)
+    return NetworkSize(
+        spec.width,
+        spec.depth,
+        spec.activation,
+        spec.network,
+        spec.norm,
+        head_width=spec.head_width,
+        head_depth=spec.head_depth,
+    )
 
 
 def _signature(spec: PolicySpec) -> Mapping[str, Any]:

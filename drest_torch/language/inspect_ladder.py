@@ -6,11 +6,11 @@ share of answers that name an option. The rates leave out the other answers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
-from inspect_ai import Task, task
+from inspect_ai import Task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, mean, metric, scorer, stderr
 from inspect_ai.solver import TaskState
@@ -18,9 +18,8 @@ from inspect_ai.solver import TaskState
 from drest_torch.choices.ladder import crossing
 from drest_torch.choices.ladder_levels import PRICES
 from drest_torch.language.inspect_models import ask
-from drest_torch.language.inspect_tasks import messages_of
-from drest_torch.language.prompt_ladder import PREFIX, SUITES, ladder_prompts, price_of
-from drest_torch.language.prompt_styles import PromptStyle
+from drest_torch.language.inspect_tasks import messages_of, task_of_suite
+from drest_torch.language.prompt_ladder import SUITES, price_of
 from drest_torch.language.prompts import Prompt
 from drest_torch.language.text_answers import read_answer
 
@@ -67,30 +66,15 @@ def _sample(prompt: Prompt) -> Sample:
     )
 
 
-def _task(suite: str) -> Any:
-    """Return a function that creates the task of a ladder."""
-
-    def create(
-        scenarios: int = 5,
-        epochs: int = 8,
-        seed: int = 1,
-        held_out: bool = True,
-        *,
-        forms: str | None = None,
-        families: str | None = None,
-    ) -> Task:
-        style = PromptStyle(held_out=held_out, forms=forms, families=families)
-        prompts = ladder_prompts(suite.removeprefix(PREFIX), scenarios, seed, style)
-        return Task(
-            dataset=MemoryDataset(list(map(_sample, prompts)), name=suite),
-            solver=ask(),
-            scorer=asks(),
-            epochs=epochs,
-            name=suite,
-        )
-
-    create.__name__ = suite
-    return task(name=suite)(create)
+def _task(suite: str, prompts: Sequence[Prompt], epochs: int) -> Task:
+    """Return the task of a ladder's prompts."""
+    return Task(
+        dataset=MemoryDataset(list(map(_sample, prompts)), name=suite),
+        solver=ask(),
+        scorer=asks(),
+        epochs=epochs,
+        name=suite,
+    )
 
 
-TASKS = {suite: _task(suite) for suite in SUITES}
+TASKS = {suite: task_of_suite(suite, _task, usual=(5, 8)) for suite in SUITES}

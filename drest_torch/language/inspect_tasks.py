@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -171,12 +171,14 @@ def _headline(measured: Sequence[str]) -> str:
     return "valid"
 
 
-def _task_of_suite(suite: str) -> Any:
-    """Return a function that creates the task of a suite."""
+def task_of_suite(
+    suite: str, task_of: Callable[[str, Sequence[data.Prompt], int], Task], *, usual: tuple[int, int]
+) -> Any:
+    """Return a function that creates the task of a suite, with the ``usual`` numbers of scenarios and epochs."""
 
     def create(
-        scenarios: int = 50,
-        epochs: int = 32,
+        scenarios: int = usual[0],
+        epochs: int = usual[1],
         seed: int = 1,
         held_out: bool = True,
         *,
@@ -184,8 +186,7 @@ def _task_of_suite(suite: str) -> Any:
         families: str | None = None,
     ) -> Task:
         style = PromptStyle(held_out=held_out, forms=forms, families=families)
-        prompts = prompt_suites.generate(suite, scenarios, seed, style)
-        return _task(suite, prompts, epochs)
+        return task_of(suite, prompt_suites.generate(suite, scenarios, seed, style), epochs)
 
     create.__name__ = suite
     return task(name=suite)(create)
@@ -197,4 +198,7 @@ def own_prompts(tasks: str, epochs: int = 32) -> Task:
     return _task("own_prompts", prompt_files.read(Path(tasks)), epochs)
 
 
-TASKS = {suite: _task_of_suite(suite) for suite in (*data.MEASURED, *controls.SUITES, *follow_up_suites.SUITES)}
+TASKS = {
+    suite: task_of_suite(suite, _task, usual=(50, 32))
+    for suite in (*data.MEASURED, *controls.SUITES, *follow_up_suites.SUITES)
+}
