@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
 from drest_torch.algos.averaging import averaged_model
-from drest_torch.algos.networks.base import requirements
+from drest_torch.algos.muon import LayerMuon
+from drest_torch.algos.networks.base import repeated_weights, requirements
 from drest_torch.limits import limited
 from drest_torch.reward import Reward, largest_reward
 
@@ -25,6 +26,9 @@ ADAM_EPSILON = 1e-5
 """Epsilon in Adam's denominator."""
 WIDE = 8
 """Muon trains weight matrices with at least this many rows and columns."""
+MUON_MATRICES = LAYER, BLOCK = "layer", "block"
+"""What Muon orthogonalises where symmetries repeat a trained block of weights: the matrix of the whole layer, or the
+block alone."""
 Share = tuple[tuple[str, int], tuple[str, int]]
 """A key with its number, and the key whose number it has to divide."""
 Need = tuple[str, Any, str]
@@ -44,6 +48,9 @@ class NetworkConfig:
     muon_lr: float | None = limited(at_least=0, default=None)
     """Learning rate of Muon at the start, which then trains all wide weight matrices; it falls as `lr` does. null: Adam
     trains them too."""
+    muon_matrix: str = limited(choices=MUON_MATRICES, default=LAYER)
+    """What Muon orthogonalises in symmetric networks: layer (the update of a whole layer, with the blocks that
+    symmetries repeat) or block (the trained block alone, as in versions before the key). Others have no such blocks."""
     entropy: float = limited(at_least=0, default=0.1)
     """Weight of the entropy bonus at the start; it falls to 0, linearly over the run."""
     max_grad_norm: float = limited(above=0, finite=False, default=0.5)
@@ -231,7 +238,8 @@ class NetworkAlgorithm(Algorithm):
     """An algorithm that trains the weights of its policy, and of its critic if it has one, by gradients.
 
     The optimiser is Adam. If ``muon_lr`` is set, Muon (Jordan et al. 2024) trains all matrices except the narrow ones
-    of the last layers. Muon orthogonalises the update of a matrix, so all directions are learned at the same pace.
+    of the last layers. Muon orthogonalises the update of a matrix, so all directions are learned at the same pace. In
+    symmetric networks the matrices are those of whole layers (`drest_torch.algos.muon`).
     """
 
     anchor: tuple[Any, float] | None = None
@@ -250,12 +258,7 @@ class NetworkAlgorithm(Algorithm):
         self.precision = precision
         self.networks = nn.ModuleList([policy] if critic is None else [policy, critic])
         self.weights = list(self.networks.parameters())
-        matrices = [] if config.muon_lr is None else [weight for weight in self.weights if _is_wide(weight)]
-        others = [weight for weight in self.weights if not any(weight is matrix for matrix in matrices)]
-        groups = decay_groups(others, config.weight_decay)
-        self.optimizers["adam"] = torch.optim.AdamW(groups, lr=config.lr, eps=ADAM_EPSILON, fused=True)
-        if matrices:
-            self.optimizers["muon"] = torch.optim.Muon(matrices, lr=config.muon_lr, weight_decay=config.weight_decay)
+        self.optimizers |= optimizers_of(self.networks, config)
         if config.average is not None:
             self.average = averaged_model(policy, config.average)
         self.set_progress(0.0)
@@ -263,11 +266,9 @@ class NetworkAlgorithm(Algorithm):
     def set_progress(self, progress: float) -> None:
         self.lr = falling(self.config.lr, progress)
         self.entropy_coeff = falling(self.config.entropy, progress)
-        rates = {"adam": self.lr}
-        if "muon" in self.optimizers:
-            rates["muon"] = falling(self.config.muon_lr, progress)
-        for name, rate in rates.items():
-            for group in self.optimizers[name].param_groups:
+        for name, optimizer in self.optimizers.items():
+            rate = self.lr if name == "adam" else falling(self.config.muon_lr, progress)
+            for group in optimizer.param_groups:
                 group["lr"] = rate
 
     def scheduled(self) -> dict[str, float]:
@@ -303,6 +304,27 @@ class NetworkAlgorithm(Algorithm):
         if self.average is None:
             return {}
         return {"averaged_steps": self.average.n_averaged}
+
+
+def optimizers_of(networks: nn.Module, config: Any) -> dict[str, torch.optim.Optimizer]:
+    """Return the optimisers that together train all weights of the networks."""
+    weights, rate, decay = list(networks.parameters()), config.muon_lr, config.weight_decay
+    repeated, matrices = [], []
+    if rate is not None and config.muon_matrix == LAYER:
+        repeated = [each for each in repeated_weights(networks) if _is_wide(each.whole(each.weight))]
+    of_layers = {id(each.weight) for each in repeated}
+    if rate is not None:
+        matrices = [weight for weight in weights if _is_wide(weight) and id(weight) not in of_layers]
+    by_muon = of_layers | {id(weight) for weight in matrices}
+    others = decay_groups([weight for weight in weights if id(weight) not in by_muon], decay)
+    optimizers: dict[str, torch.optim.Optimizer] = {
+        "adam": torch.optim.AdamW(others, lr=config.lr, eps=ADAM_EPSILON, fused=True)
+    }
+    if matrices:
+        optimizers["muon"] = torch.optim.Muon(matrices, lr=rate, weight_decay=decay)
+    if repeated:
+        optimizers["layer_muon"] = LayerMuon(repeated, rate, decay)
+    return optimizers
 
 
 def divergence(logits: Tensor, reference: Tensor) -> Tensor:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -218,6 +219,17 @@ def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
     return layer
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """A weight [units, inputs] that symmetries repeat: the first block of rows of a matrix [|G| · units, inputs]."""
+
+    weight: nn.Parameter
+    whole: Callable[[Tensor], Tensor]
+    """The whole matrix for a block like the weight"""
+    between: Tensor
+    """The symmetries of the rows (`Symmetries.between`)"""
+
+
 class CachedWeights(nn.Module):
     """A network that builds the weights of its products from fewer parameters, and caches the built weights.
 
@@ -239,6 +251,10 @@ class CachedWeights(nn.Module):
         """Return the weights of the products."""
         raise NotImplementedError
 
+    def repeated(self) -> Iterator[Repeated]:
+        """Yield the weights of layers that symmetries repeat."""
+        raise NotImplementedError
+
     def built(self) -> Any:
         """Return the weights of the products, cached ones if gradients are off."""
         if self.cache is None or torch.is_grad_enabled():
@@ -246,6 +262,13 @@ class CachedWeights(nn.Module):
         if not self.cache:
             self.cache = self.build()
         return self.cache
+
+
+def repeated_weights(network: nn.Module) -> Iterator[Repeated]:
+    """Yield the weights of a network's layers that symmetries repeat."""
+    for part in network.modules():
+        if isinstance(part, CachedWeights):
+            yield from part.repeated()
 
 
 class SymmetricMLP(CachedWeights):
@@ -285,11 +308,20 @@ class SymmetricMLP(CachedWeights):
     def build(self) -> list[tuple[Tensor, Tensor]]:
         """Return the weights and biases of every layer."""
         order = len(self.between)
-        first = columns_of(self.first, self.inputs).movedim(1, 0).flatten(0, 1)
+        first = self._all_first(self.first)
         hidden = [to_all_blocks(weight, self.between) for weight in self.hidden]
         last = self.towards @ to_all_blocks(self.last, self.between)
         biases = [*(bias.repeat(order) for bias in self.biases), self.last_bias.expand(len(last))]
         return list(zip([first, *hidden, last], biases, strict=True))
+
+    def repeated(self) -> Iterator[Repeated]:
+        yield Repeated(self.first, self._all_first, self.between)
+        for weight in self.hidden:
+            yield Repeated(weight, partial(to_all_blocks, between=self.between), self.between)
+
+    def _all_first(self, weight: Tensor) -> Tensor:
+        """Expand the first layer's weights of the identity's block to the weights of all blocks."""
+        return columns_of(weight, self.inputs).movedim(1, 0).flatten(0, 1)
 
     def forward(self, inputs: Tensor) -> Tensor:
         *hidden, last = self.built()

@@ -11,7 +11,9 @@ the weights from block h to block g depend on g⁻¹h alone, with their kernels 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +24,7 @@ from drest_torch.algos.networks.base import (
     CachedWeights,
     MapLayout,
     NetworkSize,
+    Repeated,
     Requirements,
     Signature,
     SymmetricMLP,
@@ -183,9 +186,15 @@ class MapEncoder(CachedWeights):
 
     def build(self) -> tuple[Tensor, Tensor]:
         """Return the kernels and biases of the first layer."""
-        kernels = columns_of(self.first, self.patches).movedim(1, 0)  # [|G|, units, inputs, 9]
-        kernels = kernels.flatten(0, 1).unflatten(-1, (3, 3))  # [width, inputs, 3, 3]
+        kernels = self._all_first(self.first).unflatten(-1, (-1, 3, 3))  # [width, inputs, 3, 3]
         return kernels, self.first_bias.repeat(len(self.cells))
+
+    def repeated(self) -> Iterator[Repeated]:
+        yield Repeated(self.first, self._all_first, self.between)
+
+    def _all_first(self, weight: Tensor) -> Tensor:
+        """Expand the weights [units, inputs · 9] of the identity's block to the weights [width, inputs · 9]."""
+        return columns_of(weight, self.patches).movedim(1, 0).flatten(0, 1).flatten(1)
 
     def forward(self, maps: Tensor) -> Tensor:
         encoding, _ = self.surroundings(maps)
@@ -226,12 +235,24 @@ class ResidualLayer(CachedWeights):
     def build(self) -> tuple[Tensor, ...]:
         """Return the kernels and biases of the 3 × 3 convolution, and the kernels of the 1 × 1 convolution."""
         order, units = len(self.between), len(self.gain)
-        # From block h to block g: the weights of g⁻¹h, rotated and reflected by g.
-        blocks = columns_of(self.around.unflatten(-1, (order, -1, 9)) * self.gain.unsqueeze(-1), self.between)
-        kernels = blocks.gather(-1, self.cells.reshape(1, order, 1, 1, 9).expand_as(blocks)).movedim(1, 0)
-        kernels = kernels.reshape(order * units, order * units, 3, 3)
+        gained = self.around.unflatten(-1, (order, units, 9)) * self.gain.unsqueeze(-1)
+        kernels = self._all_around(gained.flatten(1)).unflatten(-1, (-1, 3, 3))  # [width, width, 3, 3]
         mixed = to_all_blocks(self.mixed, self.between).unflatten(-1, (-1, 1, 1))
         return kernels, self.bias.repeat(order), mixed
+
+    def repeated(self) -> Iterator[Repeated]:
+        yield Repeated(self.around, self._all_around, self.between)
+        yield Repeated(self.mixed, partial(to_all_blocks, between=self.between), self.between)
+
+    def _all_around(self, weight: Tensor) -> Tensor:
+        """Expand the weights [units, width · 9] of the identity's block to the weights [width, width · 9].
+
+        From block h to block g these are the weights of g⁻¹h, rotated and reflected by g.
+        """
+        order = len(self.between)
+        blocks = columns_of(weight.unflatten(-1, (order, -1, 9)), self.between)
+        cells = self.cells.reshape(1, order, 1, 1, 9).expand_as(blocks)
+        return blocks.gather(-1, cells).movedim(1, 0).flatten(2).flatten(0, 1)
 
     def forward(self, encoding: Tensor) -> Tensor:
         kernels, bias, mixed = self.built()

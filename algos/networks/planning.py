@@ -8,13 +8,23 @@ because many iterations would forget them. In all other respects this is the con
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from drest_torch.algos.networks.base import MapLayout, NetworkSize, Signature, Symmetries, orthogonal, to_all_blocks
+from drest_torch.algos.networks.base import (
+    MapLayout,
+    NetworkSize,
+    Repeated,
+    Signature,
+    Symmetries,
+    orthogonal,
+    to_all_blocks,
+)
 from drest_torch.algos.networks.convolutional import (
     REQUIRES,
     MapEncoder,
@@ -107,6 +117,10 @@ class IteratedLayer(ResidualLayer):
     def build(self) -> tuple[Tensor, ...]:
         """Return the weights of `ResidualLayer`, and the kernels with which an iteration reads the first encoding."""
         return *super().build(), to_all_blocks(self.recalling, self.between).unflatten(-1, (-1, 1, 1))
+
+    def repeated(self) -> Iterator[Repeated]:
+        yield from super().repeated()
+        yield Repeated(self.recalling, partial(to_all_blocks, between=self.between), self.between)
 
     def iterate(self, encoding: Tensor, recalled: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
         """Return the contribution of an iteration to the encoding [M, C, H, W], with built weights."""

@@ -24,6 +24,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from drest_torch.algos.base import Algorithm, Effort
+from drest_torch.algos.muon import LayerMuon
 from drest_torch.errors import CheckpointError
 from drest_torch.files import write_whole
 
@@ -39,6 +40,7 @@ OPTIMIZER_STATE = {
     torch.optim.Adam: ADAM_STATE,
     torch.optim.AdamW: ADAM_STATE,
     torch.optim.Muon: {"momentum_buffer"},
+    LayerMuon: {"momentum_buffer"},
 }
 """State that each optimiser keeps of a weight, by name."""
 LARGEST = 1 << 63

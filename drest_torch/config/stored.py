@@ -13,8 +13,9 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from drest_torch.algos import ALGORITHMS
+from drest_torch.algos.base import BLOCK
 from drest_torch.algos.networks import NETWORKS
-from drest_torch.algos.networks.base import HEAD_DEPTH, HEAD_WIDTH
+from drest_torch.algos.networks.base import HEAD_DEPTH, HEAD_WIDTH, requirements
 from drest_torch.algos.networks.precision import FLOAT32
 from drest_torch.algos.objectives import OBJECTIVES
 from drest_torch.config.checks import check_limits
@@ -57,6 +58,7 @@ NEW: dict[str, Any] = {
     "overwrite": False,
     "last_batch": "whole",
     "patience": None,
+    "algo.muon_matrix": BLOCK,
     "algo.weight_decay": 0.0,
     "algo.average": None,
     "policy.norm": None,
@@ -137,15 +139,27 @@ def _add_new_keys(loaded: Any, schema: Config) -> None:
             within.setdefault(name, value)
 
 
-def without_new_keys(values: dict[str, Any], group: str = "") -> dict[str, Any]:
-    """Return stored values without the keys of `UNNAMED` that have the value of runs before these keys existed."""
+def without_new_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """Return stored values without the keys of `UNNAMED` that have the value of runs before these keys existed.
+
+    `algo.muon_matrix` is left out of runs in which it has no effect as well.
+    """
+    left = _without_new_keys(values, "")
+    algo, network = left.get("algo", {}), values.get("policy", {}).get("network")
+    repeats = network in NETWORKS and requirements(network).symmetries is not None
+    if algo.get("muon_lr") is None or not repeats:
+        algo.pop("muon_matrix", None)
+    return left
+
+
+def _without_new_keys(values: dict[str, Any], group: str) -> dict[str, Any]:
     left: dict[str, Any] = {}
     for name, value in values.items():
         key = f"{group}{name}"
         if key in UNNAMED and value == NEW[key]:
             continue
         if isinstance(value, dict) and value:
-            value = without_new_keys(value, f"{key}.")
+            value = _without_new_keys(value, f"{key}.")
             if not value:
                 continue
         left[name] = value
