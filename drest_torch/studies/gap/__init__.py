@@ -43,7 +43,7 @@ class Config(StudyConfig):
     """Agents of each kind that are trained."""
     arguments: str = (
         "algo=generalist policy=convolutional policy.width=32 policy.depth=6 policy.head_width=128 policy.head_depth=2 "
-        "levels=paper_like "
+        "algo.muon_matrix=block levels=paper_like "
         "levels.generator.coins=[3,3] levels.train=20000 levels.selection=50 levels.test=200 algo.levels_at_once=24 "
         "env_steps=15000000 evaluations=1"
     )
@@ -65,7 +65,7 @@ class Config(StudyConfig):
 QUICK = {
     "seeds": 1,
     "arguments": "algo=generalist policy=convolutional policy.width=8 policy.depth=2 policy.head_width=128 "
-    "policy.head_depth=2 levels=paper_like "
+    "policy.head_depth=2 algo.muon_matrix=block levels=paper_like "
     "levels.generator.coins=[3,3] levels.train=200 levels.selection=10 levels.test=20 algo.levels_at_once=24 "
     "env_steps=40000 evaluations=1",
     "agents": {DREST: "reward=drest", DEFAULT: "reward=default"},

@@ -42,13 +42,20 @@ class Sizes:
     """Mini-episodes on each level that is evaluated by sampling."""
 
 
+RATES = {"convolutional": 0.05}
+"""The learning rate of Muon in published short runs, where the recipe of a network has changed since."""
+
+
 @dataclass
 class Config(StudyConfig):
     parts: list[str] = value([*PARTS])
     """The chosen parts of the study."""
     seeds: int = limited(at_least=1, default=5)
     """Agents of each kind; their seeds are 0, 1, 2, …"""
-    run: dict[str, Any] = value({"env_steps": 2_000_000, "evaluations": 10, "levels": {"test": 100, "selection": 50}})
+    run: dict[str, Any] = value(
+        {"env_steps": 2_000_000, "evaluations": 10, "levels": {"test": 100, "selection": 50}}
+        | {"algo": {"muon_matrix": "block"}}
+    )
     """Values of the runs of `curve`, `networks` and `kinds`."""
     numbers: dict[str, list[int]] = value(
         {
@@ -114,6 +121,8 @@ def _short(cfg: Config, settings: Iterable[tuple[str, str, str, int]]) -> dict[K
     runs: dict[Key, Job] = {}
     for algo, network, kind, number in settings:
         values = {**cfg.run, "levels": {**cfg.run["levels"], "train": number}}
+        if network in RATES:
+            values["algo"] = {**values.get("algo", {}), "muon_lr": RATES[network]}
         options = {"algo": algo, "levels": kind, "policy": network}
         label = f"{algo}, {network}, {kind}, {number}"
         by_seed = training_jobs(label, range(cfg.seeds), values, cfg.overrides, **options)

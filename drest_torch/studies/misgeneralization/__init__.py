@@ -44,7 +44,7 @@ class Config(StudyConfig):
     """Agents of each kind."""
     arguments: str = (
         "algo=generalist policy=convolutional policy.width=24 policy.depth=5 policy.head_width=128 policy.head_depth=2 "
-        "algo.levels_at_once=16 env_steps=2600000 evaluations=1"
+        "algo.muon_matrix=block algo.levels_at_once=16 env_steps=2600000 evaluations=1"
     )
     """Arguments of `drest train` for every kind of agents."""
     agents: dict[str, str] = value(
@@ -72,7 +72,7 @@ class Config(StudyConfig):
 QUICK = {
     "seeds": 1,
     "arguments": "algo=generalist policy=convolutional policy.width=8 policy.depth=5 policy.head_width=128 "
-    "policy.head_depth=2 algo.levels_at_once=16 env_steps=80000 evaluations=1",
+    "policy.head_depth=2 algo.muon_matrix=block algo.levels_at_once=16 env_steps=80000 evaluations=1",
     "levels": {"train": 40, "test": 10},
 }
 
