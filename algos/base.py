@@ -27,8 +27,8 @@ ADAM_EPSILON = 1e-5
 WIDE = 8
 """Muon trains weight matrices with at least this many rows and columns."""
 MUON_MATRICES = LAYER, BLOCK = "layer", "block"
-"""What Muon orthogonalises where symmetries repeat a trained block of weights: the matrix of the whole layer, or the
-block alone."""
+"""``layer``: where symmetries repeat a trained block of weights, Muon orthogonalises the update of the whole layer.
+``block``: it orthogonalises the update of the block."""
 Share = tuple[tuple[str, int], tuple[str, int]]
 """A key with its number, and the key whose number it has to divide."""
 Need = tuple[str, Any, str]
@@ -49,8 +49,8 @@ class NetworkConfig:
     """Learning rate of Muon at the start, which then trains all wide weight matrices; it falls as `lr` does. null: Adam
     trains them too."""
     muon_matrix: str = limited(choices=MUON_MATRICES, default=LAYER)
-    """What Muon orthogonalises in symmetric networks: layer (the update of a whole layer, with the blocks that
-    symmetries repeat) or block (the trained block alone, as in versions before the key). Others have no such blocks."""
+    """The update that Muon orthogonalises in a symmetric network: layer (that of a whole layer, with all blocks that
+    symmetries repeat) or block (that of the trained block, as in versions before this key)."""
     entropy: float = limited(at_least=0, default=0.1)
     """Weight of the entropy bonus at the start; it falls to 0, linearly over the run."""
     max_grad_norm: float = limited(above=0, finite=False, default=0.5)
@@ -311,8 +311,8 @@ def optimizers_of(networks: nn.Module, config: Any) -> dict[str, torch.optim.Opt
     weights, rate, decay = list(networks.parameters()), config.muon_lr, config.weight_decay
     repeated, matrices = [], []
     if rate is not None and config.muon_matrix == LAYER:
-        repeated = [each for each in repeated_weights(networks) if _is_wide(each.whole(each.weight))]
-    of_layers = {id(each.weight) for each in repeated}
+        repeated = [layer for layer in repeated_weights(networks) if _is_wide(layer.whole(layer.weight))]
+    of_layers = {id(layer.weight) for layer in repeated}
     if rate is not None:
         matrices = [weight for weight in weights if _is_wide(weight) and id(weight) not in of_layers]
     by_muon = of_layers | {id(weight) for weight in matrices}

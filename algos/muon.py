@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drest_torch.algos.networks.base import Repeated, to_all_blocks
+from drest_torch.algos.networks.base import RepeatedWeight, to_all_blocks
 
 MOMENTUM = 0.95
 STEPS = 5
@@ -33,8 +33,8 @@ class LayerMuon(torch.optim.Optimizer):
     The momentum, the learning rate and the iteration are those of `torch.optim.Muon`, here in float32.
     """
 
-    def __init__(self, repeated: Sequence[Repeated], lr: float, weight_decay: float) -> None:
-        super().__init__([each.weight for each in repeated], {"lr": lr, "weight_decay": weight_decay})
+    def __init__(self, repeated: Sequence[RepeatedWeight], lr: float, weight_decay: float) -> None:
+        super().__init__([layer.weight for layer in repeated], {"lr": lr, "weight_decay": weight_decay})
         self.repeated = list(repeated)
 
     @torch.no_grad()
@@ -43,20 +43,20 @@ class LayerMuon(torch.optim.Optimizer):
         if closure is not None:
             raise TypeError("LayerMuon takes no closure; compute the gradients before the step")
         (group,) = self.param_groups
-        for each in self.repeated:
-            weight, gradient = each.weight, each.weight.grad
+        for layer in self.repeated:
+            weight, gradient = layer.weight, layer.weight.grad
             if gradient is None:
                 continue
             state = self.state[weight]
             if not state:
                 state["momentum_buffer"] = torch.zeros_like(weight)
             momentum = state["momentum_buffer"].lerp_(gradient, 1 - MOMENTUM)
-            update = orthogonalised(gradient.lerp(momentum, MOMENTUM), each)
+            update = orthogonalised(gradient.lerp(momentum, MOMENTUM), layer)
             weight.mul_(1 - group["lr"] * group["weight_decay"])
             weight.sub_(update, alpha=group["lr"])
 
 
-def orthogonalised(update: Tensor, of: Repeated) -> Tensor:
+def orthogonalised(update: Tensor, of: RepeatedWeight) -> Tensor:
     """Return the first rows of the whole matrix of ``update``, with all of its singular values near a common one.
 
     It is 1, or the root of rows / columns of a matrix with more rows than columns.

@@ -220,7 +220,7 @@ def linear(inputs: int, outputs: int, gain: float) -> nn.Linear:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatedWeight:
     """A weight [units, inputs] that symmetries repeat: the first block of rows of a matrix [|G| · units, inputs]."""
 
     weight: nn.Parameter
@@ -251,7 +251,7 @@ class CachedWeights(nn.Module):
         """Return the weights of the products."""
         raise NotImplementedError
 
-    def repeated(self) -> Iterator[Repeated]:
+    def repeated(self) -> Iterator[RepeatedWeight]:
         """Yield the weights of layers that symmetries repeat."""
         raise NotImplementedError
 
@@ -264,7 +264,7 @@ class CachedWeights(nn.Module):
         return self.cache
 
 
-def repeated_weights(network: nn.Module) -> Iterator[Repeated]:
+def repeated_weights(network: nn.Module) -> Iterator[RepeatedWeight]:
     """Yield the weights of a network's layers that symmetries repeat."""
     for part in network.modules():
         if isinstance(part, CachedWeights):
@@ -314,10 +314,10 @@ class SymmetricMLP(CachedWeights):
         biases = [*(bias.repeat(order) for bias in self.biases), self.last_bias.expand(len(last))]
         return list(zip([first, *hidden, last], biases, strict=True))
 
-    def repeated(self) -> Iterator[Repeated]:
-        yield Repeated(self.first, self._all_first, self.between)
+    def repeated(self) -> Iterator[RepeatedWeight]:
+        yield RepeatedWeight(self.first, self._all_first, self.between)
         for weight in self.hidden:
-            yield Repeated(weight, partial(to_all_blocks, between=self.between), self.between)
+            yield RepeatedWeight(weight, partial(to_all_blocks, between=self.between), self.between)
 
     def _all_first(self, weight: Tensor) -> Tensor:
         """Expand the first layer's weights of the identity's block to the weights of all blocks."""

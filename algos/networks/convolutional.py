@@ -24,7 +24,7 @@ from drest_torch.algos.networks.base import (
     CachedWeights,
     MapLayout,
     NetworkSize,
-    Repeated,
+    RepeatedWeight,
     Requirements,
     Signature,
     SymmetricMLP,
@@ -189,8 +189,8 @@ class MapEncoder(CachedWeights):
         kernels = self._all_first(self.first).unflatten(-1, (-1, 3, 3))  # [width, inputs, 3, 3]
         return kernels, self.first_bias.repeat(len(self.cells))
 
-    def repeated(self) -> Iterator[Repeated]:
-        yield Repeated(self.first, self._all_first, self.between)
+    def repeated(self) -> Iterator[RepeatedWeight]:
+        yield RepeatedWeight(self.first, self._all_first, self.between)
 
     def _all_first(self, weight: Tensor) -> Tensor:
         """Expand the weights [units, inputs · 9] of the identity's block to the weights [width, inputs · 9]."""
@@ -240,9 +240,9 @@ class ResidualLayer(CachedWeights):
         mixed = to_all_blocks(self.mixed, self.between).unflatten(-1, (-1, 1, 1))
         return kernels, self.bias.repeat(order), mixed
 
-    def repeated(self) -> Iterator[Repeated]:
-        yield Repeated(self.around, self._all_around, self.between)
-        yield Repeated(self.mixed, partial(to_all_blocks, between=self.between), self.between)
+    def repeated(self) -> Iterator[RepeatedWeight]:
+        yield RepeatedWeight(self.around, self._all_around, self.between)
+        yield RepeatedWeight(self.mixed, partial(to_all_blocks, between=self.between), self.between)
 
     def _all_around(self, weight: Tensor) -> Tensor:
         """Expand the weights [units, width · 9] of the identity's block to the weights [width, width · 9].

@@ -19,7 +19,7 @@ from torch.nn.functional import conv2d
 from drest_torch.algos.networks.base import (
     MapLayout,
     NetworkSize,
-    Repeated,
+    RepeatedWeight,
     Signature,
     Symmetries,
     orthogonal,
@@ -118,9 +118,9 @@ class IteratedLayer(ResidualLayer):
         """Return the weights of `ResidualLayer`, and the kernels with which an iteration reads the first encoding."""
         return *super().build(), to_all_blocks(self.recalling, self.between).unflatten(-1, (-1, 1, 1))
 
-    def repeated(self) -> Iterator[Repeated]:
+    def repeated(self) -> Iterator[RepeatedWeight]:
         yield from super().repeated()
-        yield Repeated(self.recalling, partial(to_all_blocks, between=self.between), self.between)
+        yield RepeatedWeight(self.recalling, partial(to_all_blocks, between=self.between), self.between)
 
     def iterate(self, encoding: Tensor, recalled: Tensor, weights: tuple[Tensor, ...]) -> Tensor:
         """Return the contribution of an iteration to the encoding [M, C, H, W], with built weights."""

@@ -65,7 +65,7 @@ RUNS = {
     "default": f"{PLAY} algo=reinforce reward=default {FEW} {SEES_NO_START} policy.private_bits=1",
     "symmetric_muon": (
         f"{PLAY} algo=reinforce {FEW} levels.fresh=true policy=symmetric policy.observation=centred algo.muon_lr=0.02 "
-        "policy.width=64"
+        "algo.muon_matrix=block policy.width=64"
     ),
     "exact": f"{EXACT} algo=exact levels=paper policy.observation=grid algo.levels_at_once=4",
     "exact_chance": f"{EXACT} algo=exact {FEW} levels.generator.chance=[0.5,1.0] algo.levels_at_once=8",
@@ -76,8 +76,9 @@ RUNS = {
     ),
     "generalist_convolutional": (
         f"{EXACT} algo=generalist levels=paper_like {FEW} policy=convolutional {SMALL_HEAD} policy.observation=grid "
-        f"{WITH_A_BIT}"
+        f"{WITH_A_BIT} algo.muon_matrix=block"
     ),
+    "layer_muon": f"{PLAY} algo=a2c {FEW} policy=convolutional {SMALL_HEAD} {ADAM} algo.muon_lr=0.02",
     "tabular": f"{PLAY} algo=tabular levels=example algo.random_episodes=500 algo.decay_episodes=800",
     "cartpole": f"{ELSEWHERE} algo=ppo env=cartpole",
     "cartpole_sequential": (
