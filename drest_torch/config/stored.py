@@ -142,12 +142,12 @@ def _add_new_keys(loaded: Any, schema: Config) -> None:
 def without_new_keys(values: dict[str, Any]) -> dict[str, Any]:
     """Return stored values without the keys of `UNNAMED` that have the value of runs before these keys existed.
 
-    `algo.muon_matrix` is left out of runs in which it has no effect as well.
+    `algo.muon_matrix` is also left out of runs in which it has no effect.
     """
     left = _without_new_keys(values, "")
-    algo, network = left.get("algo", {}), values.get("policy", {}).get("network")
-    repeats = network in NETWORKS and requirements(network).symmetries is not None
-    if algo.get("muon_lr") is None or not repeats:
+    algo, network = left.get("algo", {}), values["policy"]["network"]
+    has_no_blocks = network in NETWORKS and requirements(network).symmetries is None
+    if has_no_blocks or algo.get("muon_lr") is None:
         algo.pop("muon_matrix", None)
     return left
 

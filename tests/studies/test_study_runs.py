@@ -48,6 +48,18 @@ def test_keys_of_later_versions_are_stored_if_they_are_used():
     assert tiny(values).spec["config"]["levels"]["regret"] == {"every": 3}
 
 
+@pytest.mark.parametrize(
+    ("network", "muon_lr", "stored"),
+    [("symmetric", 0.02, True), ("planning", 0.02, True), ("mlp", 0.02, False), ("symmetric", None, False)],
+)
+def test_the_matrix_of_muon_is_stored_where_it_matters(network, muon_lr, stored):
+    values = {"algo": {"episodes": 128, "muon_lr": muon_lr}}
+    (job,) = training_jobs("run", [0], values, algo="ppo", levels="example", policy=network)
+    assert ("muon_matrix" in job.spec["config"]["algo"]) == stored
+    (job,) = training_jobs("run", [0], values, ["algo.muon_matrix=block"], algo="ppo", levels="example", policy=network)
+    assert "muon_matrix" not in job.spec["config"]["algo"]
+
+
 def test_arguments_of_a_study_override_common_arguments():
     (job,) = training_jobs("run", [0], arguments=["threads=2"])
     assert job.spec["config"]["threads"] == 2
