@@ -308,22 +308,20 @@ class NetworkAlgorithm(Algorithm):
 
 def optimizers_of(networks: nn.Module, config: Any) -> dict[str, torch.optim.Optimizer]:
     """Return the optimisers that together train all weights of the networks."""
-    weights, rate, decay = list(networks.parameters()), config.muon_lr, config.weight_decay
-    repeated, matrices = [], []
+    rate, decay = config.muon_lr, config.weight_decay
+    layers = {}
     if rate is not None and config.muon_matrix == LAYER:
-        repeated = [layer for layer in repeated_weights(networks) if _is_wide(layer.whole(layer.weight))]
-    of_layers = {id(layer.weight) for layer in repeated}
-    if rate is not None:
-        matrices = [weight for weight in weights if _is_wide(weight) and id(weight) not in of_layers]
-    by_muon = of_layers | {id(weight) for weight in matrices}
-    others = decay_groups([weight for weight in weights if id(weight) not in by_muon], decay)
-    optimizers: dict[str, torch.optim.Optimizer] = {
-        "adam": torch.optim.AdamW(others, lr=config.lr, eps=ADAM_EPSILON, fused=True)
-    }
+        wide = (layer for layer in repeated_weights(networks) if _is_wide(layer.whole(layer.weight)))
+        layers = {id(layer.weight): layer for layer in wide}
+    remaining = [weight for weight in networks.parameters() if id(weight) not in layers]
+    matrices = [weight for weight in remaining if rate is not None and _is_wide(weight)]
+    others = [weight for weight in remaining if rate is None or not _is_wide(weight)]
+    optimizers: dict[str, torch.optim.Optimizer] = {}
+    optimizers["adam"] = torch.optim.AdamW(decay_groups(others, decay), lr=config.lr, eps=ADAM_EPSILON, fused=True)
     if matrices:
         optimizers["muon"] = torch.optim.Muon(matrices, lr=rate, weight_decay=decay)
-    if repeated:
-        optimizers["layer_muon"] = LayerMuon(repeated, rate, decay)
+    if layers:
+        optimizers["layer_muon"] = LayerMuon([*layers.values()], rate, decay)
     return optimizers
 
 

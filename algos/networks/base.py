@@ -252,8 +252,8 @@ class CachedWeights(nn.Module):
         raise NotImplementedError
 
     def repeated(self) -> Iterator[RepeatedWeight]:
-        """Yield the weights of layers that symmetries repeat."""
-        raise NotImplementedError
+        """Yield the weights of layers that symmetries repeat; none by default."""
+        yield from ()
 
     def built(self) -> Any:
         """Return the weights of the products, cached ones if gradients are off."""
