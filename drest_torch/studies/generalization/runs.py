@@ -53,8 +53,12 @@ class Config(StudyConfig):
     seeds: int = limited(at_least=1, default=5)
     """Agents of each kind; their seeds are 0, 1, 2, …"""
     run: dict[str, Any] = value(
-        {"env_steps": 2_000_000, "evaluations": 10, "levels": {"test": 100, "selection": 50}}
-        | {"algo": {"muon_matrix": "block"}}
+        {
+            "env_steps": 2_000_000,
+            "evaluations": 10,
+            "levels": {"test": 100, "selection": 50},
+            "algo": {"muon_matrix": "block"},
+        }
     )
     """Values of the runs of `curve`, `networks` and `kinds`."""
     numbers: dict[str, list[int]] = value(
