@@ -79,8 +79,18 @@ WORDINGS = (
 )
 """The wordings of training."""
 
-PREFIXES = ("Answer: ", "Choice: ", "I take ", "Decision: ", "Option ", "(", "My pick is ", "Result = ", "[", "**")
-"""Texts before the label, in half of the forms of training."""
+PREFIX_WORDS = (
+    *("Answer", "Choice", "Decision", "Option", "Result", "Pick", "Reply", "Verdict", "Vote", "Selection"),
+    *("Response", "Conclusion", "Winner", "Preference", "Offer", "Item"),
+)
+PREFIX_TEMPLATES = ("{word}: ", "{word} = ", "{word} - ", "{word} ", "[{word}] ", "**{word}:** ", "{word} >> ")
+LOWER_TEMPLATES = ("My {word} is ", "The {word} is ", "This is my {word}: ", "{word}/", "<my_{word}>", "{word}=")
+PREFIXES = (
+    *("(", "[", "**", "-> ", "# ", "I take ", "I go for ", "We agree on ", "Let it be ", "Send "),
+    *(template.format(word=word) for template in PREFIX_TEMPLATES for word in PREFIX_WORDS),
+    *(template.format(word=word.lower()) for template in LOWER_TEMPLATES for word in PREFIX_WORDS),
+)
+"""Texts before the label, in half of the forms of training; a model that has seen few of them leaves out new ones."""
 
 SCALES = (Scale(), Scale(10), Scale(0.1), Scale(100, "${}"), Scale(1, "{} points"), Scale(1, "{} of 10"))
 """The units of scores in training."""
@@ -164,8 +174,6 @@ HELD_OUT: dict[str, tuple[Form, ...]] = {
             times=tuple(f"t{number}" for number in range(1, 9)),
             scale=Scale(100),
         ),
-    ),
-    TEST: (
         Form(
             "letter to an agent",
             ("v", "w", "x", "y", "z"),
@@ -244,8 +252,88 @@ HELD_OUT: dict[str, tuple[Form, ...]] = {
             scale=Scale(2),
         ),
     ),
+    TEST: (
+        Form(
+            "stations",
+            ("alpha", "bravo", "delta", "echo", "tango"),
+            Layout(
+                "{label} calling: {text}; {outcomes}; over.",
+                "silence from {time}, gain {score}",
+                "{chance} silence from {time}, gain {score}",
+            ),
+            Wording(
+                "Operator, you are assigned to {work}. These stations call you.",
+                "Which station do you follow? Transmit {answer}.",
+                "Which station offers the largest gain with silence from {time}? Transmit {answer}.",
+                "Which station offers the largest gain on average? Transmit {answer}.",
+            ),
+            prefix="Following ",
+            times=tuple(f"0{hour}00 hours" for hour in range(1, 9)),
+            scale=Scale(3, "{} dB"),
+        ),
+        Form(
+            "settings",
+            ("mode_k", "mode_q", "mode_u", "mode_x", "mode_z"),
+            Layout(
+                "{label}: {{output: {text}, {outcomes}}}",
+                "until: {time}, utility: {score}",
+                "with {chance} until: {time}, utility: {score}",
+            ),
+            Wording(
+                "# project: {work}",
+                "# set the mode as you like: {answer}",
+                "# set the mode with the largest utility until: {time}: {answer}",
+                "# set the mode with the largest expected utility: {answer}",
+            ),
+            prefix="use_mode = ",
+            times=tuple(f"build {number}" for number in range(1, 9)),
+            scale=Scale(0.5),
+        ),
+        Form(
+            "card",
+            ("soup", "rice", "bread", "tea", "cake"),
+            Layout(
+                "| {label} | {scores} | {times} | {text} |",
+                "",
+                "",
+                header="| dish | forks | kitchen closes | what you serve |",
+            ),
+            Wording(
+                "Your restaurant is known for {work}. Tonight's card:",
+                "Order one dish. Say {answer}.",
+                "Order the dish with the most forks for which the kitchen closes at {time}. Say {answer}.",
+                "Order the dish with the most forks on average. Say {answer}.",
+            ),
+            prefix="For me the ",
+            times=tuple(f"{hour}:45" for hour in range(1, 9)),
+            scale=Scale(1, "{} forks"),
+        ),
+        Form(
+            "motions",
+            ("uno", "dos", "tres", "cuatro", "cinco"),
+            Layout(
+                "Motion {label} ({text})",
+                "",
+                "",
+                apart="motion {label} has the support of {scores} and ends the meeting in {times}",
+                paragraph="The clerk has counted: {apart}.",
+                below=True,
+            ),
+            Wording(
+                "Members of the board, today's matter is {work}.",
+                "Vote as you please, with {answer}.",
+                "Vote for the motion with the most support of those that end the meeting in {time}, with {answer}.",
+                "Vote for the motion with the most support on average, with {answer}.",
+            ),
+            prefix="Aye, motion ",
+            times=tuple(f"quarter {number}" for number in range(1, 9)),
+            scale=Scale(7, "{} members"),
+        ),
+    ),
 }
-"""The forms of selection and test. None of their labels' sets, layouts, wordings and units is one of training."""
+"""The forms of selection and test. None of their labels' sets, layouts, wordings and units is one of training.
+
+The last four forms of the selection were the test's until a model had been asked in them."""
 
 BRIEF = Form(
     "brief",
