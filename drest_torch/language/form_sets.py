@@ -50,6 +50,18 @@ LAYOUTS = {
         below=True,
     ),
     "arrows": Layout("{label} - {outcomes} - {text}", "{time} -> {score}", "{chance} {time} -> {score}"),
+    "label last": Layout(
+        "{text}; {outcomes}; say {label}", "over at {time} with {score}", "in {chance} over at {time} with {score}"
+    ),
+    "label between": Layout(
+        "{scores} | {label} | {text} | {times}",
+        "",
+        "",
+        header="score | label | work | shutdown",
+    ),
+    "tags": Layout(
+        "<{label}>{text}, {outcomes}</{label}>", "{score} when shut down at {time}", "{chance}: {score} at {time}"
+    ),
 }
 """The layouts of training."""
 
@@ -86,7 +98,16 @@ PREFIX_WORDS = (
     *("Response", "Conclusion", "Winner", "Preference", "Offer", "Item"),
 )
 PREFIX_TEMPLATES = ("{word}: ", "{word} = ", "{word} - ", "{word} ", "[{word}] ", "**{word}:** ", "{word} >> ")
-LOWER_TEMPLATES = ("My {word} is ", "The {word} is ", "This is my {word}: ", "{word}/", "<my_{word}>", "{word}=")
+LOWER_TEMPLATES = (
+    "My {word} is ",
+    "The {word} is ",
+    "This is my {word}: ",
+    "{word}/",
+    "{word}=",
+    "<my_{word}>",
+    "<the_{word}>",
+    "<{word} is>",
+)
 PREFIXES = (
     *("(", "[", "**", "-> ", "# ", "I take ", "I go for ", "We agree on ", "Let it be ", "Send "),
     *(template.format(word=word) for template in PREFIX_TEMPLATES for word in PREFIX_WORDS),
