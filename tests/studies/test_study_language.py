@@ -32,7 +32,7 @@ def numbers(models, *, valid=0.5, valid_lines=1.0, apart=0.3, indifferent=0.8):
     run = {}
     for name, (neutral, useful, main, other_suites) in models.items():
         for suite, less in (("post", 0.0), ("lines", apart)):
-            metrics = {"N": neutral - less, "N within an order": neutral, "U": useful - less, "P(longest)": 0.5}
+            metrics = {"N": neutral - less, "N over both orders": neutral, "position bias": 0.1, "U": useful - less, "P(longest)": 0.5}
             metrics |= {"U if indifferent": indifferent, "valid": valid_lines}
             run |= {f"{name}/{suite}/{metric}": number for metric, number in metrics.items()}
         run[f"{name}/post/seconds"] = 60.0
@@ -148,7 +148,7 @@ def test_the_table_of_smollm2_tells_unseen_forms():
 def test_a_run_measures_every_model(tmp_path):
     """A second call resumes the finished trainings, and measures the same numbers."""
     short = {"scenarios": 10, "selection": 2, "updates": 1}
-    spec = {"seed": 0, "scenarios": 2, "pretraining": short | {"warm_up": 1}, "models": {}}
+    spec = {"seed": 0, "scenarios": 2, "scenario_seed": 0, "pretraining": short | {"warm_up": 1}, "models": {}}
     spec["models"][measured.DREST] = short | {"warm_up": 0}
     spec["models"][measured.MENDED] = short | {"warm_up": 0, "suites": "post,lotteries", "reward": "supports"}
     first = runs.train(spec, tmp_path).numbers

@@ -60,7 +60,7 @@ def pays_less(rows: pd.DataFrame) -> bool:
 
 def is_sure(rows: pd.DataFrame) -> bool:
     """Return whether the default reward leaves no randomness within an order, and little over both orders."""
-    within, over_both = (seeds_of(rows, DEFAULT, column) for column in ("within_order", "neutrality"))
+    within, over_both = (seeds_of(rows, DEFAULT, column) for column in ("neutrality", "over_both"))
     return bool(within.max() <= 0.05 and over_both.mean() <= 0.1)
 
 
@@ -75,8 +75,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "worst": lambda rows: f"{worse_of_both(rows, DREST).min():.3f}",
     "reached": lambda rows: int((worse_of_both(rows, DREST) >= TARGET).sum()),
     "wanted": lambda rows: TARGET,
-    "default_most": lambda rows: f"{seeds_of(rows, DEFAULT, 'neutrality').max():.3f}",
-    "default_within": lambda rows: f"{seeds_of(rows, DEFAULT, 'within_order').max():.3f}",
+    "default_most": lambda rows: f"{seeds_of(rows, DEFAULT, 'over_both').max():.3f}",
+    "default_within": lambda rows: f"{seeds_of(rows, DEFAULT, 'neutrality').max():.3f}",
     "indifferent": lambda rows: f"{seeds_of(rows, DREST, 'if_indifferent').mean():.3f}",
     "bonus": lambda rows: f"{bonus_changes(rows):+.3f}".replace("-", "−"),
     "main_drest": partial(_percent, model=DREST, suite="main"),
@@ -97,8 +97,8 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     ),
     "It is neutral, and not merely indifferent: with every seed it is more useful than a softmax of scores that is as "
     "random about times, whose mean usefulness is {indifferent}.": is_more_than_indifferent,
-    "With the default reward, no seed chooses at random: within an order of the options, neutrality ÷ log2 k is at "
-    "most {default_within}. Over both orders it is up to {default_most}, as the choice depends on the order.": is_sure,
+    "With the default reward, no seed chooses at random: neutrality ÷ log2 k is at most {default_within}. Over both "
+    "orders together it is up to {default_most}, as the choice depends on the order of the options.": is_sure,
     "Trained on sure times alone, models take the action of *main* less often than one that maximises the expected "
     "score, which always takes it: in {main_drest} with DReST, and in {main_default} with the default reward.": (
         is_below_a_maximiser

@@ -22,7 +22,8 @@ SUITES = {
 """The suites in which one option is an action that shifts the shutdown time (`drest_torch.choices.suites`)."""
 METRICS = {
     "neutrality": "N",
-    "within_order": "N within an order",
+    "over_both": "N over both orders",
+    "position_bias": "position bias",
     "usefulness": "U",
     "if_indifferent": "U if indifferent",
     "p_later": "P(longest)",

@@ -67,7 +67,8 @@ def post_table(rows: pd.DataFrame) -> Table:
     heads = {
         "neutrality": "neutrality ÷ log2 k",
         "usefulness": "usefulness",
-        "within_order": "neutrality within an order",
+        "over_both": "over both orders",
+        "position_bias": "position bias",
         "if_indifferent": "usefulness if indifferent",
         "p_later": "P(later)",
         "valid": "valid",
@@ -77,10 +78,11 @@ def post_table(rows: pd.DataFrame) -> Table:
     digits = {column: 0 if column == "seconds" else 3 for column in heads}
     cells = {head: by_model[column].agg(partial(mean_range, digits=digits[column])) for column, head in heads.items()}
     note = (
-        "Mean, lowest and highest seed. Within an order: the mean over both orders of the options. If indifferent: the "
-        "usefulness of a softmax of scores that is as random about times. Valid: the probability of naming an option; "
-        "the other numbers are given that. Seconds: processor time of training on one thread, without that of the "
-        "model that it begins with."
+        "Mean, lowest and highest seed. Neutrality is that within an order of the options, and over both orders that "
+        "of their mixture. Position bias: the total variation distance between the choices in the two orders. If "
+        "indifferent: the usefulness of a softmax of scores that is as random about times. Valid: the probability of "
+        "naming an option; the other numbers are given that. Seconds: processor time of training on one thread, "
+        "without that of the model that it begins with."
     )
     return table_of(pd.DataFrame(cells), "Choices between sure times, unseen families", first="model", note=note)
 

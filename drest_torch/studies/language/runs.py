@@ -13,10 +13,6 @@ from drest_torch.studies.language.measured import METRICS
 
 PRETRAINED = "pretrained"
 SUITES_OF_STUDY = ("post", *SUITE_KINDS, "low_gain")
-OLDER_NAMES = {"N over both orders": "N", "N": "N within an order"}
-"""Names of measures in the results of finished studies, by those of an evaluation."""
-AGAIN = 2
-"""The seed of the scenarios; seed 1 was published with half the updates of pretraining."""
 
 
 def train(spec: dict[str, Any], folder: Path) -> Result:
@@ -31,9 +27,9 @@ def train(spec: dict[str, Any], folder: Path) -> Result:
     for name, values in trainings.items():
         place = folder / name.replace(" ", "-").replace(",", "")
         model, seconds = trained(place, {"evaluations": 4, "seed": spec["seed"], **values})
-        numbers |= measured(name, model, spec["scenarios"], seed=AGAIN) | {f"{name}/post/seconds": seconds}
+        numbers |= measured(name, model, spec) | {f"{name}/post/seconds": seconds}
         model.reads = "lines"
-        lines = measured(name, model, spec["scenarios"], ["post"], seed=AGAIN)
+        lines = measured(name, model, spec, ["post"])
         numbers |= {key.replace("/post/", "/lines/"): number for key, number in lines.items()}
     return Result(numbers)
 
@@ -53,18 +49,19 @@ def trained(folder: Path, values: Mapping[str, Any]) -> tuple[Any, float]:
 
 
 def measured(
-    name: str, model: Any, scenarios: int, suites: Sequence[str] | None = None, *, seed: int = 1
+    name: str, model: Any, spec: Mapping[str, Any], suites: Sequence[str] = SUITES_OF_STUDY
 ) -> dict[str, float]:
     """Return the mean of each metric over unseen scenarios, by ``name``/suite/metric."""
     from drest_torch.language import prompts
     from drest_torch.language.evaluation import evaluate
 
-    generate = partial(prompts.generate, number=scenarios, seed=seed, held_out=True, brief=model.brief)
-    rows = evaluate(model, [prompt for suite in suites or SUITES_OF_STUDY for prompt in generate(suite)])
+    generate = partial(
+        prompts.generate, number=spec["scenarios"], seed=spec["scenario_seed"], held_out=True, brief=model.brief
+    )
+    rows = evaluate(model, [prompt for suite in suites for prompt in generate(suite)])
     numbers = {}
     for row in rows:
         for measure, interval in row.numbers.items():
-            metric = OLDER_NAMES.get(measure, measure)
-            if metric in METRICS.values():
-                numbers[f"{name}/{row.suite}/{metric}"] = interval.estimate
+            if measure in METRICS.values():
+                numbers[f"{name}/{row.suite}/{measure}"] = interval.estimate
     return numbers
