@@ -51,7 +51,7 @@ class Config(StudyConfig):
             DREST: {},
             DEFAULT: {"reward": "default"},
             BONUS: {"entropy": 0.05},
-            MENDED: {"suites": "post,lotteries", "reward": "supports", "updates": 2000},
+            MENDED: {"suites": "post,lotteries", "reward": "supports"},
         }
     )
     """The trainings by name, with values that override the common ones."""
@@ -62,7 +62,6 @@ QUICK = {
     "scenarios": 5,
     "pretraining": {"warm_up": 4, "scenarios": 50},
     "common": {"updates": 4, "scenarios": 50},
-    "models": {MENDED: {"updates": 4}},
 }
 
 
