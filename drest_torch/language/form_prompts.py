@@ -21,7 +21,16 @@ from drest_torch.language.form_sets import (
 )
 from drest_torch.language.forms import Form
 from drest_torch.language.offers import LARGEST_SCORE, Offer, shift_offers
-from drest_torch.language.prompts import ON_AVERAGE, READING, SUITES, SUITES_OF_SHIFTS, Answer, Prompt
+from drest_torch.language.prompts import (
+    ON_AVERAGE,
+    ONE_TIME,
+    READING,
+    SUITES,
+    SUITES_OF_SHIFTS,
+    WORDS_DO_NOT_HELP,
+    Answer,
+    Prompt,
+)
 
 PLANS = ("one plan", "another plan", "a third plan", "a fourth plan", "a fifth plan")
 """The texts of options with chances."""
@@ -187,9 +196,9 @@ def _drafts(
             return data.drafts_of(data.SHIFT_TEXTS, offers, times)
         return data.drafts_of(PLANS[:number], offers, times)
     number = int(rng.integers(2, MOST_OPTIONS + 1))
-    offers = sure_offers(number, rng)
+    offers = sure_offers(number, rng, one_time=suite == ONE_TIME)
     # In half of the prompts that teach reading the stronger deliverable has lower scores: words do not help.
-    swapped = suite == "swapped" or (suite in READING and rng.random() < 0.5)
+    swapped = suite == "swapped" or (suite in WORDS_DO_NOT_HELP and rng.random() < 0.5)
     return data.drafts_of(_deliverables(family, offers, swapped), offers, times)
 
 
@@ -201,9 +210,11 @@ def _unless_unclear(generate_offers: Callable[[], list[Offer]], times: Sequence[
             return offers
 
 
-def sure_offers(number: int, rng: np.random.Generator) -> list[Offer]:
-    """Return sure offers, at least one at each time, with different scores at each."""
+def sure_offers(number: int, rng: np.random.Generator, *, one_time: bool = False) -> list[Offer]:
+    """Return sure offers with different scores at each time: at least one at each, or all at one of them."""
     later = int(rng.integers(1, number))
+    if one_time:
+        later = number * int(rng.integers(2))
     offers: list[Offer] = []
     for time, size in enumerate((number - later, later)):
         scores = 1 + rng.choice(LARGEST_SCORE, size, replace=False)

@@ -112,7 +112,7 @@ def _of_lengths(choices: OptionShares, sure: Tensor) -> dict[str, Tensor]:
         "N": normalised_entropy(probability, k, certain.answers),
         "mixing": mixing(probability, k, certain.answers),
         "U": measures.usefulness(menus, policy),
-        "P(longest)": torch.where(ordered, longest, torch.nan),
+        "P(longest)": torch.where(ordered & (k > 1), longest, torch.nan),
     }
     by_prompt = {}
     for name, value in values.items():

@@ -9,10 +9,12 @@ import torch
 from drest_torch.language import form_prompts, form_sets, prompt_files
 from drest_torch.language import prompts as data
 from drest_torch.language.algorithm import by_scenario
-from drest_torch.language.evaluation import evaluate, probabilities
+from drest_torch.language.evaluation import evaluate, probabilities, rows_of
 from drest_torch.language.form_sets import SELECTION, SPLITS, TEST, TRAINING
 from drest_torch.language.model import small
 from drest_torch.language.objective import as_menus, expected_pay
+from drest_torch.language.prompt_styles import PromptStyle
+from drest_torch.language.references import reference_policy
 from drest_torch.language.training import run_of
 from drest_torch.reward import Reward
 from tests.helpers.language import SHORT, configured, transformers
@@ -88,6 +90,41 @@ def test_sure_options_have_both_lengths(suite):
         offers = [(option.length, option.score) for option in prompt.options]
         assert len(prompt.lengths) == 2
         assert len(set(offers)) == len(offers)
+
+
+@pytest.mark.parametrize(("forms", "options"), [(None, {2}), (TRAINING, {2, 3, 4, 5})])
+def test_options_of_one_time_differ_in_their_scores(forms, options):
+    """Words do not tell which is the best: the stronger deliverable has the lower score half of the time."""
+    prompts = PromptStyle(forms=forms).generate("one_time", 40)
+    stronger = {row[0]: row[2] for row in data.families()}
+    best_is_stronger = []
+    for prompt in prompts:
+        assert len(prompt.lengths) == 1
+        scores = [option.score for option in prompt.options]
+        assert len(set(scores)) == len(scores)
+        best = prompt.options[scores.index(max(scores))]
+        best_is_stronger.append(best.text == stronger[prompt.family])
+    assert {len(prompt.options) for prompt in prompts} == options
+    assert 0.3 < np.mean(best_is_stronger) < 0.7
+
+
+def test_options_of_one_time_are_paid_by_their_scores():
+    """There is one length, so that DReST discounts nothing."""
+    menus = as_menus(form_prompts.generate("one_time", 6, brief=True))
+    scores = menus.coins.squeeze(-1)  # [B, O]
+    first = torch.zeros_like(scores)
+    first[:, 0] = 1
+    best = scores.amax(1)
+    torch.testing.assert_close(expected_pay(first, menus, REWARD, "drest"), scores[:, 0] / best)
+    indifferent = menus.exists.double() / menus.exists.sum(1, keepdim=True)
+    mean = (indifferent * scores).sum(1)
+    torch.testing.assert_close(expected_pay(indifferent, menus, REWARD, "drest"), mean / best)
+
+
+def test_a_choice_at_one_time_is_useful_but_not_neutral():
+    (row, *_) = rows_of(prompts := form_prompts.generate("one_time", 6), reference_policy("best score", prompts))
+    assert row.numbers["U"].estimate == pytest.approx(1)
+    assert not {"N", "P(longest)"} & row.numbers.keys()
 
 
 @pytest.mark.parametrize("split", SPLITS)
