@@ -74,7 +74,7 @@ class Config(StudyConfig):
     kinds: list[str] = value([FOLLOWUP_LIKE, "paper_like", "hard", "three_lengths"])
     """Sets of generated levels."""
     long_seeds: int = limited(at_least=1, default=5)
-    """Agents of each kind in `long`. Each takes up to 16 minutes."""
+    """Agents of each kind in `long`. Each takes up to 25 minutes."""
     long: dict[str, str] = value({})
     """Arguments of `drest train` in `long`, by title (`generalization.yaml`)."""
     follow_up: dict[str, str] = value({})
