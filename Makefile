@@ -6,6 +6,8 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALLED_DOCS := .venv/.installed-docs
 INSTALLED_EXTRAS := .venv/.installed-extras
+# What pip leaves behind: Inspect takes this folder for the installed package, and then finds no tasks of ours.
+EGG_INFO := drest_torch.egg-info
 # Tests that compare floats: they run once more on an older processor.
 NUMERICAL := tests/algos tests/transforms tests/envs/exact tests/test_reward.py
 # A worker for each core, and one thread for each: the tensors are small. One after the other: PYTEST_ARGS=
@@ -45,16 +47,19 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	@echo "Installing into .venv (the first time this takes some minutes) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@rm -rf $(EGG_INFO)
 	@touch $@
 
 $(INSTALLED_EXTRAS): $(INSTALLED_DOCS)
 	@echo "Installing what else a test may need ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[envs,gym,hub,ray,search,tensorboard,language,dev]'
+	@rm -rf $(EGG_INFO)
 	@touch $@
 
 $(INSTALLED_DOCS): $(INSTALLED)
 	@echo "Installing what the documentation needs ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@rm -rf $(EGG_INFO)
 	@touch $@
 
 train: $(INSTALLED)
