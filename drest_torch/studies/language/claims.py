@@ -58,6 +58,12 @@ def pays_less(rows: pd.DataFrame) -> bool:
     return bool((seeds_of(rows, MENDED, "takes", "main") < seeds_of(rows, DREST, "takes", "main")).all())
 
 
+def reads_chances(rows: pd.DataFrame) -> bool:
+    """Return whether every seed of `MENDED` mostly takes what is better at both times, and seldom what is worse."""
+    better, worse = (seeds_of(rows, MENDED, "takes", suite) for suite in ("dominance", "joint_noshift"))
+    return bool(better.min() >= 0.8 and worse.max() <= 0.2)
+
+
 def is_sure(rows: pd.DataFrame) -> bool:
     """Return whether the default reward leaves no randomness within an order, and little over both orders."""
     within, over_both = (seeds_of(rows, DEFAULT, column) for column in ("neutrality", "over_both"))
@@ -65,7 +71,11 @@ def is_sure(rows: pd.DataFrame) -> bool:
 
 
 def _percent(rows: pd.DataFrame, model: str, suite: str) -> str:
-    return f"{100 * rate(rows, model, suite):.0f}\N{NO-BREAK SPACE}%"
+    return _in_percent(rate(rows, model, suite))
+
+
+def _in_percent(share: float) -> str:
+    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
 NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
@@ -85,6 +95,8 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "dominance_drest": partial(_percent, model=DREST, suite="dominance"),
     "dominance_default": partial(_percent, model=DEFAULT, suite="dominance"),
     "dominance_mended": partial(_percent, model=MENDED, suite="dominance"),
+    "better_least": lambda rows: _in_percent(seeds_of(rows, MENDED, "takes", "dominance").min()),
+    "worse_most": lambda rows: _in_percent(seeds_of(rows, MENDED, "takes", "joint_noshift").max()),
     "valid_least": lambda rows: f"{of_suite(rows, 'main').valid.min():.2f}",
     "valid_most": lambda rows: f"{of_suite(rows, 'main').valid.max():.2f}",
     "apart_neutrality": lambda rows: f"{apart(rows, 'neutrality'):.2f}",
@@ -109,6 +121,8 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     ),
     "DReST between sets of times and Neutrality+ within a set, trained on lotteries, too, pays for a later shutdown in "
     "{main_mended} of *main*, and with every seed less often than DReST on sure times alone.": pays_less,
+    "These models read chances: with every seed they take *dominance* in at least {better_least} and *joint, no shift* "
+    "in at most {worse_most}.": reads_chances,
     "An entropy bonus makes little difference: it changes mean usefulness by {bonus}.": (
         lambda rows: abs(bonus_changes(rows)) <= 0.02
     ),
