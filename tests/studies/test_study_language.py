@@ -13,7 +13,7 @@ from tests.helpers.studies import composed_study
 MODELS = {
     runs.PRETRAINED: (0.7, 0.9, 0.5, 0.6),
     measured.DREST: (0.99, 0.985, 0.45, 0.54),
-    measured.DEFAULT: (0.01, 1.0, 0.2, 0.8),
+    measured.DEFAULT: (0.01, 1.0, 0.4, 0.6),
     measured.BONUS: (0.99, 0.985, 0.4, 0.5),
     measured.MENDED: (0.99, 0.98, 0.1, 0.8),
 }
@@ -73,7 +73,7 @@ def test_every_model_has_a_row_for_each_suite():
     assert len(rows) == len(MODELS) * 2 * (2 + len(measured.SUITES))
     assert measured.seeds_of(rows, measured.DREST, "neutrality").to_dict() == {0: 0.99, 1: 0.99}
     assert measured.seeds_of(rows, measured.DREST, "usefulness", reads=measured.LINES).tolist() == [0.685, 0.685]
-    assert measured.seeds_of(rows, measured.DEFAULT, "takes", "dominance").tolist() == [0.8, 0.8]
+    assert measured.seeds_of(rows, measured.DEFAULT, "takes", "dominance").tolist() == [0.6, 0.6]
 
 
 def test_numbers_of_a_model_without_rows_are_refused():
@@ -87,10 +87,10 @@ def test_numbers_of_a_model_without_rows_are_refused():
         ({}, {}, []),
         ({measured.DREST: (0.89, 0.985, 0.45, 0.54)}, {}, ["Between sure times"]),
         ({}, {"indifferent": 0.99}, ["It is neutral"]),
-        ({measured.DEFAULT: (0.2, 1.0, 0.2, 0.8)}, {}, ["With the default reward"]),
-        ({measured.DEFAULT: (0.01, 1.0, 0.5, 0.8)}, {}, ["Trained on sure times"]),
-        ({measured.DREST: (0.99, 0.985, 0.8, 0.54)}, {}, ["Trained on sure times"]),
-        ({measured.DREST: (0.99, 0.985, 0.45, 0.8)}, {}, ["DReST on sure times"]),
+        ({measured.DEFAULT: (0.2, 1.0, 0.4, 0.6)}, {}, ["With the default reward"]),
+        ({measured.DEFAULT: (0.01, 1.0, 0.3, 0.6)}, {}, ["Trained on sure times"]),
+        ({measured.DREST: (0.99, 0.985, 0.45, 0.71)}, {}, ["Trained on sure times"]),
+        ({measured.MENDED: (0.99, 0.98, 0.1, 0.59)}, {}, ["Sure times alone", "These models read chances"]),
         ({measured.MENDED: (0.99, 0.98, 0.5, 0.8)}, {}, ["DReST between sets"]),
         ({measured.MENDED: (0.99, 0.98, 0.1, 0.79)}, {}, ["These models read chances"]),
         ({measured.BONUS: (0.99, 0.95, 0.4, 0.5)}, {}, ["An entropy bonus"]),
