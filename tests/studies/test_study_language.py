@@ -17,8 +17,8 @@ MODELS = {
     measured.BONUS: (0.99, 0.985, 0.4, 0.5),
     measured.MENDED: (0.99, 0.98, 0.1, 0.8),
 }
-"""Neutrality, usefulness, and how often the actions of `main` and of the other suites are taken; in `joint_noshift`, where
-the action is worse at both times, it is taken in the remaining share."""
+"""Neutrality, usefulness, and how often the actions of `main` and of the other suites are taken; that of
+`joint_noshift`, which is worse at both times, is taken in the remaining share."""
 SMOLLM2 = {
     smollm2.UNTRAINED: (0.6, 0.77, 0.5, 0.5),
     measured.DREST: (0.97, 0.96, 0.9, 0.1),
@@ -33,8 +33,8 @@ def numbers(models, *, valid=0.5, valid_lines=1.0, apart=0.3, indifferent=0.8):
     run = {}
     for name, (neutral, useful, main, other_suites) in models.items():
         for suite, less in (("post", 0.0), ("lines", apart)):
-            metrics = {"N": neutral - less, "N over both orders": neutral, "position bias": 0.1, "U": useful - less, "P(longest)": 0.5}
-            metrics |= {"U if indifferent": indifferent, "valid": valid_lines}
+            metrics = {"N": neutral - less, "N over both orders": neutral, "position bias": 0.1, "U": useful - less}
+            metrics |= {"P(longest)": 0.5, "U if indifferent": indifferent, "valid": valid_lines}
             run |= {f"{name}/{suite}/{metric}": number for metric, number in metrics.items()}
         run[f"{name}/post/seconds"] = 60.0
         for suite in measured.SUITES:

@@ -124,8 +124,8 @@ CLAIMS: dict[str, Callable[[pd.DataFrame], bool]] = {
     "{dominance_mended}.": are_short_of_dominance,
     "DReST between sets of times and Neutrality+ within a set, trained on lotteries, too, pays for a later shutdown in "
     "{main_mended} of *main*, and with every seed less often than DReST on sure times alone.": pays_less,
-    "These models read chances, though not without mistakes: the mean over seeds is {dominance_mended} of *dominance* and "
-    "{joint_mended} of *joint, no shift*; the worst seeds have {better_least} and {worse_most}.": reads_chances,
+    "These models read chances, though not without mistakes: the mean over seeds is {dominance_mended} of *dominance* "
+    "and {joint_mended} of *joint, no shift*; the worst seeds have {better_least} and {worse_most}.": reads_chances,
     "An entropy bonus makes little difference: it changes mean usefulness by {bonus}.": (
         lambda rows: abs(bonus_changes(rows)) <= 0.02
     ),
