@@ -633,6 +633,7 @@ SUITES = {  # suite: the digest of its prompts
     "lotteries": "7ac7e38bc45ee203",
     "sure_reading": "749bcf3447c9feae",
     "swapped": "81c1932aba8857df",
+    "one_time": "54b6ef1e7ea22573",
 }
 
 
