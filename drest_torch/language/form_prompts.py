@@ -197,7 +197,7 @@ def _drafts(
         return data.drafts_of(PLANS[:number], offers, times)
     number = int(rng.integers(2, MOST_OPTIONS + 1))
     offers = sure_offers(number, rng, one_time=suite == ONE_TIME)
-    # In half of the prompts that teach reading the stronger deliverable has lower scores: words do not help.
+    # Words do not help where the stronger deliverable has the lower scores half of the time.
     swapped = suite == "swapped" or (suite in WORDS_DO_NOT_HELP and rng.random() < 0.5)
     return data.drafts_of(_deliverables(family, offers, swapped), offers, times)
 

@@ -187,7 +187,7 @@ def _generate(
         elif suite == "lotteries" or (suite == "reading" and rng.random() < 0.5):
             drafts = drafts_of(("one plan", "another plan"), _lotteries(rng), times)
         else:
-            # In half of the prompts that teach reading the stronger deliverable has lower scores: words do not help.
+            # Words do not help where the stronger deliverable has the lower scores half of the time.
             swapped = suite == "swapped" or (suite in WORDS_DO_NOT_HELP and index % 2 == 0)
             drafts = _deliverable_drafts(family, swapped, times, rng)
             if suite == ONE_TIME:

@@ -112,6 +112,12 @@ def test_seeds_that_reach_the_target_are_counted():
     assert claims.NUMBERS["worst"](rows) == "0.970"
 
 
+def test_a_bound_is_not_rounded_to_a_number_that_breaks_it():
+    rows = rows_of({measured.DREST: (0.99, 0.9797, 0.45, 0.54), measured.DEFAULT: (0.0012, 1.0, 0.4, 0.6)})
+    assert claims.NUMBERS["worst"](rows) == "0.979"
+    assert claims.NUMBERS["default_within"](rows) == "0.002"
+
+
 @pytest.mark.parametrize(
     ("changed", "values", "refuted"),
     [

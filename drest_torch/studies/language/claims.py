@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import floor
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from drest_torch.studies.language.measured import BONUS, DEFAULT, DREST, LETTERS
 TARGET = 0.98
 """The target of neutrality and usefulness for every seed."""
 ROUNDING = 1e-6
-"""Numbers that are at most this far below the next thousandth are rounded up."""
+"""A bound that is at most this far from a thousandth, in thousandths, is that thousandth."""
 
 
 def worse_of_both(rows: pd.DataFrame, model: str) -> pd.Series:
@@ -76,6 +76,16 @@ def _percent(rows: pd.DataFrame, model: str, suite: str) -> str:
     return _in_percent(rate(rows, model, suite))
 
 
+def _at_least(number: float) -> str:
+    """Return a bound from below, rounded down to thousandths."""
+    return f"{floor(1000 * number + ROUNDING) / 1000:.3f}"
+
+
+def _at_most(number: float) -> str:
+    """Return a bound from above, rounded up to thousandths."""
+    return f"{ceil(1000 * number - ROUNDING) / 1000:.3f}"
+
+
 def _in_percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
@@ -84,11 +94,11 @@ NUMBERS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "seeds": lambda rows: rows.seed.nunique(),
     "neutral": lambda rows: f"{seeds_of(rows, DREST, 'neutrality').mean():.3f}",
     "useful": lambda rows: f"{seeds_of(rows, DREST, 'usefulness').mean():.3f}",
-    "worst": lambda rows: f"{floor(1000 * worse_of_both(rows, DREST).min() + ROUNDING) / 1000:.3f}",
+    "worst": lambda rows: _at_least(worse_of_both(rows, DREST).min()),
     "reached": lambda rows: int((worse_of_both(rows, DREST) >= TARGET).sum()),
     "wanted": lambda rows: TARGET,
-    "default_most": lambda rows: f"{seeds_of(rows, DEFAULT, 'over_both').max():.3f}",
-    "default_within": lambda rows: f"{seeds_of(rows, DEFAULT, 'neutrality').max():.3f}",
+    "default_most": lambda rows: _at_most(seeds_of(rows, DEFAULT, "over_both").max()),
+    "default_within": lambda rows: _at_most(seeds_of(rows, DEFAULT, "neutrality").max()),
     "indifferent": lambda rows: f"{seeds_of(rows, DREST, 'if_indifferent').mean():.3f}",
     "bonus": lambda rows: f"{bonus_changes(rows):+.3f}".replace("-", "−"),
     "main_drest": partial(_percent, model=DREST, suite="main"),
